@@ -1,0 +1,48 @@
+# `make help` lists the targets. Everything runs from .venv, which is made from requirements.lock.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TEST_JOBS ?= 4
+
+.DEFAULT_GOAL := help
+.PHONY: help up test lint format bench lock clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(BIN)/uv:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.5"
+
+$(STAMP): requirements.lock pyproject.toml | $(BIN)/uv
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r requirements.lock
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps -e .
+	@touch $@
+
+up: $(STAMP) ## Run Gnomon with its embedded PostgreSQL (Ctrl-C stops it)
+	@exec $(BIN)/gnomon up
+
+test: $(STAMP) ## Run all tests; the servers they need are started by the tests themselves
+	$(BIN)/python -m pytest -n $(TEST_JOBS) $(ARGS)
+
+lint: $(STAMP) ## ruff, mypy strict, import contracts, unused dependencies
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry src
+
+format: $(STAMP) ## Rewrite the code the way `make lint` wants it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## Measure submission, drain and start delay on this machine
+	$(BIN)/python -m bench $(ARGS)
+
+lock: $(BIN)/uv ## Resolve requirements.lock anew from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --group dev pyproject.toml -o requirements.lock
+
+clean: ## Remove the environment and caches (data in .gnomon stays)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -1,0 +1,81 @@
+"""The only reader of time, and the only source of chance.
+
+The database decides what is due and who is alive. Python keeps an estimate of the database's
+time, never ahead of it, and uses it only to decide how long to sleep and what to stamp on ids.
+"""
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from gnomon.model.ids import uuid7
+
+Chance = Callable[[], float]  # uniform in [0, 1)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_micros(moment: datetime) -> int:
+    """Whole microseconds since the epoch, exactly (a float would round)."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def from_micros(micros: int) -> datetime:
+    return EPOCH + timedelta(microseconds=micros)
+
+
+class Clock(Protocol):
+    """Time as the engine sees it."""
+
+    def now(self) -> datetime:
+        """The database's time, estimated: never ahead of it, behind it by a round trip at most."""
+
+    def monotonic(self) -> float:
+        """Seconds that only grow, for measuring how long something took."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait. Tests turn this by hand."""
+
+    def observe(self, database_now: datetime, asked_at: float) -> None:
+        """Learn what the database's clock said in an answer to a question asked at `asked_at`
+        (monotonic)."""
+
+
+class SystemClock:
+    """The machine's clock, corrected to the database's."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(time.monotonic() + self._offset, UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def observe(self, database_now: datetime, asked_at: float) -> None:
+        # The database read its clock somewhere between the question and now. Assuming "just now"
+        # gives a time that is late by at most the way back, and never early.
+        del asked_at
+        self._offset = database_now.timestamp() - time.monotonic()
+
+
+def chance() -> float:
+    return random.random()  # noqa: S311 - spreads load, guards nothing
+
+
+def new_id(now: datetime) -> uuid.UUID:
+    """A task's id: unique, and ordered by `now`."""
+    return uuid7(to_micros(now) // 1000, random.getrandbits(74))  # noqa: S311
+
+
+def new_incarnation() -> uuid.UUID:
+    """A name for one life of one node, never used again."""
+    return uuid.uuid4()

@@ -1,0 +1,140 @@
+"""Every knob of Gnomon, in one flat tree.
+
+A setting comes from, in rising order: its default here, `gnomon.toml`, the environment
+(`GNOMON_SLOTS` sets `slots`; `GNOMON_WEBHOOK_SECRET_FILE` reads `webhook_secret` from a file).
+`DATABASE_URL` is read without the prefix, because every platform sets it so.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+PREFIX = "GNOMON_"
+DEFAULT_FILE = "gnomon.toml"
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used. The message names it and says what would be right."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of one process. Durations are in seconds."""
+
+    # Where the data is
+    database_url: str | None = None  # your own server; None runs the embedded one
+    data_dir: str = ".gnomon"  # of the embedded server, and of secrets made at first start
+    retention_days: float = 30.0  # how long finished tasks are kept
+
+    # The API
+    api_host: str = "127.0.0.1"
+    api_port: int = 8080
+    max_payload_bytes: int = 256 * 1024
+    max_batch_bytes: int = 32 * 1024 * 1024
+    idempotency_seconds: float = 24 * 3600.0
+    database_connections: int = 8  # of each process
+
+    # The node
+    node_name: str | None = None  # None: host name and process id
+    slots: int = 1000  # tasks that run at once in one node
+    prefetch: int = 1000  # claimed beyond the free slots, so that a slot never waits for a claim
+    batch: int = 1000  # tasks in one claim or settling statement
+    horizon_seconds: float = 15.0  # how far ahead due work is read into memory
+    window: int = 40_000  # entries held in memory at most, whatever the backlog
+    scan_seconds: float = 0.5  # between scans ahead; hints make new work faster than that
+    sweep_seconds: float = 1.0  # between looks for lost work
+    node_lease_seconds: float = 10.0
+    drain_seconds: float = 20.0
+    timeout_grace_seconds: float = 10.0  # after a task's timeout, before others take it over
+
+    # Targets
+    functions: dict[str, str] = {}  # name -> "package.module:function", callable as python targets
+    threads: int = 32  # for Python functions that are not async
+    webhook_secret: str | None = None  # whsec_...; None makes one at first start
+    connections_per_host: int = 1000
+
+    # Output
+    log_format: str = "auto"  # json, console, or auto: console on a terminal
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        for name in ("slots", "batch", "window", "database_connections", "threads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        if self.node_lease_seconds < 1:
+            raise ValueError("node_lease_seconds must be at least 1")
+        if self.drain_seconds < 0:
+            raise ValueError("drain_seconds must not be negative")
+        if not 0 <= self.api_port <= 65535:
+            raise ValueError("api_port must be between 0 and 65535 (0 picks a free one)")
+
+
+def load(environ: Mapping[str, str], file: Path | None = None) -> Settings:
+    """Read the settings. `file` None means `gnomon.toml` where it exists."""
+    values: dict[str, Any] = {}
+    if file is not None or Path(DEFAULT_FILE).exists():
+        values |= _from_file(file or Path(DEFAULT_FILE))
+    values |= _from_environ(environ)
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"a setting cannot be used: {error}") from error
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """`GNOMON_*` variables that set nothing: usually a typing mistake, never an error."""
+    known = set(Settings.__struct_fields__)
+    names = (name for name in environ if name.startswith(PREFIX))
+    return sorted(n for n in names if _field_of(n.removesuffix("_FILE")) not in known)
+
+
+def _field_of(variable: str) -> str:
+    return variable.removeprefix(PREFIX).lower()
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(file.read_text())
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file} is not valid TOML: {error}") from error
+    for name in values:
+        if name not in Settings.__struct_fields__:
+            near = difflib.get_close_matches(name, Settings.__struct_fields__, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise SettingsError(f"{file}: unknown setting {name!r}{hint}")
+    return values
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(Settings):
+        variable = PREFIX + field.name.upper()
+        if field.name == "database_url":
+            variable = "DATABASE_URL"
+        text = environ.get(variable)
+        if text is None and (path := environ.get(f"{variable}_FILE")) is not None:
+            text = _secret(variable, Path(path))
+        if text is None or text == "":
+            continue
+        values[field.name] = _mapping(variable, text) if field.name == "functions" else text
+    return values
+
+
+def _secret(variable: str, path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise SettingsError(f"{variable}_FILE names {path}: {error.strerror}") from error
+
+
+def _mapping(variable: str, text: str) -> dict[str, str]:
+    """`name=package.module:function` pairs, separated by commas."""
+    pairs = [pair.strip() for pair in text.split(",") if pair.strip()]
+    if not all("=" in pair for pair in pairs):
+        raise SettingsError(f"{variable} must be name=package.module:function, …; got {text!r}")
+    return dict(pair.split("=", 1) for pair in pairs)
