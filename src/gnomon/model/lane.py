@@ -1,0 +1,12 @@
+"""The four priorities. A task's priority is the lane it waits in."""
+
+from enum import IntEnum
+
+
+class Lane(IntEnum):
+    """Lower comes first, here and in the database."""
+
+    CRITICAL = 0
+    HIGH = 1
+    MEDIUM = 2
+    LOW = 3
