@@ -1,0 +1,1 @@
+"""The words of Gnomon as types, and its decisions as pure functions."""

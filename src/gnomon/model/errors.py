@@ -1,0 +1,79 @@
+"""What can be wrong, as data.
+
+    GnomonError
+    ├── InvalidTask            a submission or change that makes no sense, with the place
+    │   └── PayloadTooLarge
+    ├── TaskNotFound           unknown here, or another tenant's
+    ├── IllegalTransition      the task is in a state that forbids this
+    ├── IdempotencyConflict    a key used before, for something else
+    ├── IdempotencyPending     a key whose first request is still under way
+    ├── StoreUnavailable       PostgreSQL cannot be reached; nothing was done
+    └── LeaseLost              this node was declared dead
+
+An error names a condition; what to do about it is the catcher's business.
+"""
+
+from uuid import UUID
+
+
+class GnomonError(Exception):
+    """The root of every error that Gnomon raises on purpose."""
+
+
+class InvalidTask(GnomonError):
+    """A value that cannot be used; `pointer` is the JSON pointer of the place."""
+
+    def __init__(self, detail: str, pointer: str = "") -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.pointer = pointer
+
+
+class PayloadTooLarge(InvalidTask):
+    """A payload over the limit."""
+
+
+class TaskNotFound(GnomonError):
+    """No such task for this tenant."""
+
+    def __init__(self, task_id: UUID | str) -> None:
+        super().__init__(f"there is no task {task_id}")
+        self.task_id = task_id
+
+
+class IllegalTransition(GnomonError):
+    """The task's state forbids the action."""
+
+    def __init__(self, task_id: UUID, status: str, action: str, remedy: str = "") -> None:
+        detail = f"task {task_id} is {status}, so it cannot be {action}"
+        super().__init__(f"{detail}; {remedy}" if remedy else detail)
+        self.task_id = task_id
+        self.status = status
+        self.action = action
+
+
+class IdempotencyConflict(GnomonError):
+    """The key was used before with another request."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"idempotency key {key!r} was used before with a different request; "
+            "send the same request again, or a new key"
+        )
+        self.key = key
+
+
+class IdempotencyPending(GnomonError):
+    """The first request with this key has not been answered yet."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the first request with idempotency key {key!r} is still under way")
+        self.key = key
+
+
+class StoreUnavailable(GnomonError):
+    """PostgreSQL cannot be reached or refused the work; nothing was acknowledged."""
+
+
+class LeaseLost(GnomonError):
+    """This incarnation of the node was declared dead and may write nothing more."""

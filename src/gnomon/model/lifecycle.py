@@ -1,0 +1,108 @@
+"""The life of a task as one table: which event leads from which state to which.
+
+Everything that changes a task's state goes through `after`, or is a statement whose comment names
+the row of this table that it carries out. `docs/state-machine.md` is drawn from it.
+"""
+
+from datetime import datetime
+from enum import Enum, IntEnum, StrEnum
+
+
+class State(IntEnum):
+    """As stored. Below `COMPLETED` the task is live; from there on it is in the archive."""
+
+    WAITING = 0
+    RUNNING = 1
+    PAUSED = 2
+    BLOCKED = 3
+    DEAD = 4
+    COMPLETED = 10
+    CANCELLED = 11
+    EXPIRED = 12
+    RESOLVED = 13  # a dead letter that was archived or discarded
+
+    @property
+    def is_final(self) -> bool:
+        return self >= State.COMPLETED
+
+
+class Status(StrEnum):
+    """As shown. WAITING is told apart by its time and its past."""
+
+    SCHEDULED = "SCHEDULED"
+    READY = "READY"
+    RUNNING = "RUNNING"
+    FAILED = "FAILED"
+    COMPLETED = "COMPLETED"
+    DEAD_LETTERED = "DEAD_LETTERED"
+    CANCELLED = "CANCELLED"
+    EXPIRED = "EXPIRED"
+    PAUSED = "PAUSED"
+    BLOCKED = "BLOCKED"
+
+
+class Event(Enum):
+    """What can happen to a task. The value is what was done to it, for messages."""
+
+    CLAIM = "claimed"
+    SUCCEED = "completed"
+    RETRY = "retried later"
+    GIVE_UP = "dead-lettered"
+    RELEASE = "released"
+    EXPIRE = "expired"
+    CANCEL = "cancelled"
+    INTERRUPT = "interrupted"
+    PAUSE = "paused"
+    RESUME = "resumed"
+    CHANGE = "changed"
+    REDRIVE = "retried"
+    RESOLVE = "resolved"
+    UNBLOCK = "unblocked"
+
+
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.WAITING, Event.CLAIM): State.RUNNING,
+    (State.WAITING, Event.CANCEL): State.CANCELLED,
+    (State.WAITING, Event.PAUSE): State.PAUSED,
+    (State.WAITING, Event.CHANGE): State.WAITING,
+    (State.RUNNING, Event.SUCCEED): State.COMPLETED,
+    (State.RUNNING, Event.RETRY): State.WAITING,
+    (State.RUNNING, Event.GIVE_UP): State.DEAD,
+    (State.RUNNING, Event.RELEASE): State.WAITING,
+    (State.RUNNING, Event.EXPIRE): State.EXPIRED,
+    (State.RUNNING, Event.INTERRUPT): State.CANCELLED,
+    (State.PAUSED, Event.RESUME): State.WAITING,
+    (State.PAUSED, Event.CANCEL): State.CANCELLED,
+    (State.PAUSED, Event.CHANGE): State.PAUSED,
+    (State.BLOCKED, Event.UNBLOCK): State.WAITING,
+    (State.BLOCKED, Event.CANCEL): State.CANCELLED,
+    (State.BLOCKED, Event.CHANGE): State.BLOCKED,
+    (State.DEAD, Event.REDRIVE): State.WAITING,
+    (State.DEAD, Event.RESOLVE): State.RESOLVED,
+}
+
+
+def after(state: State, event: Event) -> State | None:
+    """The state that `event` leads to, or None where it cannot happen."""
+    return TRANSITIONS.get((state, event))
+
+
+def status_of(state: State, due_at: datetime, attempt: int, now: datetime) -> Status:
+    """The status that users see."""
+    if state is State.WAITING:
+        if due_at <= now:
+            return Status.READY
+        return Status.FAILED if attempt > 0 else Status.SCHEDULED
+    return _SHOWN[state]
+
+
+_SHOWN = {
+    State.RUNNING: Status.RUNNING,
+    State.PAUSED: Status.PAUSED,
+    State.BLOCKED: Status.BLOCKED,
+    State.DEAD: Status.DEAD_LETTERED,
+    State.COMPLETED: Status.COMPLETED,
+    State.CANCELLED: Status.CANCELLED,
+    State.EXPIRED: Status.EXPIRED,
+    State.RESOLVED: Status.DEAD_LETTERED,
+}

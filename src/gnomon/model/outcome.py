@@ -1,0 +1,35 @@
+"""What happened in one try at a task."""
+
+from enum import IntEnum
+
+import msgspec
+
+
+class OutcomeKind(IntEnum):
+    """Stored as the number, shown as the name in lower case."""
+
+    SUCCEEDED = 0
+    FAILED = 1
+    TIMED_OUT = 2
+    LOST = 3  # the node died, or gave the task up, before it could tell
+    SNOOZED = 4  # the handler asked to be called again later
+    CANCELLED = 5
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The facts of a try. What follows from them is the verdict's business."""
+
+    kind: OutcomeKind
+    error: str | None = None
+    retryable: bool = True
+    retry_after: float | None = None  # seconds that the receiver (or a snooze) asked for
+    response_status: int | None = None
+    response_body: str | None = None
+    result: str | None = None  # JSON
+
+
+SUCCESS = Outcome(OutcomeKind.SUCCEEDED)

@@ -1,0 +1,88 @@
+"""What to do about an outcome. Pure: facts in, decision out."""
+
+from enum import IntEnum
+
+import msgspec
+
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.retry import RetryPolicy, retry_delay
+
+# A node that dies takes along whatever it ran, and nearly always none of it was the cause. So the
+# first loss is simply run again with everything else; a task lost twice is a suspect and runs in
+# quarantine, one suspect at a time on a node; only losses there count, and the third is the last.
+FREE_LOSSES = 2
+QUARANTINE_LOSSES = 3
+
+
+class VerdictKind(IntEnum):
+    """Stored nowhere; the settling statement branches on the number."""
+
+    COMPLETE = 0
+    RETRY = 1
+    DEAD_LETTER = 2
+    RELEASE = 3  # given back unstarted: as if it had never been claimed
+    EXPIRE = 4  # its time to start had passed before it could
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A decision, ready to be written."""
+
+    kind: VerdictKind
+    delay: float = 0.0  # seconds until the next try
+    spends: bool = False  # a retry of the budget
+    losses: int = 0  # the task's losses from now on
+
+
+COMPLETE = Verdict(VerdictKind.COMPLETE)
+EXPIRE = Verdict(VerdictKind.EXPIRE)
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """What a verdict needs to know of the task: its budget and its past."""
+
+    retries_left: int
+    policy: RetryPolicy
+    losses: int = 0
+
+
+def is_suspect(losses: int) -> bool:
+    """Whether the task must run in quarantine."""
+    return losses >= FREE_LOSSES
+
+
+def decide(outcome: Outcome, standing: Standing, chance: float) -> Verdict:
+    """The verdict on a try that ended, whichever way."""
+    match outcome.kind:
+        case OutcomeKind.SUCCEEDED:
+            return COMPLETE
+        case OutcomeKind.SNOOZED:
+            return Verdict(VerdictKind.RETRY, delay=outcome.retry_after or 0.0)
+        case OutcomeKind.LOST:
+            return _after_loss(standing)
+        case OutcomeKind.CANCELLED:
+            # The settling statement turns every verdict but COMPLETE on a task whose cancelling
+            # was asked for into CANCELLED; this is what a stray cancellation comes to.
+            return Verdict(VerdictKind.RETRY, losses=standing.losses)
+        case OutcomeKind.FAILED | OutcomeKind.TIMED_OUT:
+            return _after_failure(outcome, standing, chance)
+
+
+def release(standing: Standing) -> Verdict:
+    """Give back what was claimed and never started."""
+    return Verdict(VerdictKind.RELEASE, losses=standing.losses)
+
+
+def _after_failure(outcome: Outcome, standing: Standing, chance: float) -> Verdict:
+    if standing.retries_left <= 0 or not outcome.retryable:
+        return Verdict(VerdictKind.DEAD_LETTER)
+    # The budget is renewed by a re-drive, so the backoff starts over with it.
+    retry = max(1, standing.policy.max_retries - standing.retries_left + 1)
+    delay = retry_delay(standing.policy, retry, chance, outcome.retry_after)
+    return Verdict(VerdictKind.RETRY, delay=delay, spends=True)
+
+
+def _after_loss(standing: Standing) -> Verdict:
+    losses = standing.losses + 1
+    if losses >= FREE_LOSSES + QUARANTINE_LOSSES:
+        return Verdict(VerdictKind.DEAD_LETTER, losses=losses)
+    return Verdict(VerdictKind.RETRY, losses=losses)

@@ -1,0 +1,298 @@
+"""What the engine asks of its store: the contract that every store keeps.
+
+Truth. Nothing is acknowledged before it is committed: when a method returns, its effect survives
+the loss of every process. When it raises `StoreUnavailable`, the effect may or may not have
+happened (the answer to a COMMIT can be lost), so each method can be called again with the same
+arguments without doing it twice.
+
+Time. Only the store's own clock decides what is due and which node is alive.
+
+Fences. Every entry into and exit from RUNNING makes the task's fence grow. `settle` writes only
+where fence and incarnation are still those of the claim; what is refused is simply not in its
+answer.
+
+Tenants. Every key carries its tenant; another tenant's task does not exist.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.lane import Lane
+from gnomon.model.lifecycle import State, Status
+from gnomon.model.outcome import OutcomeKind
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.target import Target
+from gnomon.model.task import Execution, Resolution, Submission, Task, TaskKey
+from gnomon.model.verdict import Verdict
+from gnomon.pipe.envelope import Delivery
+
+
+class Once(msgspec.Struct, frozen=True):
+    """A request that must take effect once: its key, and what it was about."""
+
+    key: str
+    fingerprint: bytes
+
+
+class NewTask(msgspec.Struct, frozen=True):
+    """A submission and, where it carries an idempotency key, the answer to be replayed."""
+
+    submission: Submission
+    once: Once | None = None
+    answer: bytes = b"null"  # JSON, less the payload (the repeated request brings it again)
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What became of one submission: stored, replayed, or refused (`conflict`)."""
+
+    task_id: UUID
+    replay: bytes | None = None
+    conflict: bool = False
+
+
+class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list shows. None means all."""
+
+    status: Status | None = None
+    task_type: str | None = None
+    priority: Lane | None = None
+    tag: str | None = None
+    cron_job_id: UUID | None = None
+    due_after: datetime | None = None
+    due_before: datetime | None = None
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Newest first. A page does bounded work, so it may be short and still have a successor."""
+
+    tasks: list[Task]
+    next_cursor: UUID | None
+
+
+class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """What to change in a waiting task; UNSET leaves it as it is."""
+
+    name: str | None | msgspec.UnsetType = msgspec.UNSET
+    payload: bytes | None | msgspec.UnsetType = msgspec.UNSET
+    target: Target | msgspec.UnsetType = msgspec.UNSET
+    execute_at: datetime | msgspec.UnsetType = msgspec.UNSET
+    priority: Lane | msgspec.UnsetType = msgspec.UNSET
+    timeout_seconds: float | msgspec.UnsetType = msgspec.UNSET
+    expires_at: datetime | None | msgspec.UnsetType = msgspec.UNSET
+    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
+    tags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class Change(Protocol):
+    """One transaction of a tenant. Nothing in it has happened until the context is left."""
+
+    replay: bytes | None  # the first answer, where the key was used before: then change nothing
+    answer: bytes  # to be kept with the key; set it before leaving the context
+
+    async def insert(self, submissions: Sequence[Submission]) -> None:
+        """Store new tasks."""
+
+    async def get(self, task_id: UUID) -> Task:
+        """Read one, locked until the end of the transaction where it is live."""
+
+    async def cancel(self, task_id: UUID, *, interrupt: bool) -> Task:
+        """Cancel. A running task is only cancelled with `interrupt`, and then by its node."""
+
+    async def pause(self, task_id: UUID) -> Task:
+        """Keep a waiting task from running."""
+
+    async def resume(self, task_id: UUID) -> Task:
+        """Let a paused task run again, at its time, or now where that has passed."""
+
+    async def patch(self, task_id: UUID, patch: TaskPatch) -> Task:
+        """Change a task that waits."""
+
+    async def delete(self, task_id: UUID) -> None:
+        """Remove a task, its payload and its tries. A running one is refused."""
+
+    async def redrive(self, task_id: UUID) -> Task:
+        """Run a dead letter again: now, with a new retry budget, under the same id."""
+
+    async def resolve(self, task_id: UUID, resolution: Resolution) -> Task:
+        """Put a dead letter to rest in the archive."""
+
+
+class TaskStore(Protocol):
+    """What the API asks."""
+
+    async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
+        """Store tasks of any tenants in one commit; a conflict fails only its own entry."""
+
+    def change(
+        self, tenant_id: str, once: Once | None = None
+    ) -> AbstractAsyncContextManager[Change]:
+        """Begin a transaction. With a key that is in use it waits for the first request."""
+
+    async def get(self, key: TaskKey) -> Task:
+        """Read one, wherever it is, in one snapshot. Raises TaskNotFound."""
+
+    async def executions(self, key: TaskKey) -> list[Execution]:
+        """All tries, oldest first. Raises TaskNotFound."""
+
+    async def list(
+        self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
+    ) -> Page:
+        """Tasks older than `cursor`, live and finished, newest first."""
+
+    async def list_dead(
+        self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
+    ) -> Page:
+        """Dead letters that are not resolved."""
+
+    async def ping(self) -> None:
+        """Raises StoreUnavailable where nothing could be stored now."""
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """A hint that a task will be due: all that is kept in memory about it."""
+
+    tenant_id: str
+    id: UUID
+    due_at: datetime
+    lane: Lane
+
+    @property
+    def key(self) -> TaskKey:
+        return TaskKey(self.tenant_id, self.id)
+
+
+class Cursor(msgspec.Struct, frozen=True, gc=False):
+    """How far a shard has been read."""
+
+    shard: int
+    due_at: datetime
+    id: UUID
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A batch that was taken; `expired` ones are RUNNING too, and must be settled as expired."""
+
+    deliveries: list[Delivery]
+    expired: list[Delivery]
+    now: datetime | None  # the store's time, where anything was claimed
+
+
+class Settlement(msgspec.Struct, frozen=True, gc=False):
+    """What became of one running task, to be written under its fence."""
+
+    key: TaskKey
+    fence: int
+    incarnation: UUID
+    verdict: Verdict
+    outcome: OutcomeKind | None = None  # None: no try was made
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    worker: str | None = None
+    error: str | None = None
+    response_status: int | None = None
+    response_body: str | None = None
+    result: str | None = None
+
+
+class Settled(msgspec.Struct, frozen=True, gc=False):
+    """A settlement that was accepted, and where it led."""
+
+    key: TaskKey
+    fence: int
+    state: State
+    due_at: datetime | None  # of a task that will run again
+
+
+class RunningTask(msgspec.Struct, frozen=True):
+    """A row that says it is running, as the sweeper sees it."""
+
+    key: TaskKey
+    fence: int
+    incarnation: UUID
+    worker: str | None
+    started_at: datetime | None
+    attempt: int
+    retries_left: int
+    losses: int
+    cancel_requested: bool
+
+
+class DispatchStore(Protocol):
+    """What a node asks, for the tasks."""
+
+    async def scan(self, cursors: Sequence[Cursor], until: datetime, each: int) -> list[Entry]:
+        """Waiting tasks after the cursors, due by `until`, at most `each` a shard, in order."""
+
+    async def repair(self, cursors: Sequence[Cursor], since: datetime, each: int) -> list[Entry]:
+        """Waiting tasks behind the cursors, due from `since` on."""
+
+    async def oldest_writer(self) -> tuple[datetime, datetime]:
+        """When the oldest unfinished writing transaction began, and the store's time."""
+
+    async def claim(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Claim:
+        """Make RUNNING those of `keys` that are waiting and due."""
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """Write outcomes; those whose fence or incarnation is stale are left out."""
+
+    async def payload(self, key: TaskKey) -> bytes | None:
+        """A payload that is kept apart."""
+
+    async def running_on(self, incarnation: UUID) -> list[RunningTask]:
+        """What the store believes that this node runs."""
+
+    async def orphans(self, most: int, *, overdue: bool) -> list[RunningTask]:
+        """Running tasks of dead nodes and, with `overdue`, those past `run_until`."""
+
+
+class NodeRecord(msgspec.Struct, frozen=True):
+    """A node as the roster shows it."""
+
+    incarnation: UUID
+    name: str
+    version: str
+    slots: int
+    started_at: datetime
+    alive_until: datetime
+    beat: int
+    dead: bool
+
+
+class RosterStore(Protocol):
+    """What a node asks, about nodes."""
+
+    async def join(self, incarnation: UUID, name: str, slots: int, lease: float) -> datetime:
+        """Enter the roster. Gives the store's time."""
+
+    async def renew(self, incarnation: UUID, lease: float) -> datetime:
+        """Extend the lease, however late. Raises LeaseLost once declared dead."""
+
+    async def leave(self, incarnation: UUID) -> None:
+        """Go, with nothing left running."""
+
+    async def roster(self) -> list[NodeRecord]:
+        """The nodes that are not dead."""
+
+    async def declare_dead(self, incarnation: UUID, beat: int) -> bool:
+        """Declare a node dead, if it has not renewed since `beat`."""
+
+
+class ChoreStore(Protocol):
+    """What the holder of the singleton chores asks."""
+
+    async def hold(self, chore: str, incarnation: UUID, seconds: float) -> bool:
+        """Take or keep a chore. False while another node holds it."""
+
+    async def make_partitions(self) -> list[str]:
+        """Make the partitions of the days ahead; gives the new ones."""
+
+    async def drop_partitions(self, retention_days: float) -> list[str]:
+        """Drop those whose tasks are all past retention, and what is past it elsewhere."""
+
+    async def forget(self, most: int) -> int:
+        """Remove expired idempotency keys and long dead nodes, at most so many at once."""

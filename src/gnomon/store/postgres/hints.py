@@ -1,0 +1,141 @@
+"""Hints that work exists, over NOTIFY: coalesced, and never inside the submitting transaction.
+
+A NOTIFY in a transaction makes all such commits queue for one lock, so hints go out afterwards,
+on a connection of their own. They may be lost: whoever misses one finds the work by scanning.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Protocol
+from uuid import UUID
+
+from gnomon.clock import Clock, from_micros, to_micros
+from gnomon.model.errors import StoreUnavailable
+from gnomon.model.lane import Lane
+from gnomon.model.task import TaskKey
+from gnomon.store.port import Entry
+from gnomon.store.postgres.database import connect, translated
+
+DUE_CHANNEL = "gnomon_due"
+CANCEL_CHANNEL = "gnomon_cancel"
+LOOK_AGAIN = "*"  # more than fits: look behind your cursors
+_PAYLOAD_BYTES = 7900  # PostgreSQL takes just under 8000
+_RECONNECT_SECONDS = 0.5
+# Waiting for the disk would help nobody: a lost hint costs half a second, not a task.
+_NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
+
+
+def encode_entries(entries: Iterable[Entry]) -> str:
+    lines = [f"{e.tenant_id}\t{e.id.hex}\t{to_micros(e.due_at)}\t{int(e.lane)}" for e in entries]
+    text = "\n".join(lines)
+    return text if len(text.encode()) <= _PAYLOAD_BYTES else LOOK_AGAIN
+
+
+def decode_entries(text: str) -> list[Entry] | None:
+    """The entries, or None for "look again"."""
+    if text == LOOK_AGAIN:
+        return None
+    rows = (line.split("\t") for line in text.split("\n"))
+    return [Entry(t, UUID(i), from_micros(int(due)), Lane(int(lane))) for t, i, due, lane in rows]
+
+
+class Hints(Protocol):
+    """Where the store says what it has just committed."""
+
+    def due(self, entries: Iterable[Entry]) -> None:
+        """Tasks that are now waiting."""
+
+    def cancel(self, key: TaskKey) -> None:
+        """A running task whose cancelling was asked for."""
+
+
+class Announcer:
+    """Sends hints to all nodes. `run` must be running for anything to leave."""
+
+    def __init__(self, dsn: str, clock: Clock, horizon_seconds: float) -> None:
+        self._dsn = dsn
+        self._clock = clock
+        self._horizon = timedelta(seconds=horizon_seconds)
+        self._due: list[Entry] = []
+        self._cancels: list[TaskKey] = []
+        self._wake = asyncio.Event()
+
+    def due(self, entries: Iterable[Entry]) -> None:
+        until = self._clock.now() + self._horizon
+        self._due.extend(e for e in entries if e.due_at <= until)
+        if self._due:
+            self._wake.set()
+
+    def cancel(self, key: TaskKey) -> None:
+        self._cancels.append(key)
+        self._wake.set()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._send_over_one_connection()
+            except StoreUnavailable:
+                # Nodes that lost their listener scan anyway: old hints are worth nothing.
+                self._due.clear()
+                await self._clock.sleep(_RECONNECT_SECONDS)
+
+    async def _send_over_one_connection(self) -> None:
+        connection = await connect(self._dsn)
+        try:
+            with translated():
+                while True:
+                    await self._wake.wait()
+                    self._wake.clear()
+                    due, self._due = self._due, []
+                    cancels, self._cancels = self._cancels, []
+                    if due:
+                        await connection.execute(_NOTIFY, DUE_CHANNEL, encode_entries(due))
+                    for key in cancels:
+                        text = f"{key.tenant_id}\t{key.id.hex}"
+                        await connection.execute(_NOTIFY, CANCEL_CHANNEL, text)
+        finally:
+            connection.terminate()
+
+
+class Listener:
+    """Hears hints. After a break in the connection it says "look again"."""
+
+    def __init__(
+        self,
+        dsn: str,
+        clock: Clock,
+        on_due: Callable[[list[Entry] | None], None],
+        on_cancel: Callable[[TaskKey], None],
+    ) -> None:
+        self._dsn = dsn
+        self._clock = clock
+        self._on_due = on_due
+        self._on_cancel = on_cancel
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._listen()
+            except StoreUnavailable:
+                await self._clock.sleep(_RECONNECT_SECONDS)
+
+    async def _listen(self) -> None:
+        connection = await connect(self._dsn)
+        lost = asyncio.Event()
+        connection.add_termination_listener(lambda *_: lost.set())
+        try:
+            with translated():
+                await connection.add_listener(DUE_CHANNEL, self._heard_due)
+                await connection.add_listener(CANCEL_CHANNEL, self._heard_cancel)
+            self._on_due(None)
+            await lost.wait()
+        finally:
+            connection.terminate()
+
+    def _heard_due(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        self._on_due(decode_entries(str(payload)))
+
+    def _heard_cancel(self, _connection: object, _pid: int, _channel: str, text: object) -> None:
+        tenant_id, hex_id = str(text).split("\t")
+        self._on_cancel(TaskKey(tenant_id, UUID(hex_id)))

@@ -1,0 +1,181 @@
+"""The daily partitions of what is finished: made ahead, dropped by retention.
+
+A partition holds the ids of one UTC day. It is made stand-alone and then attached, so that no
+writer waits behind a reader; every step gives up quickly rather than queue for a lock.
+"""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import asyncpg
+
+from gnomon.model.ids import lowest_id
+
+DAYS_AHEAD = 8
+# Parent table and the column it is cut by; payloads and tries follow their task's fate.
+PARENTS = {"task_archive": "id", "task_payload": "task_id", "execution": "task_id"}
+_LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
+
+
+class _StillNeeded(Exception):
+    """Rolls back the dropping of a day that holds a task within retention."""
+
+
+def day_bounds(day: date) -> tuple[str, str]:
+    """The first id of a day and of the next one."""
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return str(lowest_id(start)), str(lowest_id(start + timedelta(days=1)))
+
+
+def partition_name(parent: str, day: date) -> str:
+    return f"{parent}_{day:%Y%m%d}"
+
+
+async def make(connection: "asyncpg.Connection[Any]", today: date) -> list[str]:
+    """Make the partitions from yesterday to a week ahead; gives the new ones."""
+    existing = await _existing(connection)
+    made = []
+    for offset in range(-1, DAYS_AHEAD + 1):
+        day = today + timedelta(days=offset)
+        for parent in PARENTS:
+            name = partition_name(parent, day)
+            if name not in existing:
+                await _make_one(connection, parent, name, day)
+                made.append(name)
+    return made
+
+
+async def days_ahead(connection: "asyncpg.Connection[Any]", today: date) -> int:
+    """For how many days from today on, without a gap, all partitions exist."""
+    existing = await _existing(connection)
+    days = 0
+    while all(partition_name(p, today + timedelta(days=days)) in existing for p in PARENTS):
+        days += 1
+    return days
+
+
+async def drop(connection: "asyncpg.Connection[Any]", cutoff: datetime) -> list[str]:
+    """Drop every day whose finished tasks all ended before `cutoff`, oldest first; payloads and
+    tries of tasks that are still live move to the `old` partitions. Then clear those, too."""
+    dropped = []
+    for day in await _days(connection):
+        if datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) > cutoff:
+            break
+        try:
+            dropped += await _drop_day(connection, day, cutoff)
+        except _StillNeeded:
+            break  # `old` takes all ids below its bound, so days go in order
+    await _clear_old(connection, cutoff)
+    return dropped
+
+
+async def _existing(connection: "asyncpg.Connection[Any]") -> set[str]:
+    rows = await connection.fetch(
+        """
+        SELECT c.relname
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        JOIN pg_class p ON p.oid = i.inhparent
+        WHERE p.relnamespace = 'gnomon'::regnamespace
+        """
+    )
+    return {row["relname"] for row in rows}
+
+
+async def _days(connection: "asyncpg.Connection[Any]") -> list[date]:
+    names = (n.removeprefix("task_archive_") for n in await _existing(connection))
+    return sorted(
+        datetime.strptime(name, "%Y%m%d").replace(tzinfo=UTC).date()
+        for name in names
+        if name.isdigit()
+    )
+
+
+async def _make_one(
+    connection: "asyncpg.Connection[Any]", parent: str, name: str, day: date
+) -> None:
+    low, high = day_bounds(day)
+    column = PARENTS[parent]
+    async with connection.transaction():
+        await connection.execute(_LOCK_TIMEOUT)
+        # The CHECK spares ATTACH its scan.
+        await connection.execute(
+            f"""
+            CREATE TABLE gnomon.{name} (
+                LIKE gnomon.{parent} INCLUDING DEFAULTS INCLUDING CONSTRAINTS,
+                CONSTRAINT day CHECK ({column} >= '{low}' AND {column} < '{high}')
+            );
+            ALTER TABLE gnomon.{parent} ATTACH PARTITION gnomon.{name}
+                FOR VALUES FROM ('{low}') TO ('{high}');
+            ALTER TABLE gnomon.{name} DROP CONSTRAINT day;
+            """
+        )
+
+
+async def _drop_day(
+    connection: "asyncpg.Connection[Any]", day: date, cutoff: datetime
+) -> list[str]:
+    """In one transaction: move what is still needed, drop the rest, widen `old` over the day."""
+    names = []
+    _, high = day_bounds(day)
+    async with connection.transaction():
+        await connection.execute(_LOCK_TIMEOUT)
+        for parent, column in PARENTS.items():
+            name, old = partition_name(parent, day), f"{parent}_old"
+            names.append(name)
+            await connection.execute(
+                f"""
+                ALTER TABLE gnomon.{parent} DETACH PARTITION gnomon.{name};
+                ALTER TABLE gnomon.{parent} DETACH PARTITION gnomon.{old};
+                """
+            )
+            if parent == "task_archive":
+                await _check_past(connection, name, cutoff)
+            else:
+                await connection.execute(
+                    f"""
+                    INSERT INTO gnomon.{old} SELECT p.* FROM gnomon.{name} p
+                    WHERE EXISTS (
+                        SELECT FROM gnomon.task t
+                        WHERE t.tenant_id = p.tenant_id AND t.id = p.{column}
+                    )
+                    """  # noqa: S608
+                )
+            await connection.execute(
+                f"""
+                ALTER TABLE gnomon.{parent} ATTACH PARTITION gnomon.{old}
+                    FOR VALUES FROM (MINVALUE) TO ('{high}');
+                DROP TABLE gnomon.{name};
+                """
+            )
+    return names
+
+
+async def _check_past(
+    connection: "asyncpg.Connection[Any]", archive: str, cutoff: datetime
+) -> None:
+    """Asked under the lock, so that no task can finish into the partition afterwards."""
+    young = await connection.fetchval(
+        f"SELECT EXISTS (SELECT FROM gnomon.{archive} WHERE finished_at >= $1)",  # noqa: S608
+        cutoff,
+    )
+    if young:
+        raise _StillNeeded
+
+
+async def _clear_old(connection: "asyncpg.Connection[Any]", cutoff: datetime) -> None:
+    async with connection.transaction():
+        await connection.execute(
+            "DELETE FROM gnomon.task_archive_old WHERE finished_at < $1", cutoff
+        )
+        for parent in ("task_payload", "execution"):
+            await connection.execute(
+                f"""
+                DELETE FROM gnomon.{parent}_old o
+                WHERE NOT EXISTS (
+                    SELECT FROM gnomon.task t WHERE t.tenant_id = o.tenant_id AND t.id = o.task_id
+                ) AND NOT EXISTS (
+                    SELECT FROM gnomon.task_archive a
+                    WHERE a.tenant_id = o.tenant_id AND a.id = o.task_id
+                )
+                """  # noqa: S608
+            )

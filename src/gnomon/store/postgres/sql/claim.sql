@@ -1,0 +1,33 @@
+-- Take the chosen tasks (WAITING, CLAIM -> RUNNING), each with a new fence, for one node.
+-- The LATERAL keeps the plan at one primary-key probe a task; SKIP LOCKED keeps two nodes that
+-- choose the same keys from waiting for each other.
+-- $1 incarnation, $2/$3 the keys, $4 seconds of grace after a task's timeout.
+WITH moment AS MATERIALIZED (
+    SELECT gnomon.now() AS now
+), chosen AS MATERIALIZED (
+    SELECT t.tenant_id, t.id
+    FROM unnest($2::text[], $3::uuid[]) AS k (tenant_id, id)
+    CROSS JOIN LATERAL (
+        SELECT task.tenant_id, task.id
+        FROM gnomon.task
+        WHERE task.tenant_id = k.tenant_id
+          AND task.id = k.id
+          AND task.state = 0
+          AND task.due_at <= (SELECT now FROM moment)
+        FOR UPDATE SKIP LOCKED
+    ) AS t
+    WHERE EXISTS (SELECT FROM gnomon.node WHERE incarnation = $1 AND NOT dead)
+)
+UPDATE gnomon.task AS t
+SET state = 1,
+    fence = t.fence + 1,
+    attempt = t.attempt + 1,
+    node = $1,
+    started_at = m.now,
+    run_until = m.now + make_interval(secs => t.timeout_seconds + $4::float8)
+FROM chosen AS c, moment AS m
+WHERE t.tenant_id = c.tenant_id AND t.id = c.id
+RETURNING
+    t.tenant_id, t.id, t.fence, t.attempt, t.retries_left, t.losses, t.target, t.payload,
+    t.payload_size, t.timeout_seconds, t.retry_policy, t.task_type, t.execute_at, t.due_at,
+    t.lane, t.idempotency_key, coalesce(t.expires_at <= m.now, false) AS expired, m.now

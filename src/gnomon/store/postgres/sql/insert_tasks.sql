@@ -1,0 +1,27 @@
+-- Store a batch of new tasks; large payloads go to their own table, once and for all.
+WITH submitted AS MATERIALIZED (
+    SELECT * FROM unnest(
+        $1::text[], $2::uuid[], $3::smallint[], $4::smallint[], $5::timestamptz[],
+        $6::timestamptz[], $7::timestamptz[], $8::integer[], $9::real[], $10::integer[],
+        $11::text[], $12::text[], $13::json[], $14::json[], $15::json[], $16::jsonb[],
+        $17::text[], $18::text[], $19::uuid[]
+    ) AS s (
+        tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left,
+        timeout_seconds, payload_size, task_type, name, target, payload, retry_policy, tags,
+        idempotency_key, created_by, retry_of
+    )
+), apart AS (
+    INSERT INTO gnomon.task_payload (tenant_id, task_id, payload)
+    SELECT tenant_id, id, payload FROM submitted WHERE payload_size IS NOT NULL
+)
+INSERT INTO gnomon.task (
+    tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left, timeout_seconds,
+    payload_size, task_type, name, target, payload, retry_policy, tags, idempotency_key,
+    created_by, retry_of
+)
+SELECT
+    tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left, timeout_seconds,
+    payload_size, task_type, name, target,
+    CASE WHEN payload_size IS NULL THEN payload END,
+    retry_policy, tags, idempotency_key, created_by, retry_of
+FROM submitted
