@@ -1,7 +1,10 @@
 """Task ids: UUIDv7, so that creation order is key order and the archive can be cut by id."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 _VERSION = 0x7 << 76
 _VARIANT = 0b10 << 62
@@ -16,9 +19,9 @@ def uuid7(millis: int, entropy: int) -> UUID:
 
 def created_at(task_id: UUID) -> datetime:
     """The moment in a UUIDv7, to the millisecond."""
-    return datetime.fromtimestamp((task_id.int >> 80) / 1000, UTC)
+    return _EPOCH + (task_id.int >> 80) * _MILLISECOND
 
 
 def lowest_id(moment: datetime) -> UUID:
     """The smallest id of `moment`: the bound of a partition."""
-    return UUID(int=int(moment.timestamp() * 1000) << 80)
+    return UUID(int=(moment - _EPOCH) // _MILLISECOND << 80)
