@@ -2,10 +2,11 @@
 
 A setting comes from, in rising order: its default here, `gnomon.toml`, the environment
 (`GNOMON_SLOTS` sets `slots`; `GNOMON_WEBHOOK_SECRET_FILE` reads `webhook_secret` from a file).
-`DATABASE_URL` is read without the prefix, because every platform sets it so.
+`DATABASE_URL` is read without the prefix too, because every platform sets it so.
 """
 
 import difflib
+import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,27 @@ import msgspec
 
 PREFIX = "GNOMON_"
 DEFAULT_FILE = "gnomon.toml"
+
+_AT_LEAST_ONE = (
+    "slots",
+    "batch",
+    "window",
+    "database_connections",
+    "threads",
+    "connections_per_host",
+    "node_lease_seconds",
+)
+_POSITIVE = ("horizon_seconds", "scan_seconds", "sweep_seconds")  # a loop without pause at 0
+_NOT_NEGATIVE = (
+    "retention_days",
+    "max_payload_bytes",
+    "max_batch_bytes",
+    "idempotency_seconds",
+    "prefetch",
+    "drain_seconds",
+    "timeout_grace_seconds",
+)
+_LOG_FORMATS = ("auto", "console", "json")
 
 
 class SettingsError(ValueError):
@@ -61,13 +83,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        for name in ("slots", "batch", "window", "database_connections", "threads"):
-            if getattr(self, name) < 1:
+        for name in _AT_LEAST_ONE:
+            if not 1 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be at least 1")
-        if self.node_lease_seconds < 1:
-            raise ValueError("node_lease_seconds must be at least 1")
-        if self.drain_seconds < 0:
-            raise ValueError("drain_seconds must not be negative")
+        for name in _POSITIVE:
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be a positive number")
+        for name in _NOT_NEGATIVE:
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must not be negative")
+        if self.log_format not in _LOG_FORMATS:
+            raise ValueError(f"log_format must be one of {', '.join(_LOG_FORMATS)}")
         if not 0 <= self.api_port <= 65535:
             raise ValueError("api_port must be between 0 and 65535 (0 picks a free one)")
 
@@ -97,10 +123,10 @@ def _field_of(variable: str) -> str:
 
 def _from_file(file: Path) -> dict[str, Any]:
     try:
-        values = tomllib.loads(file.read_text())
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{file} cannot be read: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is not valid TOML: {error}") from error
     for name in values:
         if name not in Settings.__struct_fields__:
@@ -114,22 +140,24 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(Settings):
         variable = PREFIX + field.name.upper()
-        if field.name == "database_url":
-            variable = "DATABASE_URL"
-        text = environ.get(variable)
-        if text is None and (path := environ.get(f"{variable}_FILE")) is not None:
-            text = _secret(variable, Path(path))
-        if text is None or text == "":
-            continue
-        values[field.name] = _mapping(variable, text) if field.name == "functions" else text
+        text = _variable(environ, variable)
+        if not text and field.name == "database_url":
+            text = _variable(environ, "DATABASE_URL")
+        if text:  # an empty variable is how compose files and unit files leave one unset
+            values[field.name] = _mapping(variable, text) if field.name == "functions" else text
     return values
 
 
-def _secret(variable: str, path: Path) -> str:
+def _variable(environ: Mapping[str, str], name: str) -> str | None:
+    path = environ.get(f"{name}_FILE")
+    if environ.get(name) or not path:
+        return environ.get(name)
     try:
-        return path.read_text().strip()
+        return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise SettingsError(f"{variable}_FILE names {path}: {error.strerror}") from error
+        raise SettingsError(f"{name}_FILE names {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{name}_FILE names {path}, which is not text") from error
 
 
 def _mapping(variable: str, text: str) -> dict[str, str]:
@@ -137,4 +165,5 @@ def _mapping(variable: str, text: str) -> dict[str, str]:
     pairs = [pair.strip() for pair in text.split(",") if pair.strip()]
     if not all("=" in pair for pair in pairs):
         raise SettingsError(f"{variable} must be name=package.module:function, …; got {text!r}")
-    return dict(pair.split("=", 1) for pair in pairs)
+    split = (pair.split("=", 1) for pair in pairs)
+    return {name.strip(): function.strip() for name, function in split}
