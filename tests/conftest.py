@@ -1,0 +1,118 @@
+"""Fixtures of the whole project: a real PostgreSQL, and a fresh migrated database for each test.
+
+Each test process runs one server of its own, without fsync: nothing here outlives the run. A test
+gets a copy of a template that was migrated once.
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from gnomon.clock import SystemClock
+from gnomon.store.embedded import EmbeddedServer
+from gnomon.store.postgres import migrate, partitions
+from gnomon.store.postgres.database import Database
+
+TEMPLATE = "gnomon_template"
+FAST = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "off",
+    "shared_buffers": "64MB",
+    "max_connections": "200",
+}
+
+_numbers = itertools.count(1)
+
+
+def on_database(dsn: str, name: str) -> str:
+    """The same server, another database."""
+    parts = urlsplit(dsn)
+    return f"{parts.scheme}://{parts.netloc}/{name}?{parts.query}"
+
+
+async def connected(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
+    return await asyncpg.connect(dsn, server_settings={"timezone": "UTC"})
+
+
+async def migrated(dsn: str) -> None:
+    """Bring a database to the newest schema, with the partitions of today."""
+    connection = await connected(dsn)
+    try:
+        await migrate.up(connection)
+        today = await connection.fetchval("SELECT (gnomon.now() AT TIME ZONE 'UTC')::date")
+        await partitions.make(connection, today)
+    finally:
+        await connection.close()
+
+
+async def _execute(dsn: str, statement: str) -> None:
+    connection = await connected(dsn)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def _make_template(dsn: str) -> None:
+    await _execute(dsn, f"CREATE DATABASE {TEMPLATE}")
+    await migrated(on_database(dsn, TEMPLATE))
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """The server of this test process."""
+    folder: Path = tmp_path_factory.mktemp("postgres") / "data"
+    server = EmbeddedServer(folder, settings_overrides=FAST)
+    dsn = server.start()
+    try:
+        asyncio.run(_make_template(dsn))
+        yield server
+    finally:
+        server.stop(mode="immediate")
+
+
+@pytest.fixture
+async def database_dsn(postgres_server: EmbeddedServer) -> AsyncIterator[str]:
+    """A fresh, migrated database. It is dropped afterwards, whoever is still connected."""
+    name = f"test_{next(_numbers)}"
+    await _execute(postgres_server.dsn, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    yield on_database(postgres_server.dsn, name)
+    await _execute(postgres_server.dsn, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+async def empty_dsn(postgres_server: EmbeddedServer) -> AsyncIterator[str]:
+    """A fresh database without any schema."""
+    name = f"test_{next(_numbers)}"
+    await _execute(postgres_server.dsn, f"CREATE DATABASE {name}")
+    yield on_database(postgres_server.dsn, name)
+    await _execute(postgres_server.dsn, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+async def database(database_dsn: str) -> AsyncIterator[Database]:
+    """An open pool on `database_dsn`."""
+    opened = Database(database_dsn, 8)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def connection(database_dsn: str) -> AsyncIterator["asyncpg.Connection[Any]"]:
+    """A connection of one's own to `database_dsn`, to look behind the code under test."""
+    opened = await connected(database_dsn)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def clock() -> SystemClock:
+    return SystemClock()
