@@ -132,15 +132,15 @@ def test_a_slot_that_begins_at_the_next_tick_is_known_exactly() -> None:
 
 
 def test_late_entries_come_first_and_by_due_tick() -> None:
-    wheel: Wheel[str] = Wheel(1000)
-    wheel.add(1001, "next")
+    wheel: Wheel[str] = Wheel(1023)  # the next tick begins a new turn of level 0
+    wheel.add(1024, "next")
     wheel.add(900, "late")
-    wheel.add(1000, "just due")
+    wheel.add(1023, "just due")
     wheel.add(300, "very late")
     wheel.add(900, "late too")
     assert wheel.next_due() == 300
-    assert wheel.advance(1000) == ["very late", "late", "late too", "just due"]
-    assert wheel.next_due() == 1001
+    assert wheel.advance(1023) == ["very late", "late", "late too", "just due"]
+    assert wheel.next_due() == 1024
 
 
 def test_a_jump_of_centuries_costs_no_more_than_its_entries() -> None:
