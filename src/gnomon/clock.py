@@ -40,6 +40,9 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Wait. Tests turn this by hand."""
 
+    async def wait(self, event: asyncio.Event, seconds: float | None) -> bool:
+        """Wait for an event, or so long. Whether the event came."""
+
     def observe(self, database_now: datetime, asked_at: float) -> None:
         """Learn what the database's clock said in an answer to a question asked at `asked_at`
         (monotonic)."""
@@ -48,11 +51,19 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock, corrected to the database's."""
 
+    # How fast two clocks may part; an estimate is lowered by this much until it is confirmed.
+    _DRIFT = 1e-4
+
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()
+        self._observed_at: float | None = None
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(time.monotonic() + self._offset, UTC)
+        drifted = 0.0
+        monotonic = time.monotonic()
+        if self._observed_at is not None:
+            drifted = (monotonic - self._observed_at) * self._DRIFT
+        return datetime.fromtimestamp(monotonic + self._offset - drifted, UTC)
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -60,11 +71,28 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    async def wait(self, event: asyncio.Event, seconds: float | None) -> bool:
+        if event.is_set():
+            return True
+        try:
+            async with asyncio.timeout(seconds):
+                return await event.wait()
+        except TimeoutError:
+            return False
+
     def observe(self, database_now: datetime, asked_at: float) -> None:
-        # The database read its clock somewhere between the question and now. Assuming "just now"
-        # gives a time that is late by at most the way back, and never early.
-        del asked_at
-        self._offset = database_now.timestamp() - time.monotonic()
+        # The database read its clock between the question and now. So its clock is ahead of ours
+        # by `least` at the least and `most` at the most. The best estimate that is never ahead is
+        # the highest `least` seen, lowered by drift; one above `most` says that a clock was set.
+        answered_at = time.monotonic()
+        database = database_now.timestamp()
+        least, most = database - answered_at, database - asked_at
+        if self._observed_at is None:
+            self._offset = least
+        else:
+            aged = self._offset - (answered_at - self._observed_at) * self._DRIFT
+            self._offset = max(least, aged) if aged <= most else least
+        self._observed_at = answered_at
 
 
 def chance() -> float:
@@ -73,7 +101,7 @@ def chance() -> float:
 
 def new_id(now: datetime) -> uuid.UUID:
     """A task's id: unique, and ordered by `now`."""
-    return uuid7(to_micros(now) // 1000, random.getrandbits(74))  # noqa: S311
+    return uuid7(to_micros(now) // 1000, random.getrandbits(74))
 
 
 def new_incarnation() -> uuid.UUID:

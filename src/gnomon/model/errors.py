@@ -7,6 +7,7 @@
     ├── IllegalTransition      the task is in a state that forbids this
     ├── IdempotencyConflict    a key used before, for something else
     ├── IdempotencyPending     a key whose first request is still under way
+    ├── Unstorable             a value that PostgreSQL cannot hold
     ├── StoreUnavailable       PostgreSQL cannot be reached; nothing was done
     └── LeaseLost              this node was declared dead
 
@@ -69,6 +70,10 @@ class IdempotencyPending(GnomonError):
     def __init__(self, key: str) -> None:
         super().__init__(f"the first request with idempotency key {key!r} is still under way")
         self.key = key
+
+
+class Unstorable(GnomonError):
+    """A value that the store cannot hold; trying again cannot help."""
 
 
 class StoreUnavailable(GnomonError):

@@ -5,6 +5,8 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.model.lane import Lane
+from gnomon.model.outcome import Outcome
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import TaskKey
@@ -25,5 +27,17 @@ class Delivery(msgspec.Struct, frozen=True):
     timeout_seconds: float
     retry_policy: RetryPolicy
     task_type: str
+    lane: Lane
     execute_at: datetime
+    start_by: datetime  # later than this it must be given back: others may take it over
     idempotency_key: str | None
+    expired: bool  # claimed after its `expires_at`: must not be started
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What became of a delivery. No outcome: it was not started."""
+
+    delivery: Delivery
+    outcome: Outcome | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None

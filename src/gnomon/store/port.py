@@ -77,13 +77,13 @@ class Page(msgspec.Struct, frozen=True):
 class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
     """What to change in a waiting task; UNSET leaves it as it is."""
 
-    name: str | None | msgspec.UnsetType = msgspec.UNSET
-    payload: bytes | None | msgspec.UnsetType = msgspec.UNSET
+    name: str | msgspec.UnsetType | None = msgspec.UNSET
+    payload: bytes | msgspec.UnsetType | None = msgspec.UNSET
     target: Target | msgspec.UnsetType = msgspec.UNSET
     execute_at: datetime | msgspec.UnsetType = msgspec.UNSET
     priority: Lane | msgspec.UnsetType = msgspec.UNSET
     timeout_seconds: float | msgspec.UnsetType = msgspec.UNSET
-    expires_at: datetime | None | msgspec.UnsetType = msgspec.UNSET
+    expires_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
     retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
     tags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
@@ -160,6 +160,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     id: UUID
     due_at: datetime
     lane: Lane
+    suspect: bool = False  # has been lost before, and must run in quarantine
 
     @property
     def key(self) -> TaskKey:
@@ -175,10 +176,9 @@ class Cursor(msgspec.Struct, frozen=True, gc=False):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A batch that was taken; `expired` ones are RUNNING too, and must be settled as expired."""
+    """A batch that was taken."""
 
     deliveries: list[Delivery]
-    expired: list[Delivery]
     now: datetime | None  # the store's time, where anything was claimed
 
 
@@ -219,6 +219,7 @@ class RunningTask(msgspec.Struct, frozen=True):
     attempt: int
     retries_left: int
     losses: int
+    retry_policy: RetryPolicy
     cancel_requested: bool
 
 
@@ -228,8 +229,10 @@ class DispatchStore(Protocol):
     async def scan(self, cursors: Sequence[Cursor], until: datetime, each: int) -> list[Entry]:
         """Waiting tasks after the cursors, due by `until`, at most `each` a shard, in order."""
 
-    async def repair(self, cursors: Sequence[Cursor], since: datetime, each: int) -> list[Entry]:
-        """Waiting tasks behind the cursors, due from `since` on."""
+    async def repair(
+        self, cursors: Sequence[Cursor], since: datetime, until: datetime, each: int
+    ) -> list[Entry]:
+        """Waiting tasks behind the cursors, due from `since` to `until`, in order."""
 
     async def oldest_writer(self) -> tuple[datetime, datetime]:
         """When the oldest unfinished writing transaction began, and the store's time."""

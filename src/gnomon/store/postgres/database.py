@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from gnomon.model.errors import StoreUnavailable
+from gnomon.model.errors import StoreUnavailable, Unstorable
 from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ def translated() -> Iterator[None]:
     """Turn the driver's ways of saying "unavailable" into the one that the engine knows."""
     try:
         yield
+    except (asyncpg.DataError, ValueError) as error:
+        # The driver refuses a value before it is sent, or the server does afterwards.
+        raise Unstorable(f"PostgreSQL cannot hold this: {error}") from error
     except _UNAVAILABLE as error:
         raise StoreUnavailable(f"PostgreSQL is unavailable: {error or type(error)}") from error
 

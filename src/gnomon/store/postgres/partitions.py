@@ -17,7 +17,7 @@ PARENTS = {"task_archive": "id", "task_payload": "task_id", "execution": "task_i
 _LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 
 
-class _StillNeeded(Exception):
+class _StillNeededError(Exception):
     """Rolls back the dropping of a day that holds a task within retention."""
 
 
@@ -63,7 +63,7 @@ async def drop(connection: "asyncpg.Connection[Any]", cutoff: datetime) -> list[
             break
         try:
             dropped += await _drop_day(connection, day, cutoff)
-        except _StillNeeded:
+        except _StillNeededError:
             break  # `old` takes all ids below its bound, so days go in order
     await _clear_old(connection, cutoff)
     return dropped
@@ -159,7 +159,7 @@ async def _check_past(
         cutoff,
     )
     if young:
-        raise _StillNeeded
+        raise _StillNeededError
 
 
 async def _clear_old(connection: "asyncpg.Connection[Any]", cutoff: datetime) -> None:

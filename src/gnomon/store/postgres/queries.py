@@ -1,4 +1,4 @@
-"""SQL lives in `.sql` files, one statement each, so that it can be read and EXPLAINed as it runs."""
+"""SQL lives in `.sql` files, one statement each, to be read and EXPLAINed as it runs."""
 
 from functools import cache
 from importlib.resources import files

@@ -29,5 +29,5 @@ FROM chosen AS c, moment AS m
 WHERE t.tenant_id = c.tenant_id AND t.id = c.id
 RETURNING
     t.tenant_id, t.id, t.fence, t.attempt, t.retries_left, t.losses, t.target, t.payload,
-    t.payload_size, t.timeout_seconds, t.retry_policy, t.task_type, t.execute_at, t.due_at,
-    t.lane, t.idempotency_key, coalesce(t.expires_at <= m.now, false) AS expired, m.now
+    t.payload_size, t.timeout_seconds, t.retry_policy, t.task_type, t.lane,
+    t.execute_at, t.idempotency_key, coalesce(t.expires_at <= m.now, false) AS expired, m.now

@@ -1,0 +1,97 @@
+"""What a node knows to be coming: the wheel for what is not yet due, the ready queue for what is.
+
+Entries are hints. One that was cancelled, changed or taken by another node meanwhile is simply
+not claimed; one that is missing here is found by the scanner.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from datetime import datetime
+
+from gnomon.clock import to_micros
+from gnomon.fair.queue import ReadyQueue
+from gnomon.model.task import TaskKey
+from gnomon.store.port import Entry
+from gnomon.wheel import Wheel
+
+
+def tick_at_or_after(moment: datetime) -> int:
+    """The millisecond that a due time rounds up to: never early."""
+    return -(-to_micros(moment) // 1000)
+
+
+def tick_at_or_before(moment: datetime) -> int:
+    return to_micros(moment) // 1000
+
+
+class Agenda:
+    """Each task at most once, at most `window` of them."""
+
+    def __init__(self, ready: ReadyQueue[Entry], now: datetime, window: int) -> None:
+        self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now))
+        self._ready = ready
+        self._suspects: deque[Entry] = deque()
+        self._known: set[TaskKey] = set()
+        self._window = window
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def ready(self) -> int:
+        """Entries that are due."""
+        return len(self._ready) + len(self._suspects)
+
+    def room(self) -> int:
+        return self._window - len(self._known)
+
+    def add(self, entries: Iterable[Entry]) -> int:
+        """Take in what is not known yet, as far as there is room; gives how many were new."""
+        new = 0
+        for entry in entries:
+            if entry.key in self._known:
+                continue
+            if len(self._known) >= self._window:
+                break
+            self._known.add(entry.key)
+            self._wheel.add(tick_at_or_after(entry.due_at), entry)
+            new += 1
+        return new
+
+    def again(self, entry: Entry, at: datetime) -> None:
+        """Look at a known entry again at `at`, though it was due before."""
+        self._wheel.add(tick_at_or_after(at), entry)
+
+    def advance(self, now: datetime) -> int:
+        """Make ready what is due; gives how many became so."""
+        due = self._wheel.advance(tick_at_or_before(now))
+        for entry in due:
+            if entry.suspect:
+                self._suspects.append(entry)
+            else:
+                self._ready.put(entry.lane, entry.tenant_id, entry)
+        return len(due)
+
+    def next_tick(self) -> int | None:
+        """The tick up to which nothing becomes due."""
+        return self._wheel.next_due()
+
+    def take(self, most: int, *, suspect: bool) -> list[Entry]:
+        """Entries to claim now; one suspect among them at the most, and only where allowed."""
+        taken: list[Entry] = []
+        if suspect and most > 0 and self._suspects:
+            taken.append(self._suspects.popleft())
+        taken += self._ready.take(most - len(taken))
+        return taken
+
+    def put_back(self, entries: Iterable[Entry]) -> None:
+        """Entries whose claim could not be made: ready as before."""
+        for entry in entries:
+            if entry.suspect:
+                self._suspects.appendleft(entry)
+            else:
+                self._ready.put(entry.lane, entry.tenant_id, entry)
+
+    def forget(self, keys: Iterable[TaskKey]) -> None:
+        """Entries that were claimed or given up."""
+        self._known.difference_update(keys)

@@ -1,0 +1,116 @@
+"""Claims ready tasks by key, in batches no larger than the workers can take."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from gnomon.clock import Clock
+from gnomon.model.shard import shard_of
+from gnomon.model.task import TaskKey
+from gnomon.model.verdict import is_suspect
+from gnomon.pipe.port import Pipe
+from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.scanner import Scanner
+from gnomon.store.port import DispatchStore, Entry
+from gnomon.worker.lease import Lease
+
+# A key that was not claimed may be locked for a moment, or not due by the database's clock. After
+# these looks it is dropped; if it still waits, a repair scan brings it back.
+_LOOK_AGAIN = (timedelta(milliseconds=5), timedelta(milliseconds=100), timedelta(seconds=1))
+
+
+class DispatchResult(msgspec.Struct, frozen=True):
+    """What a round did."""
+
+    chosen: int = 0
+    claimed: int = 0
+
+
+class Dispatcher:
+    """Chooses, claims, sends. `claiming` is held while a claim's answer is outstanding."""
+
+    def __init__(
+        self,
+        store: DispatchStore,
+        agenda: Agenda,
+        scanner: Scanner,
+        pipe: Pipe,
+        lease: Lease,
+        clock: Clock,
+        batch: int,
+    ) -> None:
+        self._store = store
+        self._agenda = agenda
+        self._scanner = scanner
+        self._pipe = pipe
+        self._lease = lease
+        self._clock = clock
+        self._batch = batch
+        self._looks: dict[TaskKey, int] = {}
+        self.held: dict[TaskKey, int] = {}  # claimed and not settled, with the fence
+        self.claiming = asyncio.Lock()
+        self.suspect: TaskKey | None = None  # the one in quarantine
+        self.stopped = False
+
+    async def run_once(self) -> DispatchResult:
+        """One claim of what is ready, as far as there is room and the lease is trusted."""
+        if self.stopped or not self._lease.is_trusted(self._clock.monotonic()):
+            return DispatchResult()
+        async with self.claiming:
+            entries = self._choose()
+            if not entries:
+                return DispatchResult()
+            return await self._claim(entries)
+
+    def released(self, keys: Iterable[TaskKey]) -> None:
+        """These are settled: the node holds them no longer."""
+        for key in keys:
+            self.held.pop(key, None)
+            if key == self.suspect:
+                self.suspect = None
+
+    def _choose(self) -> list[Entry]:
+        room = min(self._pipe.room(), self._batch)
+        taken = self._agenda.take(room, suspect=self.suspect is None)
+        owned = self._scanner.owned
+        chosen = [e for e in taken if shard_of(e.id) in owned]
+        if len(chosen) < len(taken):
+            self._agenda.forget(e.key for e in taken if shard_of(e.id) not in owned)
+        return chosen
+
+    async def _claim(self, entries: list[Entry]) -> DispatchResult:
+        asked_at = self._clock.monotonic()
+        try:
+            claim = await self._store.claim(self._lease.incarnation, [e.key for e in entries])
+        except BaseException:
+            self._agenda.put_back(entries)
+            raise
+        if claim.now is not None:
+            self._clock.observe(claim.now, asked_at)
+        claimed = {d.key for d in claim.deliveries}
+        for delivery in claim.deliveries:
+            self.held[delivery.key] = delivery.fence
+            if is_suspect(delivery.losses):
+                self.suspect = delivery.key
+        self._agenda.forget(claimed)
+        if len(claimed) < len(entries):
+            self._look_again([e for e in entries if e.key not in claimed])
+        for key in claimed & self._looks.keys():
+            del self._looks[key]
+        self._pipe.send(claim.deliveries)
+        return DispatchResult(chosen=len(entries), claimed=len(claimed))
+
+    def _look_again(self, entries: Sequence[Entry]) -> None:
+        now = self._clock.now()
+        for entry in entries:
+            looks = self._looks.pop(entry.key, 0)
+            if looks == len(_LOOK_AGAIN):
+                self._agenda.forget([entry.key])
+            else:
+                self._looks[entry.key] = looks + 1
+                self._agenda.again(entry, now + _LOOK_AGAIN[looks])
+
+    def holds(self, key: TaskKey, fence: int) -> bool:
+        return self.held.get(key) == fence

@@ -1,0 +1,252 @@
+"""A node: every role of the scheduler and its worker slots, in one process, for one incarnation.
+
+Each role has a `run_once`; the loops here only decide when to call it. A role that meets
+PostgreSQL away waits and tries again; any other error ends the node, loudly, and its tasks are
+taken over like those of any node that died.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from gnomon.clock import Clock
+from gnomon.model.errors import LeaseLost, StoreUnavailable
+from gnomon.model.task import TaskKey
+from gnomon.scheduler.agenda import Agenda, tick_at_or_before
+from gnomon.scheduler.dispatcher import Dispatcher
+from gnomon.scheduler.keeper import LeaseKeeper
+from gnomon.scheduler.pruner import EVERY_SECONDS as PRUNE_SECONDS
+from gnomon.scheduler.pruner import Pruner
+from gnomon.scheduler.recorder import Recorder
+from gnomon.scheduler.roster import Roster
+from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.sweeper import Sweeper
+from gnomon.settings import Settings
+from gnomon.store.port import Entry, RosterStore
+from gnomon.worker.lease import Lease
+from gnomon.worker.worker import Worker
+
+log = structlog.get_logger("gnomon.scheduler")
+
+_RECONCILE_SECONDS = 5.0
+_OVERDUE_SECONDS = 5.0
+_PAUSE_SECONDS = 0.25  # after PostgreSQL was away
+_LONGEST_SLEEP = 1.0
+_SHORTEST_REPAIR = 0.02  # between repairs that hints ask for
+
+
+class Signals:
+    """What wakes the loops."""
+
+    def __init__(self) -> None:
+        self.due = asyncio.Event()  # the agenda has something earlier than before
+        self.ready = asyncio.Event()  # something is ready, or there is room again
+        self.look = asyncio.Event()  # look behind the cursors
+
+
+class Node:
+    """One incarnation, from joining the roster to leaving it. Built by `gnomon.wiring`."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        lease: Lease,
+        signals: Signals,
+        roster_store: RosterStore,
+        roster: Roster,
+        agenda: Agenda,
+        scanner: Scanner,
+        dispatcher: Dispatcher,
+        worker: Worker,
+        recorder: Recorder,
+        sweeper: Sweeper,
+        pruner: Pruner,
+        name: str,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.lease = lease
+        self.signals = signals
+        self.roster_store = roster_store
+        self.roster = roster
+        self.agenda = agenda
+        self.scanner = scanner
+        self.dispatcher = dispatcher
+        self.worker = worker
+        self.recorder = recorder
+        self.sweeper = sweeper
+        self.pruner = pruner
+        self.name = name
+        self._lost = asyncio.Event()
+
+    # Hints, from whoever hears them
+
+    def heard_due(self, entries: list[Entry] | None) -> None:
+        """Tasks were submitted; None: too many to name."""
+        if entries is None:
+            self.signals.look.set()
+        elif self.scanner.hinted(entries):
+            self.signals.due.set()
+
+    def heard_cancel(self, key: TaskKey) -> None:
+        self.worker.interrupt(key, "cancelled")
+
+    def heard_lost(self) -> None:
+        """The lease is gone for good."""
+        self._lost.set()
+
+    # The life of a node
+
+    async def join(self) -> None:
+        """Enter the roster, and know the own shards."""
+        asked_at = self.clock.monotonic()
+        now = await self.roster_store.join(
+            self.lease.incarnation, self.name, self.settings.slots, self.lease.ttl
+        )
+        self.clock.observe(now, asked_at)
+        self.lease.renewed(asked_at)
+        self.scanner.own((await self.roster.run_once()).shards)
+
+    async def run(self, keeper: LeaseKeeper, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set, then drain. Raises LeaseLost when declared dead."""
+        keeper.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                loops = [group.create_task(loop) for loop in self._loops(keeper)]
+                await self._stopped_or_lost(stop)
+                if self._lost.is_set():
+                    self.worker.interrupt_all("this node was declared dead")
+                else:
+                    await self._drain()
+                for task in loops:
+                    task.cancel()
+        finally:
+            await keeper.stop()
+        if self._lost.is_set():
+            raise LeaseLost(f"node {self.name} was declared dead")
+        with contextlib.suppress(StoreUnavailable):
+            await self.roster_store.leave(self.lease.incarnation)
+
+    def _loops(self, keeper: LeaseKeeper) -> list[Coroutine[Any, Any, None]]:
+        s = self.settings
+        return [
+            self._every(keeper.interval, self._progress(keeper)),
+            self._every(min(1.0, self.lease.ttl / 5), self._look_at_roster),
+            self._every(s.scan_seconds, self._scan),
+            self._repair(),
+            self._tick(),
+            self._dispatch(),
+            self._record(),
+            self.worker.run(),
+            self._every(s.sweep_seconds, self.sweeper.run_once),
+            self._every(_OVERDUE_SECONDS, self.sweeper.take_overdue),
+            self._every(_RECONCILE_SECONDS, self.sweeper.reconcile),
+            self._every(PRUNE_SECONDS, self.pruner.run_once),
+        ]
+
+    async def _stopped_or_lost(self, stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            waits = [group.create_task(e.wait()) for e in (stop, self._lost)]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for task in waits:
+                task.cancel()
+
+    async def _drain(self) -> None:
+        """Let running tasks end, give back the rest."""
+        self.dispatcher.stopped = True
+        self.worker.drain()
+        deadline = self.clock.monotonic() + self.settings.drain_seconds
+        while self.dispatcher.held and self.clock.monotonic() < deadline:
+            await self.clock.sleep(0.02)
+        if self.dispatcher.held:
+            log.warning(
+                "interrupting tasks at the end of the drain", count=len(self.dispatcher.held)
+            )
+            self.worker.interrupt_all("the node shut down before the try ended")
+            deadline = self.clock.monotonic() + 5.0
+            while self.dispatcher.held and self.clock.monotonic() < deadline:
+                await self.clock.sleep(0.02)
+
+    # The loops
+
+    async def _every(self, seconds: float, role: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            try:
+                await role()
+            except StoreUnavailable as error:
+                log.debug("PostgreSQL is away", why=str(error))
+            await self.clock.sleep(seconds)
+
+    def _progress(self, keeper: LeaseKeeper) -> Callable[[], Awaitable[None]]:
+        async def progress() -> None:
+            keeper.progress()
+
+        return progress
+
+    async def _look_at_roster(self) -> None:
+        result = await self.roster.run_once()
+        if result.shards != self.scanner.owned:
+            log.info("serving shards", shards=len(result.shards), nodes=result.nodes)
+            self.scanner.own(result.shards)
+            self.signals.look.set()
+
+    async def _scan(self) -> None:
+        if (await self.scanner.forward()).new:
+            self.signals.due.set()
+
+    async def _repair(self) -> None:
+        while True:
+            await self.clock.wait(self.signals.look, 2 * self.settings.scan_seconds)
+            self.signals.look.clear()
+            try:
+                result = await self.scanner.repair()
+                result_forward = await self.scanner.forward()
+                if result.new or result_forward.new:
+                    self.signals.due.set()
+            except StoreUnavailable as error:
+                log.debug("PostgreSQL is away", why=str(error))
+                await self.clock.sleep(_PAUSE_SECONDS)
+            await self.clock.sleep(_SHORTEST_REPAIR)
+
+    async def _tick(self) -> None:
+        """Make ready what has become due, and sleep until more will be."""
+        while True:
+            self.signals.due.clear()
+            now = self.clock.now()
+            self.agenda.advance(now)
+            if self.agenda.ready:
+                self.signals.ready.set()
+            tick = self.agenda.next_tick()
+            seconds = _LONGEST_SLEEP
+            if tick is not None:
+                ahead = tick - tick_at_or_before(now)
+                seconds = min(_LONGEST_SLEEP, max(0.001, ahead / 1000))
+            await self.clock.wait(self.signals.due, seconds)
+
+    async def _dispatch(self) -> None:
+        while True:
+            await self.clock.wait(self.signals.ready, _LONGEST_SLEEP)
+            self.signals.ready.clear()
+            try:
+                while (await self.dispatcher.run_once()).claimed:
+                    if self.agenda.room() > self.settings.window // 2:
+                        await self._refill()
+            except StoreUnavailable as error:
+                log.debug("PostgreSQL is away", why=str(error))
+                await self.clock.sleep(_PAUSE_SECONDS)
+                self.signals.ready.set()
+
+    async def _refill(self) -> None:
+        """Read on at once while a backlog is being worked off."""
+        if (await self.scanner.forward()).new:
+            self.agenda.advance(self.clock.now())
+
+    async def _record(self) -> None:
+        while True:
+            await self.recorder.run_once(self.settings.batch)
+            self.signals.due.set()

@@ -1,0 +1,135 @@
+"""Turns reports into verdicts, and writes them in fenced batches."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+import structlog
+
+from gnomon.clock import Chance, Clock
+from gnomon.model.errors import StoreUnavailable, Unstorable
+from gnomon.model.verdict import EXPIRE, Standing, Verdict, decide, is_suspect, release
+from gnomon.pipe.envelope import Report
+from gnomon.pipe.port import Pipe
+from gnomon.scheduler.dispatcher import Dispatcher
+from gnomon.scheduler.scanner import Scanner
+from gnomon.store.port import DispatchStore, Entry, Settled, Settlement
+
+log = structlog.get_logger("gnomon.scheduler")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+
+
+class RecordResult(msgspec.Struct, frozen=True):
+    """What a round wrote, and what was refused as stale."""
+
+    settled: int = 0
+    refused: int = 0
+
+
+class Recorder:
+    """Settles whatever was reported since it last looked."""
+
+    def __init__(
+        self,
+        store: DispatchStore,
+        pipe: Pipe,
+        dispatcher: Dispatcher,
+        scanner: Scanner,
+        clock: Clock,
+        chance: Chance,
+        *,
+        worker: str,
+        horizon_seconds: float,
+    ) -> None:
+        self._store = store
+        self._pipe = pipe
+        self._dispatcher = dispatcher
+        self._scanner = scanner
+        self._clock = clock
+        self._chance = chance
+        self._worker = worker
+        self._horizon = timedelta(seconds=horizon_seconds)
+
+    async def run_once(self, most: int) -> RecordResult:
+        """Wait for reports, and write them, however long PostgreSQL is away."""
+        reports = await self._pipe.reports(most)
+        settlements = [self._settlement(report) for report in reports]
+        settled = await self._written(settlements)
+        self._dispatcher.released(report.delivery.key for report in reports)
+        self._pipe.settled(len(reports))
+        self._plan_next(reports, settled)
+        refused = len(reports) - len(settled)
+        if refused:
+            # Swept as lost in the meantime, or written by an attempt whose answer was lost.
+            log.warning("settlements were refused as stale", refused=refused)
+        return RecordResult(settled=len(settled), refused=refused)
+
+    def _settlement(self, report: Report) -> Settlement:
+        delivery, outcome = report.delivery, report.outcome
+        return Settlement(
+            key=delivery.key,
+            fence=delivery.fence,
+            incarnation=delivery.incarnation,
+            verdict=self._verdict(report),
+            outcome=None if outcome is None else outcome.kind,
+            started_at=report.started_at,
+            finished_at=report.finished_at,
+            worker=self._worker,
+            error=None if outcome is None else outcome.error,
+            response_status=None if outcome is None else outcome.response_status,
+            response_body=None if outcome is None else outcome.response_body,
+            result=None if outcome is None else outcome.result,
+        )
+
+    def _verdict(self, report: Report) -> Verdict:
+        delivery = report.delivery
+        if delivery.expired:
+            return EXPIRE
+        standing = Standing(delivery.retries_left, delivery.retry_policy, delivery.losses)
+        if report.outcome is None:
+            return release(standing)
+        return decide(report.outcome, standing, self._chance())
+
+    async def _written(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await self._store.settle(settlements)
+            except StoreUnavailable as error:
+                log.warning("outcomes wait for PostgreSQL", count=len(settlements), why=str(error))
+                await self._clock.sleep(pause)
+                pause = min(_LONGEST_PAUSE, pause * 2)
+            except Unstorable:
+                return await self._one_by_one(settlements)
+
+    async def _one_by_one(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """One outcome cannot be stored: keep its batch mates, and its bare facts."""
+        settled: list[Settled] = []
+        for settlement in settlements:
+            try:
+                settled += await self._store.settle([settlement])
+            except (Unstorable, StoreUnavailable) as error:
+                bare = msgspec.structs.replace(
+                    settlement,
+                    error=f"the details of this try could not be stored: {error}"[:500],
+                    response_body=None,
+                    result=None,
+                )
+                settled += await self._written([bare])
+        return settled
+
+    def _plan_next(self, reports: Sequence[Report], settled: Sequence[Settled]) -> None:
+        """Put what waits again for a time near by straight back on the agenda."""
+        again = {s.key: s.due_at for s in settled if s.due_at is not None}
+        if not again:
+            return
+        until = self._clock.now() + self._horizon
+        entries = []
+        for report in reports:
+            delivery = report.delivery
+            due_at = again.get(delivery.key)
+            if due_at is not None and due_at <= until:
+                suspect = report.outcome is None and is_suspect(delivery.losses)
+                entries.append(Entry(*delivery.key, due_at, delivery.lane, suspect))
+        self._scanner.hinted(entries)

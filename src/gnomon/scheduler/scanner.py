@@ -1,0 +1,120 @@
+"""Reads the near future of the owned shards into the agenda.
+
+Forward: each shard has a cursor, and what lies behind it has been read. Repair: a cursor alone
+never sees rows that commit late, are written by plain SQL, or wait again after a try; so the
+last stretch behind the cursors is read again and again, from the start of the oldest transaction
+that could still bring such a row. A rare full pass catches what was backdated by hand.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import msgspec
+
+from gnomon.clock import Clock
+from gnomon.model.shard import shard_of
+from gnomon.scheduler.agenda import Agenda
+from gnomon.settings import Settings
+from gnomon.store.port import Cursor, DispatchStore, Entry
+
+BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
+_LOWEST, _HIGHEST = UUID(int=0), UUID(int=(1 << 128) - 1)
+# What a repair looks ahead: by the time that the next one runs, all before this has been seen.
+_REPAIR_AHEAD = timedelta(seconds=2)
+_REPAIR_SLACK = timedelta(seconds=1)
+FULL_PASS_SECONDS = 30.0
+
+
+class ScanResult(msgspec.Struct, frozen=True):
+    """What a pass found: entries read, and those that were news."""
+
+    read: int = 0
+    new: int = 0
+
+
+class Scanner:
+    """Keeps the agenda filled. Call `run_once` often; it does what is due of the three passes."""
+
+    def __init__(
+        self, store: DispatchStore, agenda: Agenda, clock: Clock, settings: Settings
+    ) -> None:
+        self._store = store
+        self._agenda = agenda
+        self._clock = clock
+        self._horizon = timedelta(seconds=settings.horizon_seconds)
+        # The forward scan leaves a quarter of the window to hints and repairs, so that no backlog
+        # can shut out what comes in now.
+        self._forward_window = settings.window * 3 // 4
+        self._hint_room = settings.window - self._forward_window
+        self._cursors: dict[int, Cursor] = {}
+        self._since = BEGINNING
+        self._full_pass_at = float("-inf")
+
+    @property
+    def owned(self) -> frozenset[int]:
+        return frozenset(self._cursors)
+
+    def own(self, shards: frozenset[int]) -> None:
+        """Serve these shards from now on; new ones are read from their beginning."""
+        kept = {shard: c for shard, c in self._cursors.items() if shard in shards}
+        for shard in shards - kept.keys():
+            kept[shard] = Cursor(shard, BEGINNING, _LOWEST)
+        self._cursors = kept
+
+    def hinted(self, entries: Iterable[Entry]) -> int:
+        """Take hints about owned shards; what does not fit is found by a repair."""
+        return self._agenda.add(e for e in entries if shard_of(e.id) in self._cursors)
+
+    async def forward(self) -> ScanResult:
+        """Read on from the cursors, as far as the horizon and the window allow."""
+        room = self._forward_window - len(self._agenda)
+        cursors = list(self._cursors.values())
+        # A handful of entries is not worth a probe of every shard.
+        if not cursors or room < self._forward_window // 8:
+            return ScanResult()
+        until = self._clock.now() + self._horizon
+        each = max(1, room // len(cursors))
+        entries = await self._store.scan(cursors, until, each)
+        by_shard = _by_shard(entries)
+        for cursor in cursors:
+            if cursor.shard not in self._cursors:
+                continue
+            found = by_shard.get(cursor.shard, [])
+            if len(found) == each:
+                last = found[-1]
+                self._cursors[cursor.shard] = Cursor(cursor.shard, last.due_at, last.id)
+            elif until > cursor.due_at:
+                self._cursors[cursor.shard] = Cursor(cursor.shard, until, _HIGHEST)
+        return self._take_in(entries)
+
+    async def repair(self) -> ScanResult:
+        """Read again what lies shortly behind the cursors (now and then: all that lies there)."""
+        cursors = list(self._cursors.values())
+        each = self._agenda.room() // max(1, len(cursors))
+        if not cursors or each < 1:
+            return ScanResult()  # `since` stays, so nothing is skipped
+        writer, now = await self._store.oldest_writer()
+        full = self._clock.monotonic() - self._full_pass_at >= FULL_PASS_SECONDS
+        since = BEGINNING if full else self._since
+        entries = await self._store.repair(cursors, since, now + _REPAIR_AHEAD, each)
+        for shard, found in _by_shard(entries).items():
+            if len(found) == each and shard in self._cursors:
+                # More than fits: the forward scan goes on from here.
+                self._cursors[shard] = Cursor(shard, found[-1].due_at, found[-1].id)
+        self._since = min(writer, now) - _REPAIR_SLACK
+        if full:
+            self._full_pass_at = self._clock.monotonic()
+        return self._take_in(entries)
+
+    def _take_in(self, entries: list[Entry]) -> ScanResult:
+        # Shards come one after the other; time must not.
+        entries.sort(key=lambda entry: entry.due_at)
+        return ScanResult(read=len(entries), new=self._agenda.add(entries))
+
+
+def _by_shard(entries: list[Entry]) -> dict[int, list[Entry]]:
+    grouped: dict[int, list[Entry]] = {}
+    for entry in entries:
+        grouped.setdefault(shard_of(entry.id), []).append(entry)
+    return grouped

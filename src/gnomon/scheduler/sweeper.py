@@ -1,0 +1,110 @@
+"""Finds running tasks that nobody runs, and gives them another chance."""
+
+from collections.abc import Sequence
+
+import msgspec
+import structlog
+
+from gnomon.clock import Chance, Clock
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.verdict import Standing, decide, release
+from gnomon.scheduler.dispatcher import Dispatcher
+from gnomon.store.port import DispatchStore, RunningTask, Settled, Settlement
+from gnomon.worker.lease import Lease
+from gnomon.worker.worker import Worker
+
+log = structlog.get_logger("gnomon.scheduler")
+
+_LOST = Outcome(OutcomeKind.LOST, error="its node died while it ran")
+_OVERDUE = Outcome(
+    OutcomeKind.TIMED_OUT, error="it did not end within its timeout and grace, and was taken over"
+)
+BATCH = 500
+
+
+class SweepResult(msgspec.Struct, frozen=True):
+    """What a sweep found."""
+
+    lost: int = 0
+    overdue: int = 0
+
+
+class Sweeper:
+    """Sweeps after dead nodes, and after this node's own forgetfulness."""
+
+    def __init__(
+        self,
+        store: DispatchStore,
+        dispatcher: Dispatcher,
+        worker: Worker,
+        lease: Lease,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        self._store = store
+        self._dispatcher = dispatcher
+        self._worker = worker
+        self._lease = lease
+        self._clock = clock
+        self._chance = chance
+
+    async def run_once(self) -> SweepResult:
+        """Take over the tasks of dead nodes."""
+        orphans = await self._store.orphans(BATCH, overdue=False)
+        lost = await self._settle(orphans, _LOST)
+        if lost:
+            log.warning("took over tasks of dead nodes", count=len(lost))
+        return SweepResult(lost=len(lost))
+
+    async def take_overdue(self) -> SweepResult:
+        """Take over what should have ended. Only after a whole lease without trouble: outcomes
+        that waited for PostgreSQL to come back are written first."""
+        if not self._lease.may_judge(self._clock.monotonic()):
+            return SweepResult()
+        overdue = await self._settle(await self._store.orphans(BATCH, overdue=True), _OVERDUE)
+        if overdue:
+            log.warning("took over tasks past their time", count=len(overdue))
+        return SweepResult(overdue=len(overdue))
+
+    async def reconcile(self) -> int:
+        """Give back what the store says we run and we do not; gives how many. It happens when the
+        answer to a claim was lost. And interrupt what was cancelled while a hint went astray."""
+        async with self._dispatcher.claiming:
+            rows = await self._store.running_on(self._lease.incarnation)
+        unknown = [r for r in rows if not self._dispatcher.holds(r.key, r.fence)]
+        for row in rows:
+            if row.cancel_requested:
+                self._worker.interrupt(row.key, "cancelled")
+        if not unknown:
+            return 0
+        given_back = await self._store.settle(
+            [
+                Settlement(
+                    key=row.key,
+                    fence=row.fence,
+                    incarnation=row.incarnation,
+                    verdict=release(Standing(row.retries_left, row.retry_policy, row.losses)),
+                )
+                for row in unknown
+            ]
+        )
+        log.warning("gave back tasks claimed unawares", count=len(given_back))
+        return len(given_back)
+
+    async def _settle(self, rows: Sequence[RunningTask], outcome: Outcome) -> list[Settled]:
+        if not rows:
+            return []
+        return await self._store.settle([self._settlement(row, outcome) for row in rows])
+
+    def _settlement(self, row: RunningTask, outcome: Outcome) -> Settlement:
+        standing = Standing(row.retries_left, row.retry_policy, row.losses)
+        return Settlement(
+            key=row.key,
+            fence=row.fence,
+            incarnation=row.incarnation,
+            verdict=decide(outcome, standing, self._chance()),
+            outcome=outcome.kind,
+            started_at=row.started_at,
+            worker=row.worker,
+            error=outcome.error,
+        )

@@ -1,0 +1,153 @@
+"""The node's side of the store: find, claim, settle."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from gnomon.model.lane import Lane
+from gnomon.model.lifecycle import State
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.target import Target
+from gnomon.model.task import TaskKey
+from gnomon.model.verdict import is_suspect
+from gnomon.pipe.envelope import Delivery
+from gnomon.store.port import Claim, Cursor, Entry, RunningTask, Settled, Settlement
+from gnomon.store.postgres.database import Database
+
+_LANES = tuple(Lane)
+_DEFAULT_POLICY = RetryPolicy()
+
+
+# Tasks of one kind share their target and policy to the letter, so decoding them once is enough.
+@lru_cache(maxsize=4096)
+def _target(text: str) -> Target:
+    target: Target = msgspec.json.decode(text, type=Target)
+    return target
+
+
+@lru_cache(maxsize=4096)
+def _policy(text: str | None) -> RetryPolicy:
+    return _DEFAULT_POLICY if text is None else msgspec.json.decode(text, type=RetryPolicy)
+
+
+class PostgresDispatch:
+    """`DispatchStore` on PostgreSQL."""
+
+    def __init__(self, database: Database, grace_seconds: float) -> None:
+        self._database = database
+        self._grace = grace_seconds
+
+    async def scan(self, cursors: Sequence[Cursor], until: datetime, each: int) -> list[Entry]:
+        rows = await self._database.fetch("scan", *_columns(cursors), until, each)
+        return [_entry(row) for row in rows]
+
+    async def repair(
+        self, cursors: Sequence[Cursor], since: datetime, until: datetime, each: int
+    ) -> list[Entry]:
+        rows = await self._database.fetch("repair", *_columns(cursors), since, until, each)
+        return [_entry(row) for row in rows]
+
+    async def oldest_writer(self) -> tuple[datetime, datetime]:
+        row = await self._database.fetchrow("oldest_writer")
+        assert row is not None, "an aggregate always gives a row"
+        return row["since"], row["now"]
+
+    async def claim(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Claim:
+        rows = await self._database.fetch(
+            "claim", incarnation, [k.tenant_id for k in keys], [k.id for k in keys], self._grace
+        )
+        if not rows:
+            return Claim([], None)
+        now: datetime = rows[0]["now"]
+        start_by = now + timedelta(seconds=self._grace / 2)
+        return Claim([_delivery(row, incarnation, start_by) for row in rows], now)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        # One order for all, so that two batches that meet cannot wait for each other.
+        batch = sorted(settlements, key=lambda s: s.key)
+        rows = await self._database.fetch(
+            "settle",
+            [s.key.tenant_id for s in batch],
+            [s.key.id for s in batch],
+            [s.fence for s in batch],
+            [s.incarnation for s in batch],
+            [s.verdict.kind for s in batch],
+            [s.outcome for s in batch],
+            [s.verdict.delay for s in batch],
+            [s.verdict.spends for s in batch],
+            [s.verdict.losses for s in batch],
+            [s.started_at for s in batch],
+            [s.finished_at for s in batch],
+            [s.worker for s in batch],
+            [s.error for s in batch],
+            [s.response_status for s in batch],
+            [s.response_body for s in batch],
+            [s.result for s in batch],
+        )
+        return [
+            Settled(TaskKey(tenant_id, task_id), fence, State(state), due_at)
+            for tenant_id, task_id, fence, state, due_at in rows
+        ]
+
+    async def payload(self, key: TaskKey) -> bytes | None:
+        row = await self._database.fetchrow("payload", key.tenant_id, key.id)
+        return None if row is None else row["payload"].encode()
+
+    async def running_on(self, incarnation: UUID) -> list[RunningTask]:
+        rows = await self._database.fetch("running_on", incarnation)
+        return [_running(row) for row in rows]
+
+    async def orphans(self, most: int, *, overdue: bool) -> list[RunningTask]:
+        rows = await self._database.fetch("overdue" if overdue else "orphans", most)
+        return [_running(row) for row in rows]
+
+
+def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list[UUID]]:
+    return [c.shard for c in cursors], [c.due_at for c in cursors], [c.id for c in cursors]
+
+
+def _entry(row: asyncpg.Record) -> Entry:
+    tenant_id, task_id, due_at, lane, losses = row
+    return Entry(tenant_id, task_id, due_at, _LANES[lane], is_suspect(losses))
+
+
+def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: datetime) -> Delivery:
+    payload = row["payload"]
+    return Delivery(
+        key=TaskKey(row["tenant_id"], row["id"]),
+        fence=row["fence"],
+        incarnation=incarnation,
+        attempt=row["attempt"],
+        retries_left=row["retries_left"],
+        losses=row["losses"],
+        target=_target(row["target"]),
+        payload=None if payload is None else payload.encode(),
+        payload_size=row["payload_size"],
+        timeout_seconds=row["timeout_seconds"],
+        retry_policy=_policy(row["retry_policy"]),
+        task_type=row["task_type"],
+        lane=_LANES[row["lane"]],
+        execute_at=row["execute_at"],
+        start_by=start_by,
+        expired=row["expired"],
+        idempotency_key=row["idempotency_key"],
+    )
+
+
+def _running(row: asyncpg.Record) -> RunningTask:
+    return RunningTask(
+        key=TaskKey(row["tenant_id"], row["id"]),
+        fence=row["fence"],
+        incarnation=row["node"],
+        worker=row["worker"],
+        started_at=row["started_at"],
+        attempt=row["attempt"],
+        retries_left=row["retries_left"],
+        losses=row["losses"],
+        retry_policy=_policy(row["retry_policy"]),
+        cancel_requested=row["cancel_requested"],
+    )

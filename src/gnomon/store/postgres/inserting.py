@@ -1,0 +1,88 @@
+"""New tasks into their table, many in one statement."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gnomon.model.task import Submission
+from gnomon.store.port import Entry, NewTask, Receipt
+from gnomon.store.postgres import keys
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import (
+    DELIVERY_CODES,
+    size_apart,
+    stored_payload,
+    stored_policy,
+    stored_tags,
+    stored_target,
+)
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+
+async def insert(connection: "Connection", submissions: Sequence[Submission]) -> list[Entry]:
+    """Store tasks; gives the hints to be sent once that is committed."""
+    if submissions:
+        await connection.execute(query("insert_tasks"), *_columns(submissions))
+    return [Entry(s.tenant_id, s.id, s.due_at, s.lane) for s in submissions]
+
+
+async def insert_once(
+    connection: "Connection", batch: Sequence[NewTask], keep_seconds: float
+) -> tuple[list[Receipt], list[Entry]]:
+    """Store those whose key is new. Needs a transaction around it."""
+    keyed = [new for new in batch if new.once is not None]
+    known = dict(zip(map(id, keyed), await _claim(connection, keyed, keep_seconds), strict=True))
+    receipts = [_receipt(new, known.get(id(new))) for new in batch]
+    fresh = [
+        new.submission
+        for new, receipt in zip(batch, receipts, strict=True)
+        if receipt.replay is None and not receipt.conflict
+    ]
+    return receipts, await insert(connection, fresh)
+
+
+async def _claim(
+    connection: "Connection", keyed: Sequence[NewTask], keep_seconds: float
+) -> list[keys.Used | None]:
+    if not keyed:
+        return []
+    wanted = [
+        keys.Wanted(new.submission.tenant_id, new.once, new.submission.id, new.answer)
+        for new in keyed
+        if new.once is not None
+    ]
+    return await keys.claim(connection, wanted, keep_seconds)
+
+
+def _receipt(new: NewTask, used: keys.Used | None) -> Receipt:
+    if used is None or new.once is None:
+        return Receipt(new.submission.id)
+    if used.fingerprint != new.once.fingerprint:
+        return Receipt(new.submission.id, conflict=True)
+    return Receipt(new.submission.id, replay=used.answer)
+
+
+def _columns(batch: Sequence[Submission]) -> list[list[object]]:
+    """The parameters of insert_tasks.sql, in its order."""
+    return [
+        [s.tenant_id for s in batch],
+        [s.id for s in batch],
+        [int(s.lane) for s in batch],
+        [DELIVERY_CODES[s.delivery] for s in batch],
+        [s.execute_at for s in batch],
+        [s.due_at for s in batch],
+        [s.expires_at for s in batch],
+        [s.retry_policy.max_retries for s in batch],
+        [s.timeout_seconds for s in batch],
+        [size_apart(s.payload) for s in batch],
+        [s.task_type for s in batch],
+        [s.name for s in batch],
+        [stored_target(s.target) for s in batch],
+        [stored_payload(s.payload) for s in batch],
+        [stored_policy(s.retry_policy) for s in batch],
+        [stored_tags(s.tags) for s in batch],
+        [s.idempotency_key for s in batch],
+        [s.created_by for s in batch],
+        [s.retry_of for s in batch],
+    ]

@@ -1,0 +1,115 @@
+"""The roster and the singleton chores on PostgreSQL."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from gnomon import __version__
+from gnomon.model.errors import LeaseLost
+from gnomon.store.port import NodeRecord
+from gnomon.store.postgres import partitions
+from gnomon.store.postgres.database import Database, connect, translated
+from gnomon.store.postgres.queries import query
+
+
+class PostgresRoster:
+    """`RosterStore` on PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def join(self, incarnation: UUID, name: str, slots: int, lease: float) -> datetime:
+        row = await self._database.fetchrow(
+            "join_roster", incarnation, name, __version__, slots, lease
+        )
+        assert row is not None, "INSERT ... RETURNING gives its row"
+        joined: datetime = row["now"]
+        return joined
+
+    async def renew(self, incarnation: UUID, lease: float) -> datetime:
+        row = await self._database.fetchrow("renew", incarnation, lease)
+        return _renewed(row, incarnation)
+
+    async def leave(self, incarnation: UUID) -> None:
+        await self._database.execute("leave_roster", incarnation)
+
+    async def roster(self) -> list[NodeRecord]:
+        rows = await self._database.fetch("roster")
+        return [msgspec.convert(dict(row), NodeRecord) for row in rows]
+
+    async def declare_dead(self, incarnation: UUID, beat: int) -> bool:
+        return await self._database.fetchrow("declare_dead", incarnation, beat) is not None
+
+
+class LeaseConnection:
+    """Renews over a connection that nothing else uses, so that no queue can delay a lease."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
+
+    async def renew(self, incarnation: UUID, lease: float) -> datetime:
+        with translated():
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await connect(self._dsn)
+            row = await self._connection.fetchrow(
+                query("renew"), incarnation, lease, timeout=lease / 2
+            )
+        return _renewed(row, incarnation)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+
+
+def _renewed(row: asyncpg.Record | None, incarnation: UUID) -> datetime:
+    if row is None:
+        raise LeaseLost(f"node incarnation {incarnation} was declared dead")
+    now: datetime = row["now"]
+    return now
+
+
+class PostgresChores:
+    """`ChoreStore` on PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def hold(self, chore: str, incarnation: UUID, seconds: float) -> bool:
+        row = await self._database.fetchrow("hold_chore", chore, incarnation, seconds)
+        return row is not None
+
+    async def make_partitions(self) -> list[str]:
+        async with self._own_connection() as connection:
+            now = await connection.fetchval("SELECT gnomon.now()")
+            return await partitions.make(connection, now.date())
+
+    async def drop_partitions(self, retention_days: float) -> list[str]:
+        async with self._own_connection() as connection:
+            now: datetime = await connection.fetchval("SELECT gnomon.now()")
+            return await partitions.drop(connection, now - timedelta(days=retention_days))
+
+    async def forget(self, most: int) -> int:
+        answer = await self._database.execute("forget_keys", most)
+        await self._database.execute("forget_nodes")
+        return int(answer.rpartition(" ")[2])
+
+    def _own_connection(self) -> "_OwnConnection":
+        return _OwnConnection(self._database.dsn)
+
+
+class _OwnConnection:
+    """DDL waits for locks; it must not hold a connection that the engine needs meanwhile."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    async def __aenter__(self) -> "asyncpg.Connection[asyncpg.Record]":
+        self._connection = await connect(self._dsn)
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        with translated():
+            await self._connection.close(timeout=5)

@@ -1,0 +1,46 @@
+-- A page of unresolved dead letters, newest first, by their own index. As list_tasks: at most 10 000
+-- are examined, and a last row without a state says where the examining stopped.
+-- $1 tenant, $2 older than this id, $3 tasks a page and one more, $4 type, $5 lane, $6 tag,
+-- $7 cron job, $8 due from, $9 due before. Null filters nothing.
+WITH moment AS MATERIALIZED (
+    SELECT gnomon.now() AS now
+), page AS MATERIALIZED (
+    SELECT e.*
+    FROM (
+        SELECT
+            tenant_id, id, lane, state, delivery, execute_at, due_at, expires_at, started_at,
+            NULL::timestamptz AS finished_at, attempt, timeout_seconds, payload_size, task_type,
+            name, target, payload AS inline_payload, retry_policy, tags, idempotency_key,
+            created_by, last_error, NULL::json AS result, NULL::text AS resolution,
+            cancel_requested, cron_job_id, retry_of
+        FROM gnomon.task
+        WHERE state = 4 AND tenant_id = $1 AND id < $2
+        ORDER BY id DESC
+        LIMIT 10000
+    ) AS e
+    WHERE ($4::text IS NULL OR e.task_type = $4)
+      AND ($5::smallint IS NULL OR e.lane = $5)
+      AND ($6::text IS NULL OR e.tags ? $6)
+      AND ($7::uuid IS NULL OR e.cron_job_id = $7)
+      AND ($8::timestamptz IS NULL OR e.due_at >= $8)
+      AND ($9::timestamptz IS NULL OR e.due_at < $9)
+    ORDER BY e.id DESC
+    LIMIT $3
+), stop AS (
+    SELECT id
+    FROM gnomon.task
+    WHERE state = 4 AND tenant_id = $1 AND id < $2 AND (SELECT count(*) FROM page) < $3
+    ORDER BY id DESC
+    OFFSET 9999 LIMIT 1
+)
+SELECT p.*, coalesce(p.inline_payload, y.payload) AS payload, m.now
+FROM page AS p
+CROSS JOIN moment AS m
+LEFT JOIN gnomon.task_payload AS y
+    ON p.payload_size IS NOT NULL AND y.tenant_id = p.tenant_id AND y.task_id = p.id
+UNION ALL
+SELECT
+    NULL, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM stop AS s
+ORDER BY id DESC

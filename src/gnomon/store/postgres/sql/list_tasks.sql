@@ -1,0 +1,66 @@
+-- A page of tasks, newest first, live and finished in one snapshot.
+-- At most 10 000 tasks are examined, however rare the filter: the keys of both tables are merged in
+-- order and read only until the page is full. A last row without a state says where the examining
+-- stopped, where it stopped before the end.
+-- $1 tenant, $2 older than this id, $3 tasks a page and one more, $4 states, $5 is due, $6 was tried,
+-- $7 type, $8 lane, $9 tag, $10 cron job, $11 due from, $12 due before. Null filters nothing.
+WITH moment AS MATERIALIZED (
+    SELECT gnomon.now() AS now
+), page AS MATERIALIZED (
+    SELECT e.*
+    FROM (
+        SELECT u.*
+        FROM (
+            SELECT
+                tenant_id, id, lane, state, delivery, execute_at, due_at, expires_at, started_at,
+                NULL::timestamptz AS finished_at, attempt, timeout_seconds, payload_size,
+                task_type, name, target, payload AS inline_payload, retry_policy, tags,
+                idempotency_key, created_by, last_error, NULL::json AS result,
+                NULL::text AS resolution, cancel_requested, cron_job_id, retry_of
+            FROM gnomon.task
+            WHERE tenant_id = $1 AND id < $2
+            UNION ALL
+            SELECT
+                tenant_id, id, lane, state, delivery, execute_at, execute_at, expires_at,
+                started_at, finished_at, attempt, timeout_seconds, payload_size, task_type, name,
+                target, payload, retry_policy, tags, idempotency_key, created_by, last_error,
+                result, resolution, false, cron_job_id, retry_of
+            FROM gnomon.task_archive
+            WHERE tenant_id = $1 AND id < $2
+        ) AS u
+        ORDER BY u.id DESC
+        LIMIT 10000
+    ) AS e
+    WHERE ($4::smallint[] IS NULL OR e.state = ANY ($4))
+      AND ($5::boolean IS NULL OR (e.due_at <= (SELECT now FROM moment)) = $5)
+      AND ($6::boolean IS NULL OR (e.attempt > 0) = $6)
+      AND ($7::text IS NULL OR e.task_type = $7)
+      AND ($8::smallint IS NULL OR e.lane = $8)
+      AND ($9::text IS NULL OR e.tags ? $9)
+      AND ($10::uuid IS NULL OR e.cron_job_id = $10)
+      AND ($11::timestamptz IS NULL OR e.due_at >= $11)
+      AND ($12::timestamptz IS NULL OR e.due_at < $12)
+    ORDER BY e.id DESC
+    LIMIT $3
+), stop AS (
+    SELECT i.id
+    FROM (
+        SELECT id FROM gnomon.task WHERE tenant_id = $1 AND id < $2
+        UNION ALL
+        SELECT id FROM gnomon.task_archive WHERE tenant_id = $1 AND id < $2
+    ) AS i
+    WHERE (SELECT count(*) FROM page) < $3
+    ORDER BY i.id DESC
+    OFFSET 9999 LIMIT 1
+)
+SELECT p.*, coalesce(p.inline_payload, y.payload) AS payload, m.now
+FROM page AS p
+CROSS JOIN moment AS m
+LEFT JOIN gnomon.task_payload AS y
+    ON p.payload_size IS NOT NULL AND y.tenant_id = p.tenant_id AND y.task_id = p.id
+UNION ALL
+SELECT
+    NULL, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM stop AS s
+ORDER BY id DESC

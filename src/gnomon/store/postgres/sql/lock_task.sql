@@ -1,0 +1,8 @@
+-- One live task, to be changed: nobody else can claim, settle or change it until the transaction
+-- ends. Waits for a settlement that is under way; what that settled is then no longer here.
+SELECT
+    state, lane, execute_at, due_at, expires_at, attempt, retries_left, losses, cancel_requested,
+    timeout_seconds, name, target, retry_policy, tags, (SELECT gnomon.now()) AS now
+FROM gnomon.task
+WHERE tenant_id = $1 AND id = $2
+FOR UPDATE

@@ -1,0 +1,4 @@
+-- Write a live task that this transaction has locked: its state, its time and its budget.
+UPDATE gnomon.task
+SET state = $3, due_at = $4, expires_at = $5, retries_left = $6, losses = $7, cancel_requested = $8
+WHERE tenant_id = $1 AND id = $2

@@ -1,0 +1,24 @@
+-- Change a live task that this transaction has locked (CHANGE). A new payload may have to be kept
+-- apart, or no longer. $13 says whether the payload changes, $15 is its size where it is kept apart.
+WITH dropped AS (
+    DELETE FROM gnomon.task_payload
+    WHERE $13::boolean AND $15::integer IS NULL AND tenant_id = $1 AND task_id = $2
+), kept AS (
+    INSERT INTO gnomon.task_payload AS p (tenant_id, task_id, payload)
+    SELECT $1, $2, $14::json WHERE $13 AND $15 IS NOT NULL
+    ON CONFLICT (tenant_id, task_id) DO UPDATE SET payload = excluded.payload
+)
+UPDATE gnomon.task
+SET name = $3,
+    target = $4,
+    execute_at = $5,
+    due_at = $6,
+    expires_at = $7,
+    lane = $8,
+    timeout_seconds = $9,
+    retry_policy = $10,
+    retries_left = $11,
+    tags = $12,
+    payload = CASE WHEN NOT $13 THEN payload WHEN $15 IS NULL THEN $14 END,
+    payload_size = CASE WHEN $13 THEN $15 ELSE payload_size END
+WHERE tenant_id = $1 AND id = $2

@@ -1,0 +1,3 @@
+-- The nodes that are not dead.
+SELECT incarnation, name, version, slots, started_at, alive_until, beat, dead
+FROM gnomon.node WHERE NOT dead ORDER BY started_at

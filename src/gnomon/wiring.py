@@ -1,0 +1,161 @@
+"""The composition root: builds the processes out of their parts, and runs them."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import asyncpg
+import structlog
+
+from gnomon.clock import Clock, SystemClock, chance, new_incarnation
+from gnomon.fair import WeightedLanes
+from gnomon.model.errors import LeaseLost
+from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.pipe.memory import MemoryPipe
+from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.dispatcher import Dispatcher
+from gnomon.scheduler.keeper import LeaseKeeper
+from gnomon.scheduler.node import Node, Signals
+from gnomon.scheduler.pruner import Pruner
+from gnomon.scheduler.recorder import Recorder
+from gnomon.scheduler.roster import Roster
+from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.sweeper import Sweeper
+from gnomon.settings import Settings
+from gnomon.store.port import Entry
+from gnomon.store.postgres import migrate, partitions
+from gnomon.store.postgres.database import Database, connect
+from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.hints import Listener
+from gnomon.store.postgres.nodes import LeaseConnection, PostgresChores, PostgresRoster
+from gnomon.worker.lease import Lease
+from gnomon.worker.runner import Runner
+from gnomon.worker.targets import Caller
+from gnomon.worker.targets.http import HttpCaller, signing_key
+from gnomon.worker.targets.python import PythonCaller, load_functions
+from gnomon.worker.worker import Worker
+
+log = structlog.get_logger("gnomon")
+
+Started = Callable[[str], None]
+
+
+async def prepare(dsn: str) -> None:
+    """Bring the schema up to date, and make sure that today has its partitions."""
+    connection = await connect(dsn)
+    try:
+        for step in await migrate.up(connection):
+            log.info("migrated", version=step.version, name=step.name)
+        await _partitions(connection)
+    finally:
+        await connection.close()
+
+
+async def _partitions(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    now = await connection.fetchval("SELECT gnomon.now()")
+    await partitions.make(connection, now.date())
+
+
+async def run_node(
+    settings: Settings, dsn: str, on_started: Started, stop: asyncio.Event | None = None
+) -> None:
+    """Serve as a node until SIGTERM or SIGINT (or `stop`). A node that was declared dead begins
+    a new life at once."""
+    stop = stop or _stop_on_signals()
+    await prepare(dsn)
+    while not stop.is_set():
+        try:
+            async with _node(settings, dsn, SystemClock()) as (node, listener, keeper):
+                on_started(node.name)
+                async with asyncio.TaskGroup() as group:
+                    listening = group.create_task(listener.run())
+                    await node.run(keeper, stop)
+                    listening.cancel()
+        except* LeaseLost:
+            log.warning("beginning a new life after being declared dead")
+
+
+@asynccontextmanager
+async def _node(
+    settings: Settings, dsn: str, clock: Clock
+) -> AsyncIterator[tuple[Node, Listener, LeaseKeeper]]:
+    """A node that has joined the roster, and what speaks to it from outside of its loop."""
+    name = settings.node_name or f"{socket.gethostname()}:{os.getpid()}"
+    async with AsyncExitStack() as stack:
+        database = Database(dsn, settings.database_connections)
+        await database.open()
+        stack.push_async_callback(database.close)
+        callers = await _callers(stack, settings, clock)
+        node = _assemble(settings, database, callers, clock, name)
+        await node.join()
+        listener = Listener(dsn, clock, node.heard_due, node.heard_cancel)
+        keeper = LeaseKeeper(node.lease, LeaseConnection(dsn), clock, node.heard_lost)
+        yield node, listener, keeper
+
+
+async def _callers(
+    stack: AsyncExitStack, settings: Settings, clock: Clock
+) -> dict[type[Target], Caller]:
+    key = signing_key(settings.webhook_secret) if settings.webhook_secret else None
+    http = HttpCaller(clock, key, settings.connections_per_host)
+    python = PythonCaller(load_functions(settings.functions), settings.threads)
+    await stack.enter_async_context(http)
+    stack.enter_context(python)
+    return {HttpTarget: http, PythonTarget: python}
+
+
+def _assemble(
+    settings: Settings,
+    database: Database,
+    callers: dict[type[Target], Caller],
+    clock: Clock,
+    name: str,
+) -> Node:
+    signals = Signals()
+    lease = Lease(new_incarnation(), settings.node_lease_seconds)
+    store = PostgresDispatch(database, settings.timeout_grace_seconds)
+    roster_store = PostgresRoster(database)
+    ready: WeightedLanes[Entry] = WeightedLanes()
+    agenda = Agenda(ready, clock.now(), settings.window)
+    scanner = Scanner(store, agenda, clock, settings)
+    pipe = MemoryPipe(settings.slots + settings.prefetch, signals.ready.set)
+    dispatcher = Dispatcher(store, agenda, scanner, pipe, lease, clock, settings.batch)
+    runner = Runner(callers, store.payload, clock)
+    worker = Worker(pipe, runner, lease, clock, settings.slots)
+    recorder = Recorder(
+        store,
+        pipe,
+        dispatcher,
+        scanner,
+        clock,
+        chance,
+        worker=name,
+        horizon_seconds=settings.horizon_seconds,
+    )
+    return Node(
+        settings=settings,
+        clock=clock,
+        lease=lease,
+        signals=signals,
+        roster_store=roster_store,
+        roster=Roster(roster_store, lease, clock),
+        agenda=agenda,
+        scanner=scanner,
+        dispatcher=dispatcher,
+        worker=worker,
+        recorder=recorder,
+        sweeper=Sweeper(store, dispatcher, worker, lease, clock, chance),
+        pruner=Pruner(PostgresChores(database), lease, settings),
+        name=name,
+    )
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop

@@ -1,0 +1,38 @@
+"""A lease as a value: until when this node may start work."""
+
+from uuid import UUID
+
+
+class Lease:
+    """Written by the thread that renews it, read by everyone else (plain attributes: each is
+    one atomic store).
+
+    A node may start something only while `trusted`. What it already runs goes on; its writes are
+    fenced anyway. `since` is when the current unbroken run of renewals began: only a node that
+    has itself been alive for a whole lease may speak about others.
+    """
+
+    def __init__(self, incarnation: UUID, ttl: float) -> None:
+        self.incarnation = incarnation
+        self.ttl = ttl
+        self.margin = ttl / 5
+        self.trusted_until = float("-inf")
+        self.since: float | None = None
+        self.lost = False
+
+    def renewed(self, asked_at: float) -> None:
+        """A renewal asked for at `asked_at` (monotonic) has gone through."""
+        self.trusted_until = asked_at + self.ttl - self.margin
+        if self.since is None:
+            self.since = asked_at
+
+    def missed(self) -> None:
+        """A renewal has failed: the run is broken, the trust lasts as long as it was given."""
+        self.since = None
+
+    def is_trusted(self, now: float) -> bool:
+        return not self.lost and now < self.trusted_until
+
+    def may_judge(self, now: float) -> bool:
+        """Whether renewals have gone through for a whole lease without a break."""
+        return self.since is not None and now - self.since >= self.ttl and self.is_trusted(now)

@@ -1,0 +1,137 @@
+"""Webhooks: one pooled HTTP call a try, signed after the Standard Webhooks specification."""
+
+import base64
+import hashlib
+import hmac
+from datetime import datetime
+from typing import Any
+
+import aiohttp
+
+from gnomon import __version__
+from gnomon.clock import Clock
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.retry import parse_retry_after
+from gnomon.model.target import HttpTarget
+from gnomon.pipe.envelope import Delivery
+
+KEPT_BODY_BYTES = 4096
+# A longer answer is not worth reading to its end for the sake of the connection.
+_READ_BYTES = 64 * 1024
+# 4xx that are about the moment and not about the request.
+_RETRYABLE = frozenset({408, 409, 425, 429})
+_KEY_PREFIX = "whsec_"
+
+
+def signing_key(secret: str) -> bytes:
+    """The bytes behind a `whsec_…` secret."""
+    return base64.b64decode(secret.removeprefix(_KEY_PREFIX), validate=True)
+
+
+def sign(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
+    """The `webhook-signature` of a body."""
+    content = f"{message_id}.{timestamp}.".encode() + body
+    digest = hmac.digest(key, content, hashlib.sha256)
+    return "v1," + base64.b64encode(digest).decode()
+
+
+class HttpCaller:
+    """`Caller` for `http` targets. Use as a context manager: it owns the connections."""
+
+    def __init__(self, clock: Clock, key: bytes | None, connections_per_host: int) -> None:
+        self._clock = clock
+        self._key = key
+        self._per_host = connections_per_host
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> "HttpCaller":
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, limit_per_host=self._per_host),
+            timeout=aiohttp.ClientTimeout(total=None),  # the runner keeps the time
+            auto_decompress=False,  # a small answer must not grow in our memory
+            cookie_jar=aiohttp.DummyCookieJar(),
+            max_line_size=16 * 1024,
+            max_field_size=16 * 1024,
+        )
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def call(self, delivery: Delivery, payload: bytes | None) -> Outcome:
+        assert isinstance(delivery.target, HttpTarget)
+        assert self._session is not None, "use HttpCaller as a context manager"
+        target, body = delivery.target, payload or b""
+        try:
+            async with self._session.request(
+                target.method,
+                target.url,
+                data=None if target.method == "GET" else body,
+                headers=self._headers(delivery, target, body),
+                allow_redirects=False,
+            ) as response:
+                return self._outcome(delivery, response, await _beginning(response))
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return Outcome(OutcomeKind.FAILED, error=f"{type(error).__name__}: {error}"[:2000])
+
+    def _headers(self, delivery: Delivery, target: HttpTarget, body: bytes) -> dict[str, str]:
+        task_id = str(delivery.key.id)
+        timestamp = int(self._clock.now().timestamp())
+        headers = {
+            "content-type": "application/json",
+            "user-agent": f"gnomon/{__version__}",
+            **target.headers,
+            "webhook-id": task_id,
+            "webhook-timestamp": str(timestamp),
+            "idempotency-key": delivery.idempotency_key or task_id,
+            "gnomon-task-id": task_id,
+            "gnomon-attempt": str(delivery.attempt),
+            "gnomon-fence": str(delivery.fence),
+            "gnomon-scheduled-for": _rfc3339(delivery.execute_at),
+            "traceparent": f"00-{delivery.key.id.hex}-{delivery.fence:016x}-01",
+        }
+        if self._key is not None:
+            signed = b"" if target.method == "GET" else body
+            headers["webhook-signature"] = sign(self._key, task_id, timestamp, signed)
+        return headers
+
+    def _outcome(self, delivery: Delivery, response: aiohttp.ClientResponse, body: str) -> Outcome:
+        status = response.status
+        if 200 <= status < 300:
+            return Outcome(
+                OutcomeKind.SUCCEEDED, response_status=status, response_body=body or None
+            )
+        retry_after = response.headers.get("retry-after")
+        retryable = (
+            status >= 500
+            or status < 400
+            or status in _RETRYABLE
+            or delivery.retry_policy.retry_client_errors
+        )
+        return Outcome(
+            OutcomeKind.FAILED,
+            error=f"HTTP {status} {response.reason or ''}".rstrip(),
+            retryable=retryable,
+            retry_after=parse_retry_after(retry_after, self._clock.now()) if retry_after else None,
+            response_status=status,
+            response_body=body or None,
+        )
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> str:
+    """The first 4 KB. Reads on to the end where that is near, so that the connection lives."""
+    kept, read = bytearray(), 0
+    async for chunk in response.content.iter_any():
+        read += len(chunk)
+        if len(kept) < KEPT_BODY_BYTES:
+            kept += chunk[: KEPT_BODY_BYTES - len(kept)]
+        if read > _READ_BYTES:
+            response.close()
+            break
+    # PostgreSQL's text has no NUL.
+    return kept.decode("utf-8", "replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")

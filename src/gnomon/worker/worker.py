@@ -1,0 +1,61 @@
+"""The slots of a node: long-lived coroutines that take tasks from the pipe and run them."""
+
+import asyncio
+
+from gnomon.clock import Clock
+from gnomon.model.task import TaskKey
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.port import Pipe
+from gnomon.worker.lease import Lease
+from gnomon.worker.runner import Runner
+
+
+class Worker:
+    """`slots` tasks at once, without a coroutine being made for any of them."""
+
+    def __init__(self, pipe: Pipe, runner: Runner, lease: Lease, clock: Clock, slots: int) -> None:
+        self._pipe = pipe
+        self._runner = runner
+        self._lease = lease
+        self._clock = clock
+        self._slots = slots
+        self._draining = False
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._slots):
+                group.create_task(self._slot(), name=f"slot-{number}")
+
+    def drain(self) -> None:
+        """Start nothing more; give back what no slot has begun."""
+        self._draining = True
+        for delivery in self._pipe.unsent():
+            self._pipe.report(Report(delivery))
+
+    def interrupt(self, key: TaskKey, reason: str) -> bool:
+        """End a running task; False where it does not run here."""
+        attempt = self._runner.running.get(key)
+        if attempt is None:
+            return False
+        attempt.interrupt(reason)
+        return True
+
+    def interrupt_all(self, reason: str) -> None:
+        for attempt in list(self._runner.running.values()):
+            attempt.interrupt(reason)
+
+    async def _slot(self) -> None:
+        while True:
+            delivery = await self._pipe.receive()
+            if self._may_start(delivery):
+                self._pipe.report(await self._runner.run(delivery))
+            else:
+                self._pipe.report(Report(delivery))
+
+    def _may_start(self, delivery: Delivery) -> bool:
+        return (
+            not self._draining
+            and not delivery.expired
+            and self._lease.is_trusted(self._clock.monotonic())
+            and self._clock.now() <= delivery.start_by
+        )
