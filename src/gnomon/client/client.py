@@ -1,0 +1,147 @@
+"""The API's calls as methods. Documents go in and come out as the API defines them."""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+import yarl
+
+from gnomon.client.errors import ApiProblem, ApiUnreachable, FieldError
+
+Json = dict[str, Any]
+
+TIMEOUT_SECONDS = 30.0
+PAGE = 200
+
+
+class _Problem(msgspec.Struct):
+    """The members of a problem document that are shown."""
+
+    title: str = ""
+    detail: str = ""
+    errors: list[FieldError] = []
+
+
+class Client:
+    """One API server. Use it as an async context manager."""
+
+    def __init__(self, url: str, *, timeout: float = TIMEOUT_SECONDS) -> None:
+        self.url = url.rstrip("/")
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(timeout=self._timeout)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def submit(self, task: Json) -> Json:
+        return await self._call("POST", "/tasks", body=task)
+
+    async def get(self, task_id: str) -> Json:
+        return await self._call("GET", f"/tasks/{_segment(task_id)}")
+
+    async def executions(self, task_id: str) -> list[Json]:
+        """All tries of a task, oldest first."""
+        answer = await self._call("GET", f"/tasks/{_segment(task_id)}/executions")
+        return list(answer["executions"])
+
+    def list(self, filters: Mapping[str, str]) -> AsyncIterator[Json]:
+        """Tasks, newest first; further pages are fetched as they are needed."""
+        return self._pages("/tasks", "tasks", filters)
+
+    async def action(self, task_id: str, verb: str, body: Json | None = None) -> Json:
+        """`cancel`, `pause`, `resume` or `retry` a task; gives it as it is afterwards."""
+        return await self._call("POST", f"/tasks/{_segment(task_id)}/{verb}", body=body)
+
+    def dead_letters(self, filters: Mapping[str, str]) -> AsyncIterator[Json]:
+        return self._pages("/dead-letters", "dead_letters", filters)
+
+    async def dead_letter_action(self, task_id: str, verb: str) -> Json:
+        """`retry`, `archive` or `discard` a dead letter."""
+        return await self._call("POST", f"/dead-letters/{_segment(task_id)}/{verb}")
+
+    async def retry_dead_letters(self, filters: Mapping[str, str]) -> Json:
+        """Retry those that match: a bounded number at once, so look at `more`."""
+        return await self._call("POST", "/dead-letters/retry", body=dict(filters))
+
+    async def ready(self) -> bool:
+        """Whether the API says that it can take work."""
+        try:
+            async with self._open("GET", f"{self.url}/readyz") as response:
+                return response.status == 200
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    async def _pages(
+        self, path: str, member: str, filters: Mapping[str, str]
+    ) -> AsyncIterator[Json]:
+        query = {"limit": str(PAGE), **filters}
+        while True:
+            page = await self._call("GET", path, query=query)
+            for item in page[member]:
+                yield item
+            if page.get("next_cursor") is None:
+                return
+            query["cursor"] = page["next_cursor"]
+
+    async def _call(
+        self, method: str, path: str, *, body: Json | None = None, query: Mapping[str, str] = {}
+    ) -> Json:
+        url = f"{self.url}/api/v1{path}"
+        try:
+            async with self._open(method, url, body=body, query=query) as response:
+                return _answer(response.status, response.reason or "", await response.read())
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise ApiUnreachable(self.url, _reason(error)) from error
+
+    def _open(
+        self, method: str, url: str, *, body: Json | None = None, query: Mapping[str, str] = {}
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        assert self._session is not None, "the client is not open"
+        full = yarl.URL(url, encoded=True).update_query(query)
+        data = None if body is None else msgspec.json.encode(body)
+        headers = {"Content-Type": "application/json"} if data is not None else {}
+        return self._session.request(
+            method, full, data=data, headers=headers, allow_redirects=False
+        )
+
+
+def _segment(task_id: str) -> str:
+    return quote(task_id, safe="")
+
+
+def _answer(status: int, reason: str, content: bytes) -> Json:
+    if 200 <= status < 300:
+        try:
+            return msgspec.json.decode(content, type=Json)
+        except msgspec.DecodeError as error:
+            raise ApiProblem(
+                status, "this is not Gnomon's API", "its answer is not JSON"
+            ) from error
+    try:
+        problem = msgspec.json.decode(content, type=_Problem)
+    except msgspec.DecodeError:
+        raise ApiProblem(status, f"{status} {reason}".strip()) from None
+    raise ApiProblem(status, problem.title or reason, problem.detail, problem.errors)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        # asyncio's own text repeats the address.
+        number = error.os_error.errno
+        return os.strerror(number).lower() if number else str(error.os_error)
+    return "no answer in time" if isinstance(error, TimeoutError) else str(error) or "cut off"

@@ -1,0 +1,53 @@
+"""Log lines on stderr: JSON for machines, colours for a terminal."""
+
+import logging
+import os
+import sys
+from typing import Any
+
+import structlog
+
+from gnomon.settings import Settings, SettingsError
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+def configure(settings: Settings) -> None:
+    """Set up structlog for this process, and send the standard library's records the same way."""
+    if settings.log_level not in LEVELS:
+        allowed = ", ".join(LEVELS)
+        raise SettingsError(f"log_level must be one of {allowed}; got {settings.log_level!r}")
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    terminal = sys.stderr.isatty()
+    console = terminal if settings.log_format == "auto" else settings.log_format == "console"
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    ending: list[Any] = (
+        [structlog.dev.ConsoleRenderer(colors=terminal and "NO_COLOR" not in os.environ)]
+        if console
+        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=shared + ending,
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    _route_standard_library(shared, ending, level)
+
+
+def _route_standard_library(shared: list[Any], ending: list[Any], level: int) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(level, logging.WARNING))  # the libraries' small talk is not ours
