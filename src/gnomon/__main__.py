@@ -1,0 +1,5 @@
+"""`python -m gnomon`."""
+
+from gnomon.cli.main import main
+
+main()

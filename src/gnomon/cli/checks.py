@@ -1,0 +1,184 @@
+"""What `gnomon doctor` looks at. Each check says what it found and, if it is wrong, the remedy."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gnomon import settings as configuration
+from gnomon.cli import database, remote
+from gnomon.cli.options import API_VARIABLE, SETTINGS_VARIABLE
+from gnomon.cli.output import CommandFailed
+from gnomon.model.errors import StoreUnavailable
+from gnomon.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_POSTGRES = 15
+DAYS_AHEAD = 2
+CLOCK_SECONDS = 1.0
+OVERDUE_SECONDS = 60.0
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing looked at."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+async def examine(file: Path | None, api: str | None) -> list[Check]:
+    """All checks, from the machine outwards. What cannot be looked at counts as failed."""
+    checks = [_python(), _variables(os.environ)]
+    try:
+        settings = configuration.load(os.environ, file)
+    except SettingsError as error:
+        return [*checks, Check("settings", False, str(error), "correct it, or leave it out")]
+    checks.append(_settings(file))
+    checks.append(_data_dir(Path(settings.data_dir)))
+    if settings.database_url is None:
+        checks.append(_binaries())
+    checks += await _database(settings)
+    checks.append(await _api(remote.api_url(settings, api)))
+    return checks
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    good = sys.version_info >= OLDEST_PYTHON
+    return Check("Python", good, version, "use Python 3.11 or newer")
+
+
+def _variables(environ: Mapping[str, str]) -> Check:
+    own = {API_VARIABLE, SETTINGS_VARIABLE}
+    unknown = [name for name in configuration.unknown_variables(environ) if name not in own]
+    detail = f"{', '.join(unknown)} set nothing" if unknown else "every GNOMON_ variable is known"
+    return Check("environment", not unknown, detail, "look for a typing mistake, or unset them")
+
+
+def _settings(file: Path | None) -> Check:
+    found = file or Path(configuration.DEFAULT_FILE)
+    return Check("settings", True, f"read from {found}" if found.exists() else "no file; defaults")
+
+
+def _data_dir(folder: Path) -> Check:
+    # The nearest folder that exists decides whether the rest can be made.
+    nearest = next(f for f in (folder.absolute(), *folder.absolute().parents) if f.exists())
+    good = nearest.is_dir() and os.access(nearest, os.W_OK)
+    detail = f"{folder} {'can' if good else 'cannot'} be written"
+    return Check("data directory", good, detail, "give it to this user, or set GNOMON_DATA_DIR")
+
+
+def _binaries() -> Check:
+    from gnomon.store.embedded import EmbeddedError
+    from gnomon.store.embedded.binaries import installed
+
+    try:
+        return Check("embedded PostgreSQL", True, f"in {installed().root}")
+    except EmbeddedError as error:
+        return Check("embedded PostgreSQL", False, str(error), "install it, or set DATABASE_URL")
+
+
+async def _database(settings: Settings) -> list[Check]:
+    import asyncpg
+
+    try:
+        async with database.connection(database.existing_dsn(settings)) as connection:
+            checks = [await _version(connection), await _migrations(connection)]
+            checks += [await _durability(connection), await _clock(connection)]
+            if checks[1].ok:
+                checks += [await look(connection) for look in (_partitions, _nodes, _overdue)]
+            return checks
+    except (CommandFailed, StoreUnavailable, asyncpg.PostgresError) as error:
+        remedy = "start `gnomon up`, or correct DATABASE_URL"
+        return [Check("PostgreSQL", False, str(error), remedy)]
+
+
+async def _version(connection: "Connection") -> Check:
+    version = connection.get_server_version()
+    good = version.major >= OLDEST_POSTGRES
+    detail = f"{version.major}.{version.minor} answers"
+    return Check("PostgreSQL", good, detail, f"use PostgreSQL {OLDEST_POSTGRES} or newer")
+
+
+async def _migrations(connection: "Connection") -> Check:
+    from gnomon.store.postgres import migrate
+
+    missing = [step.name for step in await migrate.status(connection) if not step.applied]
+    detail = f"not taken: {', '.join(missing)}" if missing else "all taken"
+    return Check("migrations", not missing, detail, "run `gnomon migrate`")
+
+
+async def _durability(connection: "Connection") -> Check:
+    values = {
+        name: await connection.fetchval("SELECT current_setting($1)", name)
+        for name in ("fsync", "synchronous_commit")
+    }
+    good = values["fsync"] == "on" and values["synchronous_commit"] != "off"
+    detail = ", ".join(f"{name} {value}" for name, value in values.items())
+    return Check("durability", good, detail, "turn both on: else a crash loses acknowledged tasks")
+
+
+async def _clock(connection: "Connection") -> Check:
+    from gnomon.clock import SystemClock
+
+    clock = SystemClock()
+    before = clock.now()
+    theirs = await connection.fetchval("SELECT clock_timestamp()")
+    middle = before + (clock.now() - before) / 2
+    difference = (theirs - middle).total_seconds()
+    good = abs(difference) < CLOCK_SECONDS
+    detail = f"{difference * 1000:+.0f} ms from this machine's"
+    return Check("database clock", good, detail, "let both machines follow the same NTP servers")
+
+
+async def _partitions(connection: "Connection") -> Check:
+    from gnomon.store.postgres import partitions
+
+    today = (await connection.fetchval("SELECT gnomon.now()")).date()
+    days = await partitions.days_ahead(connection, today)
+    detail = f"made for {days} days from today"
+    remedy = "run `gnomon migrate`; a running node makes them by itself"
+    return Check("partitions", days >= DAYS_AHEAD, detail, remedy)
+
+
+async def _nodes(connection: "Connection") -> Check:
+    alive = await connection.fetchval(
+        "SELECT count(*) FROM gnomon.node WHERE NOT dead AND alive_until > gnomon.now()"
+    )
+    return Check("nodes", alive > 0, f"{alive} alive", "start `gnomon up` or `gnomon scheduler`")
+
+
+async def _overdue(connection: "Connection") -> Check:
+    # One look into the index for each shard, however large the backlog.
+    seconds = await connection.fetchval(
+        """
+        SELECT extract(epoch FROM gnomon.now() - min(head.due_at))::float8
+        FROM generate_series(0, 255) AS shard
+        CROSS JOIN LATERAL (
+            SELECT due_at FROM gnomon.task t
+            WHERE t.state = 0 AND t.shard = shard.shard
+            ORDER BY t.due_at LIMIT 1
+        ) AS head
+        """
+    )
+    late = max(seconds or 0.0, 0.0)
+    detail = f"the oldest waiting task is {late:.0f} s late" if late >= 1 else "nothing is late"
+    remedy = "add a node or slots (`gnomon scheduler --slots N`), or look at `gnomon nodes`"
+    return Check("due tasks", late < OVERDUE_SECONDS, detail, remedy)
+
+
+async def _api(url: str) -> Check:
+    async with remote.connected(url) as client:
+        good = await client.ready()
+    detail = f"{'answers' if good else 'does not answer'} at {url}"
+    return Check("API", good, detail, "start `gnomon up` or `gnomon api`, or give --api URL")

@@ -1,0 +1,113 @@
+"""Which PostgreSQL a command works on: the one of DATABASE_URL, or the embedded one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gnomon.cli.output import CommandFailed
+from gnomon.settings import Settings
+
+if TYPE_CHECKING:
+    import asyncpg
+
+NO_DATABASE = (
+    "there is no database: DATABASE_URL is not set, and no embedded server runs in {data_dir} "
+    "(start `gnomon up`, or set DATABASE_URL)"
+)
+
+
+def known_dsn(settings: Settings) -> str | None:
+    """DATABASE_URL, or the embedded server that some process says it runs."""
+    from gnomon.store.embedded import running_dsn
+
+    return settings.database_url or running_dsn(Path(settings.data_dir))
+
+
+def existing_dsn(settings: Settings) -> str:
+    """The same; CommandFailed where there is none."""
+    dsn = known_dsn(settings)
+    if dsn is None:
+        raise CommandFailed(NO_DATABASE.format(data_dir=settings.data_dir))
+    return dsn
+
+
+@contextmanager
+def running_database(settings: Settings) -> Iterator[str]:
+    """A server that answers; the embedded one is started for as long as this takes."""
+    dsn = known_dsn(settings)
+    folder = Path(settings.data_dir)
+    if settings.database_url is None and (folder / "postgres").exists():
+        # A killed owner leaves the note of its server's address behind.
+        if dsn is not None and asyncio.run(_answers(dsn)):
+            yield dsn
+            return
+        with embedded(folder) as server:
+            yield server.dsn
+        return
+    yield existing_dsn(settings)
+
+
+@contextmanager
+def embedded(folder: Path) -> Iterator[Any]:
+    """The embedded server, started and stopped; its troubles in words for the user."""
+    from gnomon.store.embedded import EmbeddedError, EmbeddedServer
+
+    server = EmbeddedServer(folder)
+    try:
+        server.start()
+    except EmbeddedError as error:
+        raise CommandFailed(str(error)) from error
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@asynccontextmanager
+async def connection(dsn: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """One connection. A server that cannot be reached, or says no, is a CommandFailed."""
+    import asyncpg
+
+    from gnomon.store.postgres.database import connect
+
+    try:
+        opened = await connect(dsn)
+    except (asyncpg.PostgresError, ValueError) as error:
+        raise CommandFailed(f"PostgreSQL refused the connection: {error}") from error
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def prepare(dsn: str) -> list[str]:
+    """Bring the schema up to date and make the partitions of the days ahead.
+
+    Gives the names of the migrations that were taken.
+    """
+    import asyncpg
+
+    from gnomon.store.postgres import migrate, partitions
+
+    async with connection(dsn) as opened:
+        try:
+            taken = await migrate.up(opened)
+            today = (await opened.fetchval("SELECT gnomon.now()")).date()
+            await partitions.make(opened, today)
+        except migrate.MigrationError as error:
+            raise CommandFailed(str(error)) from error
+        except asyncpg.PostgresError as error:
+            raise CommandFailed(f"the schema could not be brought up to date: {error}") from error
+    return [f"{step.version:04d} {step.name}" for step in taken]
+
+
+async def _answers(dsn: str) -> bool:
+    from gnomon.model.errors import StoreUnavailable
+
+    try:
+        async with connection(dsn):
+            return True
+    except (CommandFailed, StoreUnavailable):
+        return False

@@ -1,0 +1,117 @@
+"""`gnomon listen`: a webhook receiver to see what Gnomon sends, and to play a broken one."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from gnomon.cli import output
+from gnomon.cli.options import settings_of
+from gnomon.cli.output import CommandFailed
+from gnomon.cli.secret import SECRET_FILE, key_of
+from gnomon.settings import Settings
+
+if TYPE_CHECKING:
+    from gnomon.cli.receiver import Behaviour, Call, Summary
+
+BODY_SHOWN = 100
+
+
+def listen(
+    ctx: typer.Context,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 9000,
+    fail: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Fail the first N calls of each task.")
+    ] = 0,
+    status: Annotated[
+        int, typer.Option(min=300, max=599, help="What a failed call is answered with.")
+    ] = 503,
+    delay: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Wait before each answer.")
+    ] = 0.0,
+    secret: Annotated[
+        str | None,
+        typer.Option(
+            metavar="whsec_…", help="Check signatures with this, not with that of the data dir."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document a line.")] = False,
+) -> None:
+    """Receive webhooks on 127.0.0.1 and print each call. Ctrl-C ends it with a summary.
+
+    \b
+    gnomon listen
+    gnomon listen --port 9001 --fail 2 --status 500
+    """
+    from gnomon.cli.receiver import Behaviour
+
+    key = _key(secret, settings_of(ctx))
+    _run(Behaviour(fail=fail, status=status, delay=delay, key=key), port, as_json=as_json)
+
+
+def _run(behaviour: "Behaviour", port: int, *, as_json: bool) -> None:
+    from gnomon.cli.receiver import Receiver, serve
+    from gnomon.clock import SystemClock
+
+    receiver = Receiver(behaviour, SystemClock(), _show_json if as_json else _show)
+
+    def started(url: str) -> None:
+        checked = "checked" if behaviour.key else "not checked (no secret is known)"
+        if as_json:
+            _line({"event": "listening", "url": url})
+        else:
+            typer.echo(f"listening on {url}; signatures are {checked}; Ctrl-C ends")
+
+    try:
+        asyncio.run(serve(receiver, port, started))
+    except OSError as error:
+        raise CommandFailed(
+            f"cannot listen on port {port}: {error.strerror}; choose another with --port"
+        ) from error
+    _summarise(receiver.summary, as_json=as_json)
+
+
+def _key(secret: str | None, settings: Settings) -> bytes | None:
+    """Of `--secret`, the settings, or the data directory, in this order."""
+    text = secret or settings.webhook_secret
+    if text is None:
+        try:
+            text = (Path(settings.data_dir) / SECRET_FILE).read_text().strip()
+        except OSError:
+            return None
+    return key_of(text)
+
+
+def _show(call: "Call") -> None:
+    facts = [
+        f"{call.at:%H:%M:%S}.{call.at.microsecond // 1000:03d}",
+        f"{call.method} {call.path} -> {call.answered}",
+    ]
+    if call.webhook_id is not None:
+        facts.append(call.webhook_id)
+    if call.attempt is not None:
+        facts.append(f"attempt {call.attempt}")
+    if call.delay_seconds is not None:
+        facts.append(f"{call.delay_seconds * 1000:+.0f} ms")
+    if call.signature is not None:
+        facts.append(f"signature {call.signature}")
+    typer.echo("  ".join([*facts, output.shortened(call.body, BODY_SHOWN)]).rstrip())
+
+
+def _show_json(call: "Call") -> None:
+    _line({"event": "call", **msgspec.to_builtins(call)})
+
+
+def _summarise(summary: "Summary", *, as_json: bool) -> None:
+    if as_json:
+        _line({"event": "summary", **msgspec.to_builtins(summary)})
+    else:
+        typer.echo(
+            f"\n{summary.calls} calls, {summary.tasks} tasks, {summary.duplicates} duplicates"
+        )
+
+
+def _line(document: dict[str, Any]) -> None:
+    typer.echo(msgspec.json.encode(document).decode())

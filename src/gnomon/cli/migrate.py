@@ -1,0 +1,106 @@
+"""`gnomon migrate`: bring the schema up to date, or back."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from gnomon.cli import database, output
+from gnomon.cli.options import AsJson, Yes, settings_of
+from gnomon.cli.output import CommandFailed
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def migrate(ctx: typer.Context) -> None:
+    """Bring the database's schema up to date (`up`), or back (`down`).
+
+    Works on DATABASE_URL, or on the embedded server, which is started for it if need be.
+
+    \b
+    gnomon migrate
+    gnomon migrate status
+    gnomon migrate down --to 0
+    """
+    if ctx.invoked_subcommand is None:
+        up(ctx)
+
+
+@app.command()
+def up(ctx: typer.Context) -> None:
+    """Take all migrations that were not taken, and make the partitions of the days ahead.
+
+    \b
+    DATABASE_URL=postgresql://localhost/gnomon gnomon migrate up
+    """
+    with database.running_database(settings_of(ctx)) as dsn:
+        taken = asyncio.run(database.prepare(dsn))
+    for name in taken:
+        typer.echo(f"took {name}")
+    if not taken:
+        typer.echo("the schema is up to date")
+
+
+@app.command()
+def down(
+    ctx: typer.Context,
+    to: Annotated[int, typer.Option(min=0, help="Undo all above this one; 0 undoes all.")],
+    yes: Yes = False,
+) -> None:
+    """Undo migrations, newest first. What their tables held is lost.
+
+    \b
+    gnomon migrate down --to 1
+    gnomon migrate down --to 0 --yes
+    """
+    settings = settings_of(ctx)
+    if not yes:
+        typer.confirm(f"Undo all migrations above {to}, and lose what they hold?", abort=True)
+    with database.running_database(settings) as dsn:
+        undone = asyncio.run(_down(dsn, to))
+    for name in undone:
+        typer.echo(f"undid {name}")
+    if not undone:
+        typer.echo("nothing to undo")
+
+
+@app.command()
+def status(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Show which migrations the database has taken.
+
+    \b
+    gnomon migrate status --json
+    """
+    with database.running_database(settings_of(ctx)) as dsn:
+        steps = asyncio.run(_status(dsn))
+    if as_json:
+        output.document(
+            {"migrations": [{"version": v, "name": n, "applied": a} for v, n, a in steps]}
+        )
+    else:
+        rows = [(f"{v:04d}", n, "yes" if a else "no") for v, n, a in steps]
+        output.table(["version", "name", "applied"], rows)
+
+
+async def _down(dsn: str, to: int) -> list[str]:
+    import asyncpg
+
+    from gnomon.store.postgres import migrate as migrations
+
+    async with database.connection(dsn) as connection:
+        try:
+            undone = await migrations.down(connection, to)
+        except migrations.MigrationError as error:
+            raise CommandFailed(str(error)) from error
+        except asyncpg.PostgresError as error:
+            raise CommandFailed(f"a migration could not be undone: {error}") from error
+    return [f"{step.version:04d} {step.name}" for step in undone]
+
+
+async def _status(dsn: str) -> list[tuple[int, str, bool]]:
+    from gnomon.store.postgres import migrate as migrations
+
+    async with database.connection(dsn) as connection:
+        steps = await migrations.status(connection)
+    return [(step.version, step.name, step.applied) for step in steps]

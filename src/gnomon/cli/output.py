@@ -1,0 +1,108 @@
+"""What commands print: tables for people, JSON for machines, a line on stderr for trouble."""
+
+import sys
+from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Where no terminal says how wide it is, a reader (or grep) wants whole lines.
+PIPE_WIDTH = 240
+
+STATUS_STYLES = {
+    "COMPLETED": "green",
+    "RUNNING": "cyan",
+    "READY": "cyan",
+    "FAILED": "yellow",
+    "DEAD_LETTERED": "red",
+    "succeeded": "green",
+    "running": "cyan",
+}
+
+
+class CommandFailed(Exception):
+    """An expected condition that ends a command with exit code 1: the message says it all."""
+
+
+@cache
+def console() -> "Console":
+    """Rich on stdout. It leaves colours out where there is no terminal, or NO_COLOR is set."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return Console(width=width, highlight=False, markup=False, soft_wrap=False)
+
+
+def note(text: str) -> None:
+    """Something for the reader, out of the way of what a script would use."""
+    typer.echo(text, err=True)
+
+
+def trouble(text: str) -> None:
+    typer.echo(f"gnomon: {text}", err=True)
+
+
+def document(value: Any) -> None:
+    """A value as JSON."""
+    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+async def stream(member: str, items: AsyncIterator[Any]) -> None:
+    """`{"member": [...]}`, written while the items come in: there may be millions."""
+    separator = ""
+    typer.echo(f'{{"{member}": [', nl=False)
+    async for item in items:
+        typer.echo(f"{separator}\n{msgspec.json.encode(item).decode()}", nl=False)
+        separator = ","
+    typer.echo("\n]}")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
+    """Rows under headings; the first column is never cut."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
+    for position, column in enumerate(columns):
+        grid.add_column(column, no_wrap=position == 0, overflow="fold", header_style="bold")
+    for row in rows:
+        grid.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in row))
+    console().print(grid)
+
+
+def fields(pairs: Iterable[tuple[str, str]]) -> None:
+    """Names and values, one a line; what is empty is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, show_header=False)
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        if value:
+            grid.add_row(name, Text(value, style=STATUS_STYLES.get(value, "")))
+    console().print(grid)
+
+
+def moment(text: str | None) -> str:
+    """A timestamp of the API for people: UTC, to the millisecond where it has any."""
+    if text is None:
+        return ""
+    whole, dot, fraction = text.removesuffix("Z").replace("T", " ").partition(".")
+    return f"{whole}{dot}{fraction[:3]}Z"
+
+
+def compact(value: Any) -> str:
+    """A value as one line of JSON; nothing for null."""
+    return "" if value is None else msgspec.json.encode(value).decode()
+
+
+def shortened(text: str, most: int) -> str:
+    """One line of at most `most` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

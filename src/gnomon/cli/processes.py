@@ -1,0 +1,88 @@
+"""`gnomon api` and `gnomon scheduler`: one process each, against a database that runs."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+import typer
+
+from gnomon.cli import database
+from gnomon.cli.options import settings_of
+from gnomon.cli.output import CommandFailed
+from gnomon.cli.secret import with_secret
+from gnomon.settings import Settings
+
+Slots = Annotated[int | None, typer.Option(min=1, help="Tasks that run at once in a node.")]
+Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 picks a free one.")]
+
+
+def api(ctx: typer.Context, port: Port = None) -> None:
+    """Run one API process, until SIGTERM or Ctrl-C.
+
+    Works on DATABASE_URL, or on the embedded server that `gnomon up` runs in the data directory.
+
+    \b
+    DATABASE_URL=postgresql://localhost/gnomon gnomon api --port 8081
+    """
+    from gnomon import wiring
+
+    settings = settings_of(ctx, overrides(port=port))
+    dsn = _prepared(settings)
+    _run(wiring.run_api(settings, dsn, _started("api")))
+
+
+def scheduler(ctx: typer.Context, slots: Slots = None) -> None:
+    """Run one scheduler node, until SIGTERM or Ctrl-C. Start more for more.
+
+    \b
+    DATABASE_URL=postgresql://localhost/gnomon gnomon scheduler --slots 2000
+    """
+    from gnomon import wiring
+
+    settings = with_secret(settings_of(ctx, overrides(slots=slots)))
+    dsn = _prepared(settings)
+    _run(wiring.run_node(settings, dsn, _started("node")))
+
+
+def overrides(
+    *, port: int | None = None, slots: int | None = None, data_dir: str | None = None
+) -> dict[str, str]:
+    """What flags say, as the variables that say the same."""
+    flags = {"GNOMON_API_PORT": port, "GNOMON_SLOTS": slots, "GNOMON_DATA_DIR": data_dir}
+    return {name: str(value) for name, value in flags.items() if value is not None}
+
+
+def _prepared(settings: Settings) -> str:
+    from gnomon.observe import logging
+
+    logging.configure(settings)
+    return database.existing_dsn(settings)
+
+
+def _started(what: str) -> Callable[[str], None]:
+    import structlog
+
+    log = structlog.get_logger()
+
+    def started(where: str) -> None:
+        log.info(f"{what} started", where=where)
+
+    return started
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    from gnomon.store.postgres.migrate import MigrationError
+
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(work)
+    except MigrationError as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:  # Windows has none
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop

@@ -1,0 +1,131 @@
+"""A webhook receiver that tells what it gets, and fails when it is asked to."""
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+from aiohttp import web
+
+from gnomon.client import signature
+from gnomon.clock import Clock
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+STOP_SECONDS = 1.0
+
+
+class Behaviour(msgspec.Struct, frozen=True):
+    """How to answer."""
+
+    fail: int = 0  # so many first calls of each task
+    status: int = 503  # with this
+    delay: float = 0.0  # seconds before any answer
+    key: bytes | None = None  # of the signatures; None: they are not checked
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call, as it came in, and how it was answered."""
+
+    at: datetime
+    method: str
+    path: str
+    webhook_id: str | None
+    attempt: int | None
+    delay_seconds: float | None  # after gnomon-scheduled-for
+    signature: str | None  # ok, BAD, or None where nothing was checked
+    answered: int
+    body: str
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What came in over all."""
+
+    calls: int
+    tasks: int
+    duplicates: int  # calls for a task that had been answered with success before
+
+
+class Receiver:
+    """Answers every path. Knows which tasks it has seen, and which it has accepted."""
+
+    def __init__(self, behaviour: Behaviour, clock: Clock, show: Callable[[Call], None]) -> None:
+        self._behaviour = behaviour
+        self._clock = clock
+        self._show = show
+        self._calls = 0
+        self._duplicates = 0
+        self._seen: Counter[str] = Counter()
+        self._accepted: set[str] = set()
+
+    @property
+    def summary(self) -> Summary:
+        return Summary(self._calls, len(self._seen), self._duplicates)
+
+    async def receive(self, request: web.Request) -> web.Response:
+        now = self._clock.now()
+        body = await request.read()
+        webhook_id = request.headers.get("webhook-id")
+        self._calls += 1
+        answer = self._answer(webhook_id)
+        if self._behaviour.delay:
+            await self._clock.sleep(self._behaviour.delay)
+        if webhook_id is not None and answer < 300:
+            self._accepted.add(webhook_id)
+        self._show(self._call(request, body, now, answer))
+        return web.Response(status=answer)
+
+    def _answer(self, webhook_id: str | None) -> int:
+        if webhook_id is None:
+            return 200
+        self._seen[webhook_id] += 1
+        if webhook_id in self._accepted:
+            self._duplicates += 1
+        return self._behaviour.status if self._seen[webhook_id] <= self._behaviour.fail else 200
+
+    def _call(self, request: web.Request, body: bytes, now: datetime, answer: int) -> Call:
+        attempt = request.headers.get("gnomon-attempt", "")
+        return Call(
+            at=now,
+            method=request.method,
+            path=request.path_qs,
+            webhook_id=request.headers.get("webhook-id"),
+            attempt=int(attempt) if attempt.isdecimal() else None,
+            delay_seconds=_delay(request.headers.get("gnomon-scheduled-for"), now),
+            signature=self._signature(request, body, now),
+            answered=answer,
+            body=body.decode(errors="replace"),
+        )
+
+    def _signature(self, request: web.Request, body: bytes, now: datetime) -> str | None:
+        if self._behaviour.key is None:
+            return None
+        good = signature.verify(self._behaviour.key, request.headers, body, now)
+        return "ok" if good else "BAD"
+
+
+async def serve(receiver: Receiver, port: int, on_started: Callable[[str], None]) -> None:
+    """Receive on the loopback address until SIGINT or SIGTERM."""
+    app = web.Application(client_max_size=MAX_BODY_BYTES)
+    app.router.add_route("*", "/{path:.*}", receiver.receive)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_SECONDS)
+    await runner.setup()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", port)
+        await site.start()
+        on_started(f"http://127.0.0.1:{runner.addresses[0][1]}/")
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+
+
+def _delay(scheduled_for: str | None, now: datetime) -> float | None:
+    try:
+        return (now - datetime.fromisoformat(scheduled_for or "")).total_seconds()
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,66 @@
+"""The API, as the task commands reach it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import typer
+
+from gnomon.cli import output
+from gnomon.client.errors import ApiProblem
+from gnomon.settings import Settings
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Client
+
+_T = TypeVar("_T")
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to connect instead
+
+
+def api_url(settings: Settings, given: str | None) -> str:
+    """Where the API is: as given, else where the settings have it listen."""
+    if given is None:
+        host = _EVERYWHERE.get(settings.api_host, settings.api_host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{settings.api_port}"
+    parts = urlsplit(given)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise typer.BadParameter(f"--api must be like http://127.0.0.1:8080; got {given!r}")
+    return given.rstrip("/").removesuffix("/api/v1")
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator["Client"]:
+    # Here and not above: aiohttp takes longer to import than `--help` may take.
+    from gnomon.client.client import Client
+
+    async with Client(url) as client:
+        yield client
+
+
+def call(url: str, use: Callable[["Client"], Coroutine[Any, Any, _T]]) -> _T:
+    """Run `use` with a client of the API at `url`."""
+
+    async def within() -> _T:
+        async with connected(url) as client:
+            return await use(client)
+
+    return asyncio.run(within())
+
+
+def for_each(url: str, task_ids: list[str], act: Callable[["Client", str], Awaitable[str]]) -> None:
+    """Do one thing to several tasks, and say of each what came of it."""
+
+    async def all_of_them(client: "Client") -> int:
+        refused = 0
+        for task_id in task_ids:
+            try:
+                typer.echo(await act(client, task_id))
+            except ApiProblem as problem:
+                output.trouble(f"{task_id}: {problem}")
+                refused += 1
+        return refused
+
+    if call(url, all_of_them):
+        raise typer.Exit(1)

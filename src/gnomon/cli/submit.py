@@ -1,0 +1,138 @@
+"""`gnomon submit`: hand in one task."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gnomon.cli import output, remote, values, views
+from gnomon.cli.options import ApiUrl, AsJson, settings_of
+from gnomon.cli.tasks import Moment, Priority
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Client, Json
+
+FINAL = {"COMPLETED", "DEAD_LETTERED", "CANCELLED", "EXPIRED"}
+FIRST_POLL_SECONDS = 0.05
+LONGEST_POLL_SECONDS = 1.0
+
+Url = Annotated[str | None, typer.Argument(metavar="[URL]", help="The webhook to call.")]
+Function = Annotated[
+    str | None,
+    typer.Option("--python", metavar="NAME", help="Instead, a function that the nodes know."),
+]
+Payload = Annotated[str | None, typer.Option(metavar="JSON", help="What the target gets.")]
+PayloadFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="The same from a file, or - for stdin.")
+]
+TaskType = Annotated[str | None, typer.Option("--type", help="What kind of task it is.")]
+Name = Annotated[str | None, typer.Option(help="For people.")]
+Method = Annotated[str | None, typer.Option(help="Of the webhook: POST where not given.")]
+Headers = Annotated[
+    list[Any] | None,
+    typer.Option(
+        "--header", parser=values.header, metavar="'NAME: VALUE'", help="May be repeated."
+    ),
+]
+Duration = Annotated[
+    Any, typer.Option(parser=values.duration, metavar="DURATION", help="90, 90s, 5m, 2h, 1d.")
+]
+Retries = Annotated[int | None, typer.Option(min=0, help="After the first try.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be repeated.")]
+Key = Annotated[str | None, typer.Option(metavar="KEY", help="Submit once, however often sent.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Until it has finished, and show it.")]
+
+
+def submit(
+    ctx: typer.Context,
+    url: Url = None,
+    function: Function = None,
+    payload: Payload = None,
+    payload_file: PayloadFile = None,
+    task_type: TaskType = None,
+    name: Name = None,
+    method: Method = None,
+    headers: Headers = None,
+    delay: Duration = None,
+    at: Moment = None,
+    priority: Annotated[Priority | None, typer.Option(case_sensitive=False)] = None,
+    max_retries: Retries = None,
+    timeout: Duration = None,
+    tags: Tags = None,
+    idempotency_key: Key = None,
+    wait: Wait = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Submit a task, and print its id. With --wait, exit code 1 unless it completes.
+
+    \b
+    gnomon submit http://127.0.0.1:9000/hello --payload '{"hello": "world"}'
+    gnomon submit http://127.0.0.1:9000/later --delay 90s --tag demo --wait
+    gnomon submit --python send_email --payload-file mail.json --at '2030-01-31 09:00'
+    """
+    if delay is not None and at is not None:
+        raise typer.BadParameter("give either --delay or --at")
+    task = _document(
+        target=_target(url, function, method, dict(headers or [])),
+        task_type=task_type,
+        payload=values.payload(payload, payload_file),
+        name=name,
+        delay_seconds=delay,
+        execute_at=None if at is None else values.rfc3339(at),
+        priority=priority,
+        retry_policy=None if max_retries is None else {"max_retries": max_retries},
+        timeout_seconds=timeout,
+        tags=tags or None,
+        idempotency_key=idempotency_key,
+    )
+    address = remote.api_url(settings_of(ctx), api)
+    remote.call(address, lambda client: _submit(client, task, wait=wait, as_json=as_json))
+
+
+def _document(**fields: Any) -> "Json":
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _target(
+    url: str | None, function: str | None, method: str | None, headers: dict[str, str]
+) -> "Json":
+    if (url is None) == (function is None):
+        raise typer.BadParameter("give the URL of a webhook, or --python NAME")
+    if url is not None:
+        return _document(type="http", url=url, method=method, headers=headers or None)
+    if method is not None or headers:
+        raise typer.BadParameter("--method and --header are for webhooks")
+    return {"type": "python", "function": function}
+
+
+async def _submit(client: "Client", task: "Json", *, wait: bool, as_json: bool) -> None:
+    submitted = await client.submit(task)
+    task_id = submitted["task_id"]
+    if not wait:
+        if as_json:
+            output.document(submitted)
+            return
+        # The id alone on stdout: ID=$(gnomon submit ...)
+        typer.echo(task_id)
+        output.note(f"due {output.moment(submitted['execute_at'])}; gnomon tasks show {task_id}")
+        return
+    if not as_json:
+        output.note(f"submitted {task_id}, waiting for it to finish")
+    await _until_final(client, task_id)
+    finished = await views.read(client, task_id)
+    if as_json:
+        output.document(finished)
+    else:
+        views.show(finished)
+    if finished["status"] != "COMPLETED":
+        raise typer.Exit(1)
+
+
+async def _until_final(client: "Client", task_id: str) -> None:
+    from gnomon.clock import SystemClock
+
+    clock = SystemClock()
+    pause = FIRST_POLL_SECONDS
+    while (await client.get(task_id))["status"] not in FINAL:
+        await clock.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_POLL_SECONDS)

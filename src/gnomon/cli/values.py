@@ -1,0 +1,73 @@
+"""What people type for durations, moments and payloads, turned into values."""
+
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import typer
+
+_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
+
+
+def duration(text: str) -> float:
+    """Seconds in `90`, `90s`, `1.5m`, `2h`, `1d` or `1h30m`."""
+    text = text.strip()
+    parts = list(_DURATION.finditer(text))
+    if not parts or "".join(part[0] for part in parts) != text:
+        raise typer.BadParameter(f"{text!r} is not a duration like 90, 90s, 5m, 2h or 1d")
+    if len(parts) > 1 and not all(part[2] for part in parts):
+        raise typer.BadParameter(f"{text!r} needs a unit after each number, like 1h30m")
+    return sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+
+
+def moment(text: str) -> datetime:
+    """A date and time; without an offset it is taken in this machine's time zone."""
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is not a time like 2030-01-31T09:00:00Z or '2030-01-31 09:00' (local)"
+        ) from None
+
+
+def rfc3339(value: datetime) -> str:
+    return value.isoformat().replace("+00:00", "Z")
+
+
+def payload(text: str | None, file: str | None) -> msgspec.Raw | None:
+    """The JSON of `--payload` or `--payload-file`, exactly as typed; None where neither is."""
+    if text is not None and file is not None:
+        raise typer.BadParameter("give either --payload or --payload-file")
+    if file is not None:
+        return _json(_read(file), "--payload-file")
+    return None if text is None else _json(text.encode(), "--payload")
+
+
+def header(text: str) -> tuple[str, str]:
+    """`Name: value`."""
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise typer.BadParameter(f"{text!r} is not a header like 'Name: value'")
+    return name.strip(), value.strip()
+
+
+def _read(file: str) -> bytes:
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _json(content: bytes, option: str) -> msgspec.Raw:
+    try:
+        msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(
+            f"{option} is not JSON ({error}); a string needs its double quotes"
+        ) from error
+    return msgspec.Raw(content)
