@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ OWNER = """
 import signal, sys
 from pathlib import Path
 from gnomon.store.embedded import EmbeddedServer
-server = EmbeddedServer(Path(sys.argv[1]), settings_overrides={settings!r})
+namespaces = "refused" not in sys.argv
+server = EmbeddedServer(Path(sys.argv[1]), settings_overrides={settings!r}, namespaces=namespaces)
 server.start()
 print(server.pid, server.dsn, flush=True)
 signal.pause()
@@ -64,9 +65,10 @@ def modes_up_to_root(folder: Path) -> Mapping[Path, tuple[int, int, int]]:
 class Owner:
     """Another process that owns a data directory."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *arguments: str, prefix: Sequence[str] = ()) -> None:
+        python = [*prefix, sys.executable, "-c", OWNER.format(settings=QUICK)]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", OWNER.format(settings=QUICK), str(folder)],
+            [*python, str(folder), *arguments],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -338,6 +340,22 @@ def test_where_namespaces_are_refused_it_runs_as_an_ordinary_user(public_dir: Pa
     with server_in(data_dir) as server:
         assert read_the_row(server.dsn) == 42
         assert Path(f"/proc/{server.pid}").stat().st_uid != 0
+
+
+@is_root
+def test_root_of_a_container_takes_over_from_an_ordinary_user(public_dir: Path) -> None:
+    """Without CAP_SYS_PTRACE root cannot look into the processes of other users."""
+    weaker = ("setpriv", "--bounding-set=-sys_ptrace")
+    first = Owner(public_dir / "data", "refused", prefix=weaker)
+    write_a_row(first.dsn)
+    first.kill()
+    second = Owner(public_dir / "data", "refused", prefix=weaker)
+    assert read_the_row(second.dsn) == 42
+    second.kill()
+    with server_in(public_dir / "data") as server:
+        assert read_the_row(server.dsn) == 42
+    log = (public_dir / "data" / "postgres.log").read_text()
+    assert "was not properly shut down" not in log
 
 
 @is_root

@@ -76,8 +76,18 @@ def _remove_stale(cluster: Path, socket_folder: Path | None) -> None:
             except (IndexError, ValueError):
                 file.unlink()  # cut short by a crash; PostgreSQL would ask for this by hand
                 continue
-            if Path(f"/proc/{pid}").exists() or sys.platform != "linux":
+            if _exists(pid):
                 file.unlink()
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _wait_until_empty(cluster: Path, seconds: float) -> bool:
@@ -103,13 +113,22 @@ def _processes(cluster: Path) -> list[int]:
 
 def _is_server(pid: int, cluster: Path) -> bool:
     if sys.platform == "linux":
-        process = Path(f"/proc/{pid}")
-        try:
-            name = (process / "comm").read_text().strip()
-            return name == "postgres" and (process / "cwd").samefile(cluster)
-        except OSError:
-            return False
+        return _is_server_on_linux(Path(f"/proc/{pid}"), cluster)
     ps = subprocess.run(  # noqa: S603 - a number is all that varies
         ["/bin/ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
     return "postgres" in ps.stdout and str(cluster) in ps.stdout
+
+
+def _is_server_on_linux(process: Path, cluster: Path) -> bool:
+    try:
+        if (process / "comm").read_text().strip() != "postgres":
+            return False
+        try:
+            return (process / "cwd").samefile(cluster)  # also after the folder was renamed
+        except PermissionError:
+            # Root in a container may not look into another user's process. Its command line is
+            # there for all to see, though only the server's own names the folder.
+            return os.fsencode(cluster) in (process / "cmdline").read_bytes().split(b"\0")
+    except OSError:  # it ended meanwhile
+        return False

@@ -208,8 +208,8 @@ class EmbeddedServer:
 
     def _trim_log(self) -> None:
         # The server appends, so the file can be cut while it writes.
-        if self.log.stat().st_size > LOG_BYTES:
-            shutil.copyfile(self.log, self.log.with_suffix(".log.1"))
+        if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
+            shutil.copy(self.log, self.log.with_suffix(".log.1"))
             os.truncate(self.log, 0)
 
 
