@@ -6,6 +6,7 @@ last stretch behind the cursors is read again and again, from the start of the o
 that could still bring such a row. A rare full pass catches what was backdated by hand.
 """
 
+import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -46,10 +47,10 @@ class Scanner:
         # The forward scan leaves a quarter of the window to hints and repairs, so that no backlog
         # can shut out what comes in now.
         self._forward_window = settings.window * 3 // 4
-        self._hint_room = settings.window - self._forward_window
         self._cursors: dict[int, Cursor] = {}
         self._since = BEGINNING
         self._full_pass_at = float("-inf")
+        self._reading = asyncio.Lock()  # two readers at one cursor would read everything twice
 
     @property
     def owned(self) -> frozenset[int]:
@@ -68,6 +69,10 @@ class Scanner:
 
     async def forward(self) -> ScanResult:
         """Read on from the cursors, as far as the horizon and the window allow."""
+        async with self._reading:
+            return await self._forward()
+
+    async def _forward(self) -> ScanResult:
         room = self._forward_window - len(self._agenda)
         cursors = list(self._cursors.values())
         # A handful of entries is not worth a probe of every shard.
@@ -90,6 +95,10 @@ class Scanner:
 
     async def repair(self) -> ScanResult:
         """Read again what lies shortly behind the cursors (now and then: all that lies there)."""
+        async with self._reading:
+            return await self._repair()
+
+    async def _repair(self) -> ScanResult:
         cursors = list(self._cursors.values())
         each = self._agenda.room() // max(1, len(cursors))
         if not cursors or each < 1:
