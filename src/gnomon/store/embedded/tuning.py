@@ -16,12 +16,12 @@ SETTINGS = {
     "maintenance_work_mem": "128MB",
     "max_connections": "100",
     # Every row is written three times in a short life (submit, claim, settle). Rare checkpoints
-    # write each page once instead of many times; 2 GB is replayed in well under a minute.
+    # write each page once instead of many times; 1.8 GB was replayed in 7 s after a crash.
     "max_wal_size": "2GB",
     "min_wal_size": "256MB",
     "checkpoint_timeout": "15min",
-    # Pages are whole in the log after a checkpoint; they are mostly text and shrink to half.
-    "wal_compression": "pglz",
+    # pglz writes a fifth of the log and takes the processor's time for it; that is the scarcer.
+    "wal_compression": "off",
     # Statements are short and prepared: compiling them costs more than running them.
     "jit": "off",
     # Parallel plans gain nothing at this size, and take shared memory that containers lack.
