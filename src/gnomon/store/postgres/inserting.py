@@ -31,9 +31,8 @@ async def insert_once(
     connection: "Connection", batch: Sequence[NewTask], keep_seconds: float
 ) -> tuple[list[Receipt], list[Entry]]:
     """Store those whose key is new. Needs a transaction around it."""
-    keyed = [new for new in batch if new.once is not None]
-    known = dict(zip(map(id, keyed), await _claim(connection, keyed, keep_seconds), strict=True))
-    receipts = [_receipt(new, known.get(id(new))) for new in batch]
+    used = iter(await _claim(connection, batch, keep_seconds))
+    receipts = [_receipt(new, None if new.once is None else next(used)) for new in batch]
     fresh = [
         new.submission
         for new, receipt in zip(batch, receipts, strict=True)
@@ -43,16 +42,14 @@ async def insert_once(
 
 
 async def _claim(
-    connection: "Connection", keyed: Sequence[NewTask], keep_seconds: float
+    connection: "Connection", batch: Sequence[NewTask], keep_seconds: float
 ) -> list[keys.Used | None]:
-    if not keyed:
-        return []
     wanted = [
         keys.Wanted(new.submission.tenant_id, new.once, new.submission.id, new.answer)
-        for new in keyed
+        for new in batch
         if new.once is not None
     ]
-    return await keys.claim(connection, wanted, keep_seconds)
+    return await keys.claim(connection, wanted, keep_seconds) if wanted else []
 
 
 def _receipt(new: NewTask, used: keys.Used | None) -> Receipt:
@@ -60,7 +57,7 @@ def _receipt(new: NewTask, used: keys.Used | None) -> Receipt:
         return Receipt(new.submission.id)
     if used.fingerprint != new.once.fingerprint:
         return Receipt(new.submission.id, conflict=True)
-    return Receipt(new.submission.id, replay=used.answer)
+    return Receipt(used.task_id or new.submission.id, replay=used.answer)
 
 
 def _columns(batch: Sequence[Submission]) -> list[list[object]]:

@@ -15,8 +15,8 @@ from gnomon.store.postgres.queries import query
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
-# How long a request waits for the first one with its key. In a batch the others wait with it, so
-# there it is short; whoever gave up is tried again on its own.
+# How long a request waits for the first one with its key. Where many share a transaction all of
+# them wait, so there it is short, and whoever gave up is tried again on its own.
 ALONE_SECONDS = 3.0
 TOGETHER_SECONDS = 0.25
 
@@ -36,6 +36,7 @@ class Used(msgspec.Struct, frozen=True):
     """What is known about a key that was used before."""
 
     fingerprint: bytes
+    task_id: UUID | None
     answer: bytes
 
 
@@ -59,7 +60,8 @@ async def claim(
         elif first[key] is each:
             found.append(None)
         else:
-            found.append(Used(first[key].once.fingerprint, first[key].answer))
+            mate = first[key]
+            found.append(Used(mate.once.fingerprint, mate.task_id, mate.answer))
     return found
 
 
@@ -71,8 +73,6 @@ async def answer(connection: "Connection", tenant_id: str, key: str, text: bytes
 async def _take(
     connection: "Connection", wanted: Sequence[Wanted], keep_seconds: float
 ) -> set[tuple[str, str]]:
-    seconds = ALONE_SECONDS if len(wanted) == 1 else TOGETHER_SECONDS
-    await connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
     try:
         rows = await connection.fetch(
             query("claim_keys"),
@@ -97,6 +97,8 @@ async def _read(
         query("read_keys"), [tenant_id for tenant_id, _ in used], [key for _, key in used]
     )
     return {
-        (row["tenant_id"], row["key"]): Used(row["fingerprint"], row["answer"].encode())
+        (row["tenant_id"], row["key"]): Used(
+            row["fingerprint"], row["task_id"], row["answer"].encode()
+        )
         for row in rows
     }

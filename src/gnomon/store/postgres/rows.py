@@ -1,10 +1,9 @@
 """Rows of PostgreSQL as the model's values, and back."""
 
 import struct
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Sequence
 
+import asyncpg
 import msgspec
 
 from gnomon.model.ids import created_at
@@ -21,8 +20,6 @@ from gnomon.model.task import (
     Task,
 )
 
-Row = Mapping[str, Any]
-
 DELIVERY_CODES = {DeliveryMode.AT_LEAST_ONCE: 0}
 _DELIVERIES = {code: delivery for delivery, code in DELIVERY_CODES.items()}
 _DEFAULT_POLICY = RetryPolicy()
@@ -33,7 +30,7 @@ _policy = msgspec.json.Decoder(RetryPolicy)
 _tags = msgspec.json.Decoder(tuple[str, ...])
 
 
-def task_of(row: Row) -> Task:
+def task_of(row: asyncpg.Record) -> Task:
     """A row of get_task or of a list."""
     state, due_at, attempt = State(row["state"]), row["due_at"], row["attempt"]
     return Task(
@@ -68,7 +65,7 @@ def task_of(row: Row) -> Task:
     )
 
 
-def execution_of(row: Row) -> Execution:
+def execution_of(row: asyncpg.Record) -> Execution:
     """A row of gnomon.try."""
     outcome = row["outcome"]
     return Execution(
@@ -119,8 +116,6 @@ def exact(seconds: float) -> float:
         if struct.unpack("f", struct.pack("f", shorter))[0] == seconds:
             return shorter
     return seconds
-
-
 
 
 def _bytes_of(text: str | None) -> bytes | None:

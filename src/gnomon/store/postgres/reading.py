@@ -1,0 +1,101 @@
+"""Tasks as they stand: one, a page, and what was tried."""
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.errors import TaskNotFound
+from gnomon.model.lifecycle import State, Status
+from gnomon.model.task import Execution, Task, TaskKey
+from gnomon.store.port import Page, TaskFilter
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.rows import execution_of, task_of
+
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    """A status in terms of the row: which states, and whether it is due and was tried."""
+
+    states: tuple[State, ...]
+    due: bool | None = None
+    tried: bool | None = None
+
+
+_SHOWN = {
+    Status.SCHEDULED: _Shown((State.WAITING,), due=False, tried=False),
+    Status.READY: _Shown((State.WAITING,), due=True),
+    Status.FAILED: _Shown((State.WAITING,), due=False, tried=True),
+    Status.RUNNING: _Shown((State.RUNNING,)),
+    Status.PAUSED: _Shown((State.PAUSED,)),
+    Status.BLOCKED: _Shown((State.BLOCKED,)),
+    Status.COMPLETED: _Shown((State.COMPLETED,)),
+    Status.CANCELLED: _Shown((State.CANCELLED,)),
+    Status.EXPIRED: _Shown((State.EXPIRED,)),
+    Status.DEAD_LETTERED: _Shown((State.DEAD, State.RESOLVED)),
+}
+
+
+async def get(database: Database, key: TaskKey) -> Task:
+    row = await database.fetchrow("get_task", *key)
+    if row is None:
+        raise TaskNotFound(key.id)
+    return task_of(row)
+
+
+async def executions(database: Database, key: TaskKey) -> list[Execution]:
+    rows = await database.fetch("executions", *key)
+    if not rows:
+        raise TaskNotFound(key.id)
+    return [execution_of(row) for row in rows if row["fence"] is not None]
+
+
+async def page(
+    database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
+) -> Page:
+    shown = None if chosen.status is None else _SHOWN[chosen.status]
+    rows = await database.fetch(
+        "list_tasks",
+        tenant_id,
+        cursor or _AFTER_ALL,
+        limit + 1,
+        None if shown is None else list(shown.states),
+        None if shown is None else shown.due,
+        None if shown is None else shown.tried,
+        *filter_columns(chosen),
+    )
+    return _page(rows, limit)
+
+
+async def page_of_dead(
+    database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
+) -> Page:
+    rows = await database.fetch(
+        "list_dead", tenant_id, cursor or _AFTER_ALL, limit + 1, *filter_columns(chosen)
+    )
+    return _page(rows, limit)
+
+
+def filter_columns(chosen: TaskFilter) -> tuple[object, ...]:
+    """The parameters that all lists share, but for the status, in their order."""
+    return (
+        chosen.task_type,
+        chosen.priority,
+        chosen.tag,
+        chosen.cron_job_id,
+        chosen.due_after,
+        chosen.due_before,
+    )
+
+
+def _page(rows: list[Any], limit: int) -> Page:
+    """Cut off the row that only says that there are more, be it the next task or where the
+    examining stopped."""
+    shown = rows[:limit]
+    stopped = None
+    if len(rows) > limit:
+        stopped = rows[limit - 1]["id"]
+    elif rows and rows[-1]["state"] is None:
+        shown, stopped = rows[:-1], rows[-1]["id"]
+    return Page([task_of(row) for row in shown], stopped)

@@ -1,0 +1,110 @@
+"""The store of tasks as the API sees it, on PostgreSQL."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
+
+from gnomon.model.errors import IdempotencyConflict, StoreUnavailable, Unstorable
+from gnomon.model.task import Execution, Task, TaskKey
+from gnomon.store.port import Entry, NewTask, Once, Page, Receipt, TaskFilter
+from gnomon.store.postgres import keys, reading
+from gnomon.store.postgres.changing import PostgresChange
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.hints import Hints
+from gnomon.store.postgres.inserting import insert, insert_once
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+
+class PostgresTasks:
+    """Implements TaskStore."""
+
+    def __init__(self, database: Database, hints: Hints, idempotency_seconds: float) -> None:
+        self._database = database
+        self._hints = hints
+        self._keep_seconds = idempotency_seconds
+
+    async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
+        with _refusals():
+            receipts, entries = await self._insert(batch)
+        self._hints.due(entries)
+        return receipts
+
+    async def _insert(self, batch: Sequence[NewTask]) -> tuple[list[Receipt], list[Entry]]:
+        if all(new.once is None for new in batch):
+            # One statement is one transaction and one round trip.
+            async with self._database.connection() as connection:
+                entries = await insert(connection, [new.submission for new in batch])
+            return [Receipt(new.submission.id) for new in batch], entries
+        async with self._database.transaction() as connection:
+            alone = len(batch) == 1
+            await _wait_at_most(connection, keys.ALONE_SECONDS if alone else keys.TOGETHER_SECONDS)
+            return await insert_once(connection, batch, self._keep_seconds)
+
+    @asynccontextmanager
+    async def change(
+        self, tenant_id: str, once: Once | None = None
+    ) -> AsyncIterator[PostgresChange]:
+        with _refusals():
+            async with self._database.transaction() as connection:
+                await _wait_at_most(connection, keys.ALONE_SECONDS)
+                replay = None if once is None else await self._claim(connection, tenant_id, once)
+                change = PostgresChange(connection, tenant_id, self._keep_seconds, replay)
+                yield change
+                if once is not None and replay is None:
+                    await keys.answer(connection, tenant_id, once.key, change.answer)
+        self._hints.due(change.due)
+        for key in change.cancels:
+            self._hints.cancel(key)
+
+    async def _claim(self, connection: "Connection", tenant_id: str, once: Once) -> bytes | None:
+        """Take the key; gives the first answer where it was used before."""
+        wanted = keys.Wanted(tenant_id, once, None, keys.UNANSWERED)
+        (used,) = await keys.claim(connection, [wanted], self._keep_seconds)
+        if used is None:
+            return None
+        if used.fingerprint != once.fingerprint:
+            raise IdempotencyConflict(once.key)
+        return used.answer
+
+    async def get(self, key: TaskKey) -> Task:
+        return await reading.get(self._database, key)
+
+    async def executions(self, key: TaskKey) -> list[Execution]:
+        return await reading.executions(self._database, key)
+
+    async def list(
+        self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
+    ) -> Page:
+        return await reading.page(self._database, tenant_id, chosen, cursor, limit)
+
+    async def list_dead(
+        self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
+    ) -> Page:
+        return await reading.page_of_dead(self._database, tenant_id, chosen, cursor, limit)
+
+    async def ping(self) -> None:
+        """A standby, or a server that is shutting down, answers but could store nothing."""
+        row = await self._database.fetchrow("ping")
+        if row is None or row["standby"]:
+            raise StoreUnavailable("PostgreSQL only reads here: it is a standby")
+
+
+async def _wait_at_most(connection: "Connection", seconds: float) -> None:
+    """For locks: of keys that others are using, and of tasks that others are changing."""
+    await connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Tell what PostgreSQL can never hold from what it cannot do now."""
+    try:
+        yield
+    except asyncpg.exceptions.ProgramLimitExceededError as error:
+        raise Unstorable(f"PostgreSQL cannot hold this: {error}") from error
+    except (asyncpg.LockNotAvailableError, asyncpg.IntegrityConstraintViolationError) as error:
+        raise StoreUnavailable(f"PostgreSQL cannot do this now: {error}") from error
