@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 
 import structlog
 
@@ -19,19 +20,25 @@ FetchPayload = Callable[[TaskKey], Awaitable[bytes | None]]
 
 
 class Try:
-    """A try under way: what can end it before its time."""
+    """A try under way: when it must end, and what can end it before."""
 
-    __slots__ = ("_scope", "reason")
+    __slots__ = ("_slot", "deadline", "reason", "timed_out")
 
-    def __init__(self, scope: asyncio.Timeout) -> None:
-        self._scope = scope
+    def __init__(self, slot: "asyncio.Task[None] | None", deadline: float) -> None:
+        self._slot = slot
+        self.deadline = deadline
         self.reason: str | None = None
+        self.timed_out = False
 
     def interrupt(self, reason: str) -> None:
         """End it now. The slot that runs it goes on with the next task."""
-        if self.reason is None:
+        if self.reason is None and self._slot is not None:
             self.reason = reason
-            self._scope.reschedule(asyncio.get_running_loop().time())
+            self._slot.cancel()
+
+    def ended(self) -> bool:
+        """Take back the cancellation of an interrupt. False where the slot itself must end."""
+        return self.reason is None or self._slot is None or self._slot.uncancel() == 0
 
 
 class Runner:
@@ -45,23 +52,35 @@ class Runner:
         self._clock = clock
         self.running: dict[TaskKey, Try] = {}
 
-    async def run(self, delivery: Delivery) -> Report:
+    async def run(self, delivery: Delivery, started_at: datetime) -> Report:
         """Make one try. Gives a report whatever happens, and raises only when cancelled."""
-        started_at = self._clock.now()
         outcome = await self._within_its_time(delivery)
         return Report(delivery, outcome, started_at, self._clock.now())
 
+    def end_overdue(self) -> None:
+        """End the tries whose time is up. One look at all of them, every now and then, costs far
+        less than a timer for each."""
+        now = self._clock.monotonic()
+        for attempt in list(self.running.values()):
+            if attempt.deadline <= now and attempt.reason is None:
+                attempt.timed_out = True
+                attempt.interrupt("timeout")
+
     async def _within_its_time(self, delivery: Delivery) -> Outcome:
-        scope = asyncio.timeout(delivery.timeout_seconds)
-        attempt = self.running[delivery.key] = Try(scope)
+        attempt = Try(asyncio.current_task(), self._clock.monotonic() + delivery.timeout_seconds)
+        self.running[delivery.key] = attempt
         try:
-            async with scope:
-                return await self._call(delivery)
-        except TimeoutError:
-            if attempt.reason is not None:
-                return Outcome(OutcomeKind.CANCELLED, error=attempt.reason)
-            error = f"did not end within {delivery.timeout_seconds:g} s"
-            return Outcome(OutcomeKind.TIMED_OUT, error=error)
+            outcome = await self._call(delivery)
+        except asyncio.CancelledError:
+            if attempt.reason is None or not attempt.ended():
+                raise
+            if attempt.timed_out:
+                error = f"did not end within {delivery.timeout_seconds:g} s"
+                return Outcome(OutcomeKind.TIMED_OUT, error=error)
+            return Outcome(OutcomeKind.CANCELLED, error=attempt.reason)
+        else:
+            attempt.ended()  # it ended well although it was told to stop
+            return outcome
         finally:
             del self.running[delivery.key]
 
@@ -73,9 +92,6 @@ class Runner:
             return await self._callers[type(delivery.target)].call(delivery, payload)
         except StoreUnavailable as error:
             return Outcome(OutcomeKind.FAILED, error=f"the payload could not be read: {error}")
-        except TimeoutError as error:
-            # The target's own, not the scope's: that one only surfaces outside of it.
-            return Outcome(OutcomeKind.FAILED, error=f"TimeoutError: {error}")
         except Exception as error:
             log.exception("a target failed inside Gnomon", task_id=str(delivery.key.id))
             return Outcome(OutcomeKind.FAILED, error=f"internal error: {type(error).__name__}")

@@ -1,6 +1,7 @@
 """The slots of a node: long-lived coroutines that take tasks from the pipe and run them."""
 
 import asyncio
+from datetime import datetime
 
 from gnomon.clock import Clock
 from gnomon.model.task import TaskKey
@@ -8,6 +9,8 @@ from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import Pipe
 from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
+
+TIMEOUT_RESOLUTION = 0.05  # seconds that a timeout may be late
 
 
 class Worker:
@@ -23,6 +26,7 @@ class Worker:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_time())
             for number in range(self._slots):
                 group.create_task(self._slot(), name=f"slot-{number}")
 
@@ -47,15 +51,21 @@ class Worker:
     async def _slot(self) -> None:
         while True:
             delivery = await self._pipe.receive()
-            if self._may_start(delivery):
-                self._pipe.report(await self._runner.run(delivery))
+            now = self._clock.now()
+            if self._may_start(delivery, now):
+                self._pipe.report(await self._runner.run(delivery, now))
             else:
                 self._pipe.report(Report(delivery))
 
-    def _may_start(self, delivery: Delivery) -> bool:
+    def _may_start(self, delivery: Delivery, now: datetime) -> bool:
         return (
             not self._draining
             and not delivery.expired
+            and now <= delivery.start_by
             and self._lease.is_trusted(self._clock.monotonic())
-            and self._clock.now() <= delivery.start_by
         )
+
+    async def _keep_time(self) -> None:
+        while True:
+            await self._clock.sleep(TIMEOUT_RESOLUTION)
+            self._runner.end_overdue()

@@ -16,6 +16,7 @@ from gnomon.model.task import TaskKey
 from gnomon.model.verdict import is_suspect
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.port import Claim, Cursor, Entry, RunningTask, Settled, Settlement
+from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.database import Database
 
 _LANES = tuple(Lane)
@@ -57,8 +58,9 @@ class PostgresDispatch:
         return row["since"], row["now"]
 
     async def claim(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Claim:
+        tenants = same_or_all([k.tenant_id for k in keys])
         rows = await self._database.fetch(
-            "claim", incarnation, [k.tenant_id for k in keys], [k.id for k in keys], self._grace
+            "claim", incarnation, tenants, [k.id for k in keys], self._grace
         )
         if not rows:
             return Claim([], None)
@@ -71,22 +73,22 @@ class PostgresDispatch:
         batch = sorted(settlements, key=lambda s: s.key)
         rows = await self._database.fetch(
             "settle",
-            [s.key.tenant_id for s in batch],
+            same_or_all([s.key.tenant_id for s in batch]),
             [s.key.id for s in batch],
             [s.fence for s in batch],
-            [s.incarnation for s in batch],
-            [s.verdict.kind for s in batch],
-            [s.outcome for s in batch],
-            [s.verdict.delay for s in batch],
-            [s.verdict.spends for s in batch],
-            [s.verdict.losses for s in batch],
+            same_or_all([s.incarnation for s in batch]),
+            same_or_all([s.verdict.kind for s in batch]),
+            same_or_all([s.outcome for s in batch]),
+            same_or_all([s.verdict.delay for s in batch]),
+            same_or_all([s.verdict.spends for s in batch]),
+            same_or_all([s.verdict.losses for s in batch]),
             [s.started_at for s in batch],
             [s.finished_at for s in batch],
-            [s.worker for s in batch],
-            [s.error for s in batch],
-            [s.response_status for s in batch],
-            [s.response_body for s in batch],
-            [s.result for s in batch],
+            same_or_all([s.worker for s in batch]),
+            same_or_all([s.error for s in batch]),
+            same_or_all([s.response_status for s in batch]),
+            same_or_all([s.response_body for s in batch]),
+            same_or_all([s.result for s in batch]),
         )
         return [
             Settled(TaskKey(tenant_id, task_id), fence, State(state), due_at)
@@ -116,25 +118,28 @@ def _entry(row: asyncpg.Record) -> Entry:
 
 
 def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: datetime) -> Delivery:
-    payload = row["payload"]
+    (
+        tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
+        timeout_seconds, retry_policy, task_type, lane, execute_at, idempotency_key, expired, _,
+    ) = row  # fmt: skip
     return Delivery(
-        key=TaskKey(row["tenant_id"], row["id"]),
-        fence=row["fence"],
+        key=TaskKey(tenant_id, task_id),
+        fence=fence,
         incarnation=incarnation,
-        attempt=row["attempt"],
-        retries_left=row["retries_left"],
-        losses=row["losses"],
-        target=_target(row["target"]),
+        attempt=attempt,
+        retries_left=retries_left,
+        losses=losses,
+        target=_target(target),
         payload=None if payload is None else payload.encode(),
-        payload_size=row["payload_size"],
-        timeout_seconds=row["timeout_seconds"],
-        retry_policy=_policy(row["retry_policy"]),
-        task_type=row["task_type"],
-        lane=_LANES[row["lane"]],
-        execute_at=row["execute_at"],
+        payload_size=payload_size,
+        timeout_seconds=timeout_seconds,
+        retry_policy=_policy(retry_policy),
+        task_type=task_type,
+        lane=_LANES[lane],
+        execute_at=execute_at,
         start_by=start_by,
-        expired=row["expired"],
-        idempotency_key=row["idempotency_key"],
+        idempotency_key=idempotency_key,
+        expired=expired,
     )
 
 

@@ -6,7 +6,12 @@ WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), chosen AS MATERIALIZED (
     SELECT t.tenant_id, t.id
-    FROM unnest($2::text[], $3::uuid[]) AS k (tenant_id, id)
+    FROM (
+        -- A column of one element holds for the whole batch.
+        SELECT CASE WHEN cardinality($2::text[]) = 1 THEN ($2::text[])[1] ELSE u.tenant_id END
+            AS tenant_id, u.id
+        FROM unnest($2::text[], $3::uuid[]) AS u (tenant_id, id)
+    ) AS k
     CROSS JOIN LATERAL (
         SELECT task.tenant_id, task.id
         FROM gnomon.task

@@ -5,7 +5,25 @@
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), report AS MATERIALIZED (
-    SELECT * FROM unnest(
+    -- A column of one element holds for the whole batch.
+    SELECT
+        CASE WHEN cardinality($1::text[]) = 1 THEN ($1::text[])[1] ELSE r.tenant_id END AS tenant_id,
+        r.id,
+        r.fence,
+        CASE WHEN cardinality($4::uuid[]) = 1 THEN ($4::uuid[])[1] ELSE r.node END AS node,
+        CASE WHEN cardinality($5::smallint[]) = 1 THEN ($5::smallint[])[1] ELSE r.verdict END AS verdict,
+        CASE WHEN cardinality($6::smallint[]) = 1 THEN ($6::smallint[])[1] ELSE r.outcome END AS outcome,
+        CASE WHEN cardinality($7::float8[]) = 1 THEN ($7::float8[])[1] ELSE r.delay END AS delay,
+        CASE WHEN cardinality($8::boolean[]) = 1 THEN ($8::boolean[])[1] ELSE r.spends END AS spends,
+        CASE WHEN cardinality($9::smallint[]) = 1 THEN ($9::smallint[])[1] ELSE r.losses END AS losses,
+        r.started_at,
+        r.finished_at,
+        CASE WHEN cardinality($12::text[]) = 1 THEN ($12::text[])[1] ELSE r.worker END AS worker,
+        CASE WHEN cardinality($13::text[]) = 1 THEN ($13::text[])[1] ELSE r.error END AS error,
+        CASE WHEN cardinality($14::smallint[]) = 1 THEN ($14::smallint[])[1] ELSE r.response_status END AS response_status,
+        CASE WHEN cardinality($15::text[]) = 1 THEN ($15::text[])[1] ELSE r.response_body END AS response_body,
+        CASE WHEN cardinality($16::json[]) = 1 THEN ($16::json[])[1] ELSE r.result END AS result
+    FROM unnest(
         $1::text[], $2::uuid[], $3::bigint[], $4::uuid[], $5::smallint[], $6::smallint[],
         $7::float8[], $8::boolean[], $9::smallint[], $10::timestamptz[], $11::timestamptz[],
         $12::text[], $13::text[], $14::smallint[], $15::text[], $16::json[]
