@@ -194,6 +194,29 @@ def test_a_server_that_was_killed_is_started_again_when_tended(data_dir: Path) -
         assert read_the_row(server.dsn) == 42
 
 
+def test_a_busy_process_of_a_killed_server_does_not_hold_up_the_next(data_dir: Path) -> None:
+    with server_in(data_dir) as server:
+        busy = "SELECT count(*) FROM generate_series(1, 2000000000) AS n WHERE n % 7 = 3"
+        killed = server.pid
+
+        async def scenario() -> None:
+            connection = await asyncpg.connect(server.dsn)
+            running = asyncio.create_task(connection.fetchval(busy))
+            observer = await asyncpg.connect(server.dsn)
+            active = "SELECT count(*) FROM pg_stat_activity WHERE query = $1 AND state = 'active'"
+            while not await observer.fetchval(active, busy):
+                pass
+            os.kill(killed, signal.SIGKILL)
+            os.waitid(os.P_PID, killed, os.WEXITED | os.WNOWAIT)
+            server.tend()
+            with pytest.raises((asyncpg.PostgresError, OSError)):
+                await running
+            observer.terminate()
+
+        asyncio.run(scenario())
+        assert query(server.dsn, "SELECT 1") == 1
+
+
 def test_a_server_that_was_killed_can_be_stopped(data_dir: Path) -> None:
     server = server_in(data_dir)
     server.start()

@@ -17,7 +17,7 @@ from gnomon.clock import SystemClock
 from gnomon.store.embedded.errors import EmbeddedError
 
 FAST_SECONDS = 60.0  # a fast stop writes out what is dirty
-NOTICE_SECONDS = 10.0
+QUIT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 
 
@@ -47,16 +47,19 @@ def evict(cluster: Path, socket_folder: Path | None) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(file.pid, signal.SIGINT)
         _wait_until_empty(cluster, FAST_SECONDS)
-    # The processes of a server that was itself killed end when they notice.
-    if not _wait_until_empty(cluster, NOTICE_SECONDS):
+    # The processes of a server that was itself killed end when they notice, and a busy one does
+    # not notice. SIGQUIT is what the server would have sent them.
+    for sent in (signal.SIGQUIT, signal.SIGKILL):
         for pid in _processes(cluster):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        if not _wait_until_empty(cluster, NOTICE_SECONDS):
-            raise EmbeddedError(
-                f"{cluster} is in use by a PostgreSQL that does not stop: "
-                f"process {', '.join(map(str, _processes(cluster)))}"
-            )
+                os.kill(pid, sent)
+        if _wait_until_empty(cluster, QUIT_SECONDS):
+            break
+    else:
+        raise EmbeddedError(
+            f"{cluster} is in use by a PostgreSQL that does not stop: "
+            f"process {', '.join(map(str, _processes(cluster)))}"
+        )
     _remove_stale(cluster, socket_folder)
 
 
