@@ -70,7 +70,7 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiU
 @app.command()
 def retry(
     ctx: typer.Context,
-    task_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...")] = None,
+    task_ids: Annotated[list[str] | None, typer.Argument(metavar="ID")] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All of them, or all that --type and --tag leave.")
     ] = False,

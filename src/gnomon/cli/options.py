@@ -18,7 +18,7 @@ ApiUrl = Annotated[
     str | None,
     typer.Option("--api", metavar="URL", envvar=API_VARIABLE, help="Where the API is."),
 ]
-TaskIds = Annotated[list[str], typer.Argument(metavar="ID...", help="One task or several.")]
+TaskIds = Annotated[list[str], typer.Argument(metavar="ID", help="One task or several.")]
 TaskId = Annotated[str, typer.Argument(metavar="ID", help="The task's id.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Show at most so many.")]
 Everything = Annotated[bool, typer.Option("--all", help="Show all, however many.")]

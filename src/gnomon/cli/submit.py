@@ -15,7 +15,7 @@ FINAL = {"COMPLETED", "DEAD_LETTERED", "CANCELLED", "EXPIRED"}
 FIRST_POLL_SECONDS = 0.05
 LONGEST_POLL_SECONDS = 1.0
 
-Url = Annotated[str | None, typer.Argument(metavar="[URL]", help="The webhook to call.")]
+Url = Annotated[str | None, typer.Argument(metavar="URL", help="The webhook to call.")]
 Function = Annotated[
     str | None,
     typer.Option("--python", metavar="NAME", help="Instead, a function that the nodes know."),

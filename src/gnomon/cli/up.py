@@ -17,7 +17,7 @@ from gnomon.cli import database, output, remote
 from gnomon.cli.options import SETTINGS_VARIABLE, settings_file, settings_of
 from gnomon.cli.output import CommandFailed
 from gnomon.cli.processes import Port, Slots, overrides
-from gnomon.cli.secret import ensure_secret
+from gnomon.cli.secret import ensure_secret, key_of
 from gnomon.settings import Settings
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def up(
     if quiet:
         variables["GNOMON_LOG_LEVEL"] = "warning"
     settings = settings_of(ctx, variables)
+    if settings.webhook_secret is not None:
+        key_of(settings.webhook_secret)
     settings = msgspec.structs.replace(settings, api_port=_free_port(settings))
     variables["GNOMON_API_PORT"] = str(settings.api_port)
     with Interrupts() as interrupts:

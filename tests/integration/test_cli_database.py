@@ -1,0 +1,148 @@
+"""The commands that look into the database: `migrate`, `nodes`, `doctor`."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from tests.commands import Finished, gnomon
+
+from gnomon.store.embedded import EmbeddedServer
+from gnomon.store.postgres.partitions import partition_name
+
+NODE = UUID(int=7)
+
+
+def applied(done: Finished) -> set[bool]:
+    assert done.code == 0, done.err
+    return {step["applied"] for step in done.json["migrations"]}
+
+
+def checks_of(done: Finished) -> dict[str, dict[str, Any]]:
+    return {check["name"]: check for check in done.json["checks"]}
+
+
+def test_migrations_go_up_and_down(empty_dsn: str, tmp_path: Path) -> None:
+    env = {"DATABASE_URL": empty_dsn}
+    assert applied(gnomon("migrate", "status", "--json", cwd=tmp_path, env=env)) == {False}
+
+    first = gnomon("migrate", cwd=tmp_path, env=env)
+    assert first.out.startswith("took 0001 ")
+    again = gnomon("migrate", "up", cwd=tmp_path, env=env)
+    assert again.out == "the schema is up to date\n"
+    assert applied(gnomon("migrate", "status", "--json", cwd=tmp_path, env=env)) == {True}
+
+    refused = gnomon("migrate", "down", "--to", "0", cwd=tmp_path, env=env, stdin="n\n")
+    assert refused.code == 1
+    assert applied(gnomon("migrate", "status", "--json", cwd=tmp_path, env=env)) == {True}
+
+    undone = gnomon("migrate", "down", "--to", "0", "--yes", cwd=tmp_path, env=env)
+    assert undone.out.splitlines()[-1].startswith("undid 0001 ")
+    assert applied(gnomon("migrate", "status", "--json", cwd=tmp_path, env=env)) == {False}
+
+
+def test_the_embedded_server_is_started_for_a_migration(tmp_path: Path) -> None:
+    data = tmp_path / ".gnomon"
+    with EmbeddedServer(data, settings_overrides={"fsync": "off"}):
+        pass
+    # What a killed owner leaves behind must not be believed.
+    (data / "postgres.dsn").write_text("postgresql://postgres@127.0.0.1:1/postgres\n")
+
+    assert gnomon("migrate", cwd=tmp_path).out.startswith("took 0001 ")
+    assert not (data / "postgres.dsn").exists()
+
+
+async def test_a_newer_schema_is_refused(
+    database_dsn: str, connection: Any, tmp_path: Path
+) -> None:
+    await connection.execute("INSERT INTO gnomon.migration VALUES (9999, 'tomorrow')")
+    done = gnomon("migrate", cwd=tmp_path, env={"DATABASE_URL": database_dsn})
+    assert done.code == 1
+    assert "migration 9999, which this release does not know" in done.err
+
+
+async def test_nodes(database_dsn: str, connection: Any, tmp_path: Path) -> None:
+    env = {"DATABASE_URL": database_dsn}
+    empty = gnomon("nodes", cwd=tmp_path, env=env)
+    assert (empty.code, empty.out) == (0, "")
+    assert "no node has joined" in empty.err
+    await _join(connection)
+
+    table = gnomon("nodes", cwd=tmp_path, env=env).out.splitlines()
+    assert table[0].split()[:3] == ["name", "incarnation", "state"]
+    assert table[1].split()[:3] == ["one", "00000000", "alive"]
+    [node] = gnomon("nodes", "--json", cwd=tmp_path, env=env).json["nodes"]
+    assert node["incarnation"] == str(NODE)
+    assert node["alive"]
+    assert not node["dead"]
+
+
+async def test_the_doctor_finds_what_is_wrong(
+    database_dsn: str, connection: Any, tmp_path: Path, unused_tcp_port: int
+) -> None:
+    today = (await connection.fetchval("SELECT gnomon.now()")).date()
+    tomorrow = partition_name("execution", today + timedelta(days=1))
+    await connection.execute(f"DROP TABLE gnomon.{tomorrow}")
+    await connection.execute(
+        """
+        INSERT INTO gnomon.task (tenant_id, id, task_type, target, due_at)
+        VALUES ('default', gen_random_uuid(), 'x', '{}', gnomon.now() - interval '2 hours'),
+               ('default', gen_random_uuid(), 'x', '{}', gnomon.now() + interval '2 hours')
+        """
+    )
+    env = {
+        "DATABASE_URL": database_dsn,
+        "GNOMON_SLOTTS": "5",
+        "GNOMON_API_PORT": str(unused_tcp_port),
+    }
+    done = gnomon("doctor", "--json", cwd=tmp_path, env=env)
+    checks = checks_of(done)
+    assert done.code == 1
+    assert not done.json["ok"]
+    assert {name for name, check in checks.items() if not check["ok"]} == {
+        "environment",  # GNOMON_SLOTTS
+        "durability",  # this server runs without fsync
+        "partitions",
+        "nodes",
+        "due tasks",
+        "API",
+    }
+    assert all(check["remedy"] for check in checks.values() if not check["ok"])
+    assert "GNOMON_SLOTTS" in checks["environment"]["detail"]
+    assert "7200 s late" in checks["due tasks"]["detail"]
+
+
+async def test_the_doctor_is_content_with_what_is_right(
+    database_dsn: str, connection: Any, tmp_path: Path, unused_tcp_port: int
+) -> None:
+    await _join(connection)
+    env = {"DATABASE_URL": database_dsn, "GNOMON_API_PORT": str(unused_tcp_port)}
+    checks = checks_of(gnomon("doctor", "--json", cwd=tmp_path, env=env))
+    assert {name for name, check in checks.items() if not check["ok"]} == {"durability", "API"}
+    lines = gnomon("doctor", cwd=tmp_path, env=env).out.splitlines()
+    assert "✓ migrations: all taken" in lines
+    assert any(line.startswith("✗ API: does not answer at ") for line in lines)
+
+
+def test_the_doctor_without_a_schema(empty_dsn: str, tmp_path: Path) -> None:
+    checks = checks_of(gnomon("doctor", "--json", cwd=tmp_path, env={"DATABASE_URL": empty_dsn}))
+    assert checks["migrations"]["remedy"] == "run `gnomon migrate`"
+    assert not checks["migrations"]["ok"]
+
+
+def test_the_doctor_and_a_wrong_settings_file(tmp_path: Path) -> None:
+    (tmp_path / "gnomon.toml").write_text("slots = 0")
+    done = gnomon("doctor", cwd=tmp_path)
+    assert done.code == 1
+    assert "✗ settings: " in done.out
+    assert "slots must be at least 1" in done.out
+
+
+async def _join(connection: Any) -> None:
+    await connection.execute(
+        """
+        INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until)
+        VALUES ($1, 'one', '0', 5, gnomon.now(), gnomon.now() + interval '1 hour')
+        """,
+        NODE,
+    )

@@ -1,0 +1,159 @@
+"""Wrong input and missing servers: one clear line, the right exit code, never a traceback."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from tests.commands import gnomon
+
+from gnomon import __version__
+from gnomon.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, and nothing in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("DATABASE_URL", "GNOMON_API_URL", "GNOMON_SETTINGS", "GNOMON_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """The exit code of a command that ends in this process, and what it said on stderr."""
+    with pytest.raises(SystemExit) as exit_:
+        main(list(arguments))
+    assert isinstance(exit_.value.code, int)
+    return exit_.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["submit"], "give the URL of a webhook, or --python NAME"),
+        (["submit", "http://x/", "--python", "f"], "give the URL of a webhook, or --python"),
+        (["submit", "--python", "f", "--method", "PUT"], "are for webhooks"),
+        (["submit", "http://x/", "--payload", "{"], "--payload is not JSON"),
+        (["submit", "http://x/", "--payload-file", "none.json"], "none.json cannot be read"),
+        (["submit", "http://x/", "--delay", "5 parsecs"], "is not a duration like"),
+        (["submit", "http://x/", "--at", "soon"], "is not a time like"),
+        (["submit", "http://x/", "--at", "2030-01-01", "--delay", "1"], "either --delay or --at"),
+        (["submit", "http://x/", "--priority", "urgent"], "'urgent' is not one of"),
+        (["tasks", "list", "--status", "lost"], "'lost' is not one of"),
+        (["tasks", "list", "--api", "127.0.0.1:8080"], "--api must be like"),
+        (["tasks", "cancel"], "Missing argument 'ID'"),
+        (["dead", "retry"], "give the ids of dead letters, or --all"),
+        (["dead", "retry", "1", "--all"], "give the ids of dead letters, or --all"),
+        (["dead", "retry", "1", "--type", "x"], "choose among --all"),
+        (["migrate", "down"], "Missing option '--to'"),
+        (["up", "--slots", "0"], "--slots"),
+        (["fly"], "No such command 'fly'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_usage_errors(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = ended(capsys, *arguments)
+    assert code == 2
+    assert message in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tasks", "list"],
+        ["tasks", "show", "1"],
+        ["tasks", "cancel", "1", "2"],
+        ["dead", "list"],
+        ["submit", "http://127.0.0.1:9000/"],
+    ],
+    ids=" ".join,
+)
+def test_an_api_that_does_not_answer(
+    arguments: list[str], unused_tcp_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    code, text = ended(capsys, *arguments, "--api", url)
+    assert code == 1
+    assert text == (
+        f"gnomon: the API does not answer at {url} (connection refused); is `gnomon up` running?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("slots = 'many'", "slots"),
+        ("slot = 5", "did you mean 'slots'?"),
+        ("slots = ", "is not valid TOML"),
+        ("slots = 0", "slots must be at least 1"),
+    ],
+)
+def test_a_wrong_settings_file(
+    content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.toml").write_text(content)
+    code, text = ended(capsys, "--settings", "wrong.toml", "up")
+    assert code == 1
+    assert message in text
+    assert text.count("\n") == 1
+
+
+def test_a_settings_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = ended(capsys, "--settings", "none.toml", "tasks", "list")
+    assert (code, text) == (1, "gnomon: none.toml cannot be read: No such file or directory\n")
+
+
+@pytest.mark.parametrize("command", ["api", "scheduler", "nodes", "migrate"])
+def test_commands_that_need_a_database_say_so(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = ended(capsys, command)
+    assert code == 1
+    assert "there is no database: DATABASE_URL is not set" in text
+
+
+def test_a_database_that_cannot_be_reached(
+    unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", f"postgresql://127.0.0.1:{unused_tcp_port}/gnomon")
+    code, text = ended(capsys, "migrate", "status")
+    assert code == 1
+    assert "PostgreSQL is unavailable" in text
+
+
+@pytest.mark.parametrize("command", ["up", "listen"])
+def test_a_port_in_use(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, text = ended(capsys, command, "--port", str(port))
+    assert code == 1
+    assert f"port {port}" in text
+    assert "--port" in text
+    assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["up", "scheduler", "listen"])
+def test_a_webhook_secret_that_is_none(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GNOMON_WEBHOOK_SECRET", "whsec_?")
+    code, text = (
+        ended(capsys, command, "--port", "0") if command != "scheduler" else ended(capsys, command)
+    )
+    assert code == 1
+    assert "a webhook secret is whsec_ and base64" in text
+
+
+def test_the_version(tmp_path: Path) -> None:
+    done = gnomon("--version", cwd=tmp_path)
+    assert (done.code, done.out, done.err) == (0, f"gnomon {__version__}\n", "")
+
+
+def test_nothing_heavy_is_imported_for_help(tmp_path: Path) -> None:
+    done = gnomon("--help", cwd=tmp_path, env={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert "Begin with:" in done.out
+    imported = {line.rpartition("|")[2].strip() for line in done.err.splitlines()}
+    assert "gnomon.cli.main" in imported
+    assert not imported & {"aiohttp", "asyncpg", "litestar", "granian", "rich", "structlog"}

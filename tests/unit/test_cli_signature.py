@@ -1,0 +1,67 @@
+"""The signature check, against the reference implementation of Standard Webhooks."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks.webhooks import Webhook
+
+from gnomon.client.signature import key_of, verify
+
+NOW = datetime(2030, 1, 31, 9, tzinfo=UTC)
+KEY = bytes(range(32))
+SECRET = "whsec_" + base64.b64encode(KEY).decode()
+
+
+def signed(body: str, at: datetime = NOW, secret: str = SECRET) -> dict[str, str]:
+    return {
+        "webhook-id": "msg",
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": Webhook(secret).sign("msg", at, body),
+    }
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_what_the_reference_signs_is_accepted(body: str) -> None:
+    assert verify(key_of(SECRET), signed(body), body.encode(), NOW)
+
+
+def test_a_changed_body_is_refused() -> None:
+    assert not verify(KEY, signed("1"), b"2", NOW)
+
+
+def test_another_secret_is_refused() -> None:
+    other = "whsec_" + base64.b64encode(b"x" * 32).decode()
+    assert not verify(KEY, signed("1", secret=other), b"1", NOW)
+
+
+@pytest.mark.parametrize("minutes", [-6, 6])
+def test_an_old_or_future_call_is_refused(minutes: int) -> None:
+    at = NOW + timedelta(minutes=minutes)
+    assert not verify(KEY, signed("1", at), b"1", NOW)
+
+
+def test_one_good_signature_among_several_is_enough() -> None:
+    headers = signed("1")
+    headers["webhook-signature"] = f"v1,AAAA v2,xyz {headers['webhook-signature']}"
+    assert verify(KEY, headers, b"1", NOW)
+
+
+@pytest.mark.parametrize("missing", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+def test_a_call_without_one_of_the_headers_is_refused(missing: str) -> None:
+    headers = signed("1")
+    del headers[missing]
+    assert not verify(KEY, headers, b"1", NOW)
+
+
+@pytest.mark.parametrize("header", ["webhook-timestamp", "webhook-signature"])
+def test_a_header_full_of_nonsense_is_refused(header: str) -> None:
+    for nonsense in ("²é", "9" * 400, "\udcff", ""):
+        assert not verify(KEY, signed("1") | {header: nonsense}, b"1", NOW)
+
+
+def test_a_secret_that_is_no_base64_is_an_error() -> None:
+    with pytest.raises(ValueError, match="base64"):
+        key_of("whsec_?")
