@@ -57,9 +57,9 @@ async def test_pages_are_followed_to_the_last() -> None:
         found = [task["n"] async for task in client.list({"tag": "a&b"})]
     assert found == [1, 2, 3]
     assert [path for _, path, _ in api.asked] == [
-        "/api/v1/tasks?limit=200&tag=a%26b",
-        "/api/v1/tasks?limit=200&tag=a%26b&cursor=a+b",
-        "/api/v1/tasks?limit=200&tag=a%26b&cursor=c",
+        "/api/v1/tasks?tag=a%26b",
+        "/api/v1/tasks?tag=a%26b&cursor=a+b",
+        "/api/v1/tasks?tag=a%26b&cursor=c",
     ]
 
 

@@ -45,7 +45,7 @@ def list_(
     filters = _filters(task_type, tag)
 
     async def run(client: "Client") -> None:
-        found = views.limited(client.dead_letters(filters), None if everything else limit)
+        found = views.limited(client.dead_letters, filters, None if everything else limit)
         await (output.stream("dead_letters", found) if as_json else views.task_list(found))
 
     remote.call(remote.api_url(settings_of(ctx), api), run)

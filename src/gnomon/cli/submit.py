@@ -11,6 +11,7 @@ from gnomon.cli.tasks import Moment, Priority
 if TYPE_CHECKING:
     from gnomon.client.client import Client, Json
 
+DEFAULT_TYPE = "webhook"
 FINAL = {"COMPLETED", "DEAD_LETTERED", "CANCELLED", "EXPIRED"}
 FIRST_POLL_SECONDS = 0.05
 LONGEST_POLL_SECONDS = 1.0
@@ -24,7 +25,12 @@ Payload = Annotated[str | None, typer.Option(metavar="JSON", help="What the targ
 PayloadFile = Annotated[
     str | None, typer.Option(metavar="FILE", help="The same from a file, or - for stdin.")
 ]
-TaskType = Annotated[str | None, typer.Option("--type", help="What kind of task it is.")]
+TaskType = Annotated[
+    str | None,
+    typer.Option(
+        "--type", help="What kind of task it is: webhook, or the function, where not given."
+    ),
+]
 Name = Annotated[str | None, typer.Option(help="For people.")]
 Method = Annotated[str | None, typer.Option(help="Of the webhook: POST where not given.")]
 Headers = Annotated[
@@ -74,7 +80,7 @@ def submit(
         raise typer.BadParameter("give either --delay or --at")
     task = _document(
         target=_target(url, function, method, dict(headers or [])),
-        task_type=task_type,
+        task_type=task_type or function or DEFAULT_TYPE,
         payload=values.payload(payload, payload_file),
         name=name,
         delay_seconds=delay,

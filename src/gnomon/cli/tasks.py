@@ -62,7 +62,7 @@ def list_(
     }
 
     async def run(client: "Client") -> None:
-        found = views.limited(client.list(filters), None if everything else limit)
+        found = views.limited(client.list, filters, None if everything else limit)
         await (output.stream("tasks", found) if as_json else views.task_list(found))
 
     remote.call(remote.api_url(settings_of(ctx), api), run)
@@ -88,7 +88,9 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiU
 def cancel(
     ctx: typer.Context,
     task_ids: TaskIds,
-    interrupt: Annotated[bool, typer.Option(help="Also cancel it while it runs.")] = False,
+    interrupt: Annotated[
+        bool, typer.Option("--interrupt", help="Also cancel it while it runs.")
+    ] = False,
     api: ApiUrl = None,
 ) -> None:
     """Cancel tasks that have not finished.
@@ -140,7 +142,7 @@ def retry(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
 def _act(ctx: typer.Context, api: str | None, task_ids: list[str], verb: str) -> None:
     async def act(client: "Client", task_id: str) -> str:
         task = await client.action(task_id, verb)
-        if task["task_id"] != task_id:
+        if task["task_id"] != task_id.lower():
             return f"{task_id} runs again as {task['task_id']}"
         return f"{task_id} is {task['status']}"
 

@@ -1,6 +1,6 @@
 """A task, its tries, and lists of tasks, as people read them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gnomon.cli import output
@@ -10,13 +10,19 @@ if TYPE_CHECKING:
     from gnomon.client.client import Client, Json
 
 ROWS_AT_ONCE = 500  # a longer list is printed in pieces, as it comes in
+LARGEST_PAGE = 500
 BODY_SHOWN = 200
 
 
-async def limited(items: AsyncIterator["Json"], most: int | None) -> AsyncIterator["Json"]:
-    """The first `most` of them, without asking for more."""
+async def limited(
+    read: Callable[[Mapping[str, str]], AsyncIterator["Json"]],
+    filters: Mapping[str, str],
+    most: int | None,
+) -> AsyncIterator["Json"]:
+    """The first `most` that match (None: all), without asking for more than that."""
+    page = LARGEST_PAGE if most is None else min(most, LARGEST_PAGE)
     count = 0
-    async for item in items:
+    async for item in read({**filters, "limit": str(page)}):
         yield item
         count += 1
         if count == most:

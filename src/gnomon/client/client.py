@@ -16,7 +16,6 @@ from gnomon.client.errors import ApiProblem, ApiUnreachable, FieldError
 Json = dict[str, Any]
 
 TIMEOUT_SECONDS = 30.0
-PAGE = 200
 
 
 class _Problem(msgspec.Struct):
@@ -89,7 +88,7 @@ class Client:
     async def _pages(
         self, path: str, member: str, filters: Mapping[str, str]
     ) -> AsyncIterator[Json]:
-        query = {"limit": str(PAGE), **filters}
+        query = dict(filters)
         while True:
             page = await self._call("GET", path, query=query)
             for item in page[member]:

@@ -37,7 +37,8 @@ class ApiProblem(ClientError):
         self, status: int, title: str, detail: str = "", errors: Sequence[FieldError] = ()
     ) -> None:
         lines = [f"{title}: {detail}" if detail else title]
-        lines += [f"{error.pointer or '/'}: {error.detail}" for error in errors]
+        # One mistake alone is told in the detail already.
+        lines += [f"{e.pointer or '/'}: {e.detail}" for e in errors if e.detail not in detail]
         super().__init__("\n  ".join(lines))
         self.status = status
         self.title = title
