@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -30,7 +29,7 @@ class Resolution(StrEnum):
     DISCARDED = "discarded"
 
 
-class TaskKey(NamedTuple):
+class TaskKey(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True):
     """What a task is found by."""
 
     tenant_id: str

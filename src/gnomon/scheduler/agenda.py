@@ -69,7 +69,7 @@ class Agenda:
             if entry.suspect:
                 self._suspects.append(entry)
             else:
-                self._ready.put(entry.lane, entry.tenant_id, entry)
+                self._ready.put(entry.lane, entry.key.tenant_id, entry)
         return len(due)
 
     def next_tick(self) -> int | None:
@@ -90,7 +90,7 @@ class Agenda:
             if entry.suspect:
                 self._suspects.appendleft(entry)
             else:
-                self._ready.put(entry.lane, entry.tenant_id, entry)
+                self._ready.put(entry.lane, entry.key.tenant_id, entry)
 
     def forget(self, keys: Iterable[TaskKey]) -> None:
         """Entries that were claimed or given up."""

@@ -75,9 +75,9 @@ class Dispatcher:
         room = min(self._pipe.room(), self._batch)
         taken = self._agenda.take(room, suspect=self.suspect is None)
         owned = self._scanner.owned
-        chosen = [e for e in taken if shard_of(e.id) in owned]
+        chosen = [e for e in taken if shard_of(e.key.id) in owned]
         if len(chosen) < len(taken):
-            self._agenda.forget(e.key for e in taken if shard_of(e.id) not in owned)
+            self._agenda.forget(e.key for e in taken if shard_of(e.key.id) not in owned)
         return chosen
 
     async def _claim(self, entries: list[Entry]) -> DispatchResult:

@@ -131,5 +131,5 @@ class Recorder:
             due_at = again.get(delivery.key)
             if due_at is not None and due_at <= until:
                 suspect = report.outcome is None and is_suspect(delivery.losses)
-                entries.append(Entry(*delivery.key, due_at, delivery.lane, suspect))
+                entries.append(Entry(delivery.key, due_at, delivery.lane, suspect))
         self._scanner.hinted(entries)

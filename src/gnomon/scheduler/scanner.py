@@ -65,7 +65,7 @@ class Scanner:
 
     def hinted(self, entries: Iterable[Entry]) -> int:
         """Take hints about owned shards; what does not fit is found by a repair."""
-        return self._agenda.add(e for e in entries if shard_of(e.id) in self._cursors)
+        return self._agenda.add(e for e in entries if shard_of(e.key.id) in self._cursors)
 
     async def forward(self) -> ScanResult:
         """Read on from the cursors, as far as the horizon and the window allow."""
@@ -88,7 +88,7 @@ class Scanner:
             found = by_shard.get(cursor.shard, [])
             if len(found) == each:
                 last = found[-1]
-                self._cursors[cursor.shard] = Cursor(cursor.shard, last.due_at, last.id)
+                self._cursors[cursor.shard] = Cursor(cursor.shard, last.due_at, last.key.id)
             elif until > cursor.due_at:
                 self._cursors[cursor.shard] = Cursor(cursor.shard, until, _HIGHEST)
         return self._take_in(entries)
@@ -110,7 +110,7 @@ class Scanner:
         for shard, found in _by_shard(entries).items():
             if len(found) == each and shard in self._cursors:
                 # More than fits: the forward scan goes on from here.
-                self._cursors[shard] = Cursor(shard, found[-1].due_at, found[-1].id)
+                self._cursors[shard] = Cursor(shard, found[-1].due_at, found[-1].key.id)
         self._since = min(writer, now) - _REPAIR_SLACK
         if full:
             self._full_pass_at = self._clock.monotonic()
@@ -125,5 +125,5 @@ class Scanner:
 def _by_shard(entries: list[Entry]) -> dict[int, list[Entry]]:
     grouped: dict[int, list[Entry]] = {}
     for entry in entries:
-        grouped.setdefault(shard_of(entry.id), []).append(entry)
+        grouped.setdefault(shard_of(entry.key.id), []).append(entry)
     return grouped

@@ -156,15 +156,10 @@ class TaskStore(Protocol):
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """A hint that a task will be due: all that is kept in memory about it."""
 
-    tenant_id: str
-    id: UUID
+    key: TaskKey
     due_at: datetime
     lane: Lane
     suspect: bool = False  # has been lost before, and must run in quarantine
-
-    @property
-    def key(self) -> TaskKey:
-        return TaskKey(self.tenant_id, self.id)
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False):

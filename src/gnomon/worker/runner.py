@@ -24,7 +24,7 @@ class Try:
 
     __slots__ = ("_slot", "deadline", "reason", "timed_out")
 
-    def __init__(self, slot: "asyncio.Task[None] | None", deadline: float) -> None:
+    def __init__(self, slot: "asyncio.Task[None]", deadline: float) -> None:
         self._slot = slot
         self.deadline = deadline
         self.reason: str | None = None
@@ -32,13 +32,13 @@ class Try:
 
     def interrupt(self, reason: str) -> None:
         """End it now. The slot that runs it goes on with the next task."""
-        if self.reason is None and self._slot is not None:
+        if self.reason is None:
             self.reason = reason
             self._slot.cancel()
 
     def ended(self) -> bool:
         """Take back the cancellation of an interrupt. False where the slot itself must end."""
-        return self.reason is None or self._slot is None or self._slot.uncancel() == 0
+        return self.reason is None or self._slot.uncancel() == 0
 
 
 class Runner:
@@ -52,9 +52,12 @@ class Runner:
         self._clock = clock
         self.running: dict[TaskKey, Try] = {}
 
-    async def run(self, delivery: Delivery, started_at: datetime) -> Report:
-        """Make one try. Gives a report whatever happens, and raises only when cancelled."""
-        outcome = await self._within_its_time(delivery)
+    async def run(
+        self, delivery: Delivery, started_at: datetime, slot: "asyncio.Task[None]"
+    ) -> Report:
+        """Make one try, as `slot`. Gives a report whatever happens, and raises only when the slot
+        itself is cancelled."""
+        outcome = await self._within_its_time(delivery, slot)
         return Report(delivery, outcome, started_at, self._clock.now())
 
     def end_overdue(self) -> None:
@@ -66,8 +69,8 @@ class Runner:
                 attempt.timed_out = True
                 attempt.interrupt("timeout")
 
-    async def _within_its_time(self, delivery: Delivery) -> Outcome:
-        attempt = Try(asyncio.current_task(), self._clock.monotonic() + delivery.timeout_seconds)
+    async def _within_its_time(self, delivery: Delivery, slot: "asyncio.Task[None]") -> Outcome:
+        attempt = Try(slot, self._clock.monotonic() + delivery.timeout_seconds)
         self.running[delivery.key] = attempt
         try:
             outcome = await self._call(delivery)

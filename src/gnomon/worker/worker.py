@@ -49,11 +49,13 @@ class Worker:
             attempt.interrupt(reason)
 
     async def _slot(self) -> None:
+        slot = asyncio.current_task()
+        assert slot is not None
         while True:
             delivery = await self._pipe.receive()
             now = self._clock.now()
             if self._may_start(delivery, now):
-                self._pipe.report(await self._runner.run(delivery, now))
+                self._pipe.report(await self._runner.run(delivery, now, slot))
             else:
                 self._pipe.report(Report(delivery))
 

@@ -101,7 +101,7 @@ class PostgresChange:
         due_at = await self._write_patch(task_id, row, patch)
         if state is State.WAITING:
             lane = _or_else(patch.priority, Lane(row["lane"]))
-            self.due.append(Entry(self._tenant_id, task_id, due_at, lane))
+            self.due.append(Entry(TaskKey(self._tenant_id, task_id), due_at, lane))
         return await self._read(task_id)
 
     async def delete(self, task_id: UUID) -> None:
@@ -152,7 +152,8 @@ class PostgresChange:
             moved = [row for row in rows if row["lane"] is not None]
             retried += len(moved)
             self.due += [
-                Entry(self._tenant_id, row["id"], row["due_at"], Lane(row["lane"])) for row in moved
+                Entry(TaskKey(self._tenant_id, row["id"]), row["due_at"], Lane(row["lane"]))
+                for row in moved
             ]
             stops = [row["id"] for row in rows if row["lane"] is None]
             if not stops:
@@ -201,7 +202,7 @@ class PostgresChange:
         if expires_at is not None and expires_at <= due_at:
             expires_at = None
         await self._move(task_id, row, state, due_at=due_at, expires_at=expires_at, **changes)
-        self.due.append(Entry(self._tenant_id, task_id, due_at, Lane(row["lane"])))
+        self.due.append(Entry(TaskKey(self._tenant_id, task_id), due_at, Lane(row["lane"])))
 
     async def _move(
         self, task_id: UUID, row: asyncpg.Record, state: State, **changes: object

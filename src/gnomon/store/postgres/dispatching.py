@@ -114,7 +114,7 @@ def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list
 
 def _entry(row: asyncpg.Record) -> Entry:
     tenant_id, task_id, due_at, lane, losses = row
-    return Entry(tenant_id, task_id, due_at, _LANES[lane], is_suspect(losses))
+    return Entry(TaskKey(tenant_id, task_id), due_at, _LANES[lane], is_suspect(losses))
 
 
 def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: datetime) -> Delivery:

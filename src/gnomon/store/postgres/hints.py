@@ -27,7 +27,9 @@ _NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $
 
 
 def encode_entries(entries: Iterable[Entry]) -> str:
-    lines = [f"{e.tenant_id}\t{e.id.hex}\t{to_micros(e.due_at)}\t{int(e.lane)}" for e in entries]
+    lines = [
+        f"{e.key.tenant_id}\t{e.key.id.hex}\t{to_micros(e.due_at)}\t{int(e.lane)}" for e in entries
+    ]
     text = "\n".join(lines)
     return text if len(text.encode()) <= _PAYLOAD_BYTES else LOOK_AGAIN
 
@@ -37,7 +39,10 @@ def decode_entries(text: str) -> list[Entry] | None:
     if text == LOOK_AGAIN:
         return None
     rows = (line.split("\t") for line in text.split("\n"))
-    return [Entry(t, UUID(i), from_micros(int(due)), Lane(int(lane))) for t, i, due, lane in rows]
+    return [
+        Entry(TaskKey(t, UUID(i)), from_micros(int(due)), Lane(int(lane)))
+        for t, i, due, lane in rows
+    ]
 
 
 class Hints(Protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gnomon.model.task import Submission
+from gnomon.model.task import Submission, TaskKey
 from gnomon.store.port import Entry, NewTask, Receipt
 from gnomon.store.postgres import keys
 from gnomon.store.postgres.queries import query
@@ -24,7 +24,7 @@ async def insert(connection: "Connection", submissions: Sequence[Submission]) ->
     """Store tasks; gives the hints to be sent once that is committed."""
     if submissions:
         await connection.execute(query("insert_tasks"), *_columns(submissions))
-    return [Entry(s.tenant_id, s.id, s.due_at, s.lane) for s in submissions]
+    return [Entry(TaskKey(s.tenant_id, s.id), s.due_at, s.lane) for s in submissions]
 
 
 async def insert_once(

@@ -38,14 +38,14 @@ _SHOWN = {
 
 
 async def get(database: Database, key: TaskKey) -> Task:
-    row = await database.fetchrow("get_task", *key)
+    row = await database.fetchrow("get_task", key.tenant_id, key.id)
     if row is None:
         raise TaskNotFound(key.id)
     return task_of(row)
 
 
 async def executions(database: Database, key: TaskKey) -> list[Execution]:
-    rows = await database.fetch("executions", *key)
+    rows = await database.fetch("executions", key.tenant_id, key.id)
     if not rows:
         raise TaskNotFound(key.id)
     return [execution_of(row) for row in rows if row["fence"] is not None]
