@@ -10,7 +10,7 @@ T = TypeVar("T")
 POLL_SECONDS = 0.02
 
 
-async def eventually(predicate: Callable[[], Awaitable[T]], timeout: float = 30.0) -> T:
+async def eventually(predicate: Callable[[], Awaitable[T | None]], timeout: float = 30.0) -> T:
     """The first true value of `predicate`, or a failure that shows the last one."""
     deadline = time.monotonic() + timeout
     while not (value := await predicate()):
@@ -19,7 +19,7 @@ async def eventually(predicate: Callable[[], Awaitable[T]], timeout: float = 30.
     return value
 
 
-def eventually_sync(predicate: Callable[[], T], timeout: float = 30.0) -> T:
+def eventually_sync(predicate: Callable[[], T | None], timeout: float = 30.0) -> T:
     """The same, without a loop."""
     deadline = time.monotonic() + timeout
     while not (value := predicate()):

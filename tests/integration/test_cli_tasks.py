@@ -1,0 +1,148 @@
+"""The task commands against the real API, without a node: nothing runs, so nothing moves."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.commands import Finished, gnomon, running
+from tests.waiting import eventually_sync
+
+URL = "http://127.0.0.1:9/"
+NOBODY = "01990000-0000-7000-8000-000000000000"
+
+
+class Cli:
+    """The command line with an API behind it."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self._folder = folder
+        self._env = {"GNOMON_API_URL": url}
+
+    def __call__(self, *arguments: str, stdin: str = "") -> Finished:
+        return gnomon(*arguments, cwd=self._folder, env=self._env, stdin=stdin)
+
+    def submit(self, *arguments: str) -> str:
+        done = self("submit", URL, *arguments)
+        assert done.code == 0, done.err
+        return done.out.strip()
+
+    def status(self, task_id: str) -> str:
+        return str(self("tasks", "show", task_id, "--json").json["status"])
+
+
+@pytest.fixture
+def cli(database_dsn: str, tmp_path: Path, unused_tcp_port: int) -> Iterator[Cli]:
+    address = ("127.0.0.1", unused_tcp_port)
+    with running(
+        "api", "--port", str(unused_tcp_port), cwd=tmp_path, env={"DATABASE_URL": database_dsn}
+    ) as api:
+
+        def listening() -> bool:
+            assert api.process.poll() is None, api.errors
+            with contextlib.suppress(OSError), socket.create_connection(address, 1.0):
+                return True
+            return False
+
+        eventually_sync(listening)
+        yield Cli(tmp_path, f"http://127.0.0.1:{unused_tcp_port}")
+        api.process.terminate()
+        assert api.wait() == 0, api.errors
+
+
+def test_submit_list_and_show(cli: Cli) -> None:
+    first = cli.submit("--delay", "1h", "--type", "a", "--tag", "x", "--priority", "low")
+    second = cli.submit("--at", "2040-01-31T09:00:00Z", "--type", "b", "--tag", "x", "--tag", "y")
+    document = cli(
+        "submit", "--python", "f", "--payload-file", "-", "--max-retries", "7", "--json",
+        stdin='{"n": [1, 2]}',
+    ).json  # fmt: skip
+    assert document["task_type"] == "f"
+    assert document["target"] == {"type": "python", "function": "f"}
+    assert document["payload"] == {"n": [1, 2]}
+    assert document["retry_policy"]["max_retries"] == 7
+
+    def listed(*filters: str) -> list[str]:
+        tasks = cli("tasks", "list", "--json", *filters).json["tasks"]
+        return [task["task_id"] for task in tasks]
+
+    assert listed() == [document["task_id"], second, first]
+    assert listed("--limit", "1") == [document["task_id"]]
+    assert listed("--tag", "x") == [second, first]
+    assert listed("--type", "a", "--priority", "LOW", "--status", "scheduled") == [first]
+    assert listed("--due-after", "2039-12-31T23:59:59+01:00") == [second]
+
+    table = cli("tasks", "list", "--type", "b").out.splitlines()
+    assert table[1].split()[:6] == [second, "SCHEDULED", "b", "MEDIUM", "2040-01-31", "09:00:00Z"]
+    shown = cli("tasks", "show", first).out
+    assert f"POST {URL}" in shown
+    assert "SCHEDULED" in shown
+
+
+def test_the_same_idempotency_key_is_the_same_task(cli: Cli) -> None:
+    first = cli.submit("--delay", "1h", "--idempotency-key", "k")
+    assert cli.submit("--delay", "1h", "--idempotency-key", "k") == first
+    other = cli("submit", URL, "--delay", "2h", "--idempotency-key", "k")
+    assert other.code == 1
+    assert "was used before with a different request" in other.err
+
+
+def test_pause_resume_cancel_retry(cli: Cli) -> None:
+    one, two = (cli.submit("--delay", "1h") for _ in range(2))
+    assert cli("tasks", "pause", one, two).out == f"{one} is PAUSED\n{two} is PAUSED\n"
+    assert cli("tasks", "resume", two).code == 0
+
+    partly = cli("tasks", "cancel", NOBODY, one)
+    assert partly.code == 1
+    assert partly.out == f"{one} is CANCELLED\n"
+    assert NOBODY in partly.err
+    assert [cli.status(one), cli.status(two)] == ["CANCELLED", "SCHEDULED"]
+
+    refused = cli("tasks", "pause", one)
+    assert refused.code == 1
+    assert "CANCELLED" in refused.err
+
+    again = cli("tasks", "retry", one)
+    assert again.code == 0, again.err
+    assert again.out.startswith(f"{one} runs again as ")
+
+
+@pytest.mark.parametrize("task_id", [NOBODY, "nonsense", "../tasks"])
+def test_an_unknown_id(cli: Cli, task_id: str) -> None:
+    done = cli("tasks", "show", task_id)
+    assert done.code == 1
+    assert done.out == ""
+    assert done.err.startswith("gnomon: ")
+
+
+def test_a_value_that_the_api_refuses(cli: Cli) -> None:
+    done = cli("submit", "ftp://example.com/")
+    assert done.code == 1
+    assert "http://" in done.err
+    assert "/target" in done.err
+
+
+async def test_dead_letters(cli: Cli, connection: Any) -> None:
+    ids = [cli.submit("--type", kind, "--delay", "1h") for kind in ("a", "a", "b", "b")]
+    await connection.execute("UPDATE gnomon.task SET state = 4, attempt = 1, last_error = 'broken'")
+
+    def dead(*filters: str) -> list[str]:
+        letters = cli("dead", "list", "--json", *filters).json["dead_letters"]
+        return sorted(letter["task_id"] for letter in letters)
+
+    assert dead() == sorted(ids)
+    assert dead("--type", "b") == sorted(ids[2:])
+    assert "broken" in cli("dead", "show", ids[0]).out
+    assert cli("dead", "archive", ids[2]).out == f"{ids[2]} is archived\n"
+    assert cli("dead", "discard", ids[3]).out == f"{ids[3]} is discarded\n"
+    assert cli("dead", "discard", ids[3]).code == 1
+
+    declined = cli("dead", "retry", "--all", stdin="n\n")
+    assert declined.code == 1
+    assert dead() == sorted(ids[:2])
+    assert cli("dead", "retry", "--all", "--type", "b", "--yes").out == "0 retried\n"
+    assert cli("dead", "retry", ids[0]).out == f"{ids[0]} is READY\n"
+    assert cli("dead", "retry", "--all", "--type", "a", "--yes").out == "1 retried\n"
+    assert dead() == []
