@@ -69,6 +69,14 @@ class PostgresDispatch:
         return Claim([_delivery(row, incarnation, start_by) for row in rows], now)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        settled = await self._settle(settlements)
+        if len(settled) < len(settlements):
+            # Stale, or a cancellation was requested just then: only a second look can tell.
+            done = {s.key for s in settled}
+            settled += await self._settle([s for s in settlements if s.key not in done])
+        return settled
+
+    async def _settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         # One order for all, so that two batches that meet cannot wait for each other.
         batch = sorted(settlements, key=lambda s: s.key)
         rows = await self._database.fetch(

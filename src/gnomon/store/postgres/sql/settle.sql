@@ -1,7 +1,8 @@
 -- Write what became of a batch of running tasks, each only if its fence and its node are still
 -- the ones that the try was started with. Never by state: see task_running.
 -- verdict: 0 complete, 1 retry, 2 dead-letter, 3 release, 4 expire. outcome null: no try was made.
--- A requested cancellation is resolved here: success wins, anything else becomes CANCELLED.
+-- A requested cancellation is resolved here: success wins, anything else becomes CANCELLED. One
+-- that is requested while this runs makes the settlement miss; its second attempt finds it.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), report AS MATERIALIZED (
@@ -31,37 +32,22 @@ WITH moment AS MATERIALIZED (
         tenant_id, id, fence, node, verdict, outcome, delay, spends, losses, started_at,
         finished_at, worker, error, response_status, response_body, result
     )
-), held AS MATERIALIZED (
-    SELECT r.*, t.attempt,
-        CASE
-            WHEN r.verdict = 0 THEN 10
-            WHEN t.cancel_requested THEN 11
-            WHEN r.verdict = 4 THEN 12
-            WHEN r.verdict = 2 THEN 4
-            ELSE 0
-        END AS new_state,
-        CASE WHEN r.outcome IS NULL THEN t.attempt - 1 ELSE t.attempt END AS new_attempt
-    FROM report AS r
-    CROSS JOIN LATERAL (
-        SELECT task.attempt, task.cancel_requested
-        FROM gnomon.task
-        WHERE task.tenant_id = r.tenant_id
-          AND task.id = r.id
-          AND task.fence = r.fence
-          AND task.node = r.node
-        FOR UPDATE
-    ) AS t
 ), gone AS (
     DELETE FROM gnomon.task AS t
-    USING held AS h
-    WHERE t.tenant_id = h.tenant_id AND t.id = h.id AND h.new_state >= 10
+    USING report AS r
+    WHERE t.tenant_id = r.tenant_id AND t.id = r.id AND t.fence = r.fence AND t.node = r.node
+      AND (r.verdict IN (0, 4) OR t.cancel_requested)
     RETURNING
-        t.tenant_id, t.id, t.lane, h.new_state, t.delivery, t.execute_at, t.expires_at,
-        CASE WHEN h.outcome IS NOT NULL THEN coalesce(h.started_at, t.started_at) END AS started_at,
-        h.finished_at, t.fence, h.new_attempt, t.timeout_seconds, t.payload_size,
-        h.response_status, t.task_type, t.name, t.target, t.payload, t.retry_policy, t.tags,
-        t.idempotency_key, t.created_by, coalesce(h.error, t.last_error) AS last_error, h.worker,
-        h.response_body, h.result, t.cron_job_id, t.retry_of
+        t.tenant_id, t.id, t.lane,
+        CASE WHEN r.verdict = 0 THEN 10 WHEN t.cancel_requested THEN 11 ELSE 12 END AS state,
+        t.delivery, t.execute_at, t.expires_at,
+        CASE WHEN r.outcome IS NOT NULL THEN coalesce(r.started_at, t.started_at) END AS started_at,
+        r.finished_at, t.fence,
+        t.attempt - CASE WHEN r.outcome IS NULL THEN 1 ELSE 0 END AS attempt,
+        t.timeout_seconds, t.payload_size, r.response_status, t.task_type, t.name, t.target,
+        t.payload, t.retry_policy, t.tags, t.idempotency_key, t.created_by,
+        coalesce(r.error, t.last_error) AS last_error, r.worker, r.response_body, r.result,
+        t.cron_job_id, t.retry_of, r.outcome, r.error
 ), archived AS (
     INSERT INTO gnomon.task_archive (
         tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at,
@@ -70,40 +56,51 @@ WITH moment AS MATERIALIZED (
         response_body, result, cron_job_id, retry_of
     )
     SELECT
-        g.tenant_id, g.id, g.lane, g.new_state, g.delivery, g.execute_at, g.expires_at,
-        g.started_at, coalesce(g.finished_at, m.now), g.fence, g.new_attempt, g.timeout_seconds,
-        g.payload_size, g.response_status, g.task_type, g.name, g.target, g.payload,
-        g.retry_policy, g.tags, g.idempotency_key, g.created_by, g.last_error, g.worker,
-        g.response_body, g.result, g.cron_job_id, g.retry_of
+        g.tenant_id, g.id, g.lane, g.state, g.delivery, g.execute_at, g.expires_at, g.started_at,
+        coalesce(g.finished_at, m.now), g.fence, g.attempt, g.timeout_seconds, g.payload_size,
+        g.response_status, g.task_type, g.name, g.target, g.payload, g.retry_policy, g.tags,
+        g.idempotency_key, g.created_by, g.last_error, g.worker, g.response_body, g.result,
+        g.cron_job_id, g.retry_of
     FROM gone AS g, moment AS m
 ), kept AS (
     UPDATE gnomon.task AS t
-    SET state = h.new_state,
+    SET state = CASE WHEN r.verdict = 2 THEN 4 ELSE 0 END,
         fence = t.fence + 1,
-        attempt = h.new_attempt,
+        attempt = t.attempt - CASE WHEN r.outcome IS NULL THEN 1 ELSE 0 END,
         node = NULL,
         run_until = NULL,
-        started_at = CASE WHEN h.outcome IS NULL THEN NULL ELSE coalesce(h.started_at, t.started_at) END,
-        due_at = CASE WHEN h.outcome IS NULL THEN t.due_at
-                      ELSE m.now + make_interval(secs => h.delay) END,
-        retries_left = t.retries_left - CASE WHEN h.spends THEN 1 ELSE 0 END,
-        losses = h.losses,
-        last_error = coalesce(h.error, t.last_error)
-    FROM held AS h, moment AS m
-    WHERE t.tenant_id = h.tenant_id AND t.id = h.id AND h.new_state < 10
-    RETURNING t.tenant_id, t.id, t.due_at
+        started_at = CASE WHEN r.outcome IS NOT NULL THEN coalesce(r.started_at, t.started_at) END,
+        due_at = CASE WHEN r.outcome IS NULL THEN t.due_at
+                      ELSE m.now + make_interval(secs => r.delay) END,
+        retries_left = t.retries_left - CASE WHEN r.spends THEN 1 ELSE 0 END,
+        losses = r.losses,
+        last_error = coalesce(r.error, t.last_error)
+    FROM report AS r, moment AS m
+    WHERE t.tenant_id = r.tenant_id AND t.id = r.id AND t.fence = r.fence AND t.node = r.node
+      AND r.verdict IN (1, 2, 3) AND NOT t.cancel_requested
+    RETURNING
+        t.tenant_id, t.id, r.fence, t.state, t.due_at, t.attempt, r.outcome, t.started_at,
+        r.finished_at, r.worker, r.error, r.response_status, r.response_body
 ), tried AS (
     INSERT INTO gnomon.execution (
         tenant_id, task_id, fence, attempt, outcome, response_status, started_at, finished_at,
         worker, error, response_body
     )
     SELECT
-        h.tenant_id, h.id, h.fence, h.attempt,
-        CASE WHEN h.new_state = 11 THEN 5 ELSE h.outcome END,
-        h.response_status, h.started_at, coalesce(h.finished_at, m.now), h.worker, h.error,
-        h.response_body
-    FROM held AS h, moment AS m
-    WHERE h.outcome IS NOT NULL AND h.new_state <> 10
+        e.tenant_id, e.id, e.fence, e.attempt, e.outcome, e.response_status, e.started_at,
+        coalesce(e.finished_at, m.now), e.worker, e.error, e.response_body
+    FROM (
+        SELECT tenant_id, id, fence, attempt, outcome, response_status, started_at, finished_at,
+            worker, error, response_body
+        FROM kept
+        WHERE outcome IS NOT NULL
+        UNION ALL
+        SELECT tenant_id, id, fence, attempt, 5, response_status, started_at, finished_at,
+            worker, error, response_body
+        FROM gone
+        WHERE outcome IS NOT NULL AND state = 11
+    ) AS e, moment AS m
 )
-SELECT h.tenant_id, h.id, h.fence, h.new_state AS state, k.due_at
-FROM held AS h LEFT JOIN kept AS k ON k.tenant_id = h.tenant_id AND k.id = h.id
+SELECT tenant_id, id, fence, state, NULL::timestamptz AS due_at FROM gone
+UNION ALL
+SELECT tenant_id, id, fence, state, due_at FROM kept
