@@ -1,12 +1,14 @@
 """The commands that look into the database: `migrate`, `nodes`, `doctor`."""
 
+import json
 import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from tests.commands import Finished, gnomon
+from tests.commands import Finished, gnomon, running
+from tests.waiting import eventually_sync
 
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.postgres.partitions import partition_name
@@ -147,3 +149,32 @@ async def _join(connection: Any) -> None:
         """,
         NODE,
     )
+
+
+def test_a_node_whose_functions_cannot_be_loaded(database_dsn: str, tmp_path: Path) -> None:
+    env = {"DATABASE_URL": database_dsn, "GNOMON_FUNCTIONS": "f=no_such_module:f"}
+    done = gnomon("scheduler", cwd=tmp_path, env=env)
+    assert done.code == 1
+    assert "gnomon: function 'f' cannot be loaded: No module named 'no_such_module'" in done.err
+
+
+def test_a_node_starts_and_stops(database_dsn: str, tmp_path: Path) -> None:
+    env = {"DATABASE_URL": database_dsn, "GNOMON_NODE_NAME": "me", "GNOMON_LOG_FORMAT": "json"}
+    with running("scheduler", "--slots", "7", cwd=tmp_path, env=env) as node:
+
+        def roster() -> list[dict[str, Any]]:
+            assert node.process.poll() is None, node.errors
+            found = gnomon("nodes", "--json", cwd=tmp_path, env=env).json["nodes"]
+            return [each for each in found if each["alive"]]
+
+        [me] = eventually_sync(roster)
+        node.interrupt()
+        assert node.wait() == 0, node.errors
+        assert roster_is_empty(tmp_path, env)
+    assert (me["name"], me["slots"]) == ("me", 7)
+    assert {json.loads(line)["level"] for line in node.errors.splitlines()} == {"info"}
+
+
+def roster_is_empty(folder: Path, env: dict[str, str]) -> bool:
+    nodes = gnomon("nodes", "--json", cwd=folder, env=env).json["nodes"]
+    return not any(node["alive"] for node in nodes)

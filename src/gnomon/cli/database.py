@@ -1,11 +1,11 @@
 """Which PostgreSQL a command works on: the one of DATABASE_URL, or the embedded one."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gnomon.cli import loop
 from gnomon.cli.output import CommandFailed
 from gnomon.settings import Settings
 
@@ -40,7 +40,7 @@ def running_database(settings: Settings) -> Iterator[str]:
     folder = Path(settings.data_dir)
     if settings.database_url is None and (folder / "postgres").exists():
         # A killed owner leaves the note of its server's address behind.
-        if dsn is not None and asyncio.run(_answers(dsn)):
+        if dsn is not None and loop.run(_answers(dsn)):
             yield dsn
             return
         with embedded(folder) as server:

@@ -1,10 +1,8 @@
 """`gnomon doctor`: is everything as it should be, and if not, what would be right."""
 
-import asyncio
-
 import typer
 
-from gnomon.cli import output
+from gnomon.cli import loop, output
 from gnomon.cli.checks import Check, examine
 from gnomon.cli.options import ApiUrl, AsJson, settings_file
 
@@ -16,7 +14,7 @@ def doctor(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> N
     gnomon doctor
     gnomon doctor --json
     """
-    checks = asyncio.run(examine(settings_file(ctx), api))
+    checks = loop.run(examine(settings_file(ctx), api))
     if as_json:
         output.document({"ok": all(check.ok for check in checks), "checks": checks})
     else:

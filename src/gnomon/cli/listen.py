@@ -1,13 +1,12 @@
 """`gnomon listen`: a webhook receiver to see what Gnomon sends, and to play a broken one."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from gnomon.cli import output
+from gnomon.cli import loop, output
 from gnomon.cli.options import settings_of
 from gnomon.cli.output import CommandFailed
 from gnomon.cli.secret import SECRET_FILE, key_of
@@ -65,7 +64,7 @@ def _run(behaviour: "Behaviour", port: int, *, as_json: bool) -> None:
             typer.echo(f"listening on {url}; signatures are {checked}; Ctrl-C ends")
 
     try:
-        asyncio.run(serve(receiver, port, started))
+        loop.run(serve(receiver, port, started))
     except OSError as error:
         raise CommandFailed(
             f"cannot listen on port {port}: {error.strerror}; choose another with --port"

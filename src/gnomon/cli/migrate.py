@@ -1,11 +1,10 @@
 """`gnomon migrate`: bring the schema up to date, or back."""
 
-import asyncio
 from typing import Annotated
 
 import typer
 
-from gnomon.cli import database, output
+from gnomon.cli import database, loop, output
 from gnomon.cli.options import AsJson, Yes, settings_of
 from gnomon.cli.output import CommandFailed
 
@@ -35,7 +34,7 @@ def up(ctx: typer.Context) -> None:
     DATABASE_URL=postgresql://localhost/gnomon gnomon migrate up
     """
     with database.running_database(settings_of(ctx)) as dsn:
-        taken = asyncio.run(database.prepare(dsn))
+        taken = loop.run(database.prepare(dsn))
     for name in taken:
         typer.echo(f"took {name}")
     if not taken:
@@ -58,7 +57,7 @@ def down(
     if not yes:
         typer.confirm(f"Undo all migrations above {to}, and lose what they hold?", abort=True)
     with database.running_database(settings) as dsn:
-        undone = asyncio.run(_down(dsn, to))
+        undone = loop.run(_down(dsn, to))
     for name in undone:
         typer.echo(f"undid {name}")
     if not undone:
@@ -73,7 +72,7 @@ def status(ctx: typer.Context, as_json: AsJson = False) -> None:
     gnomon migrate status --json
     """
     with database.running_database(settings_of(ctx)) as dsn:
-        steps = asyncio.run(_status(dsn))
+        steps = loop.run(_status(dsn))
     if as_json:
         output.document(
             {"migrations": [{"version": v, "name": n, "applied": a} for v, n, a in steps]}

@@ -1,13 +1,12 @@
 """`gnomon nodes`: who is in the roster."""
 
-import asyncio
 from datetime import datetime
 from uuid import UUID
 
 import msgspec
 import typer
 
-from gnomon.cli import database, output, values
+from gnomon.cli import database, loop, output, values
 from gnomon.cli.options import AsJson, settings_of
 from gnomon.cli.output import CommandFailed
 
@@ -40,7 +39,7 @@ def nodes(ctx: typer.Context, as_json: AsJson = False) -> None:
     gnomon nodes
     gnomon nodes --json
     """
-    rows = asyncio.run(_read(database.existing_dsn(settings_of(ctx))))
+    rows = loop.run(_read(database.existing_dsn(settings_of(ctx))))
     if as_json:
         output.document({"nodes": rows})
         return

@@ -1,12 +1,11 @@
 """`gnomon api` and `gnomon scheduler`: one process each, against a database that runs."""
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 import typer
 
-from gnomon.cli import database
+from gnomon.cli import database, loop
 from gnomon.cli.options import settings_of
 from gnomon.cli.output import CommandFailed
 from gnomon.cli.secret import with_secret
@@ -74,15 +73,6 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
     from gnomon.store.postgres.migrate import MigrationError
 
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(work)
+        loop.serve(work)
     except MigrationError as error:
         raise CommandFailed(str(error)) from error
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    try:
-        import uvloop
-    except ImportError:  # Windows has none
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop

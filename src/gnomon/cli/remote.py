@@ -1,6 +1,5 @@
 """The API, as the task commands reach it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -8,7 +7,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from gnomon.cli import output
+from gnomon.cli import loop, output
 from gnomon.client.errors import ApiProblem
 from gnomon.settings import Settings
 
@@ -46,7 +45,7 @@ def call(url: str, use: Callable[["Client"], Coroutine[Any, Any, _T]]) -> _T:
         async with connected(url) as client:
             return await use(client)
 
-    return asyncio.run(within())
+    return loop.run(within())
 
 
 def for_each(url: str, task_ids: list[str], act: Callable[["Client", str], Awaitable[str]]) -> None:

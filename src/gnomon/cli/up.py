@@ -1,8 +1,6 @@
 """`gnomon up`: everything on this machine, with one command."""
 
-import asyncio
 import os
-import socket
 import sys
 from contextlib import ExitStack
 from functools import partial
@@ -13,7 +11,7 @@ import msgspec
 import typer
 
 from gnomon import __version__
-from gnomon.cli import database, output, remote
+from gnomon.cli import database, loop, output, remote
 from gnomon.cli.options import SETTINGS_VARIABLE, settings_file, settings_of
 from gnomon.cli.output import CommandFailed
 from gnomon.cli.processes import Port, Slots, overrides
@@ -85,7 +83,7 @@ def _up(
             dsn, tend = server.dsn, server.tend
         if interrupts.requested:
             return 0
-        asyncio.run(database.prepare(dsn))
+        loop.run(database.prepare(dsn))
         variables = {**os.environ, **variables, "DATABASE_URL": dsn}
         if settings.webhook_secret is None:
             file = ensure_secret(Path(settings.data_dir))
@@ -111,6 +109,8 @@ def _children(settings: Settings, environ: dict[str, str]) -> list["Child"]:
 
 def _free_port(settings: Settings) -> int:
     """The port that the API will have, before anything else is started."""
+    import socket
+
     host, port = settings.api_host, settings.api_port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
