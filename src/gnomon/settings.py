@@ -64,6 +64,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slots: int = 1000  # tasks that run at once in one node
     prefetch: int = 1000  # claimed beyond the free slots, so that a slot never waits for a claim
     batch: int = 1000  # tasks in one claim or settling statement
+    payload_memory_bytes: int = 64 * 1024 * 1024  # for large payloads of tasks that run
     horizon_seconds: float = 15.0  # how far ahead due work is read into memory
     window: int = 40_000  # entries held in memory at most, whatever the backlog
     scan_seconds: float = 0.5  # between scans ahead; hints make new work faster than that

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import asyncpg
 import structlog
 
+from gnomon.api.serve import serve
 from gnomon.clock import Clock, SystemClock, chance, new_incarnation
 from gnomon.fair import WeightedLanes
 from gnomon.model.errors import LeaseLost
@@ -58,6 +59,20 @@ async def prepare(dsn: str) -> None:
 async def _partitions(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     now = await connection.fetchval("SELECT gnomon.now()")
     await partitions.make(connection, now.date())
+
+
+async def run_api(
+    settings: Settings, dsn: str, on_started: Started, stop: asyncio.Event | None = None
+) -> None:
+    """Serve the API until SIGTERM or SIGINT (or `stop`)."""
+    stop = stop or _stop_on_signals()
+    await prepare(dsn)
+    async with asyncio.TaskGroup() as group:
+        serving = group.create_task(serve(settings, dsn, SystemClock(), on_started))
+        stopping = group.create_task(stop.wait())
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        serving.cancel()
+        stopping.cancel()
 
 
 async def run_node(
@@ -125,7 +140,7 @@ def _assemble(
     scanner = Scanner(store, agenda, clock, settings)
     pipe = MemoryPipe(settings.slots + settings.prefetch, signals.ready.set)
     dispatcher = Dispatcher(store, agenda, scanner, pipe, lease, clock, settings.batch)
-    runner = Runner(callers, store.payload, clock)
+    runner = Runner(callers, store.payload, clock, settings.payload_memory_bytes)
     worker = Worker(pipe, runner, lease, clock, settings.slots)
     recorder = Recorder(
         store,

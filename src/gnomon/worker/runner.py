@@ -12,6 +12,7 @@ from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import Target
 from gnomon.model.task import TaskKey
 from gnomon.pipe.envelope import Delivery, Report
+from gnomon.worker.budget import ByteBudget
 from gnomon.worker.targets import Caller
 
 log = structlog.get_logger("gnomon.worker")
@@ -45,11 +46,16 @@ class Runner:
     """Runs deliveries, and knows which ones it is running."""
 
     def __init__(
-        self, callers: Mapping[type[Target], Caller], fetch_payload: FetchPayload, clock: Clock
+        self,
+        callers: Mapping[type[Target], Caller],
+        fetch_payload: FetchPayload,
+        clock: Clock,
+        payload_memory: int,
     ) -> None:
         self._callers = callers
         self._fetch_payload = fetch_payload
         self._clock = clock
+        self._budget = ByteBudget(payload_memory)
         self.running: dict[TaskKey, Try] = {}
 
     async def run(
@@ -89,10 +95,11 @@ class Runner:
 
     async def _call(self, delivery: Delivery) -> Outcome:
         try:
-            payload = delivery.payload
-            if delivery.payload_size is not None:
-                payload = await self._fetch_payload(delivery.key)
-            return await self._callers[type(delivery.target)].call(delivery, payload)
+            caller = self._callers[type(delivery.target)]
+            if delivery.payload_size is None:
+                return await caller.call(delivery, delivery.payload)
+            async with self._budget.hold(delivery.payload_size):
+                return await caller.call(delivery, await self._fetch_payload(delivery.key))
         except StoreUnavailable as error:
             return Outcome(OutcomeKind.FAILED, error=f"the payload could not be read: {error}")
         except Exception as error:
