@@ -1,0 +1,32 @@
+"""The application: every resource, and one way to answer errors."""
+
+from importlib.metadata import version
+
+from litestar import Litestar
+from litestar.datastructures import State
+
+from gnomon.api import batches, dead_letters, documents, health, tasks
+from gnomon.api.context import Context
+from gnomon.api.openapi import document
+from gnomon.api.problems import answer_error
+
+
+def create_app(context: Context) -> Litestar:
+    app = Litestar(
+        route_handlers=[
+            tasks.router,
+            batches.submit_batch,
+            dead_letters.router,
+            health.healthz,
+            health.readyz,
+            documents.openapi_json,
+            documents.docs,
+            documents.root,
+        ],
+        exception_handlers={Exception: answer_error},
+        openapi_config=None,  # made from what the handlers say: see openapi.py
+        logging_config=None,
+        state=State({"context": context}),
+    )
+    app.state.openapi = document(app, version("gnomon"))
+    return app

@@ -1,0 +1,97 @@
+"""`/tasks/batch`: many tasks, one commit, all or none."""
+
+import asyncio
+
+import msgspec
+from litestar import Response, post
+
+from gnomon.api.context import Request, context_of, tenant_of
+from gnomon.api.idempotency import Answer, answer, changed, kept, once_of, replayed
+from gnomon.api.incoming import decoded, read_body
+from gnomon.api.openapi import Operation, described
+from gnomon.api.schemas import BatchItem, BatchView, SubmitBatch
+from gnomon.api.submissions import submission_of, task_of
+from gnomon.api.tasks import PATH
+from gnomon.api.views import task_view
+from gnomon.clock import Clock
+from gnomon.model.errors import InvalidTask
+from gnomon.model.task import Task
+from gnomon.settings import Settings
+from gnomon.store.port import NewTask, Receipt
+from gnomon.store.postgres.changing import PostgresChange
+
+
+class _RawBatch(msgspec.Struct):
+    tasks: list[msgspec.Raw]
+
+
+class _Prepared(msgspec.Struct, frozen=True):
+    new: NewTask
+    task: Task
+
+
+@post(
+    f"{PATH}/batch",
+    status_code=202,
+    opt=described(
+        Operation(
+            name="submit_batch",
+            summary="Submit many tasks: all or none",
+            body=SubmitBatch,
+            body_required=True,
+            answers={202: BatchView},
+            errors=(503,),
+            keyed=True,
+        )
+    ),
+)
+async def submit_batch(request: Request) -> Response[bytes]:
+    context = context_of(request)
+    body = await read_body(request, context.settings.max_batch_bytes)
+    # Thousands of tasks take a while; in a thread of their own they hold nobody else up.
+    prepared = await asyncio.to_thread(
+        _prepare, body, tenant_of(request), context.settings, context.clock
+    )
+
+    async def act(change: PostgresChange) -> Answer:
+        receipts = await change.insert([each.new for each in prepared])
+        pairs = enumerate(zip(prepared, receipts, strict=True))
+        return answer(202, BatchView([_item(i, each, receipt) for i, (each, receipt) in pairs]))
+
+    return await changed(request, body, act)
+
+
+def _prepare(body: bytes, tenant_id: str, settings: Settings, clock: Clock) -> list[_Prepared]:
+    asked = decoded(body, SubmitBatch)
+    raw = _raw_items(body, keyed=any(each.idempotency_key for each in asked.tasks))
+    prepared = []
+    for index, each in enumerate(asked.tasks):
+        now = clock.now()
+        key = each.idempotency_key
+        try:
+            submission = submission_of(each, tenant_id, now, key, settings.max_payload_bytes)
+        except InvalidTask as error:
+            raise type(error)(error.detail, f"/tasks/{index}{error.pointer}") from error
+        task = task_of(submission, now)
+        new = NewTask(submission)
+        if key is not None:
+            # The same key and body as a single submission are the same submission.
+            bare = answer(202, task_view(msgspec.structs.replace(task, payload=None)))
+            new = NewTask(submission, once_of(key, "POST", PATH, bytes(raw[index])), kept(bare))
+        prepared.append(_Prepared(new, task))
+    return prepared
+
+
+def _raw_items(body: bytes, *, keyed: bool) -> list[msgspec.Raw]:
+    return msgspec.json.decode(body, type=_RawBatch).tasks if keyed else []
+
+
+def _item(index: int, prepared: _Prepared, receipt: Receipt) -> BatchItem:
+    if receipt.conflict:
+        raise InvalidTask(
+            "this key was used before with a different task; nothing of the batch was stored",
+            f"/tasks/{index}/idempotency_key",
+        )
+    if receipt.replay is not None:
+        return msgspec.json.decode(replayed(receipt.replay).body, type=BatchItem)
+    return BatchItem(receipt.task_id, prepared.task.status)

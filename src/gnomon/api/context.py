@@ -1,0 +1,49 @@
+"""What every handler works with."""
+
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import msgspec
+from litestar import Request as LitestarRequest
+
+from gnomon.api.intake import Intake
+from gnomon.clock import Clock
+from gnomon.model.errors import TaskNotFound
+from gnomon.model.task import DEFAULT_TENANT
+from gnomon.settings import Settings
+from gnomon.store.postgres.tasks import PostgresTasks
+
+Request: TypeAlias = LitestarRequest[Any, Any, Any]
+
+_UUID_LENGTH = 36
+
+
+class Context(msgspec.Struct, frozen=True):
+    """The parts of one API process."""
+
+    settings: Settings
+    clock: Clock
+    store: PostgresTasks
+    intake: Intake
+
+
+def context_of(request: Request) -> Context:
+    context: Context = request.app.state.context
+    return context
+
+
+def tenant_of(request: Request) -> str:
+    """Whose request it is. Without authentication there is one tenant."""
+    del request
+    return DEFAULT_TENANT
+
+
+def task_id_of(request: Request) -> UUID:
+    """The id in the path; one that cannot be an id is one that nobody has."""
+    text: str = request.path_params["task_id"]
+    try:
+        if len(text) == _UUID_LENGTH:
+            return UUID(text)
+    except ValueError:
+        pass
+    raise TaskNotFound(text)

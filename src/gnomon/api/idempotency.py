@@ -1,0 +1,105 @@
+"""One request, one effect, one answer: keys, fingerprints, and answers given again."""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from litestar import Response
+
+from gnomon.api.context import Request, context_of, tenant_of
+from gnomon.model.errors import InvalidTask
+from gnomon.store.port import Once
+from gnomon.store.postgres.changing import PostgresChange
+
+HEADER = "idempotency-key"
+MOST_KEY_CHARACTERS = 255
+JSON = "application/json"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What is answered, and kept with the key to be answered again."""
+
+    status: int
+    body: msgspec.Raw
+
+
+_answer = msgspec.json.Decoder(Answer)
+
+
+def answer(status: int, body: object = None) -> Answer:
+    return Answer(status, msgspec.Raw(msgspec.json.encode(body)))
+
+
+def kept(found: Answer) -> bytes:
+    return msgspec.json.encode(found)
+
+
+def replayed(text: bytes) -> Answer:
+    return _answer.decode(text)
+
+
+def respond(
+    found: Answer, *, again: bool = False, headers: dict[str, str] | None = None
+) -> Response[bytes]:
+    all_headers = dict(headers or {})
+    if again:
+        all_headers["Idempotency-Replayed"] = "true"
+    body = b"" if found.status == 204 else bytes(found.body)
+    return Response(body, status_code=found.status, media_type=JSON, headers=all_headers)
+
+
+def key_of(request: Request, in_body: str | None = None) -> str | None:
+    """The key in the header, quoted or not, or in the body."""
+    header = request.headers.get(HEADER)
+    if header is None:
+        return in_body
+    key = header.strip()
+    if len(key) >= 2 and key[0] == key[-1] == '"':
+        key = key[1:-1]
+    if not 1 <= len(key) <= MOST_KEY_CHARACTERS or not key.isascii() or not key.isprintable():
+        raise InvalidTask(
+            f"the header Idempotency-Key must be 1 to {MOST_KEY_CHARACTERS} printable characters"
+        )
+    if in_body is not None and in_body != key:
+        raise InvalidTask("is not the key in the header; give one of them", "/idempotency_key")
+    return key
+
+
+def once_of(key: str, method: str, path: str, body: bytes) -> Once:
+    """The key with the fingerprint of its request."""
+    text = "\n".join((method, path, _canonical(body)))
+    return Once(key, hashlib.sha256(text.encode()).digest())
+
+
+async def changed(
+    request: Request, body: bytes, act: Callable[[PostgresChange], Awaitable[Answer]]
+) -> Response[bytes]:
+    """Do `act` in a transaction, once for each key."""
+    context, key = context_of(request), key_of(request)
+    once = None if key is None else once_of(key, request.method, request.scope["path"], body)
+    async with context.store.change(tenant_of(request), once) as change:
+        again = change.replay is not None
+        if change.replay is not None:
+            found = replayed(change.replay)
+        else:
+            found = await act(change)
+            change.answer = kept(found)
+    return respond(found, again=again)
+
+
+def _canonical(body: bytes) -> str:
+    """The same text for bodies that mean the same. Numbers stay as they are written, because no
+    type of ours holds all of them."""
+    if not body:
+        return "{}"
+    value = json.loads(body, parse_int=_number, parse_float=_number)
+    if isinstance(value, dict):
+        # In the header it is not part of the body either.
+        value.pop("idempotency_key", None)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _number(text: str) -> Any:
+    return {"number": text}

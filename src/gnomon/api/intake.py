@@ -1,0 +1,136 @@
+"""Submissions that arrive together are stored together: one commit for many answers.
+
+While one insert is under way the next ones gather. So the batch is as large as the load asks for,
+and a lone submission waits for nobody.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from gnomon.api.problems import Overloaded
+from gnomon.model.errors import IdempotencyPending, Unstorable
+from gnomon.store.port import NewTask, Receipt
+from gnomon.store.postgres.tasks import PostgresTasks
+
+MOST_WAITING = 10_000
+MOST_WAITING_BYTES = 64 * 1024 * 1024
+MOST_TOGETHER = 1_000
+MOST_TOGETHER_BYTES = 8 * 1024 * 1024
+WRITERS = 2  # the second gathers and sends while the first waits for the disk
+
+
+class _Waiting(msgspec.Struct, frozen=True, eq=False):
+    """A submission and whom to tell."""
+
+    new: NewTask
+    told: asyncio.Future[Receipt]
+    size: int
+
+    def tell(self, outcome: Receipt | Exception) -> None:
+        if self.told.done():
+            return  # the client has gone
+        if isinstance(outcome, Exception):
+            self.told.set_exception(outcome)
+        else:
+            self.told.set_result(outcome)
+
+
+class Intake:
+    """`run` must be running for anything to be stored."""
+
+    def __init__(self, store: PostgresTasks) -> None:
+        self._store = store
+        self._waiting: deque[_Waiting] = deque()
+        self._bytes = 0
+        self._filled = asyncio.Event()
+
+    async def submit(self, new: NewTask) -> Receipt:
+        """Returns once it is committed."""
+        if len(self._waiting) >= MOST_WAITING or self._bytes >= MOST_WAITING_BYTES:
+            raise Overloaded("too many submissions wait to be stored; slow down")
+        told: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        size = len(new.submission.payload or b"")
+        self._waiting.append(_Waiting(new, told, size))
+        self._bytes += size
+        self._filled.set()
+        return await told
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(WRITERS):
+                    group.create_task(self._write(group))
+        finally:
+            for waiting in self._waiting:
+                waiting.told.cancel()
+
+    async def _write(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            await self._filled.wait()
+            gathered = self._gather()
+            if gathered:
+                await self._store_together(group, gathered)
+
+    def _gather(self) -> list[_Waiting]:
+        gathered: list[_Waiting] = []
+        size = 0
+        while self._waiting and len(gathered) < MOST_TOGETHER and size < MOST_TOGETHER_BYTES:
+            waiting = self._waiting.popleft()
+            size += waiting.size
+            if not waiting.told.done():
+                gathered.append(waiting)
+        self._bytes -= size
+        if not self._waiting:
+            self._filled.clear()
+        return gathered
+
+    async def _store_together(self, group: asyncio.TaskGroup, batch: Sequence[_Waiting]) -> None:
+        """One bad submission never fails its mates."""
+        try:
+            receipts = await self._store.insert([waiting.new for waiting in batch])
+        except IdempotencyPending as error:
+            await self._store_pending(group, batch, error)
+        except Unstorable as error:
+            await self._store_halves(group, batch, error)
+        except Exception as error:  # noqa: BLE001 - whoever waits answers: 503, or 500 and a log
+            _tell_all(batch, error)
+        except asyncio.CancelledError:
+            for waiting in batch:
+                waiting.told.cancel()
+            raise
+        else:
+            for waiting, receipt in zip(batch, receipts, strict=True):
+                waiting.tell(receipt)
+
+    async def _store_pending(
+        self, group: asyncio.TaskGroup, batch: Sequence[_Waiting], error: IdempotencyPending
+    ) -> None:
+        """Somebody else is using one of the keys. Those without a key go on; each of the others
+        waits for itself."""
+        if len(batch) == 1:
+            _tell_all(batch, error)
+            return
+        free = [waiting for waiting in batch if waiting.new.once is None]
+        for waiting in batch:
+            if waiting.new.once is not None:
+                group.create_task(self._store_together(group, [waiting]))
+        if free:
+            await self._store_together(group, free)
+
+    async def _store_halves(
+        self, group: asyncio.TaskGroup, batch: Sequence[_Waiting], error: Unstorable
+    ) -> None:
+        if len(batch) == 1:
+            _tell_all(batch, error)
+            return
+        middle = len(batch) // 2
+        await self._store_together(group, batch[:middle])
+        await self._store_together(group, batch[middle:])
+
+
+def _tell_all(batch: Sequence[_Waiting], error: Exception) -> None:
+    for waiting in batch:
+        waiting.tell(error)

@@ -1,0 +1,167 @@
+"""The OpenAPI document, made from what the handlers say about themselves.
+
+Each handler carries an Operation. The types in it are the ones that check its requests and encode
+its answers, so the document cannot drift from what is served.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from litestar import Litestar
+from litestar.routes import HTTPRoute
+
+from gnomon.api.problems import MEDIA_TYPE, TITLES, Problem
+
+OPT = "operation"
+_REF = "#/components/schemas/{name}"
+_JSON = "application/json"
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler does."""
+
+    name: str
+    summary: str
+    answers: Mapping[int, type | None]
+    body: type | None = None
+    body_required: bool = False
+    query: type | None = None
+    errors: tuple[int, ...] = ()
+    keyed: bool = False  # takes an Idempotency-Key
+    media_type: str = _JSON
+
+
+def described(operation: Operation) -> dict[str, Any]:
+    """The `opt` of a handler."""
+    return {OPT: operation}
+
+
+def document(app: Litestar, version: str) -> bytes:
+    operations = list(_operations(app))
+    types = {Problem, *_types(operation for _, _, operation in operations)}
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    references = dict(zip(types, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for path, method, operation in operations:
+        paths.setdefault(path, {})[method] = _operation(path, operation, references)
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "Gnomon", "version": version, "license": {"name": "Apache-2.0"}},
+            "servers": [{"url": "/"}],
+            "paths": paths,
+            "components": {"schemas": components},
+        }
+    )
+
+
+def _operations(app: Litestar) -> Iterator[tuple[str, str, Operation]]:
+    for route in app.routes:
+        if not isinstance(route, HTTPRoute):
+            continue
+        for handler in route.route_handlers:
+            operation = handler.opt.get(OPT)
+            if operation is not None:
+                method = min(method.lower() for method in handler.http_methods)  # not head
+                yield route.path_format.replace(":str}", "}"), method, operation
+
+
+def _types(operations: Iterator[Operation]) -> Iterator[type]:
+    for operation in operations:
+        yield from (kind for kind in operation.answers.values() if kind is not None)
+        if operation.body is not None:
+            yield operation.body
+
+
+def _operation(path: str, operation: Operation, refs: Mapping[type, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "parameters": [*_parameters(path, operation)],
+        "responses": {
+            **{str(status): _answer(status, kind, operation, refs)
+               for status, kind in operation.answers.items()},
+            **{str(status): _error(status, refs) for status in _errors(operation)},
+        },
+    }  # fmt: skip
+    if operation.body is not None:
+        found["requestBody"] = {
+            "required": operation.body_required,
+            "content": {_JSON: {"schema": refs[operation.body]}},
+        }
+    return found
+
+
+def _errors(operation: Operation) -> list[int]:
+    errors = {*operation.errors, 500}
+    if operation.body is not None:
+        errors |= {400, 413, 415, 422}
+    if operation.query is not None:
+        errors |= {422}
+    if operation.keyed:
+        errors |= {409, 422}
+    return sorted(errors - set(operation.answers))
+
+
+def _answer(
+    status: int, kind: type | None, operation: Operation, refs: Mapping[type, Any]
+) -> dict[str, Any]:
+    if status == 204:
+        return {"description": "Done"}
+    if status in (301, 302, 307, 308):
+        return {"description": "Elsewhere"}
+    schema = {"type": "string"} if kind is None else refs[kind]
+    found: dict[str, Any] = {
+        "description": (kind.__doc__ or "").strip() if kind is not None else "The page",
+        "content": {operation.media_type: {"schema": schema}},
+    }
+    if operation.keyed:
+        found["headers"] = {
+            "Idempotency-Replayed": {
+                "description": "true where this is the answer to an earlier request",
+                "schema": {"type": "string", "const": "true"},
+            }
+        }
+    return found
+
+
+def _error(status: int, refs: Mapping[type, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "description": TITLES[status][1],
+        "content": {MEDIA_TYPE: {"schema": refs[Problem]}},
+    }
+    if status in (429, 503):
+        found["headers"] = {
+            "Retry-After": {"description": "Seconds to wait", "schema": {"type": "string"}}
+        }
+    return found
+
+
+def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
+    if "{task_id}" in path:
+        schema = {"type": "string", "format": "uuid"}
+        yield {"name": "task_id", "in": "path", "required": True, "schema": schema}
+    if operation.query is not None:
+        ((reference,), components) = msgspec.json.schema_components(
+            [operation.query], ref_template="{name}"
+        )
+        for name, schema in components[reference["$ref"]]["properties"].items():
+            yield {"name": name, "in": "query", "schema": _inlined(schema, components)}
+    if operation.keyed:
+        yield {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "description": "Repeat a request under its key to be sure that it takes effect once",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+        }
+
+
+def _inlined(schema: Any, components: Mapping[str, Any]) -> Any:
+    """Without references, and without null: a parameter that is not wanted is left out."""
+    if "$ref" in schema:
+        return components[schema["$ref"]]
+    if "anyOf" in schema:
+        (only,) = (each for each in schema["anyOf"] if each.get("type") != "null")
+        return _inlined(only, components)
+    return schema

@@ -1,0 +1,141 @@
+"""Every error as a problem document (RFC 9457): what is wrong, where, what would be right."""
+
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from gnomon.model.errors import (
+    GnomonError,
+    IdempotencyConflict,
+    IdempotencyPending,
+    IllegalTransition,
+    InvalidTask,
+    PayloadTooLarge,
+    StoreUnavailable,
+    TaskNotFound,
+    Unstorable,
+)
+
+MEDIA_TYPE = "application/problem+json"
+_RETRY_SECONDS = "1"
+
+_log = structlog.get_logger(__name__)
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One mistake; `pointer` is the JSON pointer of the place."""
+
+    pointer: str
+    detail: str
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A problem document."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: tuple[FieldError, ...] = ()
+
+
+class RequestError(GnomonError):
+    """A request that cannot be answered, in the words of HTTP."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+
+class Overloaded(GnomonError):
+    """More is waiting to be stored than may wait."""
+
+
+# What each status is called, here and in the documentation.
+TITLES = {
+    400: ("malformed", "The request cannot be read"),
+    404: ("not-found", "There is no such thing"),
+    405: ("method-not-allowed", "This method is not known here"),
+    409: ("conflict", "The present state forbids this"),
+    413: ("too-large", "The request is too large"),
+    415: ("unsupported-media-type", "The body must be JSON"),
+    422: ("invalid", "A value cannot be used"),
+    429: ("too-many-requests", "Too much is waiting"),
+    500: ("internal", "Gnomon made a mistake"),
+    503: ("unavailable", "PostgreSQL is not available"),
+}
+
+
+def problem(status: int, detail: str, errors: tuple[FieldError, ...] = ()) -> Problem:
+    slug, title = TITLES.get(status, ("http", "The request failed"))
+    return Problem(
+        type=f"urn:gnomon:problem:{slug}", title=title, status=status, detail=detail, errors=errors
+    )
+
+
+def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """The exception handler of the application."""
+    found, headers = _described(error)
+    if found.status == 500:
+        _log.error("request failed", method=request.method, path=request.url.path, exc_info=error)
+    return Response(
+        msgspec.json.encode(found),
+        status_code=found.status,
+        media_type=MEDIA_TYPE,
+        headers=headers,
+    )
+
+
+def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
+    again = {"Retry-After": _RETRY_SECONDS}
+    match error:
+        case PayloadTooLarge():
+            return _invalid(413, error), {}
+        case InvalidTask():
+            return _invalid(422, error), {}
+        case Unstorable() | IdempotencyConflict():
+            return problem(422, str(error)), {}
+        case TaskNotFound():
+            return problem(404, str(error)), {}
+        case IllegalTransition():
+            return problem(409, str(error)), {}
+        case IdempotencyPending():
+            return problem(409, f"{error}; repeat this request to get its answer"), again
+        case Overloaded():
+            return problem(429, str(error)), again
+        case StoreUnavailable():
+            return problem(503, _unavailable()), again
+        case RecursionError():
+            return problem(422, "the body is nested too deeply"), {}
+        case RequestError():
+            return problem(error.status, error.detail), {}
+        case HTTPException():
+            return _routing(error), dict(error.headers or {})
+        case _:
+            return problem(500, "it is in the log, with the time of this answer"), {}
+
+
+def _invalid(status: int, error: InvalidTask) -> Problem:
+    where = f"{error.pointer}: " if error.pointer else ""
+    errors = (FieldError(error.pointer, error.detail),)
+    return problem(status, f"{where}{error.detail}", errors)
+
+
+def _unavailable() -> str:
+    # What the driver said names hosts and users: that is for the log, not for the caller.
+    return (
+        "nothing was acknowledged; try again. A request that changes something may have taken "
+        "effect: repeat it under the same Idempotency-Key to be sure that it does once"
+    )
+
+
+def _routing(error: HTTPException) -> Problem:
+    details = {
+        404: "nothing is served under this path; see /api/v1/docs",
+        405: "see the Allow header for the methods that are",
+    }
+    return problem(error.status_code, details.get(error.status_code, error.detail))

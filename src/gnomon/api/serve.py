@@ -1,0 +1,146 @@
+"""The API process: listens, owns its pool and its background work, ends in order."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from typing import Any
+
+from granian._granian import SocketHolder
+from granian.constants import Interfaces
+from granian.server.embed import Server
+from litestar import Litestar
+
+from gnomon.api.app import create_app
+from gnomon.api.context import Context
+from gnomon.api.intake import Intake
+from gnomon.clock import Clock
+from gnomon.model.errors import StoreUnavailable
+from gnomon.settings import Settings, SettingsError
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.hints import Announcer
+from gnomon.store.postgres.tasks import PostgresTasks
+
+ALIGN_SECONDS = 30.0
+STOP_SECONDS = 5.0
+_BACKLOG = 1024
+
+
+async def serve(
+    settings: Settings,
+    dsn: str,
+    clock: Clock,
+    on_started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until cancelled. `on_started` is told the URL once requests are answered."""
+    with closing(listen(settings)) as listener:
+        async with _context(settings, dsn, clock) as context:
+            host, port = listener.getsockname()[:2]
+            url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+            await _answer_requests(create_app(context), listener, url, on_started)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The listening socket. Raises SettingsError, which says what to change."""
+    host, port = settings.api_host, settings.api_port
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise SettingsError(f"api_host {host!r} is no address: {error}") from error
+    if not ipaddress.ip_address(address[0]).is_loopback:
+        raise SettingsError(
+            f"api_host is {host!r}, but without authentication the API listens only on loopback; "
+            "set api_host to 127.0.0.1, and put a proxy that authenticates in front of it"
+        )
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            f"the API cannot listen on {host}:{port} ({error.strerror}); "
+            "stop what listens there, or choose another api_port (0 picks a free one)"
+        ) from error
+    return listener
+
+
+@asynccontextmanager
+async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[Context]:
+    database = Database(dsn, settings.database_connections)
+    await database.open()
+    try:
+        await _align_once(database, clock)
+        announcer = Announcer(dsn, clock, settings.horizon_seconds)
+        store = PostgresTasks(database, announcer, settings.idempotency_seconds)
+        intake = Intake(store)
+        async with asyncio.TaskGroup() as group:
+            background = [
+                group.create_task(announcer.run()),
+                group.create_task(intake.run()),
+                group.create_task(_align(database, clock)),
+            ]
+            try:
+                yield Context(settings, clock, store, intake)
+            finally:
+                for task in background:
+                    task.cancel()
+    finally:
+        await database.close()
+
+
+async def _answer_requests(
+    app: Litestar, listener: socket.socket, url: str, on_started: Callable[[str], None] | None
+) -> None:
+    server = _Listening(app, listener)
+    async with asyncio.TaskGroup() as group:
+        serving = group.create_task(server.serve())
+        try:
+            await server.started.wait()
+            if on_started is not None:
+                on_started(url)
+            await asyncio.shield(serving)
+        finally:
+            # Stops accepting, and waits for the requests under way, but not for ever.
+            server.stop()  # type: ignore[no-untyped-call]
+            await asyncio.wait([serving], timeout=STOP_SECONDS)
+            serving.cancel()
+
+
+class _Listening(Server):
+    """Granian in our own loop, on a socket that we have bound: so a port in use is an error (it
+    would share the port otherwise), and port 0 can be told."""
+
+    def __init__(self, app: Litestar, listener: socket.socket) -> None:
+        super().__init__(app, interface=Interfaces.ASGINL, websockets=False, log_enabled=False)
+        self.started = asyncio.Event()
+        self._listener = listener
+
+    def _init_shared_socket(self) -> None:
+        self._ssp: None = None
+        holder: Any = SocketHolder  # its constructor is not in the stubs
+        self._shd: Any = holder(self._listener.detach(), False, _BACKLOG)  # closes it, too
+
+    def startup(self, spawn_target: object, target_loader: object) -> None:
+        super().startup(spawn_target, target_loader)  # type: ignore[no-untyped-call]
+        self.started.set()
+
+
+async def _align_once(database: Database, clock: Clock) -> None:
+    asked_at = clock.monotonic()
+    async with database.connection() as connection:
+        clock.observe(await connection.fetchval("SELECT gnomon.now()"), asked_at)
+
+
+async def _align(database: Database, clock: Clock) -> None:
+    """Ids and due times are stamped with the database's time, as far as it is known here."""
+    while True:
+        await clock.sleep(ALIGN_SECONDS)
+        try:
+            await _align_once(database, clock)
+        except StoreUnavailable:
+            continue  # the estimate only grows older

@@ -1,0 +1,210 @@
+"""From what was asked for to what will be stored: defaults filled in, sense checked."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+
+from gnomon.api.schemas import DeadLetterFilter, PatchTask, SubmitTask, TaskQuery
+from gnomon.clock import new_id
+from gnomon.model.errors import InvalidTask, PayloadTooLarge
+from gnomon.model.ids import created_at
+from gnomon.model.lane import Lane
+from gnomon.model.lifecycle import State, status_of
+from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.model.task import Submission, Task
+from gnomon.store.port import TaskFilter, TaskPatch
+
+FIRST_YEAR, LAST_YEAR = 1970, 2200
+
+UNSET = msgspec.UNSET
+
+_NULL = b"null"
+_T = TypeVar("_T")
+
+
+def submission_of(
+    asked: SubmitTask, tenant_id: str, now: datetime, key: str | None, most_bytes: int
+) -> Submission:
+    """Raises InvalidTask, with the place."""
+    _check_text(asked)
+    execute_at = _moment_asked(asked.execute_at, asked.delay_seconds, now) or now
+    expires_at = _utc(asked.expires_at, "/expires_at")
+    due_at = max(execute_at, now)
+    if expires_at is not None and expires_at <= due_at:
+        detail = f"must be later than the start, {due_at:%Y-%m-%dT%H:%M:%SZ}"
+        raise InvalidTask(detail, "/expires_at")
+    target = _target(asked.target, asked.callback_url, asked.callback_method)
+    if target is None:
+        raise InvalidTask("say what to call: target, or callback_url", "/target")
+    return Submission(
+        tenant_id=tenant_id,
+        id=new_id(now),
+        task_type=asked.task_type,
+        target=target,
+        execute_at=execute_at,
+        due_at=due_at,
+        payload=_payload(asked.payload, most_bytes),
+        name=asked.name,
+        lane=Lane[asked.priority],
+        delivery=asked.delivery,
+        retry_policy=asked.retry_policy,
+        timeout_seconds=asked.timeout_seconds,
+        expires_at=expires_at,
+        tags=_distinct(asked.tags),
+        idempotency_key=key,
+    )
+
+
+def patch_of(asked: PatchTask, now: datetime, most_bytes: int) -> TaskPatch:
+    """Raises InvalidTask, with the place."""
+    _check_text(asked)
+    execute_at = _moment_asked(_given(asked.execute_at), _given(asked.delay_seconds), now)
+    given: Target | None = None if asked.target is UNSET else asked.target
+    target = _target(given, _given(asked.callback_url), _given(asked.callback_method))
+    return TaskPatch(
+        name=asked.name,
+        payload=UNSET if asked.payload is UNSET else _payload(asked.payload, most_bytes),
+        target=UNSET if target is None else target,
+        execute_at=UNSET if execute_at is None else execute_at,
+        priority=UNSET if asked.priority is UNSET else Lane[asked.priority],
+        timeout_seconds=asked.timeout_seconds,
+        expires_at=UNSET if asked.expires_at is UNSET else _utc(asked.expires_at, "/expires_at"),
+        retry_policy=asked.retry_policy,
+        tags=UNSET if asked.tags is UNSET else _distinct(asked.tags),
+    )
+
+
+def filter_of(asked: DeadLetterFilter) -> TaskFilter:
+    return TaskFilter(
+        status=asked.status if isinstance(asked, TaskQuery) else None,
+        task_type=asked.task_type,
+        priority=None if asked.priority is None else Lane[asked.priority],
+        tag=asked.tag,
+        cron_job_id=asked.cron_job_id,
+        due_after=_utc(asked.due_after, "/due_after"),
+        due_before=_utc(asked.due_before, "/due_before"),
+    )
+
+
+def task_of(submission: Submission, now: datetime) -> Task:
+    """The task that a submission becomes, before it is read back."""
+    return Task(
+        task_id=submission.id,
+        tenant_id=submission.tenant_id,
+        name=submission.name,
+        task_type=submission.task_type,
+        status=status_of(State.WAITING, submission.due_at, 0, now),
+        priority=submission.lane,
+        target=submission.target,
+        payload=submission.payload,
+        tags=submission.tags,
+        execute_at=submission.execute_at,
+        expires_at=submission.expires_at,
+        created_at=created_at(submission.id),
+        created_by=submission.created_by,
+        started_at=None,
+        finished_at=None,
+        attempt=0,
+        next_retry_at=None,
+        last_error=None,
+        result=None,
+        resolution=None,
+        cancel_requested=False,
+        cron_job_id=None,
+        retry_of=submission.retry_of,
+        delivery=submission.delivery,
+        retry_policy=submission.retry_policy,
+        timeout_seconds=submission.timeout_seconds,
+        idempotency_key=submission.idempotency_key,
+    )
+
+
+def repetition_of(task: Task, now: datetime) -> Submission:
+    """A new task that does now what a finished one did. Its expiry was about the old one."""
+    return Submission(
+        tenant_id=task.tenant_id,
+        id=new_id(now),
+        task_type=task.task_type,
+        target=task.target,
+        execute_at=now,
+        due_at=now,
+        payload=task.payload,
+        name=task.name,
+        lane=task.priority,
+        delivery=task.delivery,
+        retry_policy=task.retry_policy,
+        timeout_seconds=task.timeout_seconds,
+        tags=task.tags,
+        created_by=task.created_by,
+        retry_of=task.task_id,
+    )
+
+
+def _moment_asked(at: datetime | None, delay: float | None, now: datetime) -> datetime | None:
+    if at is not None and delay is not None:
+        raise InvalidTask("give execute_at or delay_seconds, not both", "/delay_seconds")
+    if delay is not None:
+        return _utc(now + timedelta(seconds=delay), "/delay_seconds")
+    return _utc(at, "/execute_at")
+
+
+def _utc(moment: datetime | None, pointer: str) -> datetime | None:
+    if moment is None:
+        return None
+    if not FIRST_YEAR < moment.year < LAST_YEAR:
+        raise InvalidTask(f"must be between the years {FIRST_YEAR} and {LAST_YEAR}", pointer)
+    return moment.astimezone(UTC)
+
+
+def _target(target: Target | None, url: str | None, method: str | None) -> Target | None:
+    if target is not None and (url is not None or method is not None):
+        raise InvalidTask("give target or callback_url, not both", "/target")
+    if url is None:
+        if method is not None:
+            raise InvalidTask("callback_method needs a callback_url", "/callback_method")
+        return target
+    try:
+        return HttpTarget(url) if method is None else HttpTarget(url, method)
+    except ValueError as error:
+        field = "callback_method" if str(error).startswith("method") else "callback_url"
+        raise InvalidTask(str(error), f"/{field}") from error
+
+
+def _payload(raw: msgspec.Raw | msgspec.UnsetType, most_bytes: int) -> bytes | None:
+    payload = _NULL if raw is UNSET else bytes(raw)
+    if len(payload) > most_bytes:
+        detail = f"is {len(payload)} bytes; at most {most_bytes} are kept. Send a reference instead"
+        raise PayloadTooLarge(detail, "/payload")
+    try:
+        payload.decode()  # msgspec skips over what it need not understand
+    except UnicodeDecodeError as error:
+        raise InvalidTask("is not UTF-8", "/payload") from error
+    return None if payload == _NULL else payload
+
+
+def _distinct(tags: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tags))
+
+
+def _check_text(asked: SubmitTask | PatchTask) -> None:
+    """PostgreSQL's text cannot hold NUL; JSON can. (A payload is kept as JSON, and may.)"""
+    for name in ("task_type", "name", "idempotency_key"):
+        if "\0" in (_text(asked, name)):
+            raise InvalidTask("must not contain the character NUL", f"/{name}")
+    for index, tag in enumerate(_given(asked.tags) or ()):
+        if "\0" in tag:
+            raise InvalidTask("must not contain the character NUL", f"/tags/{index}")
+    target = _given(asked.target)
+    if isinstance(target, PythonTarget) and "\0" in target.function:
+        raise InvalidTask("must not contain the character NUL", "/target/function")
+
+
+def _given(value: _T | msgspec.UnsetType) -> _T | None:
+    return None if value is UNSET else value
+
+
+def _text(asked: SubmitTask | PatchTask, field: str) -> str:
+    value = getattr(asked, field, None)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,329 @@
+"""`/tasks`: submit, read, change."""
+
+import msgspec
+from litestar import HttpMethod, Response, Router, delete, patch, post, route
+
+from gnomon.api.context import Request, context_of, task_id_of, tenant_of
+from gnomon.api.idempotency import Answer, answer, changed, kept, key_of, once_of, replayed, respond
+from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
+from gnomon.api.openapi import Operation, described
+from gnomon.api.schemas import (
+    CancelTask,
+    ExecutionPage,
+    NoQuery,
+    Nothing,
+    PatchTask,
+    SubmitTask,
+    TaskPage,
+    TaskQuery,
+    TaskView,
+)
+from gnomon.api.submissions import filter_of, patch_of, repetition_of, submission_of, task_of
+from gnomon.api.views import cursor_of, cursor_view, execution_page, task_view
+from gnomon.model.errors import IdempotencyConflict, IllegalTransition
+from gnomon.model.lifecycle import Status
+from gnomon.model.task import Task, TaskKey
+from gnomon.store.port import NewTask
+from gnomon.store.postgres.changing import PostgresChange
+
+PATH = "/api/v1/tasks"
+READ = (HttpMethod.GET, HttpMethod.HEAD)
+
+_FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
+
+
+@post(
+    "/",
+    status_code=202,
+    opt=described(
+        Operation(
+            name="submit_task",
+            summary="Submit a task",
+            body=SubmitTask,
+            body_required=True,
+            answers={202: TaskView},
+            errors=(429, 503),
+            keyed=True,
+        )
+    ),
+)
+async def submit(request: Request) -> Response[bytes]:
+    context = context_of(request)
+    most_bytes = context.settings.max_payload_bytes
+    body = await read_body(request, most_bytes + OVERHEAD_BYTES)
+    asked = decoded(body, SubmitTask)
+    key = key_of(request, asked.idempotency_key)
+    now = context.clock.now()
+    submission = submission_of(asked, tenant_of(request), now, key, most_bytes)
+    task = task_of(submission, now)
+    if key is None:
+        await context.intake.submit(NewTask(submission))
+        return respond(answer(202, task_view(task)))
+    once = once_of(key, "POST", PATH, body)
+    # The repeated request brings the payload again.
+    bare = answer(202, task_view(msgspec.structs.replace(task, payload=None)))
+    receipt = await context.intake.submit(NewTask(submission, once, kept(bare)))
+    if receipt.conflict:
+        raise IdempotencyConflict(key)
+    if receipt.replay is None:
+        return respond(answer(202, task_view(task)))
+    return respond(_with_payload(replayed(receipt.replay), asked.payload), again=True)
+
+
+def _with_payload(bare: Answer, payload: msgspec.Raw | msgspec.UnsetType) -> Answer:
+    fields = msgspec.json.decode(bare.body, type=dict[str, msgspec.Raw])
+    if payload is not msgspec.UNSET:
+        fields["payload"] = payload
+    return answer(bare.status, fields)
+
+
+@route(
+    "/",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="list_tasks",
+            summary="List tasks, newest first",
+            query=TaskQuery,
+            answers={200: TaskPage},
+            errors=(503,),
+        )
+    ),
+)
+async def list_tasks(request: Request) -> Response[bytes]:
+    asked = queried(request, TaskQuery)
+    page = await context_of(request).store.list(
+        tenant_of(request), filter_of(asked), cursor_of(asked.cursor), asked.limit
+    )
+    tasks = [task_view(task) for task in page.tasks]
+    return respond(answer(200, TaskPage(tasks, cursor_view(page.next_cursor))))
+
+
+@route(
+    "/{task_id:str}",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="get_task",
+            summary="Read a task",
+            query=NoQuery,
+            answers={200: TaskView},
+            errors=(404, 503),
+        )
+    ),
+)
+async def get_task(request: Request) -> Response[bytes]:
+    queried(request, NoQuery)
+    key = TaskKey(tenant_of(request), task_id_of(request))
+    return respond(answer(200, task_view(await context_of(request).store.get(key))))
+
+
+@route(
+    "/{task_id:str}/executions",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="list_executions",
+            summary="List the tries of a task, oldest first",
+            query=NoQuery,
+            answers={200: ExecutionPage},
+            errors=(404, 503),
+        )
+    ),
+)
+async def list_executions(request: Request) -> Response[bytes]:
+    queried(request, NoQuery)
+    key = TaskKey(tenant_of(request), task_id_of(request))
+    return respond(answer(200, execution_page(await context_of(request).store.executions(key))))
+
+
+@patch(
+    "/{task_id:str}",
+    opt=described(
+        Operation(
+            name="patch_task",
+            summary="Change a task that waits",
+            body=PatchTask,
+            body_required=True,
+            answers={200: TaskView},
+            errors=(404, 409, 503),
+            keyed=True,
+        )
+    ),
+)
+async def patch_task(request: Request) -> Response[bytes]:
+    context = context_of(request)
+    most_bytes = context.settings.max_payload_bytes
+    task_id = task_id_of(request)
+    body = await read_body(request, most_bytes + OVERHEAD_BYTES)
+    wanted = patch_of(decoded(body, PatchTask), context.clock.now(), most_bytes)
+
+    async def act(change: PostgresChange) -> Answer:
+        return _shown(200, await change.patch(task_id, wanted))
+
+    return await changed(request, body, act)
+
+
+@delete(
+    "/{task_id:str}",
+    status_code=200,  # Litestar's rule for a handler that can answer with a body; it is 204
+    opt=described(
+        Operation(
+            name="delete_task",
+            summary="Remove a task, its payload and its tries",
+            answers={204: None},
+            errors=(404, 409, 503),
+            keyed=True,
+        )
+    ),
+)
+async def delete_task(request: Request) -> Response[bytes]:
+    task_id = task_id_of(request)
+
+    async def act(change: PostgresChange) -> Answer:
+        await change.delete(task_id)
+        return answer(204)
+
+    return await changed(request, b"", act)
+
+
+@post(
+    "/{task_id:str}/cancel",
+    status_code=200,
+    opt=described(
+        Operation(
+            name="cancel_task",
+            summary="Cancel a task; one that runs only with interrupt",
+            body=CancelTask,
+            answers={200: TaskView},
+            errors=(404, 409, 503),
+            keyed=True,
+        )
+    ),
+)
+async def cancel_task(request: Request) -> Response[bytes]:
+    task_id = task_id_of(request)
+    body = await read_body(request, OVERHEAD_BYTES)
+    asked = decoded(body, CancelTask)
+
+    async def act(change: PostgresChange) -> Answer:
+        return _shown(200, await change.cancel(task_id, interrupt=asked.interrupt))
+
+    return await changed(request, body, act)
+
+
+@post(
+    "/{task_id:str}/pause",
+    status_code=200,
+    opt=described(
+        Operation(
+            name="pause_task",
+            summary="Keep a task from running",
+            body=Nothing,
+            answers={200: TaskView},
+            errors=(404, 409, 503),
+            keyed=True,
+        )
+    ),
+)
+async def pause_task(request: Request) -> Response[bytes]:
+    task_id = task_id_of(request)
+    body = await read_body(request, OVERHEAD_BYTES)
+    decoded(body, Nothing)
+
+    async def act(change: PostgresChange) -> Answer:
+        return _shown(200, await change.pause(task_id))
+
+    return await changed(request, body, act)
+
+
+@post(
+    "/{task_id:str}/resume",
+    status_code=200,
+    opt=described(
+        Operation(
+            name="resume_task",
+            summary="Let a paused task run again",
+            body=Nothing,
+            answers={200: TaskView},
+            errors=(404, 409, 503),
+            keyed=True,
+        )
+    ),
+)
+async def resume_task(request: Request) -> Response[bytes]:
+    task_id = task_id_of(request)
+    body = await read_body(request, OVERHEAD_BYTES)
+    decoded(body, Nothing)
+
+    async def act(change: PostgresChange) -> Answer:
+        return _shown(200, await change.resume(task_id))
+
+    return await changed(request, body, act)
+
+
+@post(
+    "/{task_id:str}/retry",
+    status_code=202,
+    opt=described(
+        Operation(
+            name="retry_task",
+            summary="Run a task again; a finished one as a new task",
+            body=Nothing,
+            answers={202: TaskView},
+            errors=(404, 409, 503),
+            keyed=True,
+        )
+    ),
+)
+async def retry_task(request: Request) -> Response[bytes]:
+    context, task_id = context_of(request), task_id_of(request)
+    body = await read_body(request, OVERHEAD_BYTES)
+    decoded(body, Nothing)
+
+    async def act(change: PostgresChange) -> Answer:
+        task = await change.get(task_id)
+        if task.status in _FINISHED or task.resolution is not None:
+            now = context.clock.now()
+            repetition = repetition_of(task, now)
+            await change.insert([NewTask(repetition)])
+            return _shown(202, task_of(repetition, now))
+        if task.status is Status.DEAD_LETTERED:
+            return _shown(202, await change.redrive(task_id))
+        if task.next_retry_at is None:
+            raise IllegalTransition(task_id, task.status, "retried", _why_not(task))
+        return _shown(202, await change.hasten(task_id))
+
+    return await changed(request, body, act)
+
+
+def _why_not(task: Task) -> str:
+    remedies = {
+        Status.RUNNING: "wait until it has ended",
+        Status.PAUSED: "resume it",
+        Status.SCHEDULED: "it has not run yet; move its execute_at to run it now",
+        Status.READY: "it is about to run",
+        Status.BLOCKED: "it runs when the tasks that it waits for have completed",
+    }
+    return remedies[task.status]
+
+
+def _shown(status: int, task: Task) -> Answer:
+    return answer(status, task_view(task))
+
+
+router = Router(
+    PATH,
+    route_handlers=[
+        submit,
+        list_tasks,
+        get_task,
+        list_executions,
+        patch_task,
+        delete_task,
+        cancel_task,
+        pause_task,
+        resume_task,
+        retry_task,
+    ],
+)
