@@ -1,0 +1,174 @@
+"""A node that dies in the middle of its work, and one that is asked to go."""
+
+import time
+from pathlib import Path
+
+import pytest
+from tests.system.conftest import NewProcess
+from tests.system.harness import Process, Receiver, Submitter, Truth, judge
+from tests.waiting import eventually
+
+from gnomon.model.lifecycle import State
+from gnomon.model.outcome import OutcomeKind
+from gnomon.model.target import PythonTarget
+
+pytestmark = pytest.mark.system
+
+POISON = """
+import os
+
+def poison(payload):
+    os._exit(9)
+
+async def harmless(payload):
+    return payload
+"""
+
+
+async def test_nothing_is_lost_when_a_node_is_killed_with_a_thousand_running(
+    new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
+) -> None:
+    receiver.hold()
+    node = new_node("node", slots=1000, prefetch=200)
+    await node.started()
+    ids = await submitter.submit(receiver.url, 1300)
+
+    async def all_slots_taken() -> bool:
+        return len(receiver.calls) == 1000
+
+    await eventually(all_slots_taken)
+    running = {call.webhook_id for call in receiver.calls}
+    node.kill()
+    receiver.answer()
+    killed_at = time.monotonic()
+    node.start()
+
+    await eventually(lambda: truth.completed(ids))
+    print(f"recovered {time.monotonic() - killed_at:.1f} s after the kill")
+    verdict = await judge(truth, ids, receiver)
+    assert verdict._replace(duplicated=set()) == (set(), set(), set(), set(), set())
+    assert verdict.duplicated == running
+    assert set(receiver.calls_of(ids).values()) == {1, 2}
+    tries = await truth.fetch(
+        "SELECT task_id, array_agg(outcome ORDER BY fence) AS outcomes FROM gnomon.try "
+        "WHERE task_id = ANY($1) GROUP BY task_id",
+        list(running),
+    )
+    assert len(tries) == 1000
+    expected = [OutcomeKind.LOST, OutcomeKind.SUCCEEDED]
+    assert all(row["outcomes"] == expected for row in tries)
+    assert await truth.value("SELECT count(*) FROM gnomon.task") == 0
+
+
+async def test_a_function_that_kills_its_node_becomes_a_dead_letter(
+    new_node: NewProcess, submitter: Submitter, truth: Truth, tmp_path: Path
+) -> None:
+    (tmp_path / "handlers.py").write_text(POISON)
+    functions = "poison=handlers:poison,harmless=handlers:harmless"
+    (poison,) = await submitter.submit(PythonTarget("poison"), 1)
+    harmless = await submitter.submit(PythonTarget("harmless"), 50)
+    node = new_node("node", functions=functions, sweep_seconds=0.1, node_lease_seconds=1)
+    deaths = 0
+
+    async def buried() -> bool:
+        nonlocal deaths
+        if not node.alive:
+            assert node.process.returncode == 9
+            deaths += 1
+            node.start()
+        state = await truth.fetch("SELECT state FROM gnomon.task WHERE id = $1", poison)
+        return [row["state"] for row in state] == [State.DEAD]
+
+    await eventually(buried, timeout=60)
+    await eventually(lambda: truth.completed(harmless))
+    print(f"the node died {deaths} times")
+    outcomes = await truth.fetch("SELECT outcome FROM gnomon.execution WHERE task_id = $1", poison)
+    assert [row["outcome"] for row in outcomes] == [OutcomeKind.LOST] * deaths
+    assert node.alive
+
+
+async def test_a_node_that_is_asked_to_stop_finishes_what_runs_and_gives_back_the_rest(
+    new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
+) -> None:
+    receiver.hold()
+    node = new_node("node", slots=100, prefetch=100, drain_seconds=20)
+    await node.started()
+    ids = await submitter.submit(receiver.url, 300)
+
+    async def busy() -> bool:
+        claimed = await truth.value("SELECT count(*) FROM gnomon.task WHERE state = 1")
+        return claimed == 200 and len(receiver.calls) == 100
+
+    await eventually(busy)
+    node.terminate()
+
+    async def given_back() -> bool:
+        return bool(await truth.value("SELECT count(*) = 200 FROM gnomon.task WHERE state = 0"))
+
+    await eventually(given_back)
+    assert node.alive
+    receiver.answer()
+    assert await node.code(timeout=20) == 0
+
+    running = {call.webhook_id for call in receiver.calls}
+    assert len(running) == len(receiver.calls) == 100
+    assert await truth.completed(running)
+    left = await truth.fetch("SELECT id, state, attempt, losses, node FROM gnomon.task")
+    assert {row["id"] for row in left} == set(ids) - running
+    assert {tuple(row)[1:] for row in left} == {(State.WAITING, 0, 0, None)}
+    assert await truth.living() == {}
+    assert await truth.value("SELECT count(*) FROM gnomon.execution") == 0
+
+
+async def test_a_drain_ends_at_its_deadline(
+    new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
+) -> None:
+    receiver.hold()
+    node = new_node("node", slots=50, drain_seconds=1)
+    await node.started()
+    ids = await submitter.submit(receiver.url, 50)
+
+    async def busy() -> bool:
+        return len(receiver.calls) == 50
+
+    await eventually(busy)
+    node.terminate()
+    assert await node.code(timeout=10) == 0
+    left = await truth.fetch("SELECT id, state, losses FROM gnomon.task")
+    assert {tuple(row) for row in left} == {(task, State.WAITING, 0) for task in ids}
+
+    receiver.answer()
+    node.start()
+    await eventually(lambda: truth.completed(ids))
+
+
+async def test_two_nodes_share_the_work_of_a_third_that_was_killed(
+    new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
+) -> None:
+    receiver.hold()
+    nodes: list[Process] = [new_node(f"node-{n}", slots=200) for n in range(3)]
+    for node in nodes:
+        await node.started()
+
+    async def three() -> bool:
+        return len(await truth.living()) == 3
+
+    await eventually(three)
+    ids = await submitter.submit(receiver.url, 300)
+
+    async def all_running() -> bool:
+        return len(receiver.calls) == 300
+
+    await eventually(all_running)
+    nodes[0].kill()
+    receiver.answer()
+    await eventually(lambda: truth.completed(ids))
+    verdict = await judge(truth, ids, receiver)
+    assert verdict._replace(duplicated=set()) == (set(), set(), set(), set(), set())
+    lost = await truth.fetch(
+        "SELECT task_id, worker FROM gnomon.execution WHERE outcome = $1", OutcomeKind.LOST
+    )
+    assert {row["worker"] for row in lost} == {"node-0"}
+    assert {row["task_id"] for row in lost} >= verdict.duplicated
+    workers = await truth.fetch("SELECT DISTINCT worker FROM gnomon.task_archive")
+    assert {row["worker"] for row in workers} == {"node-1", "node-2"}
