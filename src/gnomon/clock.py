@@ -48,6 +48,15 @@ class Clock(Protocol):
         (monotonic)."""
 
 
+# Where the system has it, a clock that also counts the time that a machine slept: a lease must
+# not outlive a nap.
+_TICKING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def _monotonic() -> float:
+    return time.clock_gettime(_TICKING)
+
+
 class SystemClock:
     """The machine's clock, corrected to the database's."""
 
@@ -55,18 +64,18 @@ class SystemClock:
     _DRIFT = 1e-4
 
     def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
+        self._offset = time.time() - _monotonic()
         self._observed_at: float | None = None
 
     def now(self) -> datetime:
         drifted = 0.0
-        monotonic = time.monotonic()
+        monotonic = _monotonic()
         if self._observed_at is not None:
             drifted = (monotonic - self._observed_at) * self._DRIFT
         return datetime.fromtimestamp(monotonic + self._offset - drifted, UTC)
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return _monotonic()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -84,7 +93,7 @@ class SystemClock:
         # The database read its clock between the question and now. So its clock is ahead of ours
         # by `least` at the least and `most` at the most. The best estimate that is never ahead is
         # the highest `least` seen, lowered by drift; one above `most` says that a clock was set.
-        answered_at = time.monotonic()
+        answered_at = _monotonic()
         database = database_now.timestamp()
         least, most = database - answered_at, database - asked_at
         if self._observed_at is None:

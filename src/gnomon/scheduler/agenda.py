@@ -25,7 +25,7 @@ def tick_at_or_before(moment: datetime) -> int:
 
 
 class Agenda:
-    """Each task at most once, at most `window` of them."""
+    """Each task at most once. Whoever adds keeps to `room`."""
 
     def __init__(self, ready: ReadyQueue[Entry], now: datetime, window: int) -> None:
         self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now))
@@ -46,13 +46,11 @@ class Agenda:
         return self._window - len(self._known)
 
     def add(self, entries: Iterable[Entry]) -> int:
-        """Take in what is not known yet, as far as there is room; gives how many were new."""
+        """Take in what is not known yet; gives how many were new."""
         new = 0
         for entry in entries:
             if entry.key in self._known:
                 continue
-            if len(self._known) >= self._window:
-                break
             self._known.add(entry.key)
             self._wheel.add(tick_at_or_after(entry.due_at), entry)
             new += 1

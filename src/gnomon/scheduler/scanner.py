@@ -65,6 +65,8 @@ class Scanner:
 
     def hinted(self, entries: Iterable[Entry]) -> int:
         """Take hints about owned shards; what does not fit is found by a repair."""
+        if self._agenda.room() <= 0:
+            return 0
         return self._agenda.add(e for e in entries if shard_of(e.key.id) in self._cursors)
 
     async def forward(self) -> ScanResult:

@@ -21,7 +21,9 @@ _UNAVAILABLE = (
     asyncpg.InterfaceError,
     asyncpg.exceptions.OperatorInterventionError,
     asyncpg.exceptions.InsufficientResourcesError,
-    asyncpg.exceptions.DeadlockDetectedError,
+    asyncpg.exceptions.TransactionRollbackError,  # deadlocks among them
+    asyncpg.exceptions.LockNotAvailableError,
+    asyncpg.exceptions.ReadOnlySQLTransactionError,  # a standby, in the middle of a failover
     asyncpg.exceptions.PostgresIOError,
     asyncpg.exceptions.InternalClientError,
     TimeoutError,
@@ -55,6 +57,11 @@ async def connect(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
         )
 
 
+async def _keep(_connection: object) -> None:
+    """No session state is ever made, so a round trip to undo it after every statement is not
+    needed."""
+
+
 class Database:
     """The pool of one process. Statements are named by their file."""
 
@@ -72,6 +79,7 @@ class Database:
                 timeout=CONNECT_SECONDS,
                 command_timeout=STATEMENT_SECONDS,
                 server_settings={"application_name": "gnomon", "timezone": "UTC"},
+                reset=_keep,
             )
 
     async def close(self) -> None:

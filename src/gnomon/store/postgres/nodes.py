@@ -1,5 +1,7 @@
 """The roster and the singleton chores on PostgreSQL."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -96,20 +98,12 @@ class PostgresChores:
         await self._database.execute("forget_nodes")
         return int(answer.rpartition(" ")[2])
 
-    def _own_connection(self) -> "_OwnConnection":
-        return _OwnConnection(self._database.dsn)
-
-
-class _OwnConnection:
-    """DDL waits for locks; it must not hold a connection that the engine needs meanwhile."""
-
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-
-    async def __aenter__(self) -> "asyncpg.Connection[asyncpg.Record]":
-        self._connection = await connect(self._dsn)
-        return self._connection
-
-    async def __aexit__(self, *_: object) -> None:
-        with translated():
-            await self._connection.close(timeout=5)
+    @asynccontextmanager
+    async def _own_connection(self) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+        """DDL waits for locks; it must not hold a connection that the engine needs meanwhile."""
+        connection = await connect(self._database.dsn)
+        try:
+            with translated():
+                yield connection
+        finally:
+            connection.terminate()
