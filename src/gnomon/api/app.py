@@ -5,7 +5,7 @@ from importlib.metadata import version
 from litestar import Litestar
 from litestar.datastructures import State
 
-from gnomon.api import batches, dead_letters, documents, health, tasks
+from gnomon.api import batches, dead_letters, documents, explanations, health, tasks
 from gnomon.api.context import Context
 from gnomon.api.openapi import document
 from gnomon.api.problems import answer_error
@@ -16,6 +16,7 @@ def create_app(context: Context) -> Litestar:
         route_handlers=[
             tasks.router,
             batches.submit_batch,
+            explanations.explain_task,
             dead_letters.router,
             health.healthz,
             health.readyz,

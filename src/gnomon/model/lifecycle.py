@@ -40,6 +40,11 @@ class Status(StrEnum):
     PAUSED = "PAUSED"
     BLOCKED = "BLOCKED"
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will happen to the task any more."""
+        return self in (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
+
 
 class Event(Enum):
     """What can happen to a task. The value is what was done to it, for messages."""

@@ -22,6 +22,7 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.model.explanation import Circumstances
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.outcome import OutcomeKind
@@ -138,6 +139,9 @@ class TaskStore(Protocol):
 
     async def executions(self, key: TaskKey) -> list[Execution]:
         """All tries, oldest first. Raises TaskNotFound."""
+
+    async def circumstances(self, key: TaskKey) -> Circumstances:
+        """What surrounds a task: the nodes, and the queue before it."""
 
     async def list(
         self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int

@@ -6,7 +6,9 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.errors import TaskNotFound
+from gnomon.model.explanation import COUNTED_AHEAD, Circumstances
 from gnomon.model.lifecycle import State, Status
+from gnomon.model.shard import owner, shard_of
 from gnomon.model.task import Execution, Task, TaskKey
 from gnomon.store.port import Page, TaskFilter
 from gnomon.store.postgres.database import Database
@@ -42,6 +44,20 @@ async def get(database: Database, key: TaskKey) -> Task:
     if row is None:
         raise TaskNotFound(key.id)
     return task_of(row)
+
+
+async def circumstances(database: Database, key: TaskKey) -> Circumstances:
+    row = await database.fetchrow("circumstances", key.tenant_id, key.id, COUNTED_AHEAD)
+    assert row is not None, "the store's time is always there"
+    nodes = {node["incarnation"]: node for node in await database.fetch("roster")}
+    shard = shard_of(key.id)
+    server = nodes.get(owner(shard, nodes.keys()))
+    return Circumstances(
+        **row,
+        shard=shard,
+        server=None if server is None else server["name"],
+        server_alive_until=None if server is None else server["alive_until"],
+    )
 
 
 async def executions(database: Database, key: TaskKey) -> list[Execution]:

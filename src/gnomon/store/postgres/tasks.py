@@ -8,6 +8,7 @@ from uuid import UUID
 import asyncpg
 
 from gnomon.model.errors import IdempotencyConflict, StoreUnavailable, Unstorable
+from gnomon.model.explanation import Circumstances
 from gnomon.model.task import Execution, Task, TaskKey
 from gnomon.store.port import Entry, NewTask, Once, Page, Receipt, TaskFilter
 from gnomon.store.postgres import keys, reading
@@ -76,6 +77,9 @@ class PostgresTasks:
 
     async def executions(self, key: TaskKey) -> list[Execution]:
         return await reading.executions(self._database, key)
+
+    async def circumstances(self, key: TaskKey) -> Circumstances:
+        return await reading.circumstances(self._database, key)
 
     async def list(
         self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int

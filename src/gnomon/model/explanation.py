@@ -1,0 +1,111 @@
+"""The answer to "why is this task not running?". Pure: what is known in, plain words out."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+
+from gnomon.model.lifecycle import Status
+from gnomon.model.task import Resolution, Task
+
+COUNTED_AHEAD = 1000  # beyond this, "at least"
+
+
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+    """What surrounds a task: the store's time, the nodes, the queue before it."""
+
+    now: datetime
+    due_at: datetime | None = None
+    run_until: datetime | None = None
+    shard: int
+    server: str | None = None  # the node that serves the task's shard
+    server_alive_until: datetime | None = None
+    running_on: str | None = None
+    ahead: int = 0  # due tasks of its shard that come first, counted up to COUNTED_AHEAD
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """One sentence, and the facts behind it."""
+
+    summary: str
+    facts: list[str]
+
+
+def explain(task: Task, around: Circumstances) -> Explanation:
+    """Say why the task is where it is, and what will move it on."""
+    return Explanation(_summary(task, around), list(_facts(task, around)))
+
+
+def _summary(task: Task, around: Circumstances) -> str:
+    match task.status:
+        case Status.SCHEDULED:
+            return f"It is not due yet: it runs {_ahead(around.due_at, around.now)}."
+        case Status.FAILED:
+            return f"Its last try failed; it is retried {_ahead(around.due_at, around.now)}."
+        case Status.READY:
+            return _why_ready(around)
+        case Status.RUNNING:
+            node = around.running_on or "a node that has left"
+            asked = " Its cancelling was asked for." if task.cancel_requested else ""
+            return f"It is running on {node}.{asked}"
+        case Status.PAUSED:
+            return "It was paused, and runs only after it is resumed."
+        case Status.BLOCKED:
+            return "It waits for other tasks to end."
+        case Status.DEAD_LETTERED:
+            return _why_dead(task)
+        case Status.COMPLETED | Status.CANCELLED | Status.EXPIRED:
+            return f"It is over: {task.status.lower()}."
+
+
+def _why_ready(around: Circumstances) -> str:
+    if around.server is None:
+        return "It is due, but no scheduler node is in the roster; start one (`gnomon scheduler`)."
+    if around.server_alive_until is not None and around.server_alive_until < around.now:
+        return (
+            f"It is due, but {around.server}, which serves its shard, has not renewed its lease; "
+            "a peer takes over once it is declared dead."
+        )
+    if around.ahead > 0:
+        return f"It is due and waits its turn: {_count(around.ahead)} due before it in its shard."
+    return f"It is due, and {around.server} is about to start it."
+
+
+def _why_dead(task: Task) -> str:
+    if task.resolution is Resolution.ARCHIVED:
+        return "It was a dead letter, and was archived."
+    if task.resolution is Resolution.DISCARDED:
+        return "It was a dead letter, and was discarded."
+    return "Its retries are spent, or its error cannot be retried; retry it, archive or discard it."
+
+
+def _facts(task: Task, around: Circumstances) -> Iterator[str]:
+    yield f"status {task.status}, attempt {task.attempt}, priority {task.priority.name}"
+    yield f"asked for {_stamp(task.execute_at)}; the time is {_stamp(around.now)}"
+    if around.due_at is not None and around.due_at != task.execute_at:
+        yield f"runs next at {_stamp(around.due_at)}"
+    if task.expires_at is not None:
+        yield f"must not start after {_stamp(task.expires_at)}"
+    if task.last_error is not None:
+        yield f"last error: {task.last_error}"
+    if around.run_until is not None:
+        yield f"is taken over by others if it has not ended by {_stamp(around.run_until)}"
+    if not task.status.is_over:
+        yield f"shard {around.shard}, served by {around.server or 'nobody'}"
+
+
+def _ahead(due_at: datetime | None, now: datetime) -> str:
+    if due_at is None:
+        return "later"
+    seconds = max(0.0, (due_at - now) / timedelta(seconds=1))
+    return f"at {_stamp(due_at)}, in {seconds:.1f} s"
+
+
+def _count(ahead: int) -> str:
+    if ahead >= COUNTED_AHEAD:
+        return f"at least {COUNTED_AHEAD} are"
+    return "1 is" if ahead == 1 else f"{ahead} are"
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,83 @@
+"""`explain` answers in plain words what keeps a task from running."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from gnomon.clock import new_id
+from gnomon.model.explanation import COUNTED_AHEAD, Circumstances, explain
+from gnomon.model.lane import Lane
+from gnomon.model.lifecycle import Status
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.target import PythonTarget
+from gnomon.model.task import DeliveryMode, Resolution, Task
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(seconds=90)
+
+
+def a_task(status: Status, **fields: Any) -> Task:
+    task = Task(
+        task_id=new_id(NOW), tenant_id="default", name=None, task_type="t", status=status,
+        priority=Lane.MEDIUM, target=PythonTarget("f"), payload=None, tags=(), execute_at=NOW,
+        expires_at=None, created_at=NOW, created_by=None, started_at=None, finished_at=None,
+        attempt=0, next_retry_at=None, last_error=None, result=None, resolution=None,
+        cancel_requested=False, cron_job_id=None, retry_of=None,
+        delivery=DeliveryMode.AT_LEAST_ONCE, retry_policy=RetryPolicy(), timeout_seconds=30,
+        idempotency_key=None,
+    )  # fmt: skip
+    return msgspec.structs.replace(task, **fields)
+
+
+def around(**fields: Any) -> Circumstances:
+    served = {"server": "node-a", "server_alive_until": LATER, "due_at": NOW}
+    return Circumstances(now=NOW, shard=7, **(served | fields))
+
+
+@pytest.mark.parametrize(
+    ("task", "circumstances", "words"),
+    [
+        (
+            a_task(Status.SCHEDULED),
+            around(due_at=LATER),
+            "not due yet: it runs at 2026-03-01T12:01:30Z, in 90.0 s",
+        ),
+        (
+            a_task(Status.FAILED, last_error="HTTP 503"),
+            around(due_at=LATER),
+            "last try failed; it is retried",
+        ),
+        (a_task(Status.READY), around(server=None, server_alive_until=None), "no scheduler node"),
+        (
+            a_task(Status.READY),
+            around(server_alive_until=NOW - timedelta(seconds=1)),
+            "has not renewed its lease",
+        ),
+        (a_task(Status.READY), around(ahead=1), "1 is due before it"),
+        (a_task(Status.READY), around(ahead=COUNTED_AHEAD), "at least 1000 are due"),
+        (a_task(Status.READY), around(), "node-a is about to start it"),
+        (a_task(Status.RUNNING), around(running_on="node-b"), "running on node-b"),
+        (
+            a_task(Status.RUNNING, cancel_requested=True),
+            around(running_on="b"),
+            "cancelling was asked for",
+        ),
+        (a_task(Status.PAUSED), around(), "resumed"),
+        (a_task(Status.BLOCKED), around(), "waits for other tasks"),
+        (a_task(Status.DEAD_LETTERED), around(), "retries are spent"),
+        (a_task(Status.DEAD_LETTERED, resolution=Resolution.ARCHIVED), around(), "was archived"),
+        (a_task(Status.DEAD_LETTERED, resolution=Resolution.DISCARDED), around(), "was discarded"),
+        (a_task(Status.COMPLETED), around(due_at=None), "over: completed"),
+    ],
+)
+def test_the_summary_names_the_reason(task: Task, circumstances: Circumstances, words: str) -> None:
+    assert words in explain(task, circumstances).summary
+
+
+def test_the_facts_hold_what_was_behind_it() -> None:
+    task = a_task(Status.FAILED, attempt=2, last_error="HTTP 503", expires_at=LATER)
+    facts = "\n".join(explain(task, around(due_at=LATER, run_until=LATER)).facts)
+    for words in ("attempt 2", "HTTP 503", "must not start after", "shard 7, served by node-a"):
+        assert words in facts
