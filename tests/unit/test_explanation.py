@@ -32,7 +32,7 @@ def a_task(status: Status, **fields: Any) -> Task:
 
 
 def around(**fields: Any) -> Circumstances:
-    served = {"server": "node-a", "server_alive_until": LATER, "due_at": NOW}
+    served: dict[str, Any] = {"server": "node-a", "server_alive_until": LATER, "due_at": NOW}
     return Circumstances(now=NOW, shard=7, **(served | fields))
 
 
