@@ -1,5 +1,6 @@
 """The `gnomon` command as tests run it: in a process of its own, in a folder of its own."""
 
+import io
 import json
 import os
 import queue
@@ -8,10 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from gnomon.cli.main import main
 
 PROGRAM = [sys.executable, "-m", "gnomon"]
 # Generous: a failure is found by what was printed, not by how long it took.
@@ -54,6 +59,19 @@ def gnomon(
     )
     assert "Traceback" not in done.stderr, done.stderr
     return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def gnomon_here(*arguments: str, stdin: str = "") -> Finished:
+    """The same within this process and its environment: a tenth of the time."""
+    out, err = io.StringIO(), io.StringIO()
+    typed = sys.stdin
+    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode()))
+    try:
+        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main(arguments)
+    finally:
+        sys.stdin = typed
+    return Finished(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
 
 class Running:

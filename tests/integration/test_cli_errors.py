@@ -123,6 +123,15 @@ def test_a_database_that_cannot_be_reached(
     assert "PostgreSQL is unavailable" in text
 
 
+def test_an_address_that_is_not_loopback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GNOMON_API_HOST", "0.0.0.0")
+    code, text = ended(capsys, "up", "--port", "0")
+    assert code == 1
+    assert "listens only on loopback" in text
+
+
 @pytest.mark.parametrize("command", ["up", "listen"])
 def test_a_port_in_use(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -1,13 +1,15 @@
 """The task commands against the real API, without a node: nothing runs, so nothing moves."""
 
+import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import asyncpg
 import pytest
-from tests.commands import Finished, gnomon, running
+from tests.commands import Finished, gnomon, gnomon_here, running
 from tests.waiting import eventually_sync
 
 URL = "http://127.0.0.1:9/"
@@ -17,12 +19,11 @@ NOBODY = "01990000-0000-7000-8000-000000000000"
 class Cli:
     """The command line with an API behind it."""
 
-    def __init__(self, folder: Path, url: str) -> None:
-        self._folder = folder
-        self._env = {"GNOMON_API_URL": url}
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
 
     def __call__(self, *arguments: str, stdin: str = "") -> Finished:
-        return gnomon(*arguments, cwd=self._folder, env=self._env, stdin=stdin)
+        return gnomon_here(*arguments, stdin=stdin)
 
     def submit(self, *arguments: str) -> str:
         done = self("submit", URL, *arguments)
@@ -32,9 +33,23 @@ class Cli:
     def status(self, task_id: str) -> str:
         return str(self("tasks", "show", task_id, "--json").json["status"])
 
+    def kill_all(self) -> None:
+        """Make every task a dead letter, as if its retries were spent."""
+
+        async def update() -> None:
+            connection = await asyncpg.connect(self._dsn)
+            await connection.execute(
+                "UPDATE gnomon.task SET state = 4, attempt = 1, last_error = 'broken'"
+            )
+            await connection.close()
+
+        asyncio.run(update())
+
 
 @pytest.fixture
-def cli(database_dsn: str, tmp_path: Path, unused_tcp_port: int) -> Iterator[Cli]:
+def cli(
+    database_dsn: str, tmp_path: Path, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cli]:
     address = ("127.0.0.1", unused_tcp_port)
     with running(
         "api", "--port", str(unused_tcp_port), cwd=tmp_path, env={"DATABASE_URL": database_dsn}
@@ -47,7 +62,9 @@ def cli(database_dsn: str, tmp_path: Path, unused_tcp_port: int) -> Iterator[Cli
             return False
 
         eventually_sync(listening)
-        yield Cli(tmp_path, f"http://127.0.0.1:{unused_tcp_port}")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("GNOMON_API_URL", f"http://127.0.0.1:{unused_tcp_port}")
+        yield Cli(database_dsn)
         api.process.terminate()
         assert api.wait() == 0, api.errors
 
@@ -109,24 +126,20 @@ def test_pause_resume_cancel_retry(cli: Cli) -> None:
     assert again.out.startswith(f"{one} runs again as ")
 
 
-@pytest.mark.parametrize("task_id", [NOBODY, "nonsense", "../tasks"])
-def test_an_unknown_id(cli: Cli, task_id: str) -> None:
-    done = cli("tasks", "show", task_id)
-    assert done.code == 1
-    assert done.out == ""
-    assert done.err.startswith("gnomon: ")
-
-
-def test_a_value_that_the_api_refuses(cli: Cli) -> None:
+def test_what_the_api_refuses(cli: Cli) -> None:
+    for task_id in (NOBODY, "nonsense", "../tasks", ""):
+        done = cli("tasks", "show", task_id)
+        assert (done.code, done.out) == (1, "")
+        assert done.err.startswith("gnomon: ")
     done = cli("submit", "ftp://example.com/")
     assert done.code == 1
-    assert "http://" in done.err
     assert "/target" in done.err
+    assert done.err.count("must start with http://") == 1
 
 
-async def test_dead_letters(cli: Cli, connection: Any) -> None:
+def test_dead_letters(cli: Cli) -> None:
     ids = [cli.submit("--type", kind, "--delay", "1h") for kind in ("a", "a", "b", "b")]
-    await connection.execute("UPDATE gnomon.task SET state = 4, attempt = 1, last_error = 'broken'")
+    cli.kill_all()
 
     def dead(*filters: str) -> list[str]:
         letters = cli("dead", "list", "--json", *filters).json["dead_letters"]
@@ -137,7 +150,7 @@ async def test_dead_letters(cli: Cli, connection: Any) -> None:
     assert "broken" in cli("dead", "show", ids[0]).out
     assert cli("dead", "archive", ids[2]).out == f"{ids[2]} is archived\n"
     assert cli("dead", "discard", ids[3]).out == f"{ids[3]} is discarded\n"
-    assert cli("dead", "discard", ids[3]).code == 1
+    assert cli("dead", "discard", NOBODY).code == 1
 
     declined = cli("dead", "retry", "--all", stdin="n\n")
     assert declined.code == 1
@@ -146,3 +159,10 @@ async def test_dead_letters(cli: Cli, connection: Any) -> None:
     assert cli("dead", "retry", ids[0]).out == f"{ids[0]} is READY\n"
     assert cli("dead", "retry", "--all", "--type", "a", "--yes").out == "1 retried\n"
     assert dead() == []
+
+
+def test_a_second_api_on_the_same_port(cli: Cli, database_dsn: str, tmp_path: Path) -> None:
+    port = os.environ["GNOMON_API_URL"].rpartition(":")[2]
+    done = gnomon("api", "--port", port, cwd=tmp_path, env={"DATABASE_URL": database_dsn})
+    assert done.code == 1
+    assert f"the API cannot listen on 127.0.0.1:{port}" in done.err

@@ -9,7 +9,8 @@ from gnomon.cli import database, loop
 from gnomon.cli.options import settings_of
 from gnomon.cli.output import CommandFailed
 from gnomon.cli.secret import with_secret
-from gnomon.settings import Settings
+from gnomon.model.errors import GnomonError
+from gnomon.settings import Settings, SettingsError
 
 Slots = Annotated[int | None, typer.Option(min=1, help="Tasks that run at once in a node.")]
 Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 picks a free one.")]
@@ -76,3 +77,9 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         loop.serve(work)
     except MigrationError as error:
         raise CommandFailed(str(error)) from error
+    except ExceptionGroup as group:
+        # What runs side by side fails in groups, even when only one thing is wrong.
+        wrong = group.exceptions[0]
+        if len(group.exceptions) > 1 or not isinstance(wrong, SettingsError | GnomonError):
+            raise
+        raise CommandFailed(str(wrong)) from group

@@ -115,12 +115,24 @@ def _free_port(settings: Settings) -> int:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family) as probe:
+            _check_loopback(probe.getsockname()[0])
             return int(probe.getsockname()[1])
     except OSError as error:
         raise CommandFailed(
             f"the API cannot listen on {host} port {port}: {error.strerror}; "
             "choose another port with --port, or GNOMON_API_PORT"
         ) from error
+
+
+def _check_loopback(address: str) -> None:
+    # The API refuses by itself too; here it is one line, before anything is started.
+    import ipaddress
+
+    if not ipaddress.ip_address(address).is_loopback:
+        raise CommandFailed(
+            f"without authentication the API listens only on loopback, not on {address}; "
+            "set api_host to 127.0.0.1, and put a proxy that authenticates in front of it"
+        )
 
 
 def _ready(settings: Settings) -> bool:
