@@ -15,6 +15,8 @@ DAYS_AHEAD = 8
 # Parent table and the column it is cut by; payloads and tries follow their task's fate.
 PARENTS = {"task_archive": "id", "task_payload": "task_id", "execution": "task_id"}
 _LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
+# Any fixed number will do that nothing else in the database uses.
+_LOCK = 0x676E6F6D6F70
 
 
 class _StillNeededError(Exception):
@@ -32,16 +34,23 @@ def partition_name(parent: str, day: date) -> str:
 
 
 async def make(connection: "asyncpg.Connection[Any]", today: date) -> list[str]:
-    """Make the partitions from yesterday to a week ahead; gives the new ones."""
+    """Make the partitions up to a week ahead, without a gap; gives the new ones.
+
+    They begin at the oldest that there is: what lies before it belongs to `old`, even yesterday
+    where retention is short, and a gap that an idle time left may have ids from plain SQL.
+    """
+    day = min(await _days(connection), default=None)
+    if day is None:
+        day = today - timedelta(days=1)
+        await _begin_at(connection, day)
     existing = await _existing(connection)
     made = []
-    for offset in range(-1, DAYS_AHEAD + 1):
-        day = today + timedelta(days=offset)
+    while day <= today + timedelta(days=DAYS_AHEAD):
         for parent in PARENTS:
             name = partition_name(parent, day)
-            if name not in existing:
-                await _make_one(connection, parent, name, day)
+            if name not in existing and await _make_one(connection, parent, name, day):
                 made.append(name)
+        day += timedelta(days=1)
     return made
 
 
@@ -90,13 +99,39 @@ async def _days(connection: "asyncpg.Connection[Any]") -> list[date]:
     )
 
 
+async def _begin_at(connection: "asyncpg.Connection[Any]", day: date) -> None:
+    """Give `old` every id from before the first day: rows of plain SQL may bring such."""
+    low, _ = day_bounds(day)
+    async with connection.transaction():
+        await _keep_others_out(connection)
+        if await _days(connection):
+            return
+        for parent in PARENTS:
+            await connection.execute(
+                f"""
+                ALTER TABLE gnomon.{parent} DETACH PARTITION gnomon.{parent}_old;
+                ALTER TABLE gnomon.{parent} ATTACH PARTITION gnomon.{parent}_old
+                    FOR VALUES FROM (MINVALUE) TO ('{low}');
+                """
+            )
+
+
+async def _keep_others_out(connection: "asyncpg.Connection[Any]") -> None:
+    """One process at a time makes partitions, until the end of the transaction."""
+    await connection.execute(_LOCK_TIMEOUT)
+    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+
+
 async def _make_one(
     connection: "asyncpg.Connection[Any]", parent: str, name: str, day: date
-) -> None:
+) -> bool:
+    """False where another process was faster."""
     low, high = day_bounds(day)
     column = PARENTS[parent]
     async with connection.transaction():
-        await connection.execute(_LOCK_TIMEOUT)
+        await _keep_others_out(connection)
+        if name in await _existing(connection):
+            return False
         # The CHECK spares ATTACH its scan.
         await connection.execute(
             f"""
@@ -109,6 +144,7 @@ async def _make_one(
             ALTER TABLE gnomon.{name} DROP CONSTRAINT day;
             """
         )
+    return True
 
 
 async def _drop_day(
