@@ -1,5 +1,6 @@
 """`gnomon listen`: a webhook receiver to see what Gnomon sends, and to play a broken one."""
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,18 +47,34 @@ def listen(
     """
     from gnomon.cli.receiver import Behaviour
 
-    key = _key(secret, settings_of(ctx))
-    _run(Behaviour(fail=fail, status=status, delay=delay, key=key), port, as_json=as_json)
+    keyring = Keyring(secret, settings_of(ctx))
+    _run(Behaviour(fail=fail, status=status, delay=delay), keyring, port, as_json=as_json)
 
 
-def _run(behaviour: "Behaviour", port: int, *, as_json: bool) -> None:
+class Keyring:
+    """The key of the signatures. The data directory may get its secret only after we started."""
+
+    def __init__(self, secret: str | None, settings: Settings) -> None:
+        text = secret or settings.webhook_secret
+        self._key = key_of(text) if text else None
+        self._file = Path(settings.data_dir) / SECRET_FILE
+
+    def key(self) -> bytes | None:
+        if self._key is None:
+            with contextlib.suppress(OSError):
+                self._key = key_of(self._file.read_text().strip())
+        return self._key
+
+
+def _run(behaviour: "Behaviour", keyring: Keyring, port: int, *, as_json: bool) -> None:
     from gnomon.cli.receiver import Receiver, serve
     from gnomon.clock import SystemClock
 
-    receiver = Receiver(behaviour, SystemClock(), _show_json if as_json else _show)
+    show = _show_json if as_json else _show
+    receiver = Receiver(behaviour, keyring.key, SystemClock(), show)
 
     def started(url: str) -> None:
-        checked = "checked" if behaviour.key else "not checked (no secret is known)"
+        checked = "checked" if keyring.key() else "not checked: no secret is known"
         if as_json:
             _line({"event": "listening", "url": url})
         else:
@@ -70,17 +87,6 @@ def _run(behaviour: "Behaviour", port: int, *, as_json: bool) -> None:
             f"cannot listen on port {port}: {error.strerror}; choose another with --port"
         ) from error
     _summarise(receiver.summary, as_json=as_json)
-
-
-def _key(secret: str | None, settings: Settings) -> bytes | None:
-    """Of `--secret`, the settings, or the data directory, in this order."""
-    text = secret or settings.webhook_secret
-    if text is None:
-        try:
-            text = (Path(settings.data_dir) / SECRET_FILE).read_text().strip()
-        except OSError:
-            return None
-    return key_of(text)
 
 
 def _show(call: "Call") -> None:

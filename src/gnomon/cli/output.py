@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 # Where no terminal says how wide it is, a reader (or grep) wants whole lines.
 PIPE_WIDTH = 240
@@ -72,7 +73,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str =
         grid.add_column(column, no_wrap=position == 0, overflow="fold", header_style="bold")
     for row in rows:
         grid.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in row))
-    console().print(grid)
+    _print(grid)
 
 
 def fields(pairs: Iterable[tuple[str, str]]) -> None:
@@ -86,7 +87,15 @@ def fields(pairs: Iterable[tuple[str, str]]) -> None:
     for name, value in pairs:
         if value:
             grid.add_row(name, Text(value, style=STATUS_STYLES.get(value, "")))
-    console().print(grid)
+    _print(grid)
+
+
+def _print(grid: "Table") -> None:
+    # Rich fills each line up to the width of the table; what is copied or diffed is better bare.
+    with console().capture() as captured:
+        console().print(grid)
+    for line in captured.get().splitlines():
+        typer.echo(line.rstrip())
 
 
 def moment(text: str | None) -> str:

@@ -22,7 +22,6 @@ class Behaviour(msgspec.Struct, frozen=True):
     fail: int = 0  # so many first calls of each task
     status: int = 503  # with this
     delay: float = 0.0  # seconds before any answer
-    key: bytes | None = None  # of the signatures; None: they are not checked
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -50,8 +49,15 @@ class Summary(msgspec.Struct, frozen=True):
 class Receiver:
     """Answers every path. Knows which tasks it has seen, and which it has accepted."""
 
-    def __init__(self, behaviour: Behaviour, clock: Clock, show: Callable[[Call], None]) -> None:
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        key: Callable[[], bytes | None],  # of the signatures; None: they are not checked
+        clock: Clock,
+        show: Callable[[Call], None],
+    ) -> None:
         self._behaviour = behaviour
+        self._key = key
         self._clock = clock
         self._show = show
         self._calls = 0
@@ -99,9 +105,10 @@ class Receiver:
         )
 
     def _signature(self, request: web.Request, body: bytes, now: datetime) -> str | None:
-        if self._behaviour.key is None:
+        key = self._key()
+        if key is None:
             return None
-        good = signature.verify(self._behaviour.key, request.headers, body, now)
+        good = signature.verify(key, request.headers, body, now)
         return "ok" if good else "BAD"
 
 
