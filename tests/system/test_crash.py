@@ -172,3 +172,37 @@ async def test_two_nodes_share_the_work_of_a_third_that_was_killed(
     assert {row["task_id"] for row in lost} >= verdict.duplicated
     workers = await truth.fetch("SELECT DISTINCT worker FROM gnomon.task_archive")
     assert {row["worker"] for row in workers} == {"node-1", "node-2"}
+
+
+async def test_what_a_leaving_node_gives_back_is_found_at_once(
+    new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
+) -> None:
+    """A rolling deployment: the new node has read its shards before the old one gives back what
+    it had claimed of them."""
+    receiver.hold()
+    old = new_node("old", slots=100, prefetch=300)
+    await old.started()
+    ids = await submitter.submit(receiver.url, 400)
+
+    async def all_claimed() -> bool:
+        claimed = await truth.value("SELECT count(*) FROM gnomon.task WHERE state = 1")
+        return claimed == 400 and len(receiver.calls) == 100
+
+    await eventually(all_claimed)
+    new = new_node("new", slots=400)
+    await new.started()
+
+    async def shared() -> bool:
+        looks = old.said("serving shards")
+        return bool(looks) and looks[-1]["nodes"] == 2
+
+    await eventually(shared)
+    old.terminate()
+    receiver.answer()
+    assert await old.code(timeout=20) == 0
+    left_at = time.monotonic()
+    # The rare pass over everything would find them, too, but later than this.
+    await eventually(lambda: truth.completed(ids), timeout=10)
+    print(f"done {time.monotonic() - left_at:.1f} s after the old node left")
+    assert await judge(truth, ids, receiver) == (set(), set(), set(), set(), set())
+    assert await truth.value("SELECT count(*) FROM gnomon.execution") == 0

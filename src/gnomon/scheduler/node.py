@@ -145,7 +145,7 @@ class Node:
             self.worker.run(),
             self._every(s.sweep_seconds, self.sweeper.run_once),
             self._every(_OVERDUE_SECONDS, self.sweeper.take_overdue),
-            self._every(_RECONCILE_SECONDS, self.sweeper.reconcile),
+            self._every(_RECONCILE_SECONDS, self._reconcile),
             self._every(PRUNE_SECONDS, self.pruner.run_once),
         ]
 
@@ -193,6 +193,11 @@ class Node:
         if result.shards != self.scanner.owned:
             log.info("serving shards", shards=len(result.shards), nodes=result.nodes)
             self.scanner.own(result.shards)
+            self.signals.look.set()
+
+    async def _reconcile(self) -> None:
+        if await self.sweeper.reconcile():
+            self.scanner.look_everywhere()
             self.signals.look.set()
 
     async def _scan(self) -> None:

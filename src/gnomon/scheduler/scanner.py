@@ -62,6 +62,12 @@ class Scanner:
         for shard in shards - kept.keys():
             kept[shard] = Cursor(shard, BEGINNING, _LOWEST)
         self._cursors = kept
+        # A node that goes gives back what it had claimed, also of shards that were ours already.
+        self.look_everywhere()
+
+    def look_everywhere(self) -> None:
+        """Make the next repair a full pass: something waits again that was due long ago."""
+        self._full_pass_at = float("-inf")
 
     def hinted(self, entries: Iterable[Entry]) -> int:
         """Take hints about owned shards; what does not fit is found by a repair."""
@@ -108,14 +114,19 @@ class Scanner:
         writer, now = await self._store.oldest_writer()
         full = self._clock.monotonic() - self._full_pass_at >= FULL_PASS_SECONDS
         since = BEGINNING if full else self._since
-        entries = await self._store.repair(cursors, since, now + _REPAIR_AHEAD, each)
+        if full:
+            self._full_pass_at = self._clock.monotonic()  # and not later: it may be asked for again
+        try:
+            entries = await self._store.repair(cursors, since, now + _REPAIR_AHEAD, each)
+        except BaseException:
+            if full:
+                self.look_everywhere()
+            raise
         for shard, found in _by_shard(entries).items():
             if len(found) == each and shard in self._cursors:
                 # More than fits: the forward scan goes on from here.
                 self._cursors[shard] = Cursor(shard, found[-1].due_at, found[-1].key.id)
         self._since = min(writer, now) - _REPAIR_SLACK
-        if full:
-            self._full_pass_at = self._clock.monotonic()
         return self._take_in(entries)
 
     def _take_in(self, entries: list[Entry]) -> ScanResult:
