@@ -26,11 +26,7 @@ def configure(settings: Settings) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    ending: list[Any] = (
-        [structlog.dev.ConsoleRenderer(colors=terminal and "NO_COLOR" not in os.environ)]
-        if console
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
-    )
+    ending = _for_people(terminal) if console else _for_machines()
     structlog.configure(
         processors=shared + ending,
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -38,6 +34,26 @@ def configure(settings: Settings) -> None:
         cache_logger_on_first_use=True,
     )
     _route_standard_library(shared, ending, level)
+
+
+# Tracebacks come without local variables: those hold payloads, secrets and passwords.
+
+
+def _for_people(terminal: bool) -> list[Any]:
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=terminal and "NO_COLOR" not in os.environ,
+            exception_formatter=structlog.dev.plain_traceback,
+        )
+    ]
+
+
+def _for_machines() -> list[Any]:
+    transform = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    return [
+        structlog.processors.ExceptionRenderer(transform),
+        structlog.processors.JSONRenderer(),
+    ]
 
 
 def _route_standard_library(shared: list[Any], ending: list[Any], level: int) -> None:

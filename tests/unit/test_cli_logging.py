@@ -1,0 +1,58 @@
+"""Log lines: one JSON document each where a machine reads, and no secrets in tracebacks."""
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from gnomon.observe.logging import configure
+from gnomon.settings import Settings, SettingsError
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def fail(password: str) -> None:
+    """Log an exception while `password` is a local variable."""
+    try:
+        int("no number")
+    except ValueError:
+        structlog.get_logger().exception("it failed", length=len(password))
+
+
+def test_json_lines_from_both_kinds_of_logger(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(Settings(log_format="json"))
+    structlog.get_logger().info("ours", n=1)
+    structlog.get_logger().debug("too quiet")
+    logging.getLogger("some.library").warning("theirs %s", 2)
+    logging.getLogger("some.library").info("small talk")
+    out, err = capsys.readouterr()
+    first, second = map(json.loads, err.splitlines())
+    assert out == ""
+    assert (first["event"], first["n"], first["level"]) == ("ours", 1, "info")
+    assert (second["event"], second["level"]) == ("theirs 2", "warning")
+    assert first["timestamp"].endswith("Z")
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_a_traceback_shows_no_values(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    configure(Settings(log_format=log_format))
+    fail("hunter2")
+    err = capsys.readouterr().err
+    assert "it failed" in err
+    assert "ValueError" in err
+    assert "hunter2" not in err
+
+
+def test_a_level_that_is_none() -> None:
+    with pytest.raises(SettingsError, match="log_level must be one of"):
+        configure(Settings(log_level="loud"))
