@@ -126,6 +126,19 @@ def test_pause_resume_cancel_retry(cli: Cli) -> None:
     assert again.out.startswith(f"{one} runs again as ")
 
 
+def test_explain_and_delete(cli: Cli) -> None:
+    task_id = cli.submit("--delay", "1h")
+    explained = cli("tasks", "explain", task_id)
+    assert explained.code == 0, explained.err
+    summary = cli("tasks", "explain", task_id, "--json").json["summary"]
+    assert explained.out.startswith(summary)
+
+    assert cli("tasks", "delete", task_id, stdin="n\n").code == 1
+    assert cli("tasks", "delete", task_id, "--yes").out == f"{task_id} is gone\n"
+    assert cli("tasks", "show", task_id).code == 1
+    assert cli("tasks", "explain", task_id).code == 1
+
+
 def test_what_the_api_refuses(cli: Cli) -> None:
     for task_id in (NOBODY, "nonsense", "../tasks", ""):
         done = cli("tasks", "show", task_id)

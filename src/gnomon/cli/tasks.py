@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gnomon.cli import output, remote, values, views
-from gnomon.cli.options import ApiUrl, AsJson, Everything, Limit, TaskId, TaskIds, settings_of
+from gnomon.cli.options import ApiUrl, AsJson, Everything, Limit, TaskId, TaskIds, Yes, settings_of
 from gnomon.model.lifecycle import Status
 
 if TYPE_CHECKING:
@@ -85,6 +85,26 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiU
 
 
 @app.command()
+def explain(
+    ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
+    """Say why a task has not run yet, or what became of it.
+
+    \b
+    gnomon tasks explain ID
+    """
+    answer = remote.call(
+        remote.api_url(settings_of(ctx), api), lambda client: client.explain(task_id)
+    )
+    if as_json:
+        output.document(answer)
+        return
+    typer.echo(answer["summary"])
+    for fact in answer["facts"]:
+        typer.echo(f"- {fact}")
+
+
+@app.command()
 def cancel(
     ctx: typer.Context,
     task_ids: TaskIds,
@@ -137,6 +157,24 @@ def retry(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
     gnomon tasks retry ID
     """
     _act(ctx, api, task_ids, "retry")
+
+
+@app.command()
+def delete(ctx: typer.Context, task_ids: TaskIds, yes: Yes = False, api: ApiUrl = None) -> None:
+    """Remove tasks with their payload and their tries, as if they had never been.
+
+    \b
+    gnomon tasks delete ID --yes
+    """
+
+    async def act(client: "Client", task_id: str) -> str:
+        await client.delete(task_id)
+        return f"{task_id} is gone"
+
+    url = remote.api_url(settings_of(ctx), api)
+    if not yes:
+        typer.confirm(f"Remove {', '.join(task_ids)} for good?", abort=True)
+    remote.for_each(url, task_ids, act)
 
 
 def _act(ctx: typer.Context, api: str | None, task_ids: list[str], verb: str) -> None:

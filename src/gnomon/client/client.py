@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -66,6 +67,13 @@ class Client:
         """`cancel`, `pause`, `resume` or `retry` a task; gives it as it is afterwards."""
         return await self._call("POST", f"/tasks/{_segment(task_id)}/{verb}", body=body)
 
+    async def explain(self, task_id: str) -> Json:
+        """Why it has not run, or what became of it: a `summary` and the `facts` behind it."""
+        return await self._call("GET", f"/tasks/{_segment(task_id)}/explain")
+
+    async def delete(self, task_id: str) -> None:
+        await self._call("DELETE", f"/tasks/{_segment(task_id)}")
+
     def dead_letters(self, filters: Mapping[str, str]) -> AsyncIterator[Json]:
         return self._pages("/dead-letters", "dead_letters", filters)
 
@@ -124,6 +132,8 @@ def _segment(task_id: str) -> str:
 
 
 def _answer(status: int, reason: str, content: bytes) -> Json:
+    if status == HTTPStatus.NO_CONTENT:
+        return {}
     if 200 <= status < 300:
         try:
             return msgspec.json.decode(content, type=Json)
