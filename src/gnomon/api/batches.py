@@ -3,7 +3,8 @@
 import asyncio
 
 import msgspec
-from litestar import Response, post
+from litestar import post
+from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, tenant_of
 from gnomon.api.idempotency import Answer, answer, changed, kept, once_of, replayed
@@ -45,7 +46,7 @@ class _Prepared(msgspec.Struct, frozen=True):
         )
     ),
 )
-async def submit_batch(request: Request) -> Response[bytes]:
+async def submit_batch(request: Request) -> ASGIResponse:
     context = context_of(request)
     body = await read_body(request, context.settings.max_batch_bytes)
     # Thousands of tasks take a while; in a thread of their own they hold nobody else up.

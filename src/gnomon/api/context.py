@@ -32,6 +32,14 @@ def context_of(request: Request) -> Context:
     return context
 
 
+def header_of(request: Request, name: bytes) -> str | None:
+    """A header by its name in lower case, without building a mapping of all of them."""
+    for key, value in request.scope["headers"]:
+        if key == name:
+            return value.decode("latin-1")
+    return None
+
+
 def tenant_of(request: Request) -> str:
     """Whose request it is. Without authentication there is one tenant."""
     del request

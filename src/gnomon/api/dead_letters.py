@@ -1,6 +1,7 @@
 """`/dead-letters`: tasks whose retries are spent, until someone decides about them."""
 
-from litestar import Response, Router, post, route
+from litestar import Router, post, route
+from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, task_id_of, tenant_of
 from gnomon.api.idempotency import Answer, answer, changed, respond
@@ -39,7 +40,7 @@ MOST_REDRIVEN = 10_000  # in one request
         )
     ),
 )
-async def list_dead_letters(request: Request) -> Response[bytes]:
+async def list_dead_letters(request: Request) -> ASGIResponse:
     asked = queried(request, PageQuery)
     page = await context_of(request).store.list_dead(
         tenant_of(request), filter_of(asked), cursor_of(asked.cursor), asked.limit
@@ -61,7 +62,7 @@ async def list_dead_letters(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def get_dead_letter(request: Request) -> Response[bytes]:
+async def get_dead_letter(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
     task = await context_of(request).store.get(key)
@@ -84,7 +85,7 @@ async def get_dead_letter(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def retry_dead_letter(request: Request) -> Response[bytes]:
+async def retry_dead_letter(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
@@ -109,7 +110,7 @@ async def retry_dead_letter(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def archive_dead_letter(request: Request) -> Response[bytes]:
+async def archive_dead_letter(request: Request) -> ASGIResponse:
     return await _resolve(request, Resolution.ARCHIVED)
 
 
@@ -127,11 +128,11 @@ async def archive_dead_letter(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def discard_dead_letter(request: Request) -> Response[bytes]:
+async def discard_dead_letter(request: Request) -> ASGIResponse:
     return await _resolve(request, Resolution.DISCARDED)
 
 
-async def _resolve(request: Request, resolution: Resolution) -> Response[bytes]:
+async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
     task_id = task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
@@ -156,7 +157,7 @@ async def _resolve(request: Request, resolution: Resolution) -> Response[bytes]:
         )
     ),
 )
-async def retry_dead_letters(request: Request) -> Response[bytes]:
+async def retry_dead_letters(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     chosen = filter_of(decoded(body, DeadLetterFilter))
 

@@ -1,7 +1,8 @@
 """`/tasks/{id}/explain`: why a task is not running."""
 
 import msgspec
-from litestar import HttpMethod, Response, route
+from litestar import HttpMethod, route
+from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, task_id_of, tenant_of
 from gnomon.api.idempotency import answer, respond
@@ -34,7 +35,7 @@ class ExplanationView(msgspec.Struct):
         )
     ),
 )
-async def explain_task(request: Request) -> Response[bytes]:
+async def explain_task(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
     store = context_of(request).store

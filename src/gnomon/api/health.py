@@ -1,6 +1,7 @@
 """Whether the process lives, and whether it can do its work."""
 
-from litestar import Response, route
+from litestar import route
+from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of
 from gnomon.api.idempotency import answer, respond
@@ -14,7 +15,7 @@ from gnomon.api.tasks import READ
     http_method=READ,
     opt=described(Operation(name="healthz", summary="The process answers", answers={200: Health})),
 )
-async def healthz() -> Response[bytes]:
+async def healthz() -> ASGIResponse:
     return respond(answer(200, Health("ok")))
 
 
@@ -30,6 +31,6 @@ async def healthz() -> Response[bytes]:
         )
     ),
 )
-async def readyz(request: Request) -> Response[bytes]:
+async def readyz(request: Request) -> ASGIResponse:
     await context_of(request).store.ping()
     return respond(answer(200, Health("ready")))

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
-from litestar import Response
+from litestar.response.base import ASGIResponse
 
-from gnomon.api.context import Request, context_of, tenant_of
+from gnomon.api.context import Request, context_of, header_of, tenant_of
 from gnomon.model.errors import InvalidTask
 from gnomon.store.port import Once
 from gnomon.store.postgres.changing import PostgresChange
 
-HEADER = "idempotency-key"
+HEADER = b"idempotency-key"
 MOST_KEY_CHARACTERS = 255
 JSON = "application/json"
 
@@ -25,6 +25,7 @@ class Answer(msgspec.Struct, frozen=True):
     body: msgspec.Raw
 
 
+_AGAIN = ((b"idempotency-replayed", b"true"),)
 _answer = msgspec.json.Decoder(Answer)
 
 
@@ -40,19 +41,20 @@ def replayed(text: bytes) -> Answer:
     return _answer.decode(text)
 
 
-def respond(
-    found: Answer, *, again: bool = False, headers: dict[str, str] | None = None
-) -> Response[bytes]:
-    all_headers = dict(headers or {})
-    if again:
-        all_headers["Idempotency-Replayed"] = "true"
+def respond(found: Answer, *, again: bool = False) -> ASGIResponse:
+    """Ready to be sent: Litestar's richer Response costs more than all of our own work."""
     body = b"" if found.status == 204 else bytes(found.body)
-    return Response(body, status_code=found.status, media_type=JSON, headers=all_headers)
+    return ASGIResponse(
+        body=body,
+        status_code=found.status,
+        media_type=JSON,
+        encoded_headers=_AGAIN if again else (),
+    )
 
 
 def key_of(request: Request, in_body: str | None = None) -> str | None:
     """The key in the header, quoted or not, or in the body."""
-    header = request.headers.get(HEADER)
+    header = header_of(request, HEADER)
     if header is None:
         return in_body
     key = header.strip()
@@ -75,7 +77,7 @@ def once_of(key: str, method: str, path: str, body: bytes) -> Once:
 
 async def changed(
     request: Request, body: bytes, act: Callable[[PostgresChange], Awaitable[Answer]]
-) -> Response[bytes]:
+) -> ASGIResponse:
     """Do `act` in a transaction, once for each key."""
     context, key = context_of(request), key_of(request)
     once = None if key is None else once_of(key, request.method, request.scope["path"], body)

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from gnomon.api.context import Request
+from gnomon.api.context import Request, header_of
 from gnomon.api.explaining import explain, position
 from gnomon.api.problems import RequestError
 from gnomon.model.errors import InvalidTask
@@ -21,7 +21,7 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 async def read_body(request: Request, limit: int) -> bytes:
     """The whole body. Never holds more than `limit` bytes of it."""
-    announced = request.headers.get("content-length", "0")
+    announced = header_of(request, b"content-length") or ""
     size = int(announced) if announced.isdecimal() else 0
     chunks: list[bytes] = []
     received = 0
@@ -34,7 +34,7 @@ async def read_body(request: Request, limit: int) -> bytes:
         received += len(chunk)
         if received <= limit:
             chunks.append(chunk)
-        if not event["more_body"]:
+        if received == size > 0 or not event["more_body"]:
             break
     if max(received, size) > limit:
         raise RequestError(413, f"the body must be at most {limit} bytes")
@@ -82,7 +82,7 @@ def queried(request: Request, kind: type[_T]) -> _T:
 
 
 def _check_media_type(request: Request) -> None:
-    sent = request.headers.get("content-type")
+    sent = header_of(request, b"content-type")
     if not sent:
         return
     kind = sent.partition(";")[0].strip().lower()

@@ -1,7 +1,8 @@
 """`/tasks`: submit, read, change."""
 
 import msgspec
-from litestar import HttpMethod, Response, Router, delete, patch, post, route
+from litestar import HttpMethod, Router, delete, patch, post, route
+from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, task_id_of, tenant_of
 from gnomon.api.idempotency import Answer, answer, changed, kept, key_of, once_of, replayed, respond
@@ -47,7 +48,7 @@ _FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
         )
     ),
 )
-async def submit(request: Request) -> Response[bytes]:
+async def submit(request: Request) -> ASGIResponse:
     context = context_of(request)
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
@@ -90,7 +91,7 @@ def _with_payload(bare: Answer, payload: msgspec.Raw | msgspec.UnsetType) -> Ans
         )
     ),
 )
-async def list_tasks(request: Request) -> Response[bytes]:
+async def list_tasks(request: Request) -> ASGIResponse:
     asked = queried(request, TaskQuery)
     page = await context_of(request).store.list(
         tenant_of(request), filter_of(asked), cursor_of(asked.cursor), asked.limit
@@ -112,7 +113,7 @@ async def list_tasks(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def get_task(request: Request) -> Response[bytes]:
+async def get_task(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
     return respond(answer(200, task_view(await context_of(request).store.get(key))))
@@ -131,7 +132,7 @@ async def get_task(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def list_executions(request: Request) -> Response[bytes]:
+async def list_executions(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
     return respond(answer(200, execution_page(await context_of(request).store.executions(key))))
@@ -151,7 +152,7 @@ async def list_executions(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def patch_task(request: Request) -> Response[bytes]:
+async def patch_task(request: Request) -> ASGIResponse:
     context = context_of(request)
     most_bytes = context.settings.max_payload_bytes
     task_id = task_id_of(request)
@@ -177,7 +178,7 @@ async def patch_task(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def delete_task(request: Request) -> Response[bytes]:
+async def delete_task(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
 
     async def act(change: PostgresChange) -> Answer:
@@ -201,7 +202,7 @@ async def delete_task(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def cancel_task(request: Request) -> Response[bytes]:
+async def cancel_task(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     asked = decoded(body, CancelTask)
@@ -226,7 +227,7 @@ async def cancel_task(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def pause_task(request: Request) -> Response[bytes]:
+async def pause_task(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
@@ -251,7 +252,7 @@ async def pause_task(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def resume_task(request: Request) -> Response[bytes]:
+async def resume_task(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
@@ -276,7 +277,7 @@ async def resume_task(request: Request) -> Response[bytes]:
         )
     ),
 )
-async def retry_task(request: Request) -> Response[bytes]:
+async def retry_task(request: Request) -> ASGIResponse:
     context, task_id = context_of(request), task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
