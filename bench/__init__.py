@@ -1,0 +1,1 @@
+"""Measures Gnomon on this machine, beside a peer in the same run: `make bench`."""

@@ -1,0 +1,122 @@
+"""`python -m bench`: see docs/reference/benchmarks.md."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+import uvloop
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import TimeElapsedColumn as Elapsed
+
+from bench import claim as claiming
+from bench import lists as listing
+from bench import report, suite
+from bench.results import BenchError, Findings
+from bench.sizes import QUICK, Sizes
+from bench.stage import Stage, stage
+from gnomon.observe import logging
+from gnomon.settings import Settings
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the same here.")]
+Work = Callable[[Stage, Progress], Coroutine[Any, Any, Findings]]
+
+
+@app.callback(invoke_without_command=True)
+def everything(
+    ctx: typer.Context,
+    quick: Annotated[bool, typer.Option("--quick", help="Small counts, within 40 s.")] = False,
+    tasks: Annotated[int | None, typer.Option(min=1, help="To drain.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0.1, help="Of each timed measure.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(suite.PARTS)}; may be repeated.")
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Measure Gnomon on this machine, beside a peer."""
+    if ctx.invoked_subcommand is not None:
+        return
+    sizes = QUICK if quick else Sizes()
+    changes = {"tasks": tasks, "seconds": seconds}
+    sizes = msgspec.structs.replace(sizes, **{k: v for k, v in changes.items() if v is not None})
+    parts = [name for name in suite.PARTS if not only or name in only]
+    if only and (unknown := set(only) - suite.PARTS.keys()):
+        raise typer.BadParameter(f"there is no {', '.join(sorted(unknown))}", param_hint="--only")
+    _run(
+        "Gnomon on this machine",
+        lambda stage, progress: suite.run(stage, sizes, parts, progress),
+        msgspec.to_builtins(sizes),
+        json,
+    )
+
+
+@app.command()
+def claim(
+    rows: Annotated[int, typer.Option(min=1, help="Tasks of the far future.")] = 10_000_000,
+    rounds: Annotated[int, typer.Option(min=1)] = 5,
+    json: Json = None,
+) -> None:
+    """Measure the claim path with many scheduled tasks in the table, against none."""
+    _run(
+        f"Claiming beside {rows} scheduled tasks",
+        lambda stage, progress: claiming.run(stage, rows, rounds, progress),
+        {"rows": rows, "rounds": rounds},
+        json,
+    )
+
+
+@app.command()
+def lists(
+    rows: Annotated[int, typer.Option(min=1, help="Finished tasks.")] = 1_000_000,
+    json: Json = None,
+) -> None:
+    """Measure pages of the task list, with every filter."""
+    _run(
+        f"Lists over {rows} finished tasks",
+        lambda stage, progress: listing.run(stage, rows, progress),
+        {"rows": rows},
+        json,
+    )
+
+
+def _run(title: str, work: Work, options: dict[str, Any], json: Path | None) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave nothing running behind
+    logging.configure(Settings(log_level="warning"))
+    console = Console()
+    facts = report.machine()
+    try:
+        with (
+            stage() as here,
+            _progress(console) as progress,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            facts["postgresql"] = runner.run(here.version())
+            findings = runner.run(work(here, progress))
+    except BenchError as error:
+        Console(stderr=True).print(f"bench: {error}", markup=False)
+        raise typer.Exit(1) from error
+    report.show(console, title, findings)
+    console.print(", ".join(f"{name} {value}" for name, value in facts.items()), style="dim")
+    if json is not None:
+        report.write_json(json, facts, options, findings)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Elapsed(),
+        console=console,
+    )
+
+
+if __name__ == "__main__":
+    app(prog_name="bench")

@@ -1,0 +1,235 @@
+"""The claim path, with millions of scheduled tasks in the table and with none.
+
+Both tables are measured in turn, round by round, so that whatever else the machine does meets both.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from statistics import median
+from uuid import UUID
+
+import msgspec
+from rich.progress import Progress
+
+from bench.latency import herd
+from bench.results import BenchError, Findings, Measure, Tally, at_least, at_most, percentile
+from bench.stage import PAYLOAD, Arena, Stage
+from gnomon.clock import new_incarnation
+from gnomon.model.outcome import OutcomeKind
+from gnomon.model.shard import SHARDS, shard_of
+from gnomon.model.target import PythonTarget
+from gnomon.model.verdict import COMPLETE
+from gnomon.scheduler.scanner import BEGINNING
+from gnomon.settings import Settings
+from gnomon.store.port import Cursor, Entry, Settlement
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.nodes import PostgresRoster
+
+DUE = 20_000
+BATCH = 1_000
+HERD, HERD_ROUNDS = 1_000, 3
+DAYS = 30
+WITHIN = 1.3  # of an empty table
+LOAD_BATCH = 100_000
+_LOWEST = UUID(int=0)
+
+# Rows as the API stores them, due from tomorrow on, in no order of time.
+_LOAD = """
+INSERT INTO gnomon.task (tenant_id, id, execute_at, due_at, task_type, target, payload)
+SELECT 'default', uuidv7(), due, due, 'bench', $2::json, $3::json
+FROM (
+    SELECT now() + interval '1 day' + random() * $4 * interval '1 day' AS due
+    FROM generate_series(1, $1::integer) OFFSET 0
+) AS rows
+"""
+_SIZES = """
+SELECT relname, pg_relation_size(oid) AS bytes FROM pg_class
+WHERE oid = 'gnomon.task'::regclass
+   OR oid IN (SELECT indexrelid FROM pg_index WHERE indrelid = 'gnomon.task'::regclass)
+ORDER BY relkind DESC, relname
+"""
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """Seconds that each step took for all due tasks."""
+
+    scan: float
+    claim: float
+    settle: float
+
+    @property
+    def rate(self) -> float:
+        return DUE / (self.scan + self.claim + self.settle)
+
+
+class Side:
+    """One of the two tables, and what was seen there."""
+
+    def __init__(self, arena: Arena, database: Database) -> None:
+        self.arena = arena
+        self.database = database
+        self.passes: list[Pass] = []
+        self.delays: list[float] = []
+        self.memory: int | None = None
+
+    async def claim_all(self) -> None:
+        await self.arena.preload(PythonTarget("noop"), DUE, rest=False)
+        self.passes.append(await _claim_all(self.database))
+
+    async def start_at_one_instant(self) -> None:
+        async with self.arena.api() as api, self.arena.node() as node:
+            self.delays = await herd(self.arena, api, HERD, HERD_ROUNDS)
+            self.memory = node.peak_memory()
+
+    def median_of(self, step: str) -> float:
+        values: list[float] = [getattr(each, step) for each in self.passes]
+        return median(values)
+
+
+async def run(stage: Stage, rows: int, rounds: int, progress: Progress) -> Findings:
+    findings = Findings()
+    bar = progress.add_task("loading", total=rows)
+    async with stage.arena() as small, stage.arena() as large:
+        loaded_in = await _load(large, rows, lambda count: progress.advance(bar, count))
+        sizes = await large.connection.fetch(_SIZES)
+        await small.rest()
+        sides = [await _side(small), await _side(large)]
+        try:
+            bar = progress.add_task("claiming, and starting at one instant", total=rounds + 1)
+            for _ in range(rounds):
+                for side in sides:
+                    await side.claim_all()
+                progress.advance(bar)
+            for side in sides:
+                await side.start_at_one_instant()
+            progress.advance(bar)
+        finally:
+            for side in sides:
+                await side.database.close()
+        tallies = [
+            Tally(name, DUE * rounds + HERD * HERD_ROUNDS, await side.arena.completed())
+            for name, side in zip(("claim_empty", "claim_full"), sides, strict=True)
+        ]
+    findings.add(_measures(*sides), *tallies)
+    findings.add([Measure("load_seconds", f"loading {rows} tasks by SQL", loaded_in, "s")])
+    findings.add(
+        [
+            Measure(f"size_{row['relname']}", f"size of {row['relname']}", row["bytes"] / 1e6, "MB")
+            for row in sizes
+        ]
+    )
+    return findings
+
+
+def _measures(empty: Side, full: Side) -> list[Measure]:
+    rates = empty.median_of("rate"), full.median_of("rate")
+    p99 = percentile(empty.delays, 0.99) * 1000, percentile(full.delays, 0.99) * 1000
+    note = f"scan, claim and settle {DUE} due tasks, batches of {BATCH}, median round"
+    measures = [
+        Measure("claim_empty_rate", "claim path, empty table", rates[0], "/s", note=note),
+        Measure("claim_full_rate", "claim path, full table", rates[1], "/s"),
+        Measure("claim_ratio", "claim path, full : empty", rates[1] / rates[0], "x",
+                at_least(round(1 / WITHIN, 2))),
+    ]  # fmt: skip
+    for step in ("scan", "claim", "settle"):
+        for name, side in (("empty", empty), ("full", full)):
+            micros = side.median_of(step) / DUE * 1e6
+            measures.append(Measure(f"{step}_{name}", f"{step} a task, {name} table", micros, "µs"))
+    measures += [
+        Measure("herd_empty_p99", "start delay p99, empty table", p99[0], "ms",
+                note=f"{HERD} tasks due at one instant, {HERD_ROUNDS} rounds"),
+        Measure("herd_full_p99", "start delay p99, full table", p99[1], "ms"),
+        Measure("herd_ratio", "start delay p99, full : empty", p99[1] / p99[0], "x",
+                at_most(WITHIN)),
+    ]  # fmt: skip
+    early = sum(delay < 0 for delay in (*empty.delays, *full.delays))
+    measures.append(Measure("herd_early", "began early", early, "tasks", at_most(0)))
+    for name, side in (("empty", empty), ("full", full)):
+        if side.memory is not None:
+            title = f"node memory at its peak, {name} table"
+            measures.append(Measure(f"node_memory_{name}", title, side.memory / 1e6, "MB"))
+    return measures
+
+
+async def _load(arena: Arena, rows: int, advance: Callable[[int], None]) -> float:
+    began = time.perf_counter()
+    target = msgspec.json.encode(PythonTarget("noop")).decode()
+    for first in range(0, rows, LOAD_BATCH):
+        count = min(LOAD_BATCH, rows - first)
+        await arena.connection.execute(_LOAD, count, target, PAYLOAD.decode(), DAYS)
+        advance(count)
+    took = time.perf_counter() - began
+    await arena.rest()
+    return took
+
+
+async def _side(arena: Arena) -> Side:
+    database = Database(arena.dsn, 2)
+    await database.open()
+    return Side(arena, database)
+
+
+async def _claim_all(database: Database) -> Pass:
+    """What a node does with due tasks, without running them."""
+    store, incarnation = PostgresDispatch(database, 10.0), new_incarnation()
+    roster = PostgresRoster(database)
+    await roster.join(incarnation, "bench", 1, 3600.0)
+    began = time.perf_counter()
+    entries = await _scan(store)
+    scan, claim, settle = time.perf_counter() - began, 0.0, 0.0
+    for first in range(0, len(entries), BATCH):
+        began = time.perf_counter()
+        keys = [entry.key for entry in entries[first : first + BATCH]]
+        claimed = await store.claim(incarnation, keys)
+        claim += time.perf_counter() - began
+        began = time.perf_counter()
+        now = datetime.now(UTC)
+        settled = await store.settle(
+            [
+                Settlement(
+                    key=delivery.key,
+                    fence=delivery.fence,
+                    incarnation=incarnation,
+                    verdict=COMPLETE,
+                    outcome=OutcomeKind.SUCCEEDED,
+                    started_at=now,
+                    finished_at=now,
+                    worker="bench",
+                )
+                for delivery in claimed.deliveries
+            ]
+        )
+        settle += time.perf_counter() - began
+        if len(settled) != len(keys):
+            raise BenchError(f"{len(settled)} of {len(keys)} tasks were claimed and settled")
+    await roster.leave(incarnation)
+    return Pass(scan, claim, settle)
+
+
+async def _scan(store: PostgresDispatch) -> list[Entry]:
+    """Read all that is due, as the scanner does: some of every shard, again and again."""
+    each = Settings().window * 3 // 4 // SHARDS
+    until = datetime.now(UTC) + timedelta(seconds=Settings().horizon_seconds)
+    cursors = {shard: Cursor(shard, BEGINNING, _LOWEST) for shard in range(SHARDS)}
+    entries: list[Entry] = []
+    while cursors:
+        found = await store.scan(list(cursors.values()), until, each)
+        entries += found
+        cursors = _read_on(found, each)
+    if len(entries) != DUE:
+        raise BenchError(f"the scan found {len(entries)} of {DUE} due tasks")
+    return entries
+
+
+def _read_on(found: Sequence[Entry], each: int) -> dict[int, Cursor]:
+    """Cursors of the shards that may have more."""
+    by_shard: dict[int, list[Entry]] = {}
+    for entry in found:
+        by_shard.setdefault(shard_of(entry.key.id), []).append(entry)
+    return {
+        shard: Cursor(shard, last[-1].due_at, last[-1].key.id)
+        for shard, last in by_shard.items()
+        if len(last) == each
+    }

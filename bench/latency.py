@@ -1,0 +1,101 @@
+"""How soon tasks start: one at a time on an idle node, and many at one instant.
+
+A start is what the called function reads from the clock. All processes share one machine, and so
+one clock.
+"""
+
+import asyncio
+import math
+import time
+from pathlib import Path
+
+from bench.functions import read_stamps
+from bench.processes import Process, stamps_file
+from bench.results import BenchError, Measure, Tally, at_most, percentile
+from bench.sizes import Sizes
+from bench.stage import Arena, Stage
+from bench.submission import submit
+
+PAUSE = 0.02  # mean seconds between two lone tasks
+LEAD_SECONDS = 5.137  # from submission to the instant; not on the second, where others are busy
+_FIRST_OF_HERD = 1_000_000
+_STAMPED_SECONDS = 30.0
+
+
+async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[Tally]]:
+    async with stage.arena() as arena, arena.api() as api, arena.node():
+        await submit(api, function="stamp", requests=5, pause=PAUSE, first=-5)  # warm up
+        idle = await _idle(arena, api, sizes.idle)
+        delays = await herd(arena, api, sizes.herd, sizes.rounds)
+        await arena.settled(_STAMPED_SECONDS)
+        completed = await arena.completed() - 5
+        stamps = read_stamps(stamps_file(arena.folder))
+    submitted = sizes.idle + sizes.herd * sizes.rounds
+    early = sum(delay < 0 for delay in delays)
+    repeated = sum(len(moments) > 1 for moments in stamps.values())
+    tally = Tally("latency", submitted, completed, early, repeated)
+    return [*idle, *herd_measures(delays, "herd")], [tally]
+
+
+async def _idle(arena: Arena, api: Process, count: int) -> list[Measure]:
+    loaded = await submit(api, function="stamp", requests=count, pause=PAUSE, first=0)
+    starts = await _starts(stamps_file(arena.folder), range(count))
+    pairs = list(zip(loaded.moments, starts, strict=True))
+    from_answer = [(start - answered) * 1000 for (_, answered), start in pairs]
+    from_request = [(start - sent) * 1000 for (sent, _), start in pairs]
+    note = f"{count} tasks, one at a time"
+    return [
+        Measure(
+            "idle_p50",
+            "202 answer to start, p50",
+            percentile(from_answer, 0.50),
+            "ms",
+            at_most(3),
+            note,
+        ),
+        Measure(
+            "idle_p99", "202 answer to start, p99", percentile(from_answer, 0.99), "ms", at_most(10)
+        ),
+        Measure("idle_request_p50", "request to start, p50", percentile(from_request, 0.50), "ms"),
+        Measure("idle_request_p99", "request to start, p99", percentile(from_request, 0.99), "ms"),
+    ]
+
+
+async def herd(arena: Arena, api: Process, count: int, rounds: int) -> list[float]:
+    """Seconds from the instant to the start of each task that was due at it."""
+    delays: list[float] = []
+    for number in range(rounds):
+        first = _FIRST_OF_HERD + number * count
+        due_at = math.floor(time.time()) + LEAD_SECONDS
+        await submit(api, function="stamp", tasks=count, requests=1, first=first, due_at=due_at)
+        if time.time() > due_at - 1.0:
+            raise BenchError("submitting took so long that the tasks were nearly due")
+        await asyncio.sleep(due_at - time.time())
+        starts = await _starts(stamps_file(arena.folder), range(first, first + count))
+        delays += [start - due_at for start in starts]
+    return delays
+
+
+def herd_measures(delays: list[float], name: str) -> list[Measure]:
+    late = [delay * 1000 for delay in delays]
+    early = sum(delay < 0 for delay in delays)
+    title = "due at one instant: start delay"
+    return [
+        Measure(f"{name}_p50", f"{title} p50", percentile(late, 0.50), "ms"),
+        Measure(f"{name}_p99", f"{title} p99", percentile(late, 0.99), "ms", at_most(25)),
+        Measure(f"{name}_max", f"{title} max", max(late), "ms"),
+        Measure(f"{name}_early", "due at one instant: began early", early, "tasks", at_most(0)),
+    ]
+
+
+async def _starts(file: Path, numbers: range) -> list[float]:
+    """The first start of each, as soon as all are known."""
+    deadline = time.monotonic() + _STAMPED_SECONDS
+    while True:
+        stamps = read_stamps(file)
+        if all(number in stamps for number in numbers):
+            return [stamps[number][0] for number in numbers]
+        if time.monotonic() > deadline:
+            missing = sum(number not in stamps for number in numbers)
+            raise BenchError(f"{missing} of {len(numbers)} tasks did not start")
+        await asyncio.sleep(0.1)

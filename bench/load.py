@@ -1,0 +1,182 @@
+"""The load generator: a process of its own, so that it takes no time from whom it measures.
+
+HTTP by hand over asyncio protocols: a request is bytes that were made before, an answer is a
+status and a length. Takes a `Load` as JSON, prints a `Loaded`.
+"""
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import uvloop
+
+from bench.results import percentile
+from bench.wire import whole_head
+
+ACCEPTED = 202
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """What to submit. It ends after `requests` or after `seconds`, whichever is first."""
+
+    port: int
+    function: str = "noop"
+    connections: int = 1
+    tasks: int = 1  # in one request; more than one go to the batch endpoint
+    requests: int | None = None
+    seconds: float | None = None
+    pause: float = 0.0  # mean seconds between an answer and the next request on a connection
+    due_at: float | None = None  # seconds since the epoch; None: now
+    first: int | None = None  # number the tasks from here on, in their payloads
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it. Moments are seconds since the epoch."""
+
+    accepted: int  # tasks
+    refused: int  # requests
+    began: float
+    ended: float
+    p50: float  # seconds from request to answer
+    p99: float
+    moments: list[tuple[float, float]]  # sent and answered, of each numbered request
+
+
+class Client(asyncio.Protocol):
+    """One keep-alive connection, one request at a time."""
+
+    def __init__(self, answered: Callable[["Client", float, int], None]) -> None:
+        self._answered = answered
+        self._buffer = b""
+        self._sent = 0.0
+        self._transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
+        if self._sent:
+            self._finish(0)
+
+    def send(self, request: bytes) -> None:
+        self._sent = time.time()
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        head = whole_head(self._buffer)
+        if head is not None:
+            self._buffer = b""
+            self._finish(int(head[9:12]))
+
+    def _finish(self, status: int) -> None:
+        sent, self._sent = self._sent, 0.0
+        self._answered(self, sent, status)
+
+
+class Generator:
+    """Keeps all connections busy until it is over."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._request = request_of(load, load.first)
+        self._left = load.requests if load.requests is not None else sys.maxsize
+        self._number = load.first
+        self._ends_at = float("inf")
+        self._open = load.connections
+        self._over = asyncio.Event()
+        self._refused = 0
+        self._moments: list[tuple[float, float]] = []
+
+    async def run(self) -> Loaded:
+        loop = asyncio.get_running_loop()
+        clients = [
+            (await loop.create_connection(lambda: Client(self._answered), "127.0.0.1", load.port))[
+                1
+            ]
+            for load in [self._load] * self._load.connections
+        ]
+        began = time.time()
+        if self._load.seconds is not None:
+            self._ends_at = began + self._load.seconds
+        for client in clients:
+            self._next(client)
+        await self._over.wait()
+        return self._summary(began)
+
+    def _next(self, client: Client) -> None:
+        if self._left <= 0 or time.time() >= self._ends_at:
+            self._open -= 1
+            if self._open == 0:
+                self._over.set()
+            return
+        self._left -= 1
+        if self._number is None:
+            client.send(self._request)
+        else:
+            client.send(request_of(self._load, self._number))
+            self._number += self._load.tasks
+
+    def _answered(self, client: Client, sent: float, status: int) -> None:
+        answered = time.time()
+        if status == ACCEPTED:
+            self._moments.append((sent, answered))
+        else:
+            self._refused += 1
+        if self._load.pause:
+            # Uneven, so as not to fall into step with anything periodic.
+            pause = self._load.pause * random.uniform(0.5, 1.5)
+            asyncio.get_running_loop().call_later(pause, self._next, client)
+        else:
+            self._next(client)
+
+    def _summary(self, began: float) -> Loaded:
+        took = [answered - sent for sent, answered in self._moments] or [float("nan")]
+        return Loaded(
+            accepted=len(self._moments) * self._load.tasks,
+            refused=self._refused,
+            began=began,
+            ended=max((answered for _, answered in self._moments), default=began),
+            p50=percentile(took, 0.50),
+            p99=percentile(took, 0.99),
+            moments=self._moments if self._load.first is not None else [],
+        )
+
+
+def request_of(load: Load, first: int | None) -> bytes:
+    """The bytes of one request."""
+    tasks = [_task(load, None if first is None else first + i) for i in range(load.tasks)]
+    path, body = ("/api/v1/tasks", tasks[0])
+    if load.tasks > 1:
+        path, body = "/api/v1/tasks/batch", {"tasks": tasks}
+    content = msgspec.json.encode(body)
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{load.port}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
+    )
+    return head.encode() + content
+
+
+def _task(load: Load, number: int | None) -> dict[str, object]:
+    task: dict[str, object] = {
+        "task_type": "bench",
+        "target": {"type": "python", "function": load.function},
+        "payload": {"n": 1 if number is None else number},
+    }
+    if load.due_at is not None:
+        task["execute_at"] = datetime.fromtimestamp(load.due_at, UTC)
+    return task
+
+
+async def main(load: Load) -> Loaded:
+    return await Generator(load).run()
+
+
+if __name__ == "__main__":
+    asked = msgspec.json.decode(sys.argv[1], type=Load)
+    print(msgspec.json.encode(uvloop.run(main(asked))).decode())
