@@ -67,6 +67,8 @@ def up(
     variables["GNOMON_API_PORT"] = str(settings.api_port)
     with Interrupts() as interrupts:
         code = _up(settings, variables, interrupts, quiet=quiet)
+    if not quiet:
+        output.note("Gnomon has stopped.")
     raise typer.Exit(code)
 
 
