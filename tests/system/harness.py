@@ -331,14 +331,15 @@ class Submitter:
 
 
 @asynccontextmanager
-async def submitting(dsn: str) -> AsyncIterator[Submitter]:
+async def submitting(dsn: str, *, hints: bool = True) -> AsyncIterator[Submitter]:
+    """A submitter; without `hints`, those that it sends are lost."""
     clock = SystemClock()
     database = Database(dsn, 2)
     await database.open()
     announcer = Announcer(dsn, clock, 15.0)
     try:
         async with asyncio.TaskGroup() as group:
-            announcing = group.create_task(announcer.run())
+            announcing = group.create_task(announcer.run() if hints else asyncio.sleep(0))
             yield Submitter(PostgresTasks(database, announcer, 3600.0), clock)
             announcing.cancel()
     finally:

@@ -1,11 +1,13 @@
-"""PostgreSQL away for three leases, under running tasks."""
+"""PostgreSQL away for three leases, under running tasks; and PostgreSQL that keeps one waiting."""
 
 import asyncio
 import signal
 import time
 from pathlib import Path
 
+import asyncpg
 import pytest
+from tests.system.conftest import NewProcess
 from tests.system.harness import (
     LEASE,
     Process,
@@ -100,3 +102,28 @@ async def _outage(
     await eventually(lambda: truth.completed(more))
     assert await judge(truth, more, receiver) == (set(), set(), set(), set(), set())
     assert all(node.alive for node in nodes)
+
+
+async def test_a_submission_that_had_to_wait_is_found_without_its_hint(
+    new_node: NewProcess, database_dsn: str, receiver: Receiver, truth: Truth
+) -> None:
+    """It is stored later than it was due, behind what the node has read by then."""
+    node = new_node("node")
+    await node.started()
+    locks = "SELECT count(*) FROM pg_locks WHERE relation = 'gnomon.task'::regclass AND NOT granted"
+    async with submitting(database_dsn, hints=False) as submitter, asyncio.TaskGroup() as group:
+        connection = await asyncpg.connect(database_dsn)
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE gnomon.task IN SHARE ROW EXCLUSIVE MODE")
+            submission = group.create_task(submitter.submit(receiver.url, 20))
+            locked_at = time.monotonic()
+
+            async def waited() -> bool:
+                return await truth.value(locks) > 0 and time.monotonic() - locked_at > 4
+
+            await eventually(waited)
+        await connection.close()
+        ids = await submission
+        # The rare pass over everything would find them, too, but later than this.
+        await eventually(lambda: truth.completed(ids), timeout=10)
+    assert await judge(truth, ids, receiver) == (set(), set(), set(), set(), set())

@@ -1,4 +1,6 @@
 -- Store a batch of new tasks; large payloads go to their own table, once and for all.
+-- None is due before it is stored, however long it waited for that: the repair scan looks no further
+-- back than the oldest transaction that is still writing.
 WITH submitted AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::text[], $2::uuid[], $3::smallint[], $4::smallint[], $5::timestamptz[],
@@ -20,8 +22,8 @@ INSERT INTO gnomon.task (
     created_by, retry_of
 )
 SELECT
-    tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left, timeout_seconds,
-    payload_size, task_type, name, target,
+    tenant_id, id, lane, delivery, execute_at, greatest(due_at, (SELECT gnomon.now())), expires_at,
+    retries_left, timeout_seconds, payload_size, task_type, name, target,
     CASE WHEN payload_size IS NULL THEN payload END,
     retry_policy, tags, idempotency_key, created_by, retry_of
 FROM submitted
