@@ -81,6 +81,9 @@ class Runner:
         try:
             outcome = await self._call(delivery)
         except asyncio.CancelledError:
+            if attempt.reason is None and not slot.cancelling():
+                # Nobody told the slot to stop: something that the target waited for was cancelled.
+                return Outcome(OutcomeKind.FAILED, error="CancelledError")
             if attempt.reason is None or not attempt.ended():
                 raise
             if attempt.timed_out:
@@ -91,7 +94,9 @@ class Runner:
             attempt.ended()  # it ended well although it was told to stop
             return outcome
         finally:
-            del self.running[delivery.key]
+            # One that ignored its timeout may have been taken over, by this very node.
+            if self.running.get(delivery.key) is attempt:
+                del self.running[delivery.key]
 
     async def _call(self, delivery: Delivery) -> Outcome:
         try:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from gnomon.model.outcome import SUCCESS, Outcome, OutcomeKind
+from gnomon.model.retry import LONGEST_WAIT
 from gnomon.model.target import PythonTarget
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import SettingsError
@@ -26,6 +27,8 @@ class Snooze(Exception):
     """Raise it to be called again later, without spending a retry."""
 
     def __init__(self, seconds: float) -> None:
+        if not 0 <= seconds <= LONGEST_WAIT:
+            raise ValueError(f"a snooze lasts between 0 and {LONGEST_WAIT:g} s; got {seconds!r}")
         super().__init__(f"snoozed for {seconds} s")
         self.seconds = seconds
 
@@ -83,14 +86,22 @@ class PythonCaller:
                 returned = await function(argument)
             else:
                 loop = asyncio.get_running_loop()
-                returned = await loop.run_in_executor(self._threads, function, argument)
+                returned = await loop.run_in_executor(self._threads, _run, function, argument)
         except Snooze as snooze:
             return Outcome(OutcomeKind.SNOOZED, retry_after=snooze.seconds)
         except Reject as error:
             return Outcome(OutcomeKind.FAILED, error=_describe(error), retryable=False)
-        except Exception as error:  # noqa: BLE001 - whatever user code raises is an outcome
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever user code raises
             return Outcome(OutcomeKind.FAILED, error=_describe(error))
         return SUCCESS if returned is None else _with_result(returned)
+
+
+def _run(function: Function, argument: Any) -> Any:
+    try:
+        return function(argument)
+    except StopIteration as error:
+        # No future takes this one, so whoever waits would never hear of it.
+        raise RuntimeError("StopIteration") from error
 
 
 def _with_result(returned: Any) -> Outcome:

@@ -1,0 +1,44 @@
+"""A database clock that tests can turn: what is an hour away runs now.
+
+`install` replaces `gnomon.now()` in one database, so everything that Gnomon decides by time there
+follows it: what is due, which lease has run out, what is past retention. Never install it in a
+database whose tasks matter.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncpg
+
+_INSTALL = """
+CREATE TABLE IF NOT EXISTS gnomon.turned_clock (seconds double precision NOT NULL);
+TRUNCATE gnomon.turned_clock;
+INSERT INTO gnomon.turned_clock VALUES (0);
+CREATE OR REPLACE FUNCTION gnomon.now() RETURNS timestamptz
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS 'SELECT clock_timestamp()
+            + make_interval(secs => (SELECT seconds FROM gnomon.turned_clock))';
+"""
+_REMOVE = """
+CREATE OR REPLACE FUNCTION gnomon.now() RETURNS timestamptz
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS 'SELECT clock_timestamp()';
+DROP TABLE IF EXISTS gnomon.turned_clock;
+"""
+
+
+async def install(connection: "asyncpg.Connection[Any]") -> None:
+    """Make the clock of this database one that can be turned; it shows the right time at first."""
+    async with connection.transaction():
+        await connection.execute(_INSTALL)
+
+
+async def turn(connection: "asyncpg.Connection[Any]", seconds: float) -> None:
+    """Set the clock forward, or back where `seconds` is negative."""
+    await connection.execute("UPDATE gnomon.turned_clock SET seconds = seconds + $1", seconds)
+
+
+async def remove(connection: "asyncpg.Connection[Any]") -> None:
+    """Give the database its own clock back."""
+    async with connection.transaction():
+        await connection.execute(_REMOVE)

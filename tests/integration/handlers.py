@@ -1,0 +1,110 @@
+"""Functions that nodes under test run. Each call is kept under the `who` of its payload."""
+
+import asyncio
+import sys
+import time
+from collections import defaultdict
+from typing import Any
+
+from gnomon.worker.targets.python import Reject, Snooze
+
+calls: defaultdict[str, list[Any]] = defaultdict(list)
+gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+
+def note(payload: Any) -> int:
+    """Keep a call; gives how many there were."""
+    calls[payload["who"]].append(payload)
+    return len(calls[payload["who"]])
+
+
+async def echo(payload: Any) -> Any:
+    note(payload)
+    return payload.get("returns")
+
+
+def echo_in_a_thread(payload: Any) -> Any:
+    note(payload)
+    return payload.get("returns")
+
+
+async def wait_at_the_gate(payload: Any) -> None:
+    note(payload)
+    await gates[payload["who"]].wait()
+
+
+async def ignore_being_told_to_stop(payload: Any) -> str:
+    if note(payload) > 1:
+        return "again"
+    while not gates[payload["who"]].is_set():
+        try:
+            await gates[payload["who"]].wait()
+        except asyncio.CancelledError:
+            continue
+    return "stubborn"
+
+
+def block_a_thread(payload: Any) -> None:
+    note(payload)
+    deadline = time.monotonic() + 10
+    while not gates[payload["who"]].is_set() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+async def snooze_once(payload: Any) -> str:
+    if note(payload) == 1:
+        raise Snooze(0.05)
+    return "awake"
+
+
+async def snooze_for_ever(payload: Any) -> None:
+    note(payload)
+    raise Snooze(float("inf"))
+
+
+async def reject(payload: Any) -> None:
+    note(payload)
+    raise Reject("no use")
+
+
+async def fail_with_a_nul(payload: Any) -> None:
+    note(payload)
+    raise ValueError("before\x00after \udcff")
+
+
+def exit_the_process(payload: Any) -> None:
+    note(payload)
+    sys.exit(3)
+
+
+async def exit_the_process_async(payload: Any) -> None:
+    note(payload)
+    sys.exit(3)
+
+
+def stop_iterating(payload: Any) -> None:
+    note(payload)
+    next(iter(()))
+
+
+async def be_cancelled(payload: Any) -> None:
+    note(payload)
+    raise asyncio.CancelledError
+
+
+async def return_a_lot(payload: Any) -> str:
+    note(payload)
+    return "x" * 100_000
+
+
+async def return_nonsense(payload: Any) -> object:
+    note(payload)
+    return object()
+
+
+async def return_nul(payload: Any) -> str:
+    note(payload)
+    return "a\x00b"
+
+
+not_callable = 3

@@ -1,0 +1,144 @@
+"""Nodes in the test's own process, and receivers for their webhooks."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from tests.integration.support import submission
+
+from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.model.task import Submission
+from gnomon.settings import Settings
+from gnomon.wiring import run_node
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+FUNCTIONS = (
+    "echo", "echo_in_a_thread", "wait_at_the_gate", "ignore_being_told_to_stop", "block_a_thread",
+    "snooze_once", "snooze_for_ever", "reject", "fail_with_a_nul", "exit_the_process",
+    "exit_the_process_async", "stop_iterating", "be_cancelled", "return_a_lot", "return_nonsense",
+    "return_nul",
+)  # fmt: skip
+
+# Quick to look, so that tests are quick; whatever is found late is found, all the same.
+SETTINGS = Settings(
+    slots=20,
+    prefetch=20,
+    batch=100,
+    window=5000,
+    scan_seconds=0.05,
+    sweep_seconds=0.1,
+    node_lease_seconds=2.0,
+    drain_seconds=10.0,
+    timeout_grace_seconds=5.0,
+    database_connections=4,
+    threads=4,
+    webhook_secret=SECRET,
+    functions={name: f"tests.integration.handlers:{name}" for name in FUNCTIONS},
+)
+
+
+class RunningNode:
+    """A node that serves until it is stopped."""
+
+    def __init__(self, task: "asyncio.Task[None]", stop: asyncio.Event) -> None:
+        self.task = task
+        self._stop = stop
+
+    def begin_to_stop(self) -> None:
+        self._stop.set()
+
+    async def stop(self) -> None:
+        """Drain and leave. Raises what the node died of."""
+        self._stop.set()
+        await self.task
+
+
+@asynccontextmanager
+async def running_node(dsn: str, **changes: Any) -> AsyncIterator[RunningNode]:
+    settings = msgspec.structs.replace(SETTINGS, **changes)
+    stop, started = asyncio.Event(), asyncio.Event()
+    task = asyncio.create_task(run_node(settings, dsn, lambda _: started.set(), stop))
+    begun = asyncio.create_task(started.wait())
+    try:
+        await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
+        node = RunningNode(task, stop)
+        yield node
+        await node.stop()
+    finally:
+        begun.cancel()
+        task.cancel()
+        await asyncio.gather(task, begun, return_exceptions=True)
+
+
+class Call:
+    """A request that came in."""
+
+    def __init__(self, request: web.Request, body: bytes, at: datetime) -> None:
+        self.method = request.method
+        self.headers = request.headers.copy()
+        self.body = body
+        self.at = at  # by the database's clock
+
+
+Answer = Callable[[web.Request, int], Awaitable[web.StreamResponse]]
+
+
+class Receiver:
+    """Keeps the calls, and answers them as the test wishes."""
+
+    def __init__(self, clock: Callable[[], Awaitable[datetime]]) -> None:
+        self._clock = clock
+        self.calls: list[Call] = []
+        self.url = ""
+        self.answer: Answer = ok
+
+    async def receive(self, request: web.Request) -> web.StreamResponse:
+        at = await self._clock()
+        self.calls.append(Call(request, await request.read(), at))
+        return await self.answer(request, len(self.calls))
+
+
+async def ok(request: web.Request, number: int) -> web.StreamResponse:
+    return web.Response(text="ok")
+
+
+def answers(*responses: int | web.Response) -> Answer:
+    """These in turn, the last one for ever."""
+
+    async def answer(request: web.Request, number: int) -> web.StreamResponse:
+        chosen = responses[min(number, len(responses)) - 1]
+        if isinstance(chosen, int):
+            return web.Response(status=chosen)
+        return web.Response(status=chosen.status, body=chosen.body, headers=chosen.headers)
+
+    return answer
+
+
+@asynccontextmanager
+async def receiver_on(clock: Callable[[], Awaitable[datetime]]) -> AsyncIterator[Receiver]:
+    receiver = Receiver(clock)
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", receiver.receive)
+    async with TestServer(app) as server:
+        receiver.url = str(server.make_url("/hook"))
+        yield receiver
+
+
+def call_of(now: datetime, function: str, **values: Any) -> tuple[str, Submission]:
+    """A task for a function in `handlers`, and the name that its calls are kept under."""
+    who = uuid4().hex
+    values.setdefault("due_in", 0.0)
+    payload = msgspec.json.encode({"who": who, **values.pop("payload", {})})
+    return who, submission(now, target=PythonTarget(function), payload=payload, **values)
+
+
+def webhook(now: datetime, receiver: Receiver, **values: Any) -> Submission:
+    values.setdefault("due_in", 0.0)
+    target = HttpTarget(receiver.url, values.pop("method", "POST"), values.pop("headers", {}))
+    return submission(now, target=target, **values)
