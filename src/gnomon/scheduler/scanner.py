@@ -23,7 +23,8 @@ BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
 _LOWEST, _HIGHEST = UUID(int=0), UUID(int=(1 << 128) - 1)
 # What a repair looks ahead: by the time that the next one runs, all before this has been seen.
 _REPAIR_AHEAD = timedelta(seconds=2)
-_REPAIR_SLACK = timedelta(seconds=1)
+# A submission gets its due time before it queues for its transaction.
+_REPAIR_SLACK = timedelta(seconds=5)
 FULL_PASS_SECONDS = 30.0
 
 
@@ -111,7 +112,9 @@ class Scanner:
         each = self._agenda.room() // max(1, len(cursors))
         if not cursors or each < 1:
             return ScanResult()  # `since` stays, so nothing is skipped
+        asked_at = self._clock.monotonic()
         writer, now = await self._store.oldest_writer()
+        self._clock.observe(now, asked_at)  # an idle node would part from the database's clock
         full = self._clock.monotonic() - self._full_pass_at >= FULL_PASS_SECONDS
         since = BEGINNING if full else self._since
         if full:
