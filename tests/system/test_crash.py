@@ -206,3 +206,24 @@ async def test_what_a_leaving_node_gives_back_is_found_at_once(
     print(f"done {time.monotonic() - left_at:.1f} s after the old node left")
     assert await judge(truth, ids, receiver) == (set(), set(), set(), set(), set())
     assert await truth.value("SELECT count(*) FROM gnomon.execution") == 0
+
+
+async def test_nodes_that_are_stopped_under_load_leave_nothing_running(
+    new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
+) -> None:
+    ids = await submitter.submit(receiver.url, 2500)
+    node = new_node("node", slots=100, prefetch=100, batch=50)
+    for count in (500, 1500):
+
+        async def enough(count: int = count) -> bool:
+            return len(receiver.calls) >= count
+
+        await eventually(enough)
+        node.terminate()
+        assert await node.code(timeout=20) == 0
+        assert await truth.value("SELECT count(*) FROM gnomon.task WHERE state = 1") == 0
+        assert await truth.living() == {}
+        node.start()
+    await eventually(lambda: truth.completed(ids))
+    assert await judge(truth, ids, receiver) == (set(), set(), set(), set(), set())
+    assert await truth.value("SELECT count(*) FROM gnomon.execution") == 0

@@ -159,9 +159,12 @@ class Node:
     async def _drain(self) -> None:
         """Let running tasks end, give back the rest."""
         self.dispatcher.stopped = True
-        self.worker.drain()
         deadline = self.clock.monotonic() + self.settings.drain_seconds
-        while self.dispatcher.held and self.clock.monotonic() < deadline:
+        while True:
+            self.worker.drain()  # again and again: a claim under way brings more
+            busy = self.dispatcher.held or self.dispatcher.claiming.locked()
+            if not busy or self.clock.monotonic() >= deadline:
+                break
             await self.clock.sleep(0.02)
         if self.dispatcher.held:
             log.warning(
