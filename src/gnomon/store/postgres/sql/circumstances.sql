@@ -12,5 +12,5 @@ LEFT JOIN LATERAL (
           AND before.shard = t.shard
           AND (before.due_at, before.id) < (t.due_at, t.id)
         LIMIT $3
-    ) AS some
+    ) AS earlier
 ) AS a ON t.state = 0 AND t.due_at <= m.now
