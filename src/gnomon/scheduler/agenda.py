@@ -31,7 +31,8 @@ class Agenda:
         self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now))
         self._ready = ready
         self._suspects: deque[Entry] = deque()
-        self._known: set[TaskKey] = set()
+        self._known: dict[TaskKey, Entry] = {}
+        self._advanced = now
         self._window = window
 
     def __len__(self) -> int:
@@ -46,15 +47,20 @@ class Agenda:
         return self._window - len(self._known)
 
     def add(self, entries: Iterable[Entry]) -> int:
-        """Take in what is not known yet; gives how many were new."""
+        """Take in what is not known yet, or only for later; gives how many were new."""
         new = 0
         for entry in entries:
-            if entry.key in self._known:
+            known = self._known.get(entry.key)
+            if known is not None and not self._brings_forward(entry, known):
                 continue
-            self._known.add(entry.key)
+            self._known[entry.key] = entry
             self._wheel.add(tick_at_or_after(entry.due_at), entry)
             new += 1
         return new
+
+    def _brings_forward(self, entry: Entry, known: Entry) -> bool:
+        """Whether a task was changed to run before the time that it is still kept for."""
+        return entry.due_at < known.due_at and known.due_at > self._advanced
 
     def again(self, entry: Entry, at: datetime) -> None:
         """Look at a known entry again at `at`, though it was due before."""
@@ -62,13 +68,17 @@ class Agenda:
 
     def advance(self, now: datetime) -> int:
         """Make ready what is due; gives how many became so."""
-        due = self._wheel.advance(tick_at_or_before(now))
-        for entry in due:
+        self._advanced = max(self._advanced, now)
+        made = 0
+        for entry in self._wheel.advance(tick_at_or_before(now)):
+            if self._known.get(entry.key) is not entry:
+                continue  # was brought forward
+            made += 1
             if entry.suspect:
                 self._suspects.append(entry)
             else:
                 self._ready.put(entry.lane, entry.key.tenant_id, entry)
-        return len(due)
+        return made
 
     def next_tick(self) -> int | None:
         """The tick up to which nothing becomes due."""
@@ -92,4 +102,5 @@ class Agenda:
 
     def forget(self, keys: Iterable[TaskKey]) -> None:
         """Entries that were claimed or given up."""
-        self._known.difference_update(keys)
+        for key in keys:
+            self._known.pop(key, None)

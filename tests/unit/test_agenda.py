@@ -1,0 +1,182 @@
+"""The agenda: each task once, never early, suspects one at a time."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnomon.fair import WeightedLanes
+from gnomon.model.lane import Lane
+from gnomon.model.task import TaskKey
+from gnomon.scheduler.agenda import Agenda, tick_at_or_after, tick_at_or_before
+from gnomon.store.port import Entry
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def agenda(window: int = 100) -> Agenda:
+    return Agenda(WeightedLanes(), START, window)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def entry(number: int, due: float = 0.0, *, suspect: bool = False) -> Entry:
+    return Entry(TaskKey("t", UUID(int=number)), at(due), Lane.MEDIUM, suspect)
+
+
+def taken(agenda: Agenda, most: int = 100, *, suspect: bool = True) -> list[int]:
+    return [e.key.id.int for e in agenda.take(most, suspect=suspect)]
+
+
+def test_ticks_round_away_from_early() -> None:
+    moment = START + timedelta(microseconds=1)
+    assert tick_at_or_after(moment) == tick_at_or_before(moment) + 1
+    assert tick_at_or_after(START) == tick_at_or_before(START)
+
+
+def test_nothing_is_ready_before_its_time() -> None:
+    known = agenda()
+    known.add([entry(1, 1.0), entry(2, 2.0)])
+    assert known.advance(at(0.999)) == 0
+    assert (known.ready, taken(known)) == (0, [])
+    assert known.advance(at(1.0)) == 1
+    assert (known.ready, taken(known)) == (1, [1])
+    known.advance(at(60))
+    assert taken(known) == [2]
+
+
+def test_a_task_is_known_until_it_is_forgotten() -> None:
+    known = agenda()
+    assert known.add([entry(1), entry(1), entry(2)]) == 2
+    assert known.add([entry(1)]) == 0
+    known.advance(at(1))
+    assert taken(known) == [1, 2]
+    assert known.add([entry(1)]) == 0  # being claimed
+    known.forget([entry(1).key])
+    assert known.add([entry(1)]) == 1
+
+
+def test_room_is_what_the_window_leaves() -> None:
+    known = agenda(window=3)
+    known.add([entry(1), entry(2, 50)])
+    assert (len(known), known.room()) == (2, 1)
+    known.advance(at(1))
+    taken(known)
+    assert known.room() == 1
+    known.forget([entry(1).key])
+    assert known.room() == 2
+
+
+def test_of_suspects_only_one_is_taken_and_only_where_allowed() -> None:
+    known = agenda()
+    known.add([entry(1, suspect=True), entry(2, suspect=True), entry(3)])
+    known.advance(at(1))
+    assert known.ready == 3
+    assert taken(known, 0) == []
+    assert taken(known, suspect=False) == [3]
+    assert taken(known) == [1]
+    assert taken(known) == [2]
+
+
+def test_what_is_put_back_is_ready_as_before() -> None:
+    known = agenda()
+    entries = [entry(1, suspect=True), entry(2), entry(3, suspect=True)]
+    known.add(entries)
+    known.advance(at(1))
+    chosen = known.take(2, suspect=True)
+    known.put_back(chosen)
+    assert known.ready == 3
+    assert taken(known) == [1, 2]
+    assert known.add(entries) == 0
+
+
+def test_a_known_task_can_be_looked_at_again_later() -> None:
+    known = agenda()
+    known.add([entry(1)])
+    known.advance(at(1))
+    (chosen,) = known.take(1, suspect=True)
+    known.again(chosen, at(2))
+    assert (known.advance(at(1.9)), known.ready) == (0, 0)
+    assert (known.advance(at(2)), taken(known)) == (1, [1])
+
+
+def test_a_task_that_was_brought_forward_comes_at_its_new_time_and_once() -> None:
+    known = agenda()
+    known.add([entry(1, 10.0)])
+    assert known.add([entry(1, 2.0)]) == 1
+    assert len(known) == 1
+    assert (known.advance(at(2)), taken(known)) == (1, [1])
+    assert (known.advance(at(60)), known.ready) == (0, 0)
+
+
+def test_a_task_that_was_put_off_comes_at_its_old_time_to_be_looked_at() -> None:
+    known = agenda()
+    known.add([entry(1, 1.0)])
+    assert known.add([entry(1, 10.0)]) == 0
+    known.advance(at(1))
+    assert taken(known) == [1]
+
+
+def test_a_ready_task_is_not_made_ready_twice() -> None:
+    known = agenda()
+    known.add([entry(1, 1.0)])
+    known.advance(at(5))
+    assert known.add([entry(1, 0.5)]) == 0
+    known.advance(at(6))
+    assert taken(known) == [1]
+
+
+def test_the_next_tick_is_no_later_than_what_comes_next() -> None:
+    known = agenda()
+    assert known.next_tick() is None
+    known.add([entry(1, 5.0)])
+    tick = known.next_tick()
+    assert tick is not None
+    assert tick <= tick_at_or_after(at(5.0))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(0, 5), st.integers(0, 3000), st.booleans()),
+        st.tuples(st.just("advance"), st.integers(0, 1500), st.just(0), st.just(False)),
+        st.tuples(st.just("take"), st.integers(0, 3), st.integers(0, 2), st.booleans()),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_against_a_model(steps: list[tuple[str, int, int, bool]]) -> None:
+    """Whatever is added comes out once, at its earliest known time or later, and then again only
+    after it was forgotten, looked at again, or put back."""
+    known, now = agenda(), 0
+    due: dict[int, int] = {}  # task -> the earliest time it is kept for, in ms
+    fired: set[int] = set()
+    for what, first, second, flag in steps:
+        if what == "add":
+            moment = now + second
+            known.add([entry(first, moment / 1000, suspect=flag)])
+            if first not in due or (first not in fired and moment < due[first]):
+                due[first] = moment
+        elif what == "advance":
+            now += first
+            known.advance(at(now / 1000))
+            fired |= {n for n, moment in due.items() if moment <= now}
+            assert known.ready == len(fired)
+        else:
+            chosen = known.take(first, suspect=flag)
+            numbers = [e.key.id.int for e in chosen]
+            assert len(set(numbers)) == len(numbers) <= first
+            assert set(numbers) <= fired
+            assert sum(e.suspect for e in chosen) <= flag
+            if second == 0:
+                known.put_back(chosen)
+            else:
+                known.forget(e.key for e in chosen)
+                fired -= set(numbers)
+                for number in numbers:
+                    del due[number]
+        assert len(known) == len(due)
