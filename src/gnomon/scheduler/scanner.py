@@ -23,7 +23,7 @@ BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
 _LOWEST, _HIGHEST = UUID(int=0), UUID(int=(1 << 128) - 1)
 # What a repair looks ahead: by the time that the next one runs, all before this has been seen.
 _REPAIR_AHEAD = timedelta(seconds=2)
-# A submission gets its due time before it queues for its transaction.
+# A row may be due since its transaction began, which it did before it was seen to write.
 _REPAIR_SLACK = timedelta(seconds=5)
 FULL_PASS_SECONDS = 30.0
 
@@ -109,9 +109,10 @@ class Scanner:
 
     async def _repair(self) -> ScanResult:
         cursors = list(self._cursors.values())
-        each = self._agenda.room() // max(1, len(cursors))
-        if not cursors or each < 1:
+        room = self._agenda.room()
+        if not cursors or room < 1:
             return ScanResult()  # `since` stays, so nothing is skipped
+        each = max(1, room // len(cursors))
         asked_at = self._clock.monotonic()
         writer, now = await self._store.oldest_writer()
         self._clock.observe(now, asked_at)  # an idle node would part from the database's clock
