@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import asyncpg
 import structlog
 
-from gnomon.api.serve import serve
 from gnomon.clock import Clock, SystemClock, chance, new_incarnation
 from gnomon.fair import WeightedLanes
 from gnomon.model.errors import LeaseLost
@@ -65,6 +64,9 @@ async def run_api(
     settings: Settings, dsn: str, on_started: Started, stop: asyncio.Event | None = None
 ) -> None:
     """Serve the API until SIGTERM or SIGINT (or `stop`)."""
+    # A node has no use for a web framework, which takes longer to import than all the rest.
+    from gnomon.api.serve import serve
+
     stop = stop or _stop_on_signals()
     await prepare(dsn)
     async with asyncio.TaskGroup() as group:
