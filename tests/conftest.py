@@ -7,14 +7,18 @@ gets a copy of a template that was migrated once.
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import asyncpg
 import pytest
 
+from gnomon.api.serve import serve
 from gnomon.clock import SystemClock
+from gnomon.settings import Settings
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.postgres import migrate, partitions
 from gnomon.store.postgres.database import Database
@@ -116,3 +120,22 @@ async def connection(database_dsn: str) -> AsyncIterator["asyncpg.Connection[Any
 @pytest.fixture
 def clock() -> SystemClock:
     return SystemClock()
+
+
+@asynccontextmanager
+async def serving(dsn: str, **settings: Any) -> AsyncIterator[aiohttp.ClientSession]:
+    """The API in this loop on a free port, and a client of it."""
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    chosen = Settings(api_port=0, **settings)
+    async with asyncio.TaskGroup() as group:
+        api = group.create_task(serve(chosen, dsn, SystemClock(), started.set_result))
+        async with aiohttp.ClientSession(await started) as client:
+            yield client
+        api.cancel()
+
+
+@pytest.fixture
+async def api(database_dsn: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of the API on `database_dsn`."""
+    async with serving(database_dsn) as client:
+        yield client

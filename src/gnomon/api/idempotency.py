@@ -25,7 +25,7 @@ class Answer(msgspec.Struct, frozen=True):
     body: msgspec.Raw
 
 
-_AGAIN = ((b"idempotency-replayed", b"true"),)
+_AGAIN = {"Idempotency-Replayed": "true"}
 _answer = msgspec.json.Decoder(Answer)
 
 
@@ -48,7 +48,7 @@ def respond(found: Answer, *, again: bool = False) -> ASGIResponse:
         body=body,
         status_code=found.status,
         media_type=JSON,
-        encoded_headers=_AGAIN if again else (),
+        headers=_AGAIN if again else None,
     )
 
 

@@ -13,7 +13,7 @@ from gnomon.model.errors import InvalidTask
 # What a request may hold besides its payload.
 OVERHEAD_BYTES = 64 * 1024
 # A client that is still sending does not look for an answer: so much more is read and dropped.
-_DRAINED_BYTES = 8 * 1024 * 1024
+_DRAINED_BYTES = 64 * 1024 * 1024
 
 _T = TypeVar("_T")
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
