@@ -24,6 +24,7 @@ from tests.integration.support import (
     archived,
     database_now,
     executions,
+    joined,
     key_of,
     live,
     store,
@@ -635,6 +636,46 @@ async def test_what_outlasts_the_drain_is_interrupted_and_tried_again(
     handlers.gates[who].set()
     async with running_node(database_dsn):
         assert (await ends.of(key_of(new)))["state"] == State.COMPLETED
+
+
+# What cannot be settled
+
+# An id from a time for which there is no partition, as a random one nearly always is.
+FAR_AHEAD = timedelta(days=4000)
+
+
+async def test_an_outcome_that_cannot_be_stored_harms_nobody_else(
+    node: RunningNode, database: Database, connection: Connection, ends: Ends
+) -> None:
+    now = await database_now(connection)
+    who, stuck = call_of(now, "echo", id=new_id(now + FAR_AHEAD))
+    others = [call_of(now, "echo")[1] for _ in range(5)]
+    await store(database, stuck, *others)
+    for new in others:
+        assert (await ends.of(key_of(new)))["state"] == State.COMPLETED
+    await eventually(called(who))
+    _, after = call_of(now, "echo")
+    await store(database, after)
+    assert (await ends.of(key_of(after)))["state"] == State.COMPLETED
+    assert len(handlers.calls[who]) == 1
+    assert await running(connection, key_of(stuck))()
+    await connection.execute("DELETE FROM gnomon.task WHERE id = $1", stuck.id)
+
+
+async def test_an_orphan_that_cannot_be_settled_keeps_no_other_from_it(
+    node: RunningNode, database: Database, connection: Connection, ends: Ends
+) -> None:
+    now = await database_now(connection)
+    dead = await joined(database)
+    _, stuck = call_of(now, "echo", id=new_id(now + FAR_AHEAD), due_in=3600)
+    _, other = call_of(now, "echo", due_in=3600)
+    await store(database, stuck, other)
+    await connection.execute(
+        "UPDATE gnomon.task SET state = 1, fence = 9, attempt = 1, node = $1", dead
+    )
+    await connection.execute("UPDATE gnomon.node SET dead = true WHERE incarnation = $1", dead)
+    row = await ends.of(key_of(other))
+    assert (row["state"], row["attempt"]) == (State.COMPLETED, 2)
 
 
 # Many nodes

@@ -8,6 +8,7 @@ import structlog
 
 from gnomon.clock import Chance, Clock
 from gnomon.model.errors import StoreUnavailable, Unstorable
+from gnomon.model.task import TaskKey
 from gnomon.model.verdict import EXPIRE, Standing, Verdict, decide, is_suspect, release
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.port import Pipe
@@ -50,13 +51,15 @@ class Recorder:
         self._chance = chance
         self._worker = worker
         self._horizon = timedelta(seconds=horizon_seconds)
+        self._stuck: set[TaskKey] = set()  # held for good: their outcome cannot be stored
 
     async def run_once(self, most: int) -> RecordResult:
         """Wait for reports, and write them, however long PostgreSQL is away."""
         reports = await self._pipe.reports(most)
         settlements = [self._settlement(report) for report in reports]
         settled = await self._written(settlements)
-        self._dispatcher.released(report.delivery.key for report in reports)
+        keys = [report.delivery.key for report in reports]
+        self._dispatcher.released(key for key in keys if key not in self._stuck)
         self._pipe.settled(len(reports))
         self._plan_next(reports, settled)
         refused = len(reports) - len(settled)
@@ -92,6 +95,12 @@ class Recorder:
         return decide(report.outcome, standing, self._chance())
 
     async def _written(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        try:
+            return await self._patiently(settlements)
+        except Unstorable:
+            return await self._one_by_one(settlements)
+
+    async def _patiently(self, settlements: Sequence[Settlement]) -> list[Settled]:
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -100,24 +109,33 @@ class Recorder:
                 log.warning("outcomes wait for PostgreSQL", count=len(settlements), why=str(error))
                 await self._clock.sleep(pause)
                 pause = min(_LONGEST_PAUSE, pause * 2)
-            except Unstorable:
-                return await self._one_by_one(settlements)
 
     async def _one_by_one(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """One outcome cannot be stored: keep its batch mates, and its bare facts."""
         settled: list[Settled] = []
         for settlement in settlements:
             try:
-                settled += await self._store.settle([settlement])
-            except (Unstorable, StoreUnavailable) as error:
-                bare = msgspec.structs.replace(
-                    settlement,
-                    error=f"the details of this try could not be stored: {error}"[:500],
-                    response_body=None,
-                    result=None,
-                )
-                settled += await self._written([bare])
+                settled += await self._patiently([settlement])
+            except Unstorable as error:
+                settled += await self._bare(settlement, error)
         return settled
+
+    async def _bare(self, settlement: Settlement, error: Unstorable) -> list[Settled]:
+        bare = msgspec.structs.replace(
+            settlement,
+            error=f"the details of this try could not be stored: {error}"[:500],
+            response_body=None,
+            result=None,
+        )
+        try:
+            return await self._patiently([bare])
+        except Unstorable as reason:
+            # Giving the task back would run it over and over. So it stays running, for good.
+            self._stuck.add(settlement.key)
+            log.exception(
+                "an outcome cannot be stored", task_id=str(settlement.key.id), why=str(reason)
+            )
+            return []
 
     def _plan_next(self, reports: Sequence[Report], settled: Sequence[Settled]) -> None:
         """Put what waits again for a time near by straight back on the agenda."""

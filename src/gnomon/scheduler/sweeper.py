@@ -6,6 +6,7 @@ import msgspec
 import structlog
 
 from gnomon.clock import Chance, Clock
+from gnomon.model.errors import Unstorable
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.verdict import Standing, decide, release
 from gnomon.scheduler.dispatcher import Dispatcher
@@ -94,7 +95,23 @@ class Sweeper:
     async def _settle(self, rows: Sequence[RunningTask], outcome: Outcome) -> list[Settled]:
         if not rows:
             return []
-        return await self._store.settle([self._settlement(row, outcome) for row in rows])
+        settlements = [self._settlement(row, outcome) for row in rows]
+        try:
+            return await self._store.settle(settlements)
+        except Unstorable:
+            return await self._one_by_one(settlements)
+
+    async def _one_by_one(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """One that cannot be settled must not keep the others from it."""
+        settled: list[Settled] = []
+        for settlement in settlements:
+            try:
+                settled += await self._store.settle([settlement])
+            except Unstorable as error:
+                log.warning(
+                    "a task cannot be taken over", task_id=str(settlement.key.id), why=str(error)
+                )
+        return settled
 
     def _settlement(self, row: RunningTask, outcome: Outcome) -> Settlement:
         standing = Standing(row.retries_left, row.retry_policy, row.losses)

@@ -39,8 +39,9 @@ def translated() -> Iterator[None]:
     """Turn the driver's ways of saying "unavailable" into the one that the engine knows."""
     try:
         yield
-    except (asyncpg.DataError, ValueError) as error:
-        # The driver refuses a value before it is sent, or the server does afterwards.
+    except (asyncpg.DataError, asyncpg.CheckViolationError, ValueError) as error:
+        # The driver refuses a value before it is sent, or the server does afterwards; an id that
+        # has no partition is such a value.
         raise Unstorable(f"PostgreSQL cannot hold this: {error}") from error
     except _UNAVAILABLE as error:
         raise StoreUnavailable(f"PostgreSQL is unavailable: {error or type(error)}") from error
