@@ -32,7 +32,7 @@ INSERT INTO gnomon.task_archive (
 )
 SELECT
     'default', uuidv7(age), CASE WHEN n % 20 = 0 THEN 0 ELSE 2 END,
-    CASE WHEN n % 1000 = 1 THEN $4::smallint WHEN n % 100 = 2 THEN $3::smallint
+    CASE WHEN n % 1000 = 500 THEN $4::smallint WHEN n % 100 = 2 THEN $3::smallint
          ELSE $2::smallint END, 0,
     made, made, made, 1, 1, 30,
     CASE WHEN n % 50000 = 7 THEN 'rare' ELSE 'type-' || n % 100 END,

@@ -1,0 +1,80 @@
+"""The bench measures everything it promises, loses no task and sees none start early. Whether the
+figures are good is not asked here: tests share their machine."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 200
+MEASURES = {
+    *("submit_single_rate", "submit_single_p50", "submit_single_p99"),
+    *("submit_batch_rate", "submit_batch_p99"),
+    *("drain_rate", "drain_rate_with_start", "drain_rate_steady"),
+    *("idle_p50", "idle_p99", "idle_request_p50", "idle_request_p99"),
+    *("herd_p50", "herd_p99", "herd_max", "herd_early"),
+    *("sustained_rate", "sustained_submit_rate", "sustained_backlog"),
+    *("webhook_rate", "webhook_rate_steady"),
+}
+PEER = "peer_drain_rate"  # measured where it is installed; otherwise the line says so
+
+
+class Measure(msgspec.Struct):
+    name: str
+    value: float | None
+    note: str
+
+
+class Tally(msgspec.Struct):
+    measure: str
+    submitted: int
+    completed: int
+    early: int
+    repeated: int
+
+
+class Findings(msgspec.Struct):
+    machine: dict[str, object]
+    measures: list[Measure]
+    tasks: list[Tally]
+
+
+@pytest.mark.system
+@pytest.mark.timeout(SECONDS + 40)
+def test_every_measure_is_made_and_every_task_accounted_for(tmp_path: Path) -> None:
+    file = tmp_path / "bench.json"
+    _bench("--quick", "--tasks", "300", "--seconds", "0.5", "--json", str(file))
+
+    found = msgspec.json.decode(file.read_bytes(), type=Findings)
+    values = {measure.name: measure.value for measure in found.measures}
+    assert values.keys() >= MEASURES | {PEER}
+    assert [name for name in MEASURES if values[name] is None] == []
+    assert values[PEER] is not None or {m.note for m in found.measures if m.name == PEER} != {""}
+    assert values["herd_early"] == 0
+    assert {"cores", "python", "postgresql"} <= found.machine.keys()
+    for tally in found.tasks:
+        assert tally.submitted > 0, tally
+        assert (tally.completed, tally.early, tally.repeated) == (tally.submitted, 0, 0), tally
+
+
+def _bench(*arguments: str) -> None:
+    """Runs it to its end. One that hangs is asked to stop first, so that it leaves nothing."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench", *arguments],
+        cwd=ROOT,
+        env={k: v for k, v in os.environ.items() if not k.startswith("GNOMON_")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        output, _ = process.communicate(timeout=30)
+        pytest.fail(f"the bench did not end: {output[-2000:]}")
+    assert process.returncode == 0, output[-4000:]
