@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 
 from gnomon import __version__
-from gnomon.model.errors import LeaseLost
+from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.store.port import NodeRecord
 from gnomon.store.postgres import partitions
 from gnomon.store.postgres.database import Database, connect, translated
@@ -53,12 +53,17 @@ class LeaseConnection:
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
 
     async def renew(self, incarnation: UUID, lease: float) -> datetime:
-        with translated():
-            if self._connection is None or self._connection.is_closed():
-                self._connection = await connect(self._dsn)
-            row = await self._connection.fetchrow(
-                query("renew"), incarnation, lease, timeout=lease / 2
-            )
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await connect(self._dsn)
+        try:
+            with translated():
+                row = await self._connection.fetchrow(
+                    query("renew"), incarnation, lease, timeout=lease / 2
+                )
+        except StoreUnavailable:
+            # One that did not answer in time would first wait for its own cancelling.
+            self._connection.terminate()
+            raise
         return _renewed(row, incarnation)
 
     def close(self) -> None:
