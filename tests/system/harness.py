@@ -363,6 +363,21 @@ def start_server(server: EmbeddedServer) -> None:
     eventually_sync(started)
 
 
+def freeze_server(server: EmbeddedServer) -> None:
+    """PostgreSQL keeps its connections and answers nothing, like a network that swallows all."""
+    for pid in (server.pid, *_children(server.pid)):
+        os.kill(pid, signal.SIGSTOP)
+
+
+def thaw_server(server: EmbeddedServer) -> None:
+    for pid in (*_children(server.pid), server.pid):
+        os.kill(pid, signal.SIGCONT)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def percentiles(seconds: Sequence[float]) -> str:
     ordered = sorted(seconds)
     shown = {"p50": 0.5, "p99": 0.99}
