@@ -1,0 +1,241 @@
+"""The scanner against a real PostgreSQL: everything found, each once, nothing read too far."""
+
+import random
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.conftest import connected
+from tests.integration.support import Connection, database_now, store, submission
+
+from gnomon.clock import SystemClock, new_id
+from gnomon.fair import WeightedLanes
+from gnomon.model.lane import Lane
+from gnomon.model.shard import SHARDS, shard_of
+from gnomon.model.task import TaskKey
+from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.scanner import Scanner
+from gnomon.settings import Settings
+from gnomon.store.port import Entry
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import PostgresDispatch
+
+ALL = frozenset(range(SHARDS))
+
+
+class Scanning:
+    """A scanner, its agenda, and somebody who takes what is due."""
+
+    def __init__(self, database: Database, clock: SystemClock, **settings: Any) -> None:
+        self.clock = clock
+        self.settings = msgspec.structs.replace(Settings(), **settings)
+        self.agenda = Agenda(WeightedLanes(), clock.now(), self.settings.window)
+        self.scanner = Scanner(PostgresDispatch(database, 10.0), self.agenda, clock, self.settings)
+        self.scanner.own(ALL)
+
+    def take(self) -> list[TaskKey]:
+        """What is due. It stays known."""
+        self.agenda.advance(self.clock.now())
+        return [e.key for e in self.agenda.take(1_000_000, suspect=True)]
+
+
+@pytest.fixture
+async def clock(connection: Connection) -> SystemClock:
+    clock = SystemClock()
+    asked_at = clock.monotonic()
+    clock.observe(await database_now(connection), asked_at)
+    return clock
+
+
+async def claimed_elsewhere(connection: Connection, keys: Iterable[TaskKey]) -> None:
+    await connection.execute(
+        "UPDATE gnomon.task SET state = 1 WHERE id = ANY ($1::uuid[])", [k.id for k in keys]
+    )
+
+
+async def spread(database: Database, now: datetime, count: int, due_in: float) -> list[TaskKey]:
+    """Tasks due around a time."""
+    return await store(
+        database, *(submission(now, due_in + random.uniform(-1, 1)) for _ in range(count))
+    )
+
+
+async def test_what_is_due_within_the_horizon_is_read_once(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    scanning = Scanning(database, clock, horizon_seconds=15.0)
+    now = await database_now(connection)
+    near = await spread(database, now, 300, 7.0)
+    far = await spread(database, now, 50, 60.0)
+    found = await scanning.scanner.forward()
+    assert (found.read, found.new, len(scanning.agenda)) == (300, 300, 300)
+    assert (await scanning.scanner.forward()).read == 0
+    assert scanning.take() == []
+    assert len({*near, *far}) == 350
+
+
+async def test_the_cursors_go_on_where_the_window_ended(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    """A backlog larger than the window is read in pieces, as entries are consumed."""
+    now = await database_now(connection)
+    wanted = set(await spread(database, now, 3000, -100.0))
+    scanning = Scanning(database, clock, window=800)
+    found: list[TaskKey] = []
+    for _ in range(60):
+        await scanning.scanner.forward()
+        assert len(scanning.agenda) <= 800 + SHARDS
+        taken = scanning.take()
+        found += taken
+        await claimed_elsewhere(connection, taken)
+        scanning.agenda.forget(taken)
+        if len(found) == 3000:
+            break
+    assert len(found) == 3000
+    assert set(found) == wanted
+
+
+async def test_a_row_that_is_committed_late_is_found_by_a_repair(
+    database: Database, database_dsn: str, connection: Connection, clock: SystemClock
+) -> None:
+    scanning = Scanning(database, clock)
+    await scanning.scanner.repair()  # the first is a full pass
+    late = await connected(database_dsn)
+    try:
+        async with late.transaction():
+            now = await database_now(late)
+            key = TaskKey("plain", new_id(now))
+            await late.execute(
+                """
+                INSERT INTO gnomon.task (tenant_id, id, task_type, target)
+                VALUES ($1, $2, 'plain', '{}')
+                """,
+                key.tenant_id,
+                key.id,
+            )
+            for _ in range(3):
+                assert (await scanning.scanner.forward()).read == 0
+                assert (await scanning.scanner.repair()).read == 0
+    finally:
+        await late.close()
+    assert (await scanning.scanner.forward()).read == 0  # it is behind the cursor
+    assert (await scanning.scanner.repair()).new == 1
+    assert scanning.take() == [key]
+    assert (await scanning.scanner.repair()).new == 0
+
+
+async def test_everything_is_found_exactly_once_whatever_comes_in_between(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    scanning = Scanning(database, clock, window=3000)
+    wanted: set[TaskKey] = set()
+    found: list[TaskKey] = []
+    for _ in range(25):
+        now = await database_now(connection)
+        new = [submission(now, random.choice([-9, -1, 0, 0.05])) for _ in range(20)]
+        wanted.update(await store(database, *new))
+        if random.random() < 0.5:
+            scanning.scanner.hinted(
+                Entry(TaskKey(s.tenant_id, s.id), s.due_at, s.lane) for s in new
+            )
+        await random.choice([scanning.scanner.forward, scanning.scanner.repair])()
+        taken = scanning.take()
+        found += taken
+        await claimed_elsewhere(connection, taken)
+        scanning.agenda.forget(taken)
+    while len(found) < len(wanted):
+        scanning.scanner.look_everywhere()
+        await scanning.scanner.repair()
+        await scanning.scanner.forward()
+        found += scanning.take()
+    assert len(found) == len(wanted)
+    assert set(found) == wanted
+
+
+async def test_more_rows_behind_the_cursor_than_fit_are_found_in_time(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    scanning = Scanning(database, clock, window=600)
+    await scanning.scanner.forward()  # the cursors are at the horizon now
+    now = await database_now(connection)
+    wanted = set(await spread(database, now, 2500, 0.0))
+    found: set[TaskKey] = set()
+    for _ in range(100):
+        await scanning.scanner.repair()
+        await scanning.scanner.forward()
+        taken = scanning.take()
+        assert not found & set(taken)
+        found.update(taken)
+        await claimed_elsewhere(connection, taken)
+        scanning.agenda.forget(taken)
+        if found == wanted:
+            break
+    assert found == wanted
+
+
+async def test_a_window_smaller_than_the_shards_finds_everything_too(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    scanning = Scanning(database, clock, window=50)
+    await scanning.scanner.forward()
+    now = await database_now(connection)
+    wanted = set(await spread(database, now, 300, -5.0))
+    found: set[TaskKey] = set()
+    for _ in range(100):
+        scanning.scanner.look_everywhere()
+        await scanning.scanner.repair()
+        await scanning.scanner.forward()
+        taken = scanning.take()
+        found.update(taken)
+        await claimed_elsewhere(connection, taken)
+        scanning.agenda.forget(taken)
+        if found == wanted:
+            break
+    assert found == wanted
+
+
+async def test_a_full_agenda_reads_nothing(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    scanning = Scanning(database, clock, window=10)
+    now = await database_now(connection)
+    await spread(database, now, 300, -5.0)
+    await scanning.scanner.forward()
+    full = len(scanning.agenda)
+    assert full >= 10
+    assert (await scanning.scanner.forward()).read == 0
+    assert (await scanning.scanner.repair()).read == 0
+    assert scanning.scanner.hinted([Entry(TaskKey("t", new_id(now)), now, Lane.LOW)]) == 0
+    assert len(scanning.agenda) == full
+
+
+async def test_only_owned_shards_are_read_and_new_ones_from_their_beginning(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    scanning = Scanning(database, clock)
+    mine, others = frozenset(range(100)), frozenset(range(100, SHARDS))
+    now = await database_now(connection)
+    keys = await spread(database, now, 600, -50.0)
+    scanning.scanner.own(mine)
+    assert scanning.scanner.owned == mine
+    await scanning.scanner.forward()
+    first = scanning.take()
+    assert set(first) == {k for k in keys if shard_of(k.id) in mine}
+    stranger = next(k for k in keys if shard_of(k.id) not in mine)
+    assert scanning.scanner.hinted([Entry(stranger, now, Lane.LOW)]) == 0
+    scanning.scanner.own(others)
+    await scanning.scanner.forward()
+    assert set(scanning.take()) == {k for k in keys if shard_of(k.id) in others}
+
+
+async def test_a_repair_brings_the_clock_back_to_the_databases(
+    database: Database, connection: Connection
+) -> None:
+    clock = SystemClock()
+    behind = await database_now(connection) - timedelta(hours=1)
+    clock.observe(behind, clock.monotonic())
+    before = await database_now(connection)
+    await Scanning(database, clock).scanner.repair()
+    assert before <= clock.now() <= await database_now(connection)
