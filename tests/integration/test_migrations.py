@@ -1,0 +1,123 @@
+"""Migrations: up, down and up again, and several processes at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from tests.conftest import connected
+from tests.integration.support import Connection
+
+from gnomon.store.postgres import migrate
+
+NEWEST = max(m.version for m in migrate.migrations())
+
+
+@pytest.fixture
+async def empty(empty_dsn: str) -> AsyncIterator[Connection]:
+    connection = await connected(empty_dsn)
+    yield connection
+    await connection.close()
+
+
+async def schema(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
+    """All that a migration makes, as the catalogue tells it."""
+    queries = {
+        "relations": """
+            SELECT relname, relkind, reloptions::text, pg_get_expr(relpartbound, oid)
+            FROM pg_class WHERE relnamespace = 'gnomon'::regnamespace
+        """,
+        "columns": """
+            SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod),
+                a.attnotnull, a.attgenerated::text, pg_get_expr(d.adbin, d.adrelid),
+                a.attcollation::regcollation::text
+            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+            LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+            WHERE c.relnamespace = 'gnomon'::regnamespace AND a.attnum > 0 AND NOT attisdropped
+        """,
+        "indexes": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'gnomon'",
+        "constraints": """
+            SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid)
+            FROM pg_constraint WHERE connamespace = 'gnomon'::regnamespace
+        """,
+        "functions": """
+            SELECT proname, pg_get_functiondef(oid) FROM pg_proc
+            WHERE pronamespace = 'gnomon'::regnamespace
+        """,
+        "views": "SELECT viewname, definition FROM pg_views WHERE schemaname = 'gnomon'",
+    }
+    found = {}
+    for name, statement in queries.items():
+        found[name] = sorted((tuple(row) for row in await connection.fetch(statement)), key=repr)
+    return found
+
+
+async def applied(connection: Connection) -> list[int]:
+    return [m.version for m in await migrate.status(connection) if m.applied]
+
+
+async def test_every_step_has_both_ways_and_no_number_is_missing() -> None:
+    steps = migrate.migrations()
+    assert [m.version for m in steps] == list(range(1, NEWEST + 1))
+    assert all(m.up.strip() and m.down.strip() for m in steps)
+
+
+async def test_up_down_up_leaves_the_same_schema(empty: Connection) -> None:
+    assert await applied(empty) == []
+    assert [m.version for m in await migrate.up(empty)] == await applied(empty)
+    first = await schema(empty)
+    assert first["columns"]
+    assert await migrate.up(empty) == []
+
+    undone = await migrate.down(empty, 0)
+    assert [m.version for m in undone] == list(range(NEWEST, 0, -1))
+    assert await applied(empty) == []
+    rest = {name for name, *_ in (await schema(empty))["relations"]}
+    assert rest == {"migration", "migration_pkey"}
+    assert await migrate.down(empty, 0) == []
+
+    await migrate.up(empty)
+    assert await schema(empty) == first
+
+
+@pytest.mark.parametrize("version", range(1, NEWEST + 1))
+async def test_each_step_down_undoes_its_step_up(empty: Connection, version: int) -> None:
+    await migrate.up(empty, version - 1)
+    before = await schema(empty) if version > 1 else None
+    await migrate.up(empty, version)
+    assert await applied(empty) == list(range(1, version + 1))
+    await migrate.down(empty, version - 1)
+    assert await applied(empty) == list(range(1, version))
+    if before is not None:
+        assert await schema(empty) == before
+
+
+async def test_processes_that_migrate_at_once_do_not_meet(
+    empty: Connection, empty_dsn: str
+) -> None:
+    async with AsyncExitStack() as stack:
+        connections = [await connected(empty_dsn) for _ in range(4)]
+        for connection in connections:
+            stack.push_async_callback(connection.close)
+        taken = await asyncio.gather(*(migrate.up(c) for c in connections))
+    assert sorted(m.version for steps in taken for m in steps) == list(range(1, NEWEST + 1))
+    assert await applied(empty) == list(range(1, NEWEST + 1))
+
+
+async def test_a_step_that_fails_leaves_nothing(empty: Connection) -> None:
+    await empty.execute("CREATE SCHEMA gnomon; CREATE TABLE gnomon.task (mine integer)")
+    with pytest.raises(Exception, match="already exists"):
+        await migrate.up(empty)
+    assert await applied(empty) == []
+    assert await empty.fetchval("SELECT to_regclass('gnomon.node')") is None
+
+
+async def test_a_schema_of_a_newer_release_is_left_alone(empty: Connection) -> None:
+    await migrate.up(empty)
+    await empty.execute("INSERT INTO gnomon.migration (version, name) VALUES (999, 'future')")
+    before = await schema(empty)
+    with pytest.raises(migrate.MigrationError, match="999"):
+        await migrate.up(empty)
+    with pytest.raises(migrate.MigrationError, match="999"):
+        await migrate.down(empty, 0)
+    assert await schema(empty) == before

@@ -1,0 +1,152 @@
+"""The hot statements on a table of some size: which indexes they walk, and which never.
+
+A plan that is right today and wrong after the next ANALYZE ruins a node, so both kinds are held
+to it: the custom plan, made for the values, and the generic one, made once for all.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.integration.support import Connection, database_now
+
+from gnomon.clock import new_incarnation
+from gnomon.model.task import DEFAULT_TENANT
+from gnomon.store.postgres.queries import query
+
+ROWS = 50_000
+RUNNING = 2_000
+NODE = new_incarnation()
+
+_FILL = """
+INSERT INTO gnomon.task (
+    tenant_id, id, task_type, target, due_at, state, node, fence, attempt, run_until
+)
+SELECT 'default', made.id, 'x', '{"type": "python", "function": "f"}',
+    gnomon.now() + make_interval(secs => n - 100),
+    CASE WHEN n <= $2 THEN 1 ELSE 0 END,
+    CASE WHEN n <= $2 THEN $3::uuid END,
+    CASE WHEN n <= $2 THEN 1 ELSE 0 END,
+    CASE WHEN n <= $2 THEN 1 ELSE 0 END,
+    CASE WHEN n <= $2 THEN gnomon.now() + interval '1 minute' END
+FROM generate_series(1, $1) AS n
+CROSS JOIN LATERAL (
+    SELECT (
+        lpad(to_hex((extract(epoch FROM gnomon.now()) * 1000)::bigint), 12, '0')
+        || '7' || substr(md5(n::text), 1, 3) || '8' || substr(md5(n::text), 4, 15)
+    )::uuid AS id
+) AS made
+"""
+
+
+@pytest.fixture
+async def filled(connection: Connection) -> Connection:
+    await connection.execute(_FILL, ROWS, RUNNING, NODE)
+    await connection.execute(
+        """
+        INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until)
+        VALUES ($1, 'n', '1', 10, gnomon.now(), gnomon.now() + interval '1 hour')
+        """,
+        NODE,
+    )
+    await connection.execute("ANALYZE gnomon.task")
+    return connection
+
+
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", []):
+        yield from nodes_of(part)
+
+
+class Used:
+    """How a plan reads the table of live tasks."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        nodes = list(nodes_of(plan))
+        self.indexes = {n["Index Name"] for n in nodes if "Index Name" in n}
+        self.of_tasks = {name for name in self.indexes if name.startswith("task_")}
+        self.scanned = {
+            n["Relation Name"] for n in nodes if n["Node Type"] in ("Seq Scan", "Bitmap Heap Scan")
+        }
+
+
+async def plans(connection: Connection, name: str, *args: Any) -> list[Used]:
+    """The custom and the generic plan of a statement, without running it."""
+    found = []
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        async with connection.transaction():
+            await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+            statement = await connection.prepare(query(name))
+            plan = await _explained(connection, statement.get_parameters(), name, args)
+            found.append(Used(plan))
+    return found
+
+
+async def _explained(
+    connection: Connection, parameters: Any, name: str, args: tuple[Any, ...]
+) -> dict[str, Any]:
+    types = ", ".join(p.name for p in parameters)
+    await connection.execute(f"PREPARE hot ({types}) AS {query(name)}")
+    values = [
+        await _literal(connection, p.name, value) for p, value in zip(parameters, args, strict=True)
+    ]
+    text = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE hot ({', '.join(values)})")
+    await connection.execute("DEALLOCATE hot")
+    plan: dict[str, Any] = json.loads(text)[0]["Plan"]
+    return plan
+
+
+async def _literal(connection: Connection, type_name: str, value: Any) -> str:
+    """A value as the server would write it, cast to its type."""
+    text = await connection.fetchval(f"SELECT quote_nullable($1::{type_name}::text)", value)
+    return f"{text}::{type_name}"
+
+
+async def some_keys(connection: Connection, state: int, count: int) -> list[UUID]:
+    rows = await connection.fetch(
+        "SELECT id FROM gnomon.task WHERE state = $1 ORDER BY due_at LIMIT $2", state, count
+    )
+    return [row["id"] for row in rows]
+
+
+async def test_reading_ahead_and_behind_walks_the_index_of_what_is_due(filled: Connection) -> None:
+    now = await database_now(filled)
+    shards, ids = list(range(256)), [UUID(int=0)] * 256
+    since, horizon = now - timedelta(seconds=5), now + timedelta(seconds=15)
+    ahead = await plans(filled, "scan", shards, [since] * 256, ids, horizon, 100)
+    behind = await plans(filled, "repair", shards, [horizon] * 256, ids, since, now, 100)
+    for used in (*ahead, *behind):
+        assert used.of_tasks == {"task_due"}
+        assert not used.scanned
+
+
+async def test_a_claim_goes_by_primary_key_alone(filled: Connection) -> None:
+    for count in (1, 30, 1000):
+        keys = await some_keys(filled, 0, count)
+        for used in await plans(filled, "claim", NODE, [DEFAULT_TENANT], keys, 10.0):
+            assert used.of_tasks == {"task_pkey"}
+            assert "task" not in used.scanned
+
+
+async def test_a_settlement_goes_by_primary_key_alone(filled: Connection) -> None:
+    now = await database_now(filled)
+    for count in (1, 30, 1000):
+        keys = await some_keys(filled, 1, count)
+        args = [
+            [DEFAULT_TENANT], keys, [1] * count, [NODE], [0], [0], [0.0], [False], [0],
+            [now] * count, [now] * count, ["w"], [None], [200], ["ok"], [None],
+        ]  # fmt: skip
+        for used in await plans(filled, "settle", *args):
+            assert used.of_tasks == {"task_pkey"}
+            assert "task" not in used.scanned
+
+
+async def test_the_sweeper_walks_the_index_of_what_runs(filled: Connection) -> None:
+    for name, argument in (("orphans", 500), ("overdue", 500), ("running_on", NODE)):
+        for used in await plans(filled, name, argument):
+            assert used.of_tasks == {"task_running"}
+            assert "task" not in used.scanned
