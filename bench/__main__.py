@@ -45,6 +45,7 @@ def everything(
     sizes = QUICK if quick else Sizes()
     changes = {"tasks": tasks, "seconds": seconds}
     sizes = msgspec.structs.replace(sizes, **{k: v for k, v in changes.items() if v is not None})
+    sizes = msgspec.structs.replace(sizes, webhooks=min(sizes.webhooks, sizes.tasks))
     parts = [name for name in suite.PARTS if not only or name in only]
     if only and (unknown := set(only) - suite.PARTS.keys()):
         raise typer.BadParameter(f"there is no {', '.join(sorted(unknown))}", param_hint="--only")

@@ -83,6 +83,10 @@ class Side:
             self.delays = await herd(self.arena, api, HERD, HERD_ROUNDS)
             self.memory = node.peak_memory()
 
+    @property
+    def early(self) -> int:
+        return sum(delay < 0 for delay in self.delays)
+
     def median_of(self, step: str) -> float:
         values: list[float] = [getattr(each, step) for each in self.passes]
         return median(values)
@@ -109,7 +113,7 @@ async def run(stage: Stage, rows: int, rounds: int, progress: Progress) -> Findi
             for side in sides:
                 await side.database.close()
         tallies = [
-            Tally(name, DUE * rounds + HERD * HERD_ROUNDS, await side.arena.completed())
+            Tally(name, DUE * rounds + HERD * HERD_ROUNDS, await side.arena.completed(), side.early)
             for name, side in zip(("claim_empty", "claim_full"), sides, strict=True)
         ]
     findings.add(_measures(*sides), *tallies)
@@ -144,7 +148,7 @@ def _measures(empty: Side, full: Side) -> list[Measure]:
         Measure("herd_ratio", "start delay p99, full : empty", p99[1] / p99[0], "x",
                 at_most(WITHIN)),
     ]  # fmt: skip
-    early = sum(delay < 0 for delay in (*empty.delays, *full.delays))
+    early = empty.early + full.early
     measures.append(Measure("herd_early", "began early", early, "tasks", at_most(0)))
     for name, side in (("empty", empty), ("full", full)):
         if side.memory is not None:

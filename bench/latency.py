@@ -5,7 +5,6 @@ one clock.
 """
 
 import asyncio
-import math
 import time
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from bench.stage import Arena, Stage
 from bench.submission import submit
 
 PAUSE = 0.02  # mean seconds between two lone tasks
-LEAD_SECONDS = 5.137  # from submission to the instant; not on the second, where others are busy
+LEAD_SECONDS = 4.0  # from submission to the instant, about
 _FIRST_OF_HERD = 1_000_000
 _STAMPED_SECONDS = 30.0
 
@@ -66,11 +65,13 @@ async def herd(arena: Arena, api: Process, count: int, rounds: int) -> list[floa
     delays: list[float] = []
     for number in range(rounds):
         first = _FIRST_OF_HERD + number * count
-        due_at = math.floor(time.time()) + LEAD_SECONDS
-        await submit(api, function="stamp", tasks=count, requests=1, first=first, due_at=due_at)
-        if time.time() > due_at - 1.0:
+        loaded = await submit(
+            api, function="stamp", tasks=count, requests=1, first=first, due_in=LEAD_SECONDS
+        )
+        due_at = loaded.due_at
+        if due_at is None or loaded.ended > due_at - 0.5:
             raise BenchError("submitting took so long that the tasks were nearly due")
-        await asyncio.sleep(due_at - time.time())
+        await asyncio.sleep(max(0.0, due_at - time.time()))
         starts = await _starts(stamps_file(arena.folder), range(first, first + count))
         delays += [start - due_at for start in starts]
     return delays

@@ -5,6 +5,7 @@ status and a length. Takes a `Load` as JSON, prints a `Loaded`.
 """
 
 import asyncio
+import math
 import random
 import sys
 import time
@@ -31,7 +32,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     requests: int | None = None
     seconds: float | None = None
     pause: float = 0.0  # mean seconds between an answer and the next request on a connection
-    due_at: float | None = None  # seconds since the epoch; None: now
+    due_in: float | None = None  # seconds until all are due, at one instant; None: each at once
     first: int | None = None  # number the tasks from here on, in their payloads
 
 
@@ -42,6 +43,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     refused: int  # requests
     began: float
     ended: float
+    due_at: float | None  # that instant
     p50: float  # seconds from request to answer
     p99: float
     moments: list[tuple[float, float]]  # sent and answered, of each numbered request
@@ -84,7 +86,8 @@ class Generator:
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._request = request_of(load, load.first)
+        self._due_at = None if load.due_in is None else _instant(time.time() + load.due_in)
+        self._request = request_of(load, load.first, self._due_at)
         self._left = load.requests if load.requests is not None else sys.maxsize
         self._number = load.first
         self._ends_at = float("inf")
@@ -119,7 +122,7 @@ class Generator:
         if self._number is None:
             client.send(self._request)
         else:
-            client.send(request_of(self._load, self._number))
+            client.send(request_of(self._load, self._number, self._due_at))
             self._number += self._load.tasks
 
     def _answered(self, client: Client, sent: float, status: int) -> None:
@@ -142,15 +145,17 @@ class Generator:
             refused=self._refused,
             began=began,
             ended=max((answered for _, answered in self._moments), default=began),
+            due_at=self._due_at,
             p50=percentile(took, 0.50),
             p99=percentile(took, 0.99),
             moments=self._moments if self._load.first is not None else [],
         )
 
 
-def request_of(load: Load, first: int | None) -> bytes:
+def request_of(load: Load, first: int | None, due_at: float | None) -> bytes:
     """The bytes of one request."""
-    tasks = [_task(load, None if first is None else first + i) for i in range(load.tasks)]
+    numbers = [1 if first is None else first + i for i in range(load.tasks)]
+    tasks = [_task(load.function, number, due_at) for number in numbers]
     path, body = ("/api/v1/tasks", tasks[0])
     if load.tasks > 1:
         path, body = "/api/v1/tasks/batch", {"tasks": tasks}
@@ -162,15 +167,20 @@ def request_of(load: Load, first: int | None) -> bytes:
     return head.encode() + content
 
 
-def _task(load: Load, number: int | None) -> dict[str, object]:
+def _task(function: str, number: int, due_at: float | None) -> dict[str, object]:
     task: dict[str, object] = {
         "task_type": "bench",
-        "target": {"type": "python", "function": load.function},
-        "payload": {"n": 1 if number is None else number},
+        "target": {"type": "python", "function": function},
+        "payload": {"n": number},
     }
-    if load.due_at is not None:
-        task["execute_at"] = datetime.fromtimestamp(load.due_at, UTC)
+    if due_at is not None:
+        task["execute_at"] = datetime.fromtimestamp(due_at, UTC)
     return task
+
+
+def _instant(around: float) -> float:
+    """A moment near by that is exact in microseconds, and off the second, where others are busy."""
+    return math.floor(around) + 0.125
 
 
 async def main(load: Load) -> Loaded:
