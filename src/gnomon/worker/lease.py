@@ -22,9 +22,11 @@ class Lease:
 
     def renewed(self, asked_at: float) -> None:
         """A renewal asked for at `asked_at` (monotonic) has gone through."""
-        self.trusted_until = asked_at + self.ttl - self.margin
-        if self.since is None:
+        # One that comes after the lease has run out (the machine slept) begins a new run. Before
+        # `trusted_until` is set, so that nobody sees the new trust with the old run.
+        if self.since is None or asked_at >= self.trusted_until + self.margin:
             self.since = asked_at
+        self.trusted_until = asked_at + self.ttl - self.margin
 
     def missed(self) -> None:
         """A renewal has failed: the run is broken, the trust lasts as long as it was given."""
