@@ -63,19 +63,17 @@ class SystemClock:
     # How fast two clocks may part; an estimate is lowered by this much until it is confirmed.
     _DRIFT = 1e-4
 
-    def __init__(self) -> None:
-        self._offset = time.time() - _monotonic()
+    def __init__(self, monotonic: Callable[[], float] = _monotonic) -> None:
+        self.monotonic = monotonic
+        self._offset = time.time() - monotonic()
         self._observed_at: float | None = None
 
     def now(self) -> datetime:
         drifted = 0.0
-        monotonic = _monotonic()
+        monotonic = self.monotonic()
         if self._observed_at is not None:
             drifted = (monotonic - self._observed_at) * self._DRIFT
         return datetime.fromtimestamp(monotonic + self._offset - drifted, UTC)
-
-    def monotonic(self) -> float:
-        return _monotonic()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -93,7 +91,7 @@ class SystemClock:
         # The database read its clock between the question and now. So its clock is ahead of ours
         # by `least` at the least and `most` at the most. The best estimate that is never ahead is
         # the highest `least` seen, lowered by drift; one above `most` says that a clock was set.
-        answered_at = _monotonic()
+        answered_at = self.monotonic()
         database = database_now.timestamp()
         least, most = database - answered_at, database - asked_at
         if self._observed_at is None:
