@@ -1,0 +1,166 @@
+"""What every pipe must keep, as tests: derive from `PipeContract` and give it a pipe.
+
+    class TestMine(PipeContract):
+        def make_pipe(self, capacity, on_room):
+            return MyPipe(capacity, on_room)
+
+The tests are coroutines: run them with pytest-asyncio or the like, in its auto mode.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+from gnomon.model.lane import Lane
+from gnomon.model.outcome import SUCCESS
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.target import PythonTarget
+from gnomon.model.task import TaskKey
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.port import Pipe
+
+T = TypeVar("T")
+
+_MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def a_delivery(number: int) -> Delivery:
+    """A claimed task that can be told from others by its number."""
+    return Delivery(
+        key=TaskKey("tenant", UUID(int=number)),
+        fence=1,
+        incarnation=UUID(int=0),
+        attempt=1,
+        retries_left=3,
+        losses=0,
+        target=PythonTarget("f"),
+        payload=None,
+        payload_size=None,
+        timeout_seconds=30.0,
+        retry_policy=RetryPolicy(),
+        task_type="t",
+        lane=Lane.MEDIUM,
+        execute_at=_MOMENT,
+        start_by=_MOMENT,
+        idempotency_key=None,
+        expired=False,
+    )
+
+
+class PipeContract:
+    """The suite."""
+
+    def make_pipe(self, capacity: int, on_room: Callable[[], None]) -> Pipe:
+        """A pipe whose workers can hold `capacity` deliveries; it calls `on_room` when there is
+        room again."""
+        raise NotImplementedError
+
+    async def test_deliveries_come_in_the_order_they_were_sent(self) -> None:
+        pipe = self.make_pipe(10, _nothing)
+        sent = [a_delivery(n) for n in range(5)]
+        pipe.send(sent[:3])
+        pipe.send(sent[3:])
+        assert [await pipe.receive() for _ in sent] == sent
+
+    async def test_each_delivery_reaches_one_waiting_slot(self) -> None:
+        pipe = self.make_pipe(10, _nothing)
+        async with asyncio.TaskGroup() as group:
+            slots = [group.create_task(pipe.receive()) for _ in range(5)]
+            await _settle_down()
+            sent = [a_delivery(n) for n in range(5)]
+            pipe.send(sent[:2])
+            await _settle_down()
+            assert sum(slot.done() for slot in slots) == 2
+            pipe.send(sent[2:])
+        assert {slot.result().key for slot in slots} == {d.key for d in sent}
+
+    async def test_a_slot_that_is_cancelled_takes_nothing_with_it(self) -> None:
+        """Whenever the cancellation comes: before the sending, after it, or in between."""
+        for turns in range(4):
+            pipe = self.make_pipe(10, _nothing)
+            leaving = _begun(pipe.receive())
+            staying = _begun(pipe.receive())
+            await _settle_down()
+            pipe.send([a_delivery(1)])
+            for _ in range(turns):
+                await _settle_down(1)
+            leaving.cancel()
+            await asyncio.wait([leaving])
+            received = leaving if not leaving.cancelled() else staying
+            assert (await asyncio.wait_for(received, 5)).key == a_delivery(1).key
+            staying.cancel()
+            await asyncio.wait([staying])
+            pipe.send([a_delivery(2)])
+            assert (await asyncio.wait_for(pipe.receive(), 5)).key == a_delivery(2).key
+
+    async def test_room_shrinks_with_sending_and_grows_with_settling(self) -> None:
+        called: list[None] = []
+        pipe = self.make_pipe(3, lambda: called.append(None))
+        assert pipe.room() == 3
+        pipe.send([a_delivery(1), a_delivery(2)])
+        assert pipe.room() == 1
+        delivery = await pipe.receive()
+        assert pipe.room() == 1  # it is not over and done with
+        pipe.report(Report(delivery, SUCCESS))
+        await pipe.reports(10)
+        assert (pipe.room(), called) == (1, [])
+        pipe.settled(1)
+        assert (pipe.room(), len(called)) == (2, 1)
+
+    async def test_what_was_not_received_can_be_taken_back(self) -> None:
+        pipe = self.make_pipe(10, _nothing)
+        sent = [a_delivery(n) for n in range(4)]
+        pipe.send(sent)
+        first = await pipe.receive()
+        assert [first, *pipe.unsent()] == sent
+        assert pipe.unsent() == []
+        assert pipe.room() == 6  # they are still to be settled
+        waiting = _begun(pipe.receive())
+        await _settle_down()
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    async def test_reports_come_in_batches_in_order(self) -> None:
+        pipe = self.make_pipe(10, _nothing)
+        reports = [Report(a_delivery(n)) for n in range(5)]
+        for report in reports:
+            pipe.report(report)
+        assert await pipe.reports(2) == reports[:2]
+        assert await pipe.reports(10) == reports[2:]
+        waiting = _begun(pipe.reports(10))
+        await _settle_down()
+        assert not waiting.done()
+        pipe.report(reports[0])
+        assert await asyncio.wait_for(waiting, 5) == reports[:1]
+
+    async def test_a_reader_of_reports_that_is_cancelled_takes_nothing_with_it(self) -> None:
+        pipe = self.make_pipe(10, _nothing)
+        reader = _begun(pipe.reports(10))
+        await _settle_down()
+        pipe.report(Report(a_delivery(1)))
+        reader.cancel()
+        await asyncio.wait([reader])
+        if reader.cancelled():
+            assert await asyncio.wait_for(pipe.reports(10), 5) == [Report(a_delivery(1))]
+
+
+def _begun(waiting: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    """A task that the test ends itself."""
+    return asyncio.get_running_loop().create_task(waiting)
+
+
+def _nothing() -> None:
+    """Nobody waits for room."""
+
+
+async def _settle_down(turns: int = 5) -> None:
+    """Let everything that can go on go on."""
+    for _ in range(turns):
+        await asyncio.wait([_begun(_turn())])
+
+
+async def _turn() -> None:
+    """One turn of the loop."""

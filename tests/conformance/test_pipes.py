@@ -1,0 +1,12 @@
+"""Every pipe against the contract of pipes."""
+
+from collections.abc import Callable
+
+from gnomon.pipe.memory import MemoryPipe
+from gnomon.pipe.port import Pipe
+from gnomon.testing.pipe_contract import PipeContract
+
+
+class TestMemoryPipe(PipeContract):
+    def make_pipe(self, capacity: int, on_room: Callable[[], None]) -> Pipe:
+        return MemoryPipe(capacity, on_room)
