@@ -1,0 +1,134 @@
+"""What follows from an outcome."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.retry import LONGEST_RETRY_AFTER, Backoff, RetryPolicy
+from gnomon.model.verdict import (
+    COMPLETE,
+    FREE_LOSSES,
+    QUARANTINE_LOSSES,
+    Standing,
+    VerdictKind,
+    decide,
+    is_suspect,
+    release,
+)
+
+FIXED = RetryPolicy(max_retries=3, backoff=Backoff.FIXED, base_seconds=2.0, jitter=False)
+LOST = Outcome(OutcomeKind.LOST)
+FAILURES = [OutcomeKind.FAILED, OutcomeKind.TIMED_OUT]
+
+policies = st.builds(
+    RetryPolicy,
+    max_retries=st.integers(0, 1000),
+    backoff=st.sampled_from(Backoff),
+    base_seconds=st.floats(0, 100),
+    max_seconds=st.floats(0, 1000),
+    jitter=st.booleans(),
+)
+standings = st.builds(
+    Standing, retries_left=st.integers(0, 1000), policy=policies, losses=st.integers(0, 10)
+)
+chances = st.floats(0, 1, exclude_max=True)
+
+
+def test_success_completes() -> None:
+    assert decide(Outcome(OutcomeKind.SUCCEEDED), Standing(0, FIXED, losses=4), 0.5) is COMPLETE
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_failure_spends_a_retry_while_there_are_any(kind: OutcomeKind) -> None:
+    verdict = decide(Outcome(kind), Standing(1, FIXED), 0.5)
+    assert (verdict.kind, verdict.delay, verdict.spends) == (VerdictKind.RETRY, 2.0, True)
+    verdict = decide(Outcome(kind), Standing(0, FIXED), 0.5)
+    assert (verdict.kind, verdict.spends) == (VerdictKind.DEAD_LETTER, False)
+
+
+def test_what_no_retry_can_help_dies_at_once() -> None:
+    outcome = Outcome(OutcomeKind.FAILED, retryable=False)
+    assert decide(outcome, Standing(3, FIXED), 0.5).kind is VerdictKind.DEAD_LETTER
+
+
+def test_the_wait_grows_with_the_retries_that_were_spent() -> None:
+    policy = RetryPolicy(max_retries=5, base_seconds=1.0, max_seconds=10.0, jitter=False)
+    failed = Outcome(OutcomeKind.FAILED)
+    delays = [decide(failed, Standing(left, policy), 0.0).delay for left in (5, 4, 3, 2, 1)]
+    assert delays == [1.0, 2.0, 4.0, 8.0, 10.0]
+
+
+def test_more_retries_left_than_the_policy_has_wait_like_the_first() -> None:
+    """A task that was changed to fewer retries, or a re-drive."""
+    assert decide(Outcome(OutcomeKind.FAILED), Standing(9, FIXED), 0.0).delay == 2.0
+
+
+def test_the_receivers_wish_is_honoured_up_to_a_day() -> None:
+    def delay(wish: float) -> float:
+        return decide(Outcome(OutcomeKind.FAILED, retry_after=wish), Standing(1, FIXED), 0.0).delay
+
+    assert (delay(0.5), delay(90.0), delay(1e9)) == (2.0, 90.0, LONGEST_RETRY_AFTER)
+
+
+def test_a_snooze_spends_nothing_and_waits_as_asked() -> None:
+    verdict = decide(Outcome(OutcomeKind.SNOOZED, retry_after=42.0), Standing(0, FIXED, 2), 0.5)
+    assert (verdict.kind, verdict.delay, verdict.spends) == (VerdictKind.RETRY, 42.0, False)
+    assert verdict.losses == 0
+    assert decide(Outcome(OutcomeKind.SNOOZED), Standing(0, FIXED), 0.5).delay == 0.0
+
+
+def test_a_stray_cancellation_is_tried_again_and_changes_nothing() -> None:
+    verdict = decide(Outcome(OutcomeKind.CANCELLED), Standing(0, FIXED, losses=3), 0.5)
+    assert (verdict.kind, verdict.spends, verdict.losses) == (VerdictKind.RETRY, False, 3)
+
+
+def test_what_is_given_back_keeps_its_losses() -> None:
+    verdict = release(Standing(1, FIXED, losses=3))
+    assert (verdict.kind, verdict.losses, verdict.spends) == (VerdictKind.RELEASE, 3, False)
+
+
+def test_losses_lead_to_quarantine_and_there_to_the_end() -> None:
+    losses, suspect = 0, []
+    while True:
+        suspect.append(is_suspect(losses))
+        verdict = decide(LOST, Standing(0, FIXED, losses), 0.5)
+        losses = verdict.losses
+        if verdict.kind is VerdictKind.DEAD_LETTER:
+            break
+        assert (verdict.kind, verdict.delay, verdict.spends) == (VerdictKind.RETRY, 0.0, False)
+    assert suspect == [False] * FREE_LOSSES + [True] * QUARANTINE_LOSSES
+    assert QUARANTINE_LOSSES == 3
+
+
+@given(standings, chances, st.sampled_from(FAILURES), st.booleans())
+def test_a_try_that_ended_clears_the_losses(
+    standing: Standing, chance: float, kind: OutcomeKind, retryable: bool
+) -> None:
+    """It did not take its node with it, so it is no suspect."""
+    assert decide(Outcome(kind, retryable=retryable), standing, chance).losses == 0
+
+
+@given(standings, chances, st.sampled_from(OutcomeKind), st.none() | st.floats(0, 1e9))
+def test_every_outcome_has_a_verdict_that_can_be_written(
+    standing: Standing, chance: float, kind: OutcomeKind, wish: float | None
+) -> None:
+    verdict = decide(Outcome(kind, retry_after=wish), standing, chance)
+    assert verdict.delay >= 0
+    assert verdict.losses <= standing.losses + 1
+    assert not verdict.spends or standing.retries_left > 0
+    assert (verdict.kind is VerdictKind.COMPLETE) == (kind is OutcomeKind.SUCCEEDED)
+
+
+@given(policies, chances)
+def test_a_task_that_always_fails_is_tried_once_more_than_it_has_retries(
+    policy: RetryPolicy, chance: float
+) -> None:
+    left, tried = min(policy.max_retries, 50), 0
+    while True:
+        tried += 1
+        verdict = decide(Outcome(OutcomeKind.FAILED), Standing(left, policy), chance)
+        if verdict.kind is VerdictKind.DEAD_LETTER:
+            break
+        left -= verdict.spends
+    assert tried == min(policy.max_retries, 50) + 1
