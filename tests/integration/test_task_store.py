@@ -361,7 +361,7 @@ async def test_redrive_gives_a_new_budget(
     row = await connection.fetchrow("SELECT * FROM gnomon.task")
     assert row is not None
     assert (row["retries_left"], row["losses"], row["fence"]) == (5, 0, 12)
-    assert [entry.id for entry in heard.entries] == [new.id]
+    assert [entry.key.id for entry in heard.entries] == [new.id]
 
 
 async def test_a_failed_task_can_be_hastened(

@@ -36,8 +36,13 @@ WITH moment AS MATERIALIZED (
 SELECT p.*, coalesce(p.inline_payload, y.payload) AS payload, m.now
 FROM page AS p
 CROSS JOIN moment AS m
-LEFT JOIN gnomon.task_payload AS y
-    ON p.payload_size IS NOT NULL AND y.tenant_id = p.tenant_id AND y.task_id = p.id
+LEFT JOIN LATERAL (
+    -- The LIMIT keeps it at one probe for each payload that is kept apart.
+    SELECT payload
+    FROM gnomon.task_payload
+    WHERE p.payload_size IS NOT NULL AND tenant_id = p.tenant_id AND task_id = p.id
+    LIMIT 1
+) AS y ON true
 UNION ALL
 SELECT
     NULL, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,

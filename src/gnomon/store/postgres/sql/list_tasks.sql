@@ -11,7 +11,7 @@ WITH moment AS MATERIALIZED (
     FROM (
         SELECT u.*
         FROM (
-            SELECT
+            (SELECT
                 tenant_id, id, lane, state, delivery, execute_at, due_at, expires_at, started_at,
                 NULL::timestamptz AS finished_at, attempt, timeout_seconds, payload_size,
                 task_type, name, target, payload AS inline_payload, retry_policy, tags,
@@ -19,14 +19,18 @@ WITH moment AS MATERIALIZED (
                 NULL::text AS resolution, cancel_requested, cron_job_id, retry_of
             FROM gnomon.task
             WHERE tenant_id = $1 AND id < $2
+            ORDER BY id DESC
+            LIMIT 10000)
             UNION ALL
-            SELECT
+            (SELECT
                 tenant_id, id, lane, state, delivery, execute_at, execute_at, expires_at,
                 started_at, finished_at, attempt, timeout_seconds, payload_size, task_type, name,
                 target, payload, retry_policy, tags, idempotency_key, created_by, last_error,
                 result, resolution, false, cron_job_id, retry_of
             FROM gnomon.task_archive
             WHERE tenant_id = $1 AND id < $2
+            ORDER BY id DESC
+            LIMIT 10000)
         ) AS u
         ORDER BY u.id DESC
         LIMIT 10000
@@ -45,9 +49,11 @@ WITH moment AS MATERIALIZED (
 ), stop AS (
     SELECT i.id
     FROM (
-        SELECT id FROM gnomon.task WHERE tenant_id = $1 AND id < $2
+        (SELECT id FROM gnomon.task WHERE tenant_id = $1 AND id < $2
+         ORDER BY id DESC LIMIT 10000)
         UNION ALL
-        SELECT id FROM gnomon.task_archive WHERE tenant_id = $1 AND id < $2
+        (SELECT id FROM gnomon.task_archive WHERE tenant_id = $1 AND id < $2
+         ORDER BY id DESC LIMIT 10000)
     ) AS i
     WHERE (SELECT count(*) FROM page) < $3
     ORDER BY i.id DESC
@@ -56,8 +62,13 @@ WITH moment AS MATERIALIZED (
 SELECT p.*, coalesce(p.inline_payload, y.payload) AS payload, m.now
 FROM page AS p
 CROSS JOIN moment AS m
-LEFT JOIN gnomon.task_payload AS y
-    ON p.payload_size IS NOT NULL AND y.tenant_id = p.tenant_id AND y.task_id = p.id
+LEFT JOIN LATERAL (
+    -- The LIMIT keeps it at one probe for each payload that is kept apart.
+    SELECT payload
+    FROM gnomon.task_payload
+    WHERE p.payload_size IS NOT NULL AND tenant_id = p.tenant_id AND task_id = p.id
+    LIMIT 1
+) AS y ON true
 UNION ALL
 SELECT
     NULL, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,

@@ -1,0 +1,121 @@
+"""Reads stay cheap however much is finished: by their keys, in order, without sorting it all."""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
+
+from gnomon.store.postgres.queries import query
+
+if TYPE_CHECKING:
+    import asyncpg
+
+Connection: TypeAlias = "asyncpg.Connection[Any]"
+
+FINISHED = 50_000
+LIVE = 5_000
+NEWEST = UUID(int=(1 << 128) - 1)
+# The examined window holds 10 000: whatever sorts more than that sorts everything.
+MOST_SORTED = 10_000
+
+# Ids of the last minutes, so that they fall into the partitions of today (or yesterday).
+_ID = """
+    (lpad(to_hex((extract(epoch FROM gnomon.now()) * 1000)::bigint - n), 12, '0')
+     || '7' || substr(md5(n::text), 1, 3) || '8' || substr(md5(n::text), 5, 15))::uuid
+"""
+_FILL = f"""
+    INSERT INTO gnomon.task_archive (
+        tenant_id, id, lane, state, delivery, execute_at, finished_at, fence, attempt,
+        timeout_seconds, task_type, target, payload, tags
+    )
+    SELECT 'default', {_ID}, n % 4, 10, 0, gnomon.now(), gnomon.now(), 1, 1, 30, 'type' || n % 10,
+           '{{}}', to_json(repeat('x', 100)), CASE WHEN n % 7 = 0 THEN '["a"]'::jsonb END
+    FROM generate_series(1, {FINISHED}) AS n;
+    INSERT INTO gnomon.task (tenant_id, id, state, execute_at, due_at, task_type, target)
+    SELECT 'default', {_ID}, CASE WHEN n % 5 = 0 THEN 4 ELSE 0 END,
+           gnomon.now() + interval '1 hour', gnomon.now() + interval '1 hour', 'live', '{{}}'
+    FROM generate_series(1, {LIVE}) AS n;
+    ANALYZE gnomon.task, gnomon.task_archive;
+"""
+
+NO_STATUS = (None, None, None)
+NO_FILTER = (None, None, None, None, None, None)
+FILTERS: dict[str, tuple[Any, ...]] = {
+    "nothing": (*NO_STATUS, *NO_FILTER),
+    "completed": ([10], None, None, *NO_FILTER),
+    "scheduled": ([0], False, False, *NO_FILTER),
+    "ready": ([0], True, None, *NO_FILTER),
+    "cancelled": ([11], None, None, *NO_FILTER),
+    "type": (*NO_STATUS, "type3", None, None, None, None, None),
+    "unknown type": (*NO_STATUS, "none", None, None, None, None, None),
+    "lane": (*NO_STATUS, None, 3, None, None, None, None),
+    "tag": (*NO_STATUS, None, None, "a", None, None, None),
+    "cron job": (*NO_STATUS, None, None, None, NEWEST, None, None),
+}
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for inner in plan.get("Plans", ()):
+        yield from nodes(inner)
+
+
+async def plan_of(connection: Connection, name: str, *args: Any) -> list[dict[str, Any]]:
+    text = await connection.fetchval(f"EXPLAIN (FORMAT JSON, ANALYZE) {query(name)}", *args)
+    return list(nodes(json.loads(text)[0]["Plan"]))
+
+
+def assert_reads_by_key(found: list[dict[str, Any]]) -> None:
+    for node in found:
+        rows = node["Actual Rows"] * node["Actual Loops"]
+        if node["Node Type"] == "Seq Scan":
+            assert rows <= 1, node
+        if "Sort" in node["Node Type"]:
+            assert rows <= MOST_SORTED, node
+        if "Index" in node["Node Type"]:
+            assert rows <= MOST_SORTED, node
+
+
+async def test_a_list_reads_by_key_whatever_the_filter(connection: Connection) -> None:
+    await connection.execute(_FILL)
+    cursor = await connection.fetchval(
+        "SELECT id FROM gnomon.task_archive ORDER BY id DESC OFFSET 20000 LIMIT 1"
+    )
+    for chosen in FILTERS.values():
+        for after in (NEWEST, cursor):
+            assert_reads_by_key(
+                await plan_of(connection, "list_tasks", "default", after, 51, *chosen)
+            )
+
+
+async def test_a_page_stops_when_it_is_full(connection: Connection) -> None:
+    await connection.execute(_FILL)
+    found = await plan_of(connection, "list_tasks", "default", NEWEST, 51, *FILTERS["nothing"])
+    scans = [node["Actual Rows"] for node in found if node["Node Type"].startswith("Index")]
+    assert sum(scans) < 200
+
+
+async def test_dead_letters_are_read_by_their_own_index(connection: Connection) -> None:
+    await connection.execute(_FILL)
+    for name in ("list_dead", "redrive_dead"):
+        for tag in (None, "none"):
+            found = await plan_of(
+                connection, name, "default", NEWEST, 51, None, None, tag, None, None, None
+            )
+            assert_reads_by_key(found)
+            assert "task_dead" in {node.get("Index Name") for node in found}
+
+
+async def test_a_task_is_read_by_key(connection: Connection) -> None:
+    await connection.execute(_FILL)
+    task_id = await connection.fetchval("SELECT id FROM gnomon.task_archive LIMIT 1")
+    for name in ("get_task", "executions"):
+        found = await plan_of(connection, name, "default", task_id)
+        assert_reads_by_key(found)
+        # Only the partition of that day, and the live table.
+        archives = {
+            node["Relation Name"]
+            for node in found
+            if node.get("Relation Name", "").startswith("task_archive")
+        }
+        assert len(archives) == 1
