@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 from aiohttp import web
-from tests.waiting import eventually, eventually_sync
+from tests import waiting
 
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.lifecycle import State
@@ -36,6 +36,7 @@ from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.tasks import PostgresTasks
 
 LEASE = 2.0  # seconds; of every node here
+PATIENCE = 60.0  # seconds until a wait has failed: the machine may have other things to do
 _AT_ONCE = 10_000  # tasks in one statement
 _ROOT = Path(__file__).parents[2]
 
@@ -46,6 +47,11 @@ from gnomon.cli.supervise import die_with_parent
 die_with_parent(int(sys.argv.pop(1)))
 runpy.run_module("gnomon", run_name="__main__", alter_sys=True)
 """
+
+
+async def eventually(predicate: Callable[[], Awaitable[bool]], timeout: float = PATIENCE) -> None:
+    """Wait until `predicate` holds."""
+    await waiting.eventually(predicate, timeout)
 
 
 class Call(NamedTuple):
@@ -159,12 +165,15 @@ class Process:
     async def started(self) -> str:
         """Where it serves, once it does."""
 
-        async def said() -> str | None:
-            assert self.alive, f"{self.name} ended: {self.text()[-4000:]}"
-            events = [e for e in self.events() if str(e.get("event")).endswith(" started")]
-            return str(events[-1]["where"]) if events else None
+        def where() -> list[str]:
+            return [e["where"] for e in self.events() if str(e["event"]).endswith(" started")]
 
-        return await eventually(said)
+        async def said() -> bool:
+            assert self.alive, f"{self.name} ended: {self.text()[-4000:]}"
+            return bool(where())
+
+        await eventually(said)
+        return where()[-1]
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
@@ -349,7 +358,7 @@ async def submitting(dsn: str, *, hints: bool = True) -> AsyncIterator[Submitter
 def stop_server(server: EmbeddedServer, number: signal.Signals) -> None:
     """End PostgreSQL, as `pg_ctl stop` does: SIGINT is fast, SIGQUIT immediate."""
     os.kill(server.pid, number)
-    eventually_sync(lambda: not (server.cluster / "postmaster.pid").exists())
+    waiting.eventually_sync(lambda: not (server.cluster / "postmaster.pid").exists())
 
 
 def start_server(server: EmbeddedServer) -> None:
@@ -360,7 +369,7 @@ def start_server(server: EmbeddedServer) -> None:
         server.tend()
         return server.pid != before
 
-    eventually_sync(started)
+    waiting.eventually_sync(started)
 
 
 def freeze_server(server: EmbeddedServer) -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.system.conftest import NewProcess
-from tests.system.harness import Process, Receiver, Submitter, Truth, judge
-from tests.waiting import eventually
+from tests.system.harness import Process, Receiver, Submitter, Truth, eventually, judge
 
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
@@ -79,7 +78,7 @@ async def test_a_function_that_kills_its_node_becomes_a_dead_letter(
         state = await truth.fetch("SELECT state FROM gnomon.task WHERE id = $1", poison)
         return [row["state"] for row in state] == [State.DEAD]
 
-    await eventually(buried, timeout=60)
+    await eventually(buried, timeout=100)
     await eventually(lambda: truth.completed(harmless))
     print(f"the node died {deaths} times")
     outcomes = await truth.fetch("SELECT outcome FROM gnomon.execution WHERE task_id = $1", poison)
@@ -202,7 +201,7 @@ async def test_what_a_leaving_node_gives_back_is_found_at_once(
     assert await old.code(timeout=20) == 0
     left_at = time.monotonic()
     # The rare pass over everything would find them, too, but later than this.
-    await eventually(lambda: truth.completed(ids), timeout=10)
+    await eventually(lambda: truth.completed(ids), timeout=20)
     print(f"done {time.monotonic() - left_at:.1f} s after the old node left")
     assert await judge(truth, ids, receiver) == (set(), set(), set(), set(), set())
     assert await truth.value("SELECT count(*) FROM gnomon.execution") == 0

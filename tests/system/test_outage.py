@@ -13,6 +13,7 @@ from tests.system.harness import (
     Process,
     Receiver,
     Truth,
+    eventually,
     freeze_server,
     judge,
     start_server,
@@ -20,7 +21,6 @@ from tests.system.harness import (
     submitting,
     thaw_server,
 )
-from tests.waiting import eventually
 
 from gnomon.store.embedded import EmbeddedServer
 
@@ -151,5 +151,5 @@ async def test_a_submission_that_had_to_wait_is_found_without_its_hint(
         await connection.close()
         ids = await submission
         # The rare pass over everything would find them, too, but later than this.
-        await eventually(lambda: truth.completed(ids), timeout=10)
+        await eventually(lambda: truth.completed(ids), timeout=20)
     assert await judge(truth, ids, receiver) == (set(), set(), set(), set(), set())

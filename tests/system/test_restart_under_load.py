@@ -8,14 +8,13 @@ from uuid import UUID
 
 import aiohttp
 import pytest
-from tests.system.harness import Process, Receiver, Truth, judge, submitting
-from tests.waiting import eventually
+from tests.system.harness import Process, Receiver, Truth, eventually, judge, submitting
 
 from gnomon.store.embedded import EmbeddedServer
 
 pytestmark = pytest.mark.system
 
-BACKLOG = 6000
+BACKLOG = 4000
 CLIENTS = 12
 PAUSE_SECONDS = 0.005  # between a client's submissions: load, but not a benchmark
 
@@ -181,4 +180,4 @@ async def _called(receiver: Receiver, count: int) -> None:
     async def enough() -> bool:
         return len(receiver.calls) >= count
 
-    await eventually(enough, timeout=60)
+    await eventually(enough)
