@@ -48,4 +48,5 @@ SELECT
     NULL, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM stop AS s
-ORDER BY id DESC
+-- The mark comes after a task at the same place.
+ORDER BY id DESC, state NULLS LAST
