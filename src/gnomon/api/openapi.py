@@ -38,8 +38,9 @@ def described(operation: Operation) -> dict[str, Any]:
 
 
 def document(app: Litestar, version: str) -> bytes:
-    operations = list(_operations(app))
-    types = {Problem, *_types(operation for _, _, operation in operations)}
+    operations = sorted(_operations(app), key=lambda found: found[:2])
+    # A mapping for its order: the same document from every process.
+    types = dict.fromkeys([Problem, *_types(operation for _, _, operation in operations)])
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     references = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
