@@ -147,11 +147,13 @@ class Process:
         }
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
+        self._starts_before = 0
 
     def start(self) -> None:
         """Start it, or start it again. Must be called from the main thread: the kernel counts
         the end of the starting thread as the end of the parent."""
         self.close()
+        self._starts_before = len(self._where())
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _BOOT, str(os.getpid()), *self._command],
@@ -165,15 +167,15 @@ class Process:
     async def started(self) -> str:
         """Where it serves, once it does."""
 
-        def where() -> list[str]:
-            return [e["where"] for e in self.events() if str(e["event"]).endswith(" started")]
-
         async def said() -> bool:
             assert self.alive, f"{self.name} ended: {self.text()[-4000:]}"
-            return bool(where())
+            return len(self._where()) > self._starts_before
 
         await eventually(said)
-        return where()[-1]
+        return self._where()[-1]
+
+    def _where(self) -> list[str]:
+        return [e["where"] for e in self.events() if str(e["event"]).endswith(" started")]
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":
