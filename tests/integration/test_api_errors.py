@@ -1,12 +1,17 @@
 """Whatever is sent, the answer is a problem document that says what is wrong and where."""
 
+import asyncio
 import io
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.conftest import serving
+
+from gnomon.api import intakefrom tests.conftest import serving
 from tests.integration.api_calls import BODY, TASKS, Api, call, submitted
+
+if TYPE_CHECKING:
+    import asyncpg
 
 NOBODY = "01890000-0000-7000-8000-000000000000"
 HTTP = {"type": "http", "url": "http://127.0.0.1:9/"}
@@ -217,6 +222,32 @@ async def test_an_id_that_nobody_has(api: Api) -> None:
             await call(api, "POST", f"{path}/{action}", 404)
         for action in ("retry", "archive", "discard"):
             await call(api, "POST", f"/api/v1/dead-letters/{task_id}/{action}", 404)
+
+
+async def test_a_mistake_of_ours_is_not_shown(
+    api: Api, connection: "asyncpg.Connection[Any]"
+) -> None:
+    await connection.execute("DROP TABLE gnomon.task CASCADE")
+    for method, body in (("GET", None), ("POST", BODY)):
+        problem = await call(api, method, TASKS, 500, body)
+        assert "gnomon.task" not in json.dumps(problem)
+
+
+async def test_too_much_at_once_is_refused(
+    api: Api, connection: "asyncpg.Connection[Any]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "MOST_WAITING", 5)
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE gnomon.task IN EXCLUSIVE MODE")
+        answers = [asyncio.create_task(api.post(TASKS, json=BODY)) for _ in range(30)]
+        refused, waiting = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+        answer = refused.pop().result()
+        assert answer.status == 429
+        assert answer.headers["Retry-After"]
+    statuses = [(await answer).status for answer in answers]
+    assert set(statuses) == {202, 429}
+    stored = await connection.fetchval("SELECT count(*) FROM gnomon.task")
+    assert stored == statuses.count(202)
 
 
 async def test_paths_and_methods(api: Api) -> None:
