@@ -43,6 +43,7 @@ class LeaseKeeper:
         self._progress_at = clock.monotonic()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
+        self._stopped = False  # also where the thread had not come to make its event
         self._thread: threading.Thread | None = None
 
     @property
@@ -62,13 +63,18 @@ class LeaseKeeper:
         self._thread.start()
 
     async def stop(self) -> None:
+        self._stopped = True
         if self._loop is not None and self._stop is not None and self._loop.is_running():
             self._loop.call_soon_threadsafe(self._stop.set)
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, self._lease.ttl)
 
     async def _keep(self, watched: asyncio.AbstractEventLoop) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        # In this order: `stop` looks for the loop first.
+        self._stop = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if self._stopped:
+            self._stop.set()
         try:
             while not await self._clock.wait(self._stop, self.interval):
                 await self._renew()
