@@ -638,6 +638,27 @@ async def test_what_outlasts_the_drain_is_interrupted_and_tried_again(
         assert (await ends.of(key_of(new)))["state"] == State.COMPLETED
 
 
+# What nobody runs
+
+
+async def test_a_claim_whose_answer_was_lost_is_given_back(
+    node: RunningNode, database: Database, connection: Connection, now: datetime, ends: Ends
+) -> None:
+    """The node compares what is said to run on it with what it runs."""
+    _, new = call_of(now, "echo", due_in=3600)
+    await store(database, new)
+    await connection.execute(
+        """
+        UPDATE gnomon.task SET state = 1, fence = 1, attempt = 1, due_at = gnomon.now(),
+            run_until = gnomon.now() + interval '1 hour',
+            node = (SELECT incarnation FROM gnomon.node)
+        """
+    )
+    row = await ends.of(key_of(new))
+    assert (row["state"], row["attempt"], row["fence"]) == (State.COMPLETED, 1, 3)
+    assert len(await tries(connection, key_of(new))) == 1
+
+
 # What cannot be settled
 
 # An id from a time for which there is no partition, as a random one nearly always is.
