@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from gnomon.api import intakefrom tests.conftest import serving
+from tests.conftest import serving
 from tests.integration.api_calls import BODY, TASKS, Api, call, submitted
+
+from gnomon.api import intake
 
 if TYPE_CHECKING:
     import asyncpg
@@ -240,7 +241,7 @@ async def test_too_much_at_once_is_refused(
     async with connection.transaction():
         await connection.execute("LOCK TABLE gnomon.task IN EXCLUSIVE MODE")
         answers = [asyncio.create_task(api.post(TASKS, json=BODY)) for _ in range(30)]
-        refused, waiting = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+        refused, _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
         answer = refused.pop().result()
         assert answer.status == 429
         assert answer.headers["Retry-After"]
