@@ -18,8 +18,7 @@ from gnomon.clock import Clock
 from gnomon.model.errors import InvalidTask
 from gnomon.model.task import Task
 from gnomon.settings import Settings
-from gnomon.store.port import NewTask, Receipt
-from gnomon.store.postgres.changing import PostgresChange
+from gnomon.store.port import Change, NewTask, Receipt
 
 
 class _RawBatch(msgspec.Struct):
@@ -54,7 +53,7 @@ async def submit_batch(request: Request) -> ASGIResponse:
         _prepare, body, tenant_of(request), context.settings, context.clock
     )
 
-    async def act(change: PostgresChange) -> Answer:
+    async def act(change: Change) -> Answer:
         receipts = await change.insert([each.new for each in prepared])
         pairs = enumerate(zip(prepared, receipts, strict=True))
         return answer(202, BatchView([_item(i, each, receipt) for i, (each, receipt) in pairs]))

@@ -11,7 +11,7 @@ from gnomon.clock import Clock
 from gnomon.model.errors import TaskNotFound
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.settings import Settings
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.port import TaskStore
 
 Request: TypeAlias = LitestarRequest[Any, Any, Any]
 
@@ -23,7 +23,7 @@ class Context(msgspec.Struct, frozen=True):
 
     settings: Settings
     clock: Clock
-    store: PostgresTasks
+    store: TaskStore
     intake: Intake
 
 

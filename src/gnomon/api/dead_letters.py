@@ -22,7 +22,7 @@ from gnomon.api.views import cursor_of, cursor_view, task_view
 from gnomon.model.errors import TaskNotFound
 from gnomon.model.lifecycle import Status
 from gnomon.model.task import Resolution, TaskKey
-from gnomon.store.postgres.changing import PostgresChange
+from gnomon.store.port import Change
 
 MOST_REDRIVEN = 10_000  # in one request
 
@@ -90,7 +90,7 @@ async def retry_dead_letter(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: PostgresChange) -> Answer:
+    async def act(change: Change) -> Answer:
         return answer(202, task_view(await change.redrive(task_id)))
 
     return await changed(request, body, act)
@@ -137,7 +137,7 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: PostgresChange) -> Answer:
+    async def act(change: Change) -> Answer:
         return answer(200, task_view(await change.resolve(task_id, resolution)))
 
     return await changed(request, body, act)
@@ -161,7 +161,7 @@ async def retry_dead_letters(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     chosen = filter_of(decoded(body, DeadLetterFilter))
 
-    async def act(change: PostgresChange) -> Answer:
+    async def act(change: Change) -> Answer:
         return answer(202, Redriven(*await change.redrive_matching(chosen, MOST_REDRIVEN)))
 
     return await changed(request, body, act)

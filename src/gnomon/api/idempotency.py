@@ -10,8 +10,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, header_of, tenant_of
 from gnomon.model.errors import InvalidTask
-from gnomon.store.port import Once
-from gnomon.store.postgres.changing import PostgresChange
+from gnomon.store.port import Change, Once
 
 HEADER = b"idempotency-key"
 MOST_KEY_CHARACTERS = 255
@@ -76,7 +75,7 @@ def once_of(key: str, method: str, path: str, body: bytes) -> Once:
 
 
 async def changed(
-    request: Request, body: bytes, act: Callable[[PostgresChange], Awaitable[Answer]]
+    request: Request, body: bytes, act: Callable[[Change], Awaitable[Answer]]
 ) -> ASGIResponse:
     """Do `act` in a transaction, once for each key."""
     context, key = context_of(request), key_of(request)

@@ -12,8 +12,7 @@ import msgspec
 
 from gnomon.api.problems import Overloaded
 from gnomon.model.errors import IdempotencyPending, Unstorable
-from gnomon.store.port import NewTask, Receipt
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.port import NewTask, Receipt, TaskStore
 
 MOST_WAITING = 10_000
 MOST_WAITING_BYTES = 64 * 1024 * 1024
@@ -41,7 +40,7 @@ class _Waiting(msgspec.Struct, frozen=True, eq=False):
 class Intake:
     """`run` must be running for anything to be stored."""
 
-    def __init__(self, store: PostgresTasks) -> None:
+    def __init__(self, store: TaskStore) -> None:
         self._store = store
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0

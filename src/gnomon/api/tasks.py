@@ -24,8 +24,7 @@ from gnomon.api.views import cursor_of, cursor_view, execution_page, task_view
 from gnomon.model.errors import IdempotencyConflict, IllegalTransition
 from gnomon.model.lifecycle import Status
 from gnomon.model.task import Task, TaskKey
-from gnomon.store.port import NewTask
-from gnomon.store.postgres.changing import PostgresChange
+from gnomon.store.port import Change, NewTask
 
 PATH = "/api/v1/tasks"
 READ = (HttpMethod.GET, HttpMethod.HEAD)
@@ -164,7 +163,7 @@ async def patch_task(request: Request) -> ASGIResponse:
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     wanted = patch_of(decoded(body, PatchTask), context.clock.now(), most_bytes)
 
-    async def act(change: PostgresChange) -> Answer:
+    async def act(change: Change) -> Answer:
         return _shown(200, await change.patch(task_id, wanted))
 
     return await changed(request, body, act)
@@ -186,7 +185,7 @@ async def patch_task(request: Request) -> ASGIResponse:
 async def delete_task(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
 
-    async def act(change: PostgresChange) -> Answer:
+    async def act(change: Change) -> Answer:
         await change.delete(task_id)
         return answer(204)
 
@@ -212,7 +211,7 @@ async def cancel_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     asked = decoded(body, CancelTask)
 
-    async def act(change: PostgresChange) -> Answer:
+    async def act(change: Change) -> Answer:
         return _shown(200, await change.cancel(task_id, interrupt=asked.interrupt))
 
     return await changed(request, body, act)
@@ -237,7 +236,7 @@ async def pause_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: PostgresChange) -> Answer:
+    async def act(change: Change) -> Answer:
         return _shown(200, await change.pause(task_id))
 
     return await changed(request, body, act)
@@ -262,7 +261,7 @@ async def resume_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: PostgresChange) -> Answer:
+    async def act(change: Change) -> Answer:
         return _shown(200, await change.resume(task_id))
 
     return await changed(request, body, act)
@@ -287,7 +286,7 @@ async def retry_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: PostgresChange) -> Answer:
+    async def act(change: Change) -> Answer:
         task = await change.get(task_id)
         if task.status in _FINISHED or task.resolution is not None:
             now = context.clock.now()

@@ -95,8 +95,8 @@ class Change(Protocol):
     replay: bytes | None  # the first answer, where the key was used before: then change nothing
     answer: bytes  # to be kept with the key; set it before leaving the context
 
-    async def insert(self, submissions: Sequence[Submission]) -> None:
-        """Store new tasks."""
+    async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
+        """Store new tasks, each under its own key where it has one."""
 
     async def get(self, task_id: UUID) -> Task:
         """Read one, locked until the end of the transaction where it is live."""
@@ -118,6 +118,12 @@ class Change(Protocol):
 
     async def redrive(self, task_id: UUID) -> Task:
         """Run a dead letter again: now, with a new retry budget, under the same id."""
+
+    async def redrive_matching(self, chosen: TaskFilter, most: int) -> tuple[int, bool]:
+        """Run dead letters again, at most so many; gives how many, and whether there are more."""
+
+    async def hasten(self, task_id: UUID) -> Task:
+        """Make a retry that is waiting for its time run now."""
 
     async def resolve(self, task_id: UUID, resolution: Resolution) -> Task:
         """Put a dead letter to rest in the archive."""
