@@ -680,7 +680,6 @@ async def test_an_outcome_that_cannot_be_stored_harms_nobody_else(
     assert (await ends.of(key_of(after)))["state"] == State.COMPLETED
     assert len(handlers.calls[who]) == 1
     assert await running(connection, key_of(stuck))()
-    await connection.execute("DELETE FROM gnomon.task WHERE id = $1", stuck.id)
 
 
 async def test_an_orphan_that_cannot_be_settled_keeps_no_other_from_it(

@@ -160,7 +160,7 @@ async def test_more_rows_behind_the_cursor_than_fit_are_found_in_time(
     scanning = Scanning(database, clock, window=600)
     await scanning.scanner.forward()  # the cursors are at the horizon now
     now = await database_now(connection)
-    wanted = set(await spread(database, now, 2500, 0.0))
+    wanted = set(await spread(database, now, 2500, -2.0))
     found: set[TaskKey] = set()
     for _ in range(100):
         await scanning.scanner.repair()

@@ -50,6 +50,7 @@ class Dispatcher:
         self._batch = batch
         self._looks: dict[TaskKey, int] = {}
         self.held: dict[TaskKey, int] = {}  # claimed and not settled, with the fence
+        self.stuck: dict[TaskKey, int] = {}  # run, and impossible to settle: never given back
         self.claiming = asyncio.Lock()
         self.suspect: TaskKey | None = None  # the one in quarantine
         self.stopped = False
@@ -113,4 +114,4 @@ class Dispatcher:
                 self._agenda.again(entry, now + _LOOK_AGAIN[looks])
 
     def holds(self, key: TaskKey, fence: int) -> bool:
-        return self.held.get(key) == fence
+        return fence in (self.held.get(key), self.stuck.get(key))

@@ -8,7 +8,6 @@ import structlog
 
 from gnomon.clock import Chance, Clock
 from gnomon.model.errors import StoreUnavailable, Unstorable
-from gnomon.model.task import TaskKey
 from gnomon.model.verdict import EXPIRE, Standing, Verdict, decide, is_suspect, release
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.port import Pipe
@@ -51,15 +50,13 @@ class Recorder:
         self._chance = chance
         self._worker = worker
         self._horizon = timedelta(seconds=horizon_seconds)
-        self._stuck: set[TaskKey] = set()  # held for good: their outcome cannot be stored
 
     async def run_once(self, most: int) -> RecordResult:
         """Wait for reports, and write them, however long PostgreSQL is away."""
         reports = await self._pipe.reports(most)
         settlements = [self._settlement(report) for report in reports]
         settled = await self._written(settlements)
-        keys = [report.delivery.key for report in reports]
-        self._dispatcher.released(key for key in keys if key not in self._stuck)
+        self._dispatcher.released(report.delivery.key for report in reports)
         self._pipe.settled(len(reports))
         self._plan_next(reports, settled)
         refused = len(reports) - len(settled)
@@ -130,12 +127,11 @@ class Recorder:
         try:
             return await self._patiently([bare])
         except Unstorable as reason:
-            # Giving the task back would run it over and over. So it stays running, for good.
-            self._stuck.add(settlement.key)
-            log.exception(
-                "an outcome cannot be stored", task_id=str(settlement.key.id), why=str(reason)
-            )
-            return []
+            why = str(reason)
+        # Giving the task back would run it over and over. So it stays running, for good.
+        self._dispatcher.stuck[settlement.key] = settlement.fence
+        log.error("an outcome cannot be stored", task_id=str(settlement.key.id), why=why)
+        return []
 
     def _plan_next(self, reports: Sequence[Report], settled: Sequence[Settled]) -> None:
         """Put what waits again for a time near by straight back on the agenda."""
