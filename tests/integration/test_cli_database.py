@@ -89,8 +89,8 @@ async def test_the_doctor_finds_what_is_wrong(
     await connection.execute(
         """
         INSERT INTO gnomon.task (tenant_id, id, task_type, target, due_at)
-        VALUES ('default', gen_random_uuid(), 'x', '{}', gnomon.now() - interval '2 hours'),
-               ('default', gen_random_uuid(), 'x', '{}', gnomon.now() + interval '2 hours')
+        VALUES ('default', uuidv7(), 'x', '{}', gnomon.now() - interval '2 hours'),
+               ('default', uuidv7(), 'x', '{}', gnomon.now() + interval '2 hours')
         """
     )
     env = {

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import msgspec
 import pytest
 from tests.integration.support import (
@@ -683,3 +684,11 @@ async def test_an_id_from_before_the_first_partition_can_be_settled(
     await dispatch.settle([settlement(delivery, RETRY, FAILED)])
     await dispatch.settle([settlement(await claimed.again(delivery.key))])
     assert await archived(connection, delivery.key) is not None
+
+
+async def test_a_random_id_is_refused_at_once(connection: Connection) -> None:
+    with pytest.raises(asyncpg.CheckViolationError, match="id_is_a_uuidv7"):
+        await connection.execute(
+            "INSERT INTO gnomon.task (tenant_id, id, task_type, target) "
+            "VALUES ('default', gen_random_uuid(), 'x', '{}')"
+        )

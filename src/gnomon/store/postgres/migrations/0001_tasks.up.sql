@@ -41,7 +41,10 @@ CREATE TABLE gnomon.task (
     last_error       text,
     cron_job_id      uuid,
     retry_of         uuid,
-    PRIMARY KEY (tenant_id, id)
+    PRIMARY KEY (tenant_id, id),
+    -- Plain SQL may insert tasks (PostgreSQL 18 has uuidv7()), but a random id has no partition to
+    -- be archived in, and no time of creation.
+    CONSTRAINT id_is_a_uuidv7 CHECK (get_byte(uuid_send(id), 6) >> 4 = 7)
 ) WITH (
     -- Rows live for one claim and one settlement: vacuum by the count of dead ones, at once.
     autovacuum_vacuum_scale_factor = 0.02,
