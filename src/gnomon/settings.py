@@ -25,8 +25,14 @@ _AT_LEAST_ONE = (
     "threads",
     "connections_per_host",
     "node_lease_seconds",
+    "payload_memory_bytes",
 )
-_POSITIVE = ("horizon_seconds", "scan_seconds", "sweep_seconds")  # a loop without pause at 0
+_POSITIVE = (
+    "horizon_seconds",
+    "scan_seconds",  # a loop without pause at 0
+    "sweep_seconds",
+    "timeout_grace_seconds",  # half of it is all the time that a claimed task may wait for a slot
+)
 _NOT_NEGATIVE = (
     "retention_days",
     "max_payload_bytes",
@@ -34,7 +40,6 @@ _NOT_NEGATIVE = (
     "idempotency_seconds",
     "prefetch",
     "drain_seconds",
-    "timeout_grace_seconds",
 )
 _LOG_FORMATS = ("auto", "console", "json")
 

@@ -13,7 +13,7 @@ import structlog
 
 from gnomon.clock import Clock, SystemClock, chance, new_incarnation
 from gnomon.fair import WeightedLanes
-from gnomon.model.errors import LeaseLost
+from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.agenda import Agenda
@@ -42,6 +42,8 @@ from gnomon.worker.worker import Worker
 log = structlog.get_logger("gnomon")
 
 Started = Callable[[str], None]
+
+_REJOIN_SECONDS = 1.0
 
 
 async def prepare(dsn: str) -> None:
@@ -95,6 +97,9 @@ async def run_node(
                     listening.cancel()
         except* LeaseLost:
             log.warning("beginning a new life after being declared dead")
+        except* StoreUnavailable as away:
+            log.warning("the roster cannot be joined yet", why=str(away.exceptions[0]))
+            await SystemClock().wait(stop, _REJOIN_SECONDS)
 
 
 @asynccontextmanager

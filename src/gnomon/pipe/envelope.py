@@ -1,6 +1,6 @@
 """What travels between dispatcher and worker."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 import msgspec
@@ -10,6 +10,8 @@ from gnomon.model.outcome import Outcome
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import TaskKey
+
+NEVER = datetime(1, 1, 2, tzinfo=UTC)  # a `start_by` that has always passed
 
 
 class Delivery(msgspec.Struct, frozen=True):

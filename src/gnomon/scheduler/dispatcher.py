@@ -10,6 +10,7 @@ from gnomon.clock import Clock
 from gnomon.model.shard import shard_of
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import is_suspect
+from gnomon.pipe.envelope import NEVER, Delivery
 from gnomon.pipe.port import Pipe
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.scanner import Scanner
@@ -91,17 +92,30 @@ class Dispatcher:
         if claim.now is not None:
             self._clock.observe(claim.now, asked_at)
         claimed = {d.key for d in claim.deliveries}
-        for delivery in claim.deliveries:
+        deliveries = self._in_quarantine(claim.deliveries)
+        for delivery in deliveries:
             self.held[delivery.key] = delivery.fence
-            if is_suspect(delivery.losses):
-                self.suspect = delivery.key
         self._agenda.forget(claimed)
         if len(claimed) < len(entries):
             self._look_again([e for e in entries if e.key not in claimed])
         for key in claimed & self._looks.keys():
             del self._looks[key]
-        self._pipe.send(claim.deliveries)
+        self._pipe.send(deliveries)
         return DispatchResult(chosen=len(entries), claimed=len(claimed))
+
+    def _in_quarantine(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Let one suspect through at a time. A hint does not tell suspects, so more of them may
+        have been claimed: those are too late to start, and will be given back."""
+        passed = []
+        for delivery in deliveries:
+            if not is_suspect(delivery.losses):
+                passed.append(delivery)
+            elif self.suspect is None:
+                self.suspect = delivery.key
+                passed.append(delivery)
+            else:
+                passed.append(msgspec.structs.replace(delivery, start_by=NEVER))
+        return passed
 
     def _look_again(self, entries: Sequence[Entry]) -> None:
         now = self._clock.now()

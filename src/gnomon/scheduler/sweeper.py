@@ -51,11 +51,15 @@ class Sweeper:
 
     async def run_once(self) -> SweepResult:
         """Take over the tasks of dead nodes."""
-        orphans = await self._store.orphans(BATCH, overdue=False)
-        lost = await self._settle(orphans, _LOST)
+        lost, orphans = 0, BATCH
+        while orphans == BATCH:
+            rows = await self._store.orphans(BATCH, overdue=False)
+            settled = len(await self._settle(rows, _LOST))
+            orphans = len(rows) if settled else 0  # no use in meeting the same ones again
+            lost += settled
         if lost:
-            log.warning("took over tasks of dead nodes", count=len(lost))
-        return SweepResult(lost=len(lost))
+            log.warning("took over tasks of dead nodes", count=lost)
+        return SweepResult(lost=lost)
 
     async def take_overdue(self) -> SweepResult:
         """Take over what should have ended. Only after a whole lease without trouble: outcomes
