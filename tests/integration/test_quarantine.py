@@ -1,4 +1,4 @@
-"""Tasks that were lost before run one suspect at a time, also when hints did not tell them apart."""
+"""Tasks lost before run one suspect at a time, also when hints did not tell them apart."""
 
 from typing import Any
 from uuid import UUID
