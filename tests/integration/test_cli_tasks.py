@@ -131,7 +131,8 @@ def test_explain_and_delete(cli: Cli) -> None:
     explained = cli("tasks", "explain", task_id)
     assert explained.code == 0, explained.err
     summary = cli("tasks", "explain", task_id, "--json").json["summary"]
-    assert explained.out.startswith(summary)
+    # The seconds that are left differ between the two calls.
+    assert explained.out.startswith(summary.partition(", in ")[0])
 
     assert cli("tasks", "delete", task_id, stdin="n\n").code == 1
     assert cli("tasks", "delete", task_id, "--yes").out == f"{task_id} is gone\n"
