@@ -6,6 +6,7 @@ gets a copy of a template that was migrated once.
 
 import asyncio
 import itertools
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -70,34 +71,40 @@ async def _make_template(dsn: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    """The server of this test process."""
+def server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The server of this test process. GNOMON_TEST_SERVER names another one to test against, as a
+    user that may create databases; then run one process (`-n 0`)."""
+    if dsn := os.environ.get("GNOMON_TEST_SERVER"):
+        asyncio.run(_execute(dsn, f"DROP DATABASE IF EXISTS {TEMPLATE}"))
+        asyncio.run(_make_template(dsn))
+        yield dsn
+        return
     folder: Path = tmp_path_factory.mktemp("postgres") / "data"
     server = EmbeddedServer(folder, settings_overrides=FAST)
     dsn = server.start()
     try:
         asyncio.run(_make_template(dsn))
-        yield server
+        yield dsn
     finally:
         server.stop(mode="immediate")
 
 
 @pytest.fixture
-async def database_dsn(postgres_server: EmbeddedServer) -> AsyncIterator[str]:
+async def database_dsn(server_dsn: str) -> AsyncIterator[str]:
     """A fresh, migrated database. It is dropped afterwards, whoever is still connected."""
     name = f"test_{next(_numbers)}"
-    await _execute(postgres_server.dsn, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
-    yield on_database(postgres_server.dsn, name)
-    await _execute(postgres_server.dsn, f"DROP DATABASE {name} WITH (FORCE)")
+    await _execute(server_dsn, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    yield on_database(server_dsn, name)
+    await _execute(server_dsn, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture
-async def empty_dsn(postgres_server: EmbeddedServer) -> AsyncIterator[str]:
+async def empty_dsn(server_dsn: str) -> AsyncIterator[str]:
     """A fresh database without any schema."""
     name = f"test_{next(_numbers)}"
-    await _execute(postgres_server.dsn, f"CREATE DATABASE {name}")
-    yield on_database(postgres_server.dsn, name)
-    await _execute(postgres_server.dsn, f"DROP DATABASE {name} WITH (FORCE)")
+    await _execute(server_dsn, f"CREATE DATABASE {name}")
+    yield on_database(server_dsn, name)
+    await _execute(server_dsn, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

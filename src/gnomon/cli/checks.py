@@ -106,7 +106,7 @@ async def _database(settings: Settings) -> list[Check]:
 async def _version(connection: "Connection") -> Check:
     version = connection.get_server_version()
     good = version.major >= OLDEST_POSTGRES
-    detail = f"{version.major}.{version.minor} answers"
+    detail = f"{await connection.fetchval('SHOW server_version')} answers"
     return Check("PostgreSQL", good, detail, f"use PostgreSQL {OLDEST_POSTGRES} or newer")
 
 

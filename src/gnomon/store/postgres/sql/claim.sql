@@ -5,7 +5,7 @@
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), chosen AS MATERIALIZED (
-    SELECT t.tenant_id, t.id
+    SELECT t.ctid
     FROM (
         -- A column of one element holds for the whole batch.
         SELECT CASE WHEN cardinality($2::text[]) = 1 THEN ($2::text[])[1] ELSE u.tenant_id END
@@ -13,7 +13,7 @@ WITH moment AS MATERIALIZED (
         FROM unnest($2::text[], $3::uuid[]) AS u (tenant_id, id)
     ) AS k
     CROSS JOIN LATERAL (
-        SELECT task.tenant_id, task.id
+        SELECT task.ctid
         FROM gnomon.task
         WHERE task.tenant_id = k.tenant_id
           AND task.id = k.id
@@ -30,8 +30,10 @@ SET state = 1,
     node = $1,
     started_at = m.now,
     run_until = m.now + make_interval(secs => t.timeout_seconds + $4::float8)
-FROM chosen AS c, moment AS m
-WHERE t.tenant_id = c.tenant_id AND t.id = c.id
+FROM moment AS m
+-- A row that changed between the snapshot and its lock is not seen at its new place: it is merely
+-- not claimed this time.
+WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM chosen))
 RETURNING
     t.tenant_id, t.id, t.fence, t.attempt, t.retries_left, t.losses, t.target, t.payload,
     t.payload_size, t.timeout_seconds, t.retry_policy, t.task_type, t.lane,
