@@ -94,7 +94,8 @@ async def _database(settings: Settings) -> list[Check]:
     try:
         async with database.connection(database.existing_dsn(settings)) as connection:
             checks = [await _version(connection), await _migrations(connection)]
-            checks += [await _durability(connection), await _clock(connection)]
+            checks += [await _durability(connection), await _costs(connection)]
+            checks += [await _clock(connection)]
             if checks[1].ok:
                 checks += [await look(connection) for look in (_partitions, _nodes, _overdue)]
             return checks
@@ -126,6 +127,12 @@ async def _durability(connection: "Connection") -> Check:
     good = values["fsync"] == "on" and values["synchronous_commit"] != "off"
     detail = ", ".join(f"{name} {value}" for name, value in values.items())
     return Check("durability", good, detail, "turn both on: else a crash loses acknowledged tasks")
+
+
+async def _costs(connection: "Connection") -> Check:
+    cost = float(await connection.fetchval("SELECT current_setting('random_page_cost')"))
+    remedy = "ALTER SYSTEM SET random_page_cost = 1.1: batches by key beat reading whole tables"
+    return Check("planner", cost <= 2, f"random_page_cost {cost:g}", remedy)
 
 
 async def _clock(connection: "Connection") -> Check:
