@@ -145,7 +145,7 @@ def _assemble(
     ready: WeightedLanes[Entry] = WeightedLanes()
     agenda = Agenda(ready, clock.now(), settings.window)
     scanner = Scanner(store, agenda, clock, settings)
-    pipe = MemoryPipe(settings.slots + settings.prefetch, signals.ready.set)
+    pipe = MemoryPipe(settings.slots, signals.ready.set, settings.prefetch)
     dispatcher = Dispatcher(store, agenda, scanner, pipe, lease, clock, settings.batch)
     runner = Runner(callers, store.payload, clock, settings.payload_memory_bytes)
     worker = Worker(pipe, runner, lease, clock, settings.slots)

@@ -3,16 +3,24 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from itertools import islice
 
 from gnomon.pipe.envelope import Delivery, Report
 
 
 class MemoryPipe:
-    """`Pipe` within one event loop. `capacity` bounds what is claimed and not yet settled."""
+    """`Pipe` within one event loop. `slots` and `prefetch` bound what is claimed and not settled.
 
-    def __init__(self, capacity: int, on_room: Callable[[], None]) -> None:
-        self._capacity = capacity
+    Prefetching pays while slots become free by the dozen. Where they stay busy, it would only keep
+    tasks from other nodes: so `pace` cuts it down to what has ended lately.
+    """
+
+    def __init__(self, slots: int, on_room: Callable[[], None], prefetch: int = 0) -> None:
+        self._slots = slots
+        self._prefetch = prefetch
+        self._ahead = prefetch
+        self._ended = 0
         self._on_room = on_room
         self._outstanding = 0
         self._deliveries: deque[Delivery] = deque()
@@ -21,7 +29,12 @@ class MemoryPipe:
         self._reported = asyncio.Event()
 
     def room(self) -> int:
-        return self._capacity - self._outstanding
+        return self._slots + self._ahead - self._outstanding
+
+    def pace(self) -> None:
+        busy = self._outstanding >= self._slots
+        self._ahead = min(self._prefetch, self._ended) if busy else self._prefetch
+        self._ended = 0
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
         self._outstanding += len(deliveries)
@@ -48,8 +61,16 @@ class MemoryPipe:
         self._deliveries.clear()
         return taken
 
+    def late(self, now: datetime) -> list[Delivery]:
+        late = []
+        while self._deliveries and self._deliveries[0].start_by < now:  # the oldest claim first
+            late.append(self._deliveries.popleft())
+        return late
+
     def report(self, report: Report) -> None:
         self._reports.append(report)
+        if report.outcome is not None:
+            self._ended += 1
         self._reported.set()
 
     async def reports(self, most: int) -> list[Report]:

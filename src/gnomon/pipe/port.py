@@ -8,6 +8,7 @@ workers can take, so that the backlog waits in PostgreSQL, where it can still be
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
 from gnomon.pipe.envelope import Delivery, Report
@@ -27,6 +28,12 @@ class Pipe(Protocol):
 
     def unsent(self) -> list[Delivery]:
         """Take back all that no slot has received."""
+
+    def pace(self) -> None:
+        """Called at a steady rhythm: decide how far to claim ahead until the next call."""
+
+    def late(self, now: datetime) -> list[Delivery]:
+        """Take back what no slot has received by its `start_by`."""
 
     def report(self, report: Report) -> None:
         """Say what became of a delivery."""

@@ -10,6 +10,7 @@ from gnomon.pipe.port import Pipe
 from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
 
+_PACE_SECONDS = 0.5
 TIMEOUT_RESOLUTION = 0.05  # seconds that a timeout may be late
 
 
@@ -27,6 +28,7 @@ class Worker:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_time())
+            group.create_task(self._keep_pace())
             for number in range(self._slots):
                 group.create_task(self._slot(), name=f"slot-{number}")
 
@@ -34,6 +36,11 @@ class Worker:
         """Start nothing more; give back what no slot has begun."""
         self._draining = True
         for delivery in self._pipe.unsent():
+            self._pipe.report(Report(delivery))
+
+    def give_back_late(self) -> None:
+        """Give back what waits for a slot longer than it may: others have one."""
+        for delivery in self._pipe.late(self._clock.now()):
             self._pipe.report(Report(delivery))
 
     def interrupt(self, key: TaskKey, reason: str) -> bool:
@@ -71,3 +78,9 @@ class Worker:
         while True:
             await self._clock.sleep(TIMEOUT_RESOLUTION)
             self._runner.end_overdue()
+
+    async def _keep_pace(self) -> None:
+        while True:
+            await self._clock.sleep(_PACE_SECONDS)
+            self._pipe.pace()
+            self.give_back_late()
