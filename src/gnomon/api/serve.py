@@ -11,10 +11,10 @@ from typing import Any
 from granian._granian import SocketHolder
 from granian.constants import Interfaces
 from granian.server.embed import Server
+from litestar import Litestar
 
 from gnomon.api.app import create_app
 from gnomon.api.context import Context
-from gnomon.api.front import Front
 from gnomon.api.intake import Intake
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
@@ -39,7 +39,7 @@ async def serve(
         async with _context(settings, dsn, clock) as context:
             host, port = listener.getsockname()[:2]
             url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-            await _answer_requests(Front(create_app(context)), listener, url, on_started)
+            await _answer_requests(create_app(context), listener, url, on_started)
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -95,7 +95,7 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
 
 
 async def _answer_requests(
-    app: Front, listener: socket.socket, url: str, on_started: Callable[[str], None] | None
+    app: Litestar, listener: socket.socket, url: str, on_started: Callable[[str], None] | None
 ) -> None:
     server = _Listening(app, listener)
     async with asyncio.TaskGroup() as group:
@@ -114,8 +114,8 @@ async def _answer_requests(
 
 
 def _calm_collector() -> None:
-    """What is loaded by now stays, and what a request makes dies with it, without cycles. Looking
-    through both at Python's default pace cost a seventh of a submission (measured)."""
+    """What is loaded by now stays, and what a request makes dies with it, without cycles: there is
+    little to find in looking through both at Python's default pace."""
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
 
@@ -124,7 +124,7 @@ class _Listening(Server):
     """Granian in our own loop, on a socket that we have bound: so a port in use is an error (it
     would share the port otherwise), and port 0 can be told."""
 
-    def __init__(self, app: Front, listener: socket.socket) -> None:
+    def __init__(self, app: Litestar, listener: socket.socket) -> None:
         super().__init__(app, interface=Interfaces.ASGINL, websockets=False, log_enabled=False)
         self.started = asyncio.Event()
         self._listener = listener

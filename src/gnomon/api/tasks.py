@@ -48,11 +48,6 @@ _FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
     ),
 )
 async def submit(request: Request) -> ASGIResponse:
-    return await accept(request)
-
-
-async def accept(request: Request) -> ASGIResponse:
-    """Store a submission. `front` calls it, too."""
     context = context_of(request)
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
