@@ -2,8 +2,12 @@
 
     GnomonError
     ├── InvalidTask            a submission or change that makes no sense, with the place
+    │   ├── InvalidSchedule    times that cannot be read, or never come
     │   └── PayloadTooLarge
     ├── TaskNotFound           unknown here, or another tenant's
+    ├── CronJobNotFound        likewise
+    ├── NameTaken              another cron job has this name
+    ├── Overlapping            a run of the cron job has not ended
     ├── IllegalTransition      the task is in a state that forbids this
     ├── IdempotencyConflict    a key used before, for something else
     ├── IdempotencyPending     a key whose first request is still under way
@@ -30,6 +34,10 @@ class InvalidTask(GnomonError):
         self.pointer = pointer
 
 
+class InvalidSchedule(InvalidTask):
+    """An expression, interval, zone or template that cannot be used, and what could be instead."""
+
+
 class PayloadTooLarge(InvalidTask):
     """A payload over the limit."""
 
@@ -39,6 +47,34 @@ class TaskNotFound(GnomonError):
 
     def __init__(self, task_id: UUID | str) -> None:
         super().__init__(f"there is no task {task_id}")
+        self.task_id = task_id
+
+
+class CronJobNotFound(GnomonError):
+    """No such cron job for this tenant."""
+
+    def __init__(self, ref: UUID | str) -> None:
+        super().__init__(f"there is no cron job {ref}")
+        self.ref = ref
+
+
+class NameTaken(GnomonError):
+    """Another cron job of the tenant has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is a cron job named {name!r} already; change it, or replace it")
+        self.name = name
+
+
+class Overlapping(GnomonError):
+    """The policy of the cron job forbids another run before this one has ended."""
+
+    def __init__(self, name: str, task_id: UUID) -> None:
+        super().__init__(
+            f"cron job {name!r} skips runs that overlap, and its run {task_id} has not ended; "
+            "wait for it, cancel it, or set overlap_policy to queue"
+        )
+        self.name = name
         self.task_id = task_id
 
 

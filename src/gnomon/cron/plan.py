@@ -1,0 +1,175 @@
+"""Which fires of a job become runs now, and which were missed. Pure.
+
+A run that was planned ahead may find nobody to start it. So the policy for missed runs is written
+on each of them as the moment from which it must not start any more, and whoever claims it, however
+late, needs no other knowledge:
+
+- `skip`: once it is late by `missed_after_seconds`;
+- `fire_once`: once the next fire has come (then that one stands for both);
+- `backfill`: once so many later fires have come as are made up for, or once it is too old.
+"""
+
+import hashlib
+from datetime import datetime, timedelta
+from itertools import islice
+
+import msgspec
+
+from gnomon.cron.job import CronJob, Definition, Missed, RunKind, schedule_of
+from gnomon.cron.schedule import Schedule
+
+MOST_AT_ONCE = 100  # runs of one job in one plan; the rest is for the next one
+MOST_COUNTED = 10_000  # of fires that were missed together
+_INSTANT = timedelta(microseconds=1)
+
+
+class Occurrence(msgspec.Struct, frozen=True):
+    """A fire that becomes a run."""
+
+    fire_at: datetime
+    execute_at: datetime  # with its jitter
+    expires_at: datetime | None  # from then on it must not start: it was missed
+    kind: RunKind = RunKind.SCHEDULED
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How to move a job on: valid only for the version and the fire time of `job`."""
+
+    job: CronJob
+    occurrences: list[Occurrence]
+    next_fire_at: datetime | None
+    missed: int = 0
+    last_missed: datetime | None = None
+
+
+def plan(job: CronJob, now: datetime, until: datetime) -> Plan:
+    """Plan what fires up to `until`, and account for what was missed before `now`."""
+    if job.next_fire_at is None:
+        return Plan(job, [], None)
+    definition = job.definition
+    schedule = schedule_of(definition, str(job.id))
+    first = _first_kept(definition, schedule, job.next_fire_at, now)
+    missed, last_missed = _missed(schedule, job.next_fire_at, first, now)
+    room = MOST_AT_ONCE
+    if definition.max_runs is not None:
+        room = min(room, definition.max_runs - job.runs)
+    occurrences: list[Occurrence] = []
+    fire = first
+    while fire is not None and fire <= until and len(occurrences) < room:
+        occurrences.append(occurrence(job, schedule, fire))
+        fire = schedule.next_after(fire)
+    if definition.max_runs is not None and job.runs + len(occurrences) >= definition.max_runs:
+        fire = None
+    return Plan(job, occurrences, fire, missed, last_missed)
+
+
+def occurrence(job: CronJob, schedule: Schedule, fire_at: datetime) -> Occurrence:
+    """One fire as a run to be."""
+    execute_at = fire_at + jitter(job, fire_at)
+    return Occurrence(fire_at, execute_at, _expiry(job.definition, schedule, fire_at, execute_at))
+
+
+def jitter(job: CronJob, fire_at: datetime) -> timedelta:
+    """Up to `jitter_seconds`, in whole milliseconds: always the same for the same fire."""
+    milliseconds = round(job.definition.jitter_seconds * 1000)
+    if milliseconds <= 0:
+        return timedelta(0)
+    text = f"{job.id}/{fire_at.timestamp()}".encode()
+    number = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+    return timedelta(milliseconds=number % milliseconds)
+
+
+def _expiry(
+    definition: Definition, schedule: Schedule, fire_at: datetime, execute_at: datetime
+) -> datetime | None:
+    soonest = execute_at + timedelta(seconds=definition.missed_after_seconds)
+    match definition.missed_run_policy:
+        case Missed.SKIP:
+            return soonest
+        case Missed.FIRE_ONCE:
+            bounds = [schedule.next_after(fire_at)]
+        case Missed.BACKFILL:
+            bounds = []
+            if definition.backfill_limit is not None:
+                bounds.append(_nth_after(schedule, fire_at, definition.backfill_limit))
+            if definition.backfill_window_seconds is not None:
+                window = timedelta(seconds=definition.backfill_window_seconds)
+                bounds.append(fire_at + window)
+    known = [bound for bound in bounds if bound is not None]
+    return max(soonest, min(known)) if known else None
+
+
+def _nth_after(schedule: Schedule, fire_at: datetime, n: int) -> datetime | None:
+    fire: datetime | None = fire_at
+    for _ in range(n):
+        if fire is None:
+            return None
+        fire = schedule.next_after(fire)
+    return fire
+
+
+def _first_kept(
+    definition: Definition, schedule: Schedule, cursor: datetime, now: datetime
+) -> datetime | None:
+    """The first fire from `cursor` on that may still start at `now`."""
+    grace = timedelta(seconds=definition.missed_after_seconds)
+    if cursor + grace > now:
+        return cursor
+    fire: datetime | None = max(cursor, _earliest(definition, schedule, now, grace) or cursor)
+    while fire is not None:
+        execute_at = fire + timedelta(seconds=definition.jitter_seconds)
+        expires_at = _expiry(definition, schedule, fire, execute_at)
+        if expires_at is None or expires_at > now:
+            return fire
+        fire = schedule.next_after(fire)
+    return None
+
+
+def _earliest(
+    definition: Definition, schedule: Schedule, now: datetime, grace: timedelta
+) -> datetime | None:
+    """A fire before which all have surely been missed, found without walking a long outage."""
+    late = schedule.next_after(now - grace - timedelta(seconds=definition.jitter_seconds))
+    match definition.missed_run_policy:
+        case Missed.SKIP:
+            return late
+        case Missed.FIRE_ONCE:
+            return _earlier(late, schedule.previous_before(now + _INSTANT))
+        case Missed.BACKFILL:
+            bounds = []
+            if definition.backfill_limit is not None:
+                bounds.append(_nth_before(schedule, now + _INSTANT, definition.backfill_limit))
+            if definition.backfill_window_seconds is not None:
+                window = timedelta(seconds=definition.backfill_window_seconds)
+                bounds.append(schedule.next_after(now - window))
+            known = [bound for bound in bounds if bound is not None]
+            return _earlier(late, max(known)) if known else None
+
+
+def _nth_before(schedule: Schedule, moment: datetime, n: int) -> datetime | None:
+    """The n-th fire before a moment, or the first that there is."""
+    fire = schedule.previous_before(moment)
+    for _ in range(n - 1):
+        before = None if fire is None else schedule.previous_before(fire)
+        if before is None:
+            return fire
+        fire = before
+    return fire
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    known = [moment for moment in (one, other) if moment is not None]
+    return min(known, default=None)
+
+
+def _missed(
+    schedule: Schedule, cursor: datetime, first: datetime | None, now: datetime
+) -> tuple[int, datetime | None]:
+    """How many fires from `cursor` on come before the first that is kept, and the last of them."""
+    if first is not None and first <= cursor:
+        return 0, None
+    last = schedule.previous_before(now + _INSTANT if first is None else first)
+    if last is None or last < cursor:
+        return 0, None
+    counted = islice(schedule.fires(cursor - _INSTANT, last), MOST_COUNTED)
+    return sum(1 for _ in counted), last
