@@ -1,0 +1,1 @@
+"""When recurring jobs fire: cron expressions and intervals, exact across clock changes."""

@@ -1,0 +1,117 @@
+"""A zone's time as spans of constant offset: where local times are plain arithmetic.
+
+The policy for clock changes is worked into the bounds of the spans, so that a search needs no
+special case for them: local times from `opens` to `closes` are this span's own, and one that is
+before the span's first moment (inside a gap) fires at that moment.
+
+Zones are asked for their offsets at probes and bisected where two differ, a block of time at a
+time. `ZoneInfo` does not tell its transitions; no two in the tz database are less than 3.9 days
+apart, so none hides between two probes.
+"""
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from gnomon.cron.dst import Dst, Fold, Gap
+from gnomon.cron.zones import offset_at, zone
+
+_PROBE = 1 << 18  # three days
+_BLOCK_BITS = 20  # twelve days
+_BLOCK = 1 << _BLOCK_BITS
+_MOST_BLOCKS = 512
+
+# Offsets are less than 16 hours and change by a day at most: a local time's moment is less than
+# this away from the same number, and two moments of one local time are less than this apart.
+REACH = 2 * 86400
+
+
+class Span(NamedTuple):
+    """Moments from `start` to `end` (exclusive), and the local times that belong to them."""
+
+    start: int
+    end: int
+    offset: int
+    opens: int
+    closes: int
+
+
+class _Piece(NamedTuple):
+    """What the zone itself says: one offset from `start` to `end`."""
+
+    start: int
+    end: int
+    offset: int
+
+
+class Timeline:
+    """The spans of one zone under one policy. They are found when asked for, and kept."""
+
+    __slots__ = ("_blocks", "_policy", "_zone")
+
+    def __init__(self, name: str, policy: Dst) -> None:
+        self._zone = zone(name)
+        self._policy = policy
+        self._blocks: dict[int, tuple[Span, ...]] = {}
+
+    def at(self, moment: int) -> Span:
+        """The span that `moment` is in."""
+        number = moment >> _BLOCK_BITS
+        spans = self._blocks.get(number)
+        if spans is None:
+            if len(self._blocks) >= _MOST_BLOCKS:
+                self._blocks.clear()
+            spans = self._blocks[number] = self._find(number << _BLOCK_BITS)
+        for span in spans:
+            if moment < span.end:
+                return span
+        raise AssertionError("the spans of a block end where it ends")
+
+    def _find(self, start: int) -> tuple[Span, ...]:
+        # What is repeated or left out at a change near the block reaches into it.
+        pieces = self._pieces(start - REACH, start + _BLOCK + REACH)
+        return tuple(
+            self._span(pieces, index, start)
+            for index, piece in enumerate(pieces)
+            if piece.end > start and piece.start < start + _BLOCK
+        )
+
+    def _span(self, pieces: list[_Piece], index: int, block: int) -> Span:
+        piece = pieces[index]
+        offset = piece.offset
+        start, end = max(piece.start, block), min(piece.end, block + _BLOCK)
+        opens, closes = start + offset, end + offset
+        if self._policy.fold is Fold.FIRST:
+            opens = max([opens, *(each.end + each.offset for each in pieces[:index])])
+        elif self._policy.fold is Fold.SECOND:
+            closes = min([closes, *(each.start + each.offset for each in pieces[index + 1 :])])
+        if self._policy.gap is Gap.FIRE_AFTER and index and start == piece.start:
+            opens = min(opens, start + pieces[index - 1].offset)
+        return Span(start, end, offset, opens, closes)
+
+    def _pieces(self, start: int, end: int) -> list[_Piece]:
+        probes = [*range(start, end, _PROBE), end]
+        offsets = [offset_at(self._zone, probe) for probe in probes]
+        cuts = [start]
+        for (low, before), (high, after) in pairwise(zip(probes, offsets, strict=True)):
+            if before != after:
+                cuts.append(self._change(low, high, before))
+        return [
+            _Piece(low, high, offset_at(self._zone, low)) for low, high in pairwise([*cuts, end])
+        ]
+
+    def _change(self, low: int, high: int, before: int) -> int:
+        """The first moment with another offset than `before`."""
+        while high - low > 1:
+            middle = (low + high) // 2
+            if offset_at(self._zone, middle) == before:
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+@lru_cache(maxsize=1024)
+def timeline(name: str, policy: Dst) -> Timeline:
+    """Shared by all schedules of the zone: what one finds, the others need not look for."""
+    return Timeline(name, policy)
