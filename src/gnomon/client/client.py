@@ -85,6 +85,51 @@ class Client:
         """Retry those that match: a bounded number at once, so look at `more`."""
         return await self._call("POST", "/dead-letters/retry", body=dict(filters))
 
+    async def create_cron_job(self, job: Json) -> Json:
+        return await self._call("POST", "/cron-jobs", body=job)
+
+    def list_cron_jobs(self, **filters: str) -> AsyncIterator[Json]:
+        """Cron jobs, newest first; further pages are fetched as they are needed."""
+        return self._pages("/cron-jobs", "cron_jobs", filters)
+
+    async def get_cron_job(self, ref: str) -> Json:
+        """By its id or its name, as in every method that takes a `ref`."""
+        return await self._call("GET", _cron_job(ref))
+
+    async def put_cron_job(self, name: str, job: Json, *, dry_run: bool = False) -> Json:
+        """Make the job of this name be as given; says what that changed, or would change."""
+        query = {"dry_run": "true"} if dry_run else {}
+        return await self._call("PUT", _cron_job(name), body=job, query=query)
+
+    async def patch_cron_job(self, ref: str, patch: Json) -> Json:
+        return await self._call("PATCH", _cron_job(ref), body=patch)
+
+    async def delete_cron_job(self, ref: str) -> None:
+        await self._call("DELETE", _cron_job(ref))
+
+    async def pause_cron_job(self, ref: str, reason: str | None = None) -> Json:
+        body = {} if reason is None else {"reason": reason}
+        return await self._call("POST", f"{_cron_job(ref)}/pause", body=body)
+
+    async def resume_cron_job(self, ref: str) -> Json:
+        return await self._call("POST", f"{_cron_job(ref)}/resume")
+
+    async def trigger_cron_job(self, ref: str, idempotency_key: str | None = None) -> Json:
+        """Run it now, once for each key; gives the run."""
+        return await self._call("POST", f"{_cron_job(ref)}/trigger", key=idempotency_key)
+
+    async def backfill_cron_job(self, ref: str, body: Json) -> Json:
+        """Run the fires of a range of the past; gives those `planned` and those `existing`."""
+        return await self._call("POST", f"{_cron_job(ref)}/backfill", body=body)
+
+    def list_cron_runs(self, ref: str, **page: str) -> AsyncIterator[Json]:
+        """Runs, latest fire first; further pages are fetched as they are needed."""
+        return self._pages(f"{_cron_job(ref)}/runs", "runs", page)
+
+    async def preview_cron_job(self, schedule: Json) -> Json:
+        """The next `fires` of a schedule, and its `description`; nothing is stored."""
+        return await self._call("POST", "/cron-jobs/preview", body=schedule)
+
     async def ready(self) -> bool:
         """Whether the API says that it can take work."""
         try:
@@ -106,29 +151,47 @@ class Client:
             query["cursor"] = page["next_cursor"]
 
     async def _call(
-        self, method: str, path: str, *, body: Json | None = None, query: Mapping[str, str] = {}
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None = None,
+        query: Mapping[str, str] = {},
+        key: str | None = None,
     ) -> Json:
         url = f"{self.url}/api/v1{path}"
         try:
-            async with self._open(method, url, body=body, query=query) as response:
+            async with self._open(method, url, body=body, query=query, key=key) as response:
                 return _answer(response.status, response.reason or "", await response.read())
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ApiUnreachable(self.url, _reason(error)) from error
 
     def _open(
-        self, method: str, url: str, *, body: Json | None = None, query: Mapping[str, str] = {}
+        self,
+        method: str,
+        url: str,
+        *,
+        body: Json | None = None,
+        query: Mapping[str, str] = {},
+        key: str | None = None,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         assert self._session is not None, "the client is not open"
         full = yarl.URL(url, encoded=True).update_query(query)
         data = None if body is None else msgspec.json.encode(body)
         headers = {"Content-Type": "application/json"} if data is not None else {}
+        if key is not None:
+            headers["Idempotency-Key"] = key
         return self._session.request(
             method, full, data=data, headers=headers, allow_redirects=False
         )
 
 
-def _segment(task_id: str) -> str:
-    return quote(task_id, safe="")
+def _segment(ref: str) -> str:
+    return quote(ref, safe="")
+
+
+def _cron_job(ref: str) -> str:
+    return f"/cron-jobs/{_segment(ref)}"
 
 
 def _answer(status: int, reason: str, content: bytes) -> Json:
