@@ -1,10 +1,13 @@
 """The moments at which an expression fires in a zone."""
 
-from gnomon.cron.dst import Dst
+from datetime import timedelta
+
+from gnomon.cron.dst import Dst, Gap
 from gnomon.cron.expression import CronExpression
 from gnomon.cron.local import LocalTimes
+from gnomon.cron.notes import fold_note, gap_note
 from gnomon.cron.timeline import REACH, Span, timeline
-from gnomon.cron.zones import EPOCH
+from gnomon.cron.zones import EPOCH, zone
 
 
 class CronMoments:
@@ -68,7 +71,15 @@ class CronMoments:
 
     def note(self, previous: int, at: int) -> str | None:
         """What clock changes did to the fire `at`, and to others since `previous`."""
-        return None
+        change = at
+        if self._policy.gap is Gap.SKIP:
+            # The policy that fires after a gap would do so where this one skips.
+            other = Dst(Gap.FIRE_AFTER, self._policy.fold)
+            moved = CronMoments(self._expression, self._timezone, other).after(previous, at)
+            change = at if moved is None else moved
+        here = zone(self._timezone)
+        found = gap_note(self._expression, self._local, here, self._policy, change)
+        return found or fold_note(self._policy, (EPOCH + timedelta(0, at)).astimezone(here))
 
     def describe(self) -> str:
         from gnomon.cron.describe import describe_cron

@@ -9,21 +9,25 @@ time. `ZoneInfo` does not tell its transitions; no two in the tz database are le
 apart, so none hides between two probes.
 """
 
+from datetime import timedelta
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from gnomon.cron.dst import Dst, Fold, Gap
-from gnomon.cron.zones import offset_at, zone
+from gnomon.cron.zones import change_between, offsets_at, zone
 
-_PROBE = 1 << 18  # three days
-_BLOCK_BITS = 20  # twelve days
+PROBE = 1 << 18  # three days
+_BLOCK_BITS = 25  # a year
 _BLOCK = 1 << _BLOCK_BITS
-_MOST_BLOCKS = 512
+_MOST_BLOCKS = 400
+_SECOND = timedelta(seconds=1)
 
 # Offsets are less than 16 hours and change by a day at most: a local time's moment is less than
 # this away from the same number, and two moments of one local time are less than this apart.
 REACH = 2 * 86400
+
+_PROBES = [timedelta(0, each) for each in range(0, _BLOCK + 2 * REACH + PROBE, PROBE)]
 
 
 class Span(NamedTuple):
@@ -68,8 +72,7 @@ class Timeline:
         raise AssertionError("the spans of a block end where it ends")
 
     def _find(self, start: int) -> tuple[Span, ...]:
-        # What is repeated or left out at a change near the block reaches into it.
-        pieces = self._pieces(start - REACH, start + _BLOCK + REACH)
+        pieces = self._pieces(start - REACH)
         return tuple(
             self._span(pieces, index, start)
             for index, piece in enumerate(pieces)
@@ -89,26 +92,17 @@ class Timeline:
             opens = min(opens, start + pieces[index - 1].offset)
         return Span(start, end, offset, opens, closes)
 
-    def _pieces(self, start: int, end: int) -> list[_Piece]:
-        probes = [*range(start, end, _PROBE), end]
-        offsets = [offset_at(self._zone, probe) for probe in probes]
-        cuts = [start]
-        for (low, before), (high, after) in pairwise(zip(probes, offsets, strict=True)):
+    def _pieces(self, start: int) -> list[_Piece]:
+        """The pieces of a block and of what is near: a change there can reach into the block."""
+        begin = timedelta(0, start)
+        offsets = offsets_at(self._zone, [begin + each for each in _PROBES])
+        cuts = [(start, offsets[0])]
+        for index, (before, after) in enumerate(pairwise(offsets)):
             if before != after:
-                cuts.append(self._change(low, high, before))
-        return [
-            _Piece(low, high, offset_at(self._zone, low)) for low, high in pairwise([*cuts, end])
-        ]
-
-    def _change(self, low: int, high: int, before: int) -> int:
-        """The first moment with another offset than `before`."""
-        while high - low > 1:
-            middle = (low + high) // 2
-            if offset_at(self._zone, middle) == before:
-                low = middle
-            else:
-                high = middle
-        return high
+                low = start + index * PROBE
+                cuts.append((change_between(self._zone, low, low + PROBE, before), after))
+        cuts.append((start + (len(offsets) - 1) * PROBE, offsets[-1]))
+        return [_Piece(low, high, offset // _SECOND) for (low, offset), (high, _) in pairwise(cuts)]
 
 
 @lru_cache(maxsize=1024)

@@ -4,16 +4,16 @@ Inside this package a moment is a number of seconds since 1970 UTC, and a local 
 that the same date and time would be in UTC: the moment plus the offset.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
+from operator import sub
 from zoneinfo import ZoneInfo, available_timezones
 
 from gnomon.model.errors import InvalidSchedule
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-_ONE_SECOND = timedelta(seconds=1)
 
 
 @lru_cache(maxsize=1024)
@@ -24,11 +24,28 @@ def zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
-def offset_at(zone: ZoneInfo, moment: int) -> int:
-    """Seconds that `zone` is ahead of UTC at `moment`."""
-    offset = (EPOCH + timedelta(0, moment)).astimezone(zone).utcoffset()
-    assert offset is not None
-    return offset // _ONE_SECOND
+def offsets_at(zone: ZoneInfo, since_epoch: Iterable[timedelta]) -> list[timedelta]:
+    """The offsets of `zone` at many moments.
+
+    Between two datetimes of one zone arithmetic ignores the zone. So this subtracts what `fromutc`
+    takes from what it gives, several times as fast as `astimezone` and `utcoffset`.
+    """
+    epoch = datetime(1970, 1, 1, tzinfo=zone)
+    moments = [epoch + each for each in since_epoch]
+    return list(map(sub, map(zone.fromutc, moments), moments))
+
+
+def change_between(zone: ZoneInfo, low: int, high: int, before: timedelta) -> int:
+    """The first moment with another offset than `before`, which `low` still has."""
+    epoch = datetime(1970, 1, 1, tzinfo=zone)
+    while high - low > 1:
+        middle = (low + high) // 2
+        utc = epoch + timedelta(0, middle)
+        if zone.fromutc(utc) - utc == before:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 @lru_cache(maxsize=1)
