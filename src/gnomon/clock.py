@@ -111,6 +111,12 @@ def new_id(now: datetime) -> uuid.UUID:
     return uuid7(to_micros(now) // 1000, random.getrandbits(74))
 
 
+def new_id_in(shard: int, now: datetime, turn: int) -> uuid.UUID:
+    """An id in a given shard; those of one moment are ordered by their turn."""
+    entropy = random.getrandbits(62) & ~0xFF | shard
+    return uuid7(to_micros(now) // 1000 + (turn >> 12), (turn & 0xFFF) << 62 | entropy)
+
+
 def new_incarnation() -> uuid.UUID:
     """A name for one life of one node, never used again."""
     return uuid.uuid4()

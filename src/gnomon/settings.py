@@ -30,6 +30,8 @@ _AT_LEAST_ONE = (
 _POSITIVE = (
     "horizon_seconds",
     "scan_seconds",  # a loop without pause at 0
+    "plan_seconds",
+    "plan_ahead_seconds",
     "sweep_seconds",
     "timeout_grace_seconds",  # half of it is all the time that a claimed task may wait for a slot
 )
@@ -73,6 +75,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     horizon_seconds: float = 15.0  # how far ahead due work is read into memory
     window: int = 40_000  # entries held in memory at most, whatever the backlog
     scan_seconds: float = 0.5  # between scans ahead; hints make new work faster than that
+    plan_seconds: float = 1.0  # between looks for cron jobs that fire soon
+    plan_ahead_seconds: float = 10.0  # how long before its time a fire is planned
     sweep_seconds: float = 1.0  # between looks for lost work
     node_lease_seconds: float = 10.0
     drain_seconds: float = 20.0

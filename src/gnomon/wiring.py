@@ -5,7 +5,7 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import asyncpg
@@ -15,11 +15,13 @@ from gnomon.clock import Clock, SystemClock, chance, new_incarnation
 from gnomon.fair import WeightedLanes
 from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.model.task import TaskKey
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.keeper import LeaseKeeper
 from gnomon.scheduler.node import Node, Signals
+from gnomon.scheduler.planner import Planner
 from gnomon.scheduler.pruner import Pruner
 from gnomon.scheduler.recorder import Recorder
 from gnomon.scheduler.roster import Roster
@@ -32,6 +34,7 @@ from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.hints import Listener
 from gnomon.store.postgres.nodes import LeaseConnection, PostgresChores, PostgresRoster
+from gnomon.store.postgres.recurring import PostgresPlanning
 from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
 from gnomon.worker.targets import Caller
@@ -146,7 +149,9 @@ def _assemble(
     agenda = Agenda(ready, clock.now(), settings.window)
     scanner = Scanner(store, agenda, clock, settings)
     pipe = MemoryPipe(settings.slots, signals.ready.set, settings.prefetch)
-    dispatcher = Dispatcher(store, agenda, scanner, pipe, lease, clock, settings.batch)
+    planning = PostgresPlanning(database, clock, settings.timeout_grace_seconds)
+    planner = Planner(planning, scanner, clock, settings)
+    dispatcher = Dispatcher(store, planning, agenda, scanner, pipe, lease, clock, settings.batch)
     runner = Runner(callers, store.payload, clock, settings.payload_memory_bytes)
     worker = Worker(pipe, runner, lease, clock, settings.slots)
     recorder = Recorder(
@@ -158,6 +163,7 @@ def _assemble(
         chance,
         worker=name,
         horizon_seconds=settings.horizon_seconds,
+        on_ended=_ended(planner, signals),
     )
     return Node(
         settings=settings,
@@ -171,10 +177,19 @@ def _assemble(
         dispatcher=dispatcher,
         worker=worker,
         recorder=recorder,
+        planner=planner,
         sweeper=Sweeper(store, dispatcher, worker, lease, clock, chance),
         pruner=Pruner(PostgresChores(database), lease, settings),
         name=name,
     )
+
+
+def _ended(planner: Planner, signals: Signals) -> Callable[[Iterable[TaskKey]], None]:
+    def ended(jobs: Iterable[TaskKey]) -> None:
+        planner.ended(jobs)
+        signals.ended.set()
+
+    return ended
 
 
 def _calm_the_collector() -> None:

@@ -21,6 +21,7 @@ from gnomon.store.port import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.nodes import PostgresRoster
+from gnomon.store.postgres.recurring import PostgresPlanning
 from gnomon.worker.lease import Lease
 
 
@@ -46,7 +47,8 @@ async def test_of_two_unmarked_suspects_one_is_too_late_to_start(
     agenda.advance(await database_now(connection))
 
     pipe = MemoryPipe(10, lambda: None)
-    dispatcher = Dispatcher(dispatch, agenda, scanner, pipe, lease, clock, 10)
+    planning = PostgresPlanning(database, clock, 10.0)
+    dispatcher = Dispatcher(dispatch, planning, agenda, scanner, pipe, lease, clock, 10)
     assert (await dispatcher.run_once()).claimed == 2
     deliveries = pipe.unsent()
     assert [d.start_by == NEVER for d in deliveries].count(True) == 1

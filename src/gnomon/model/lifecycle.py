@@ -62,6 +62,7 @@ class Event(Enum):
     CHANGE = "changed"
     REDRIVE = "retried"
     RESOLVE = "resolved"
+    BLOCK = "blocked"
     UNBLOCK = "unblocked"
 
 
@@ -70,6 +71,7 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.WAITING, Event.CANCEL): State.CANCELLED,
     (State.WAITING, Event.PAUSE): State.PAUSED,
     (State.WAITING, Event.CHANGE): State.WAITING,
+    (State.WAITING, Event.BLOCK): State.BLOCKED,
     (State.RUNNING, Event.SUCCEED): State.COMPLETED,
     (State.RUNNING, Event.RETRY): State.WAITING,
     (State.RUNNING, Event.GIVE_UP): State.DEAD,

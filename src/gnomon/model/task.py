@@ -56,6 +56,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     created_by: str | None = None
     retry_of: UUID | None = None
+    cron_job_id: UUID | None = None
+    fire_at: datetime | None = None  # of a cron job's run
+    gated: bool = False  # must not start without the consent of its cron job
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

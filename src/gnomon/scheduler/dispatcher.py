@@ -1,7 +1,7 @@
 """Claims ready tasks by key, in batches no larger than the workers can take."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -14,7 +14,8 @@ from gnomon.pipe.envelope import NEVER, Delivery
 from gnomon.pipe.port import Pipe
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.scanner import Scanner
-from gnomon.store.port import DispatchStore, Entry
+from gnomon.store.cron_port import PlanningStore
+from gnomon.store.port import Claim, DispatchStore, Entry
 from gnomon.worker.lease import Lease
 
 # A key that was not claimed may be locked for a moment, or not due by the database's clock. After
@@ -35,6 +36,7 @@ class Dispatcher:
     def __init__(
         self,
         store: DispatchStore,
+        planning: PlanningStore,
         agenda: Agenda,
         scanner: Scanner,
         pipe: Pipe,
@@ -43,6 +45,7 @@ class Dispatcher:
         batch: int,
     ) -> None:
         self._store = store
+        self._planning = planning
         self._agenda = agenda
         self._scanner = scanner
         self._pipe = pipe
@@ -89,19 +92,50 @@ class Dispatcher:
         except BaseException:
             self._agenda.put_back(entries)
             raise
+        claimed = self._take(claim, asked_at)
+        left = [e for e in entries if e.key not in claimed]
+        asking = [e for e in left if e.recurring]
+        if asking:
+            self._look_again([e for e in left if not e.recurring])
+            claimed |= await self._ask(asking)
+        elif left:
+            self._look_again(left)
+        return DispatchResult(chosen=len(entries), claimed=len(claimed))
+
+    async def _ask(self, entries: list[Entry]) -> set[TaskKey]:
+        """Runs of cron jobs that were not simply claimed: ask their jobs whether they may start."""
+        asked_at = self._clock.monotonic()
+        try:
+            admission = await self._planning.admit(
+                self._lease.incarnation, [e.key for e in entries]
+            )
+        except BaseException:
+            self._agenda.put_back(entries)
+            raise
+        claimed = self._take(admission.claim, asked_at)
+        self._forget(admission.settled)
+        self._scanner.hinted(admission.let_go)
+        settled = claimed | set(admission.settled)
+        self._look_again([e for e in entries if e.key not in settled])
+        return claimed
+
+    def _take(self, claim: Claim, asked_at: float) -> set[TaskKey]:
+        """Send what was claimed on its way."""
         if claim.now is not None:
             self._clock.observe(claim.now, asked_at)
         claimed = {d.key for d in claim.deliveries}
         deliveries = self._in_quarantine(claim.deliveries)
         for delivery in deliveries:
             self.held[delivery.key] = delivery.fence
-        self._agenda.forget(claimed)
-        if len(claimed) < len(entries):
-            self._look_again([e for e in entries if e.key not in claimed])
-        for key in claimed & self._looks.keys():
-            del self._looks[key]
+        self._forget(claimed)
         self._pipe.send(deliveries)
-        return DispatchResult(chosen=len(entries), claimed=len(claimed))
+        return claimed
+
+    def _forget(self, keys: Collection[TaskKey]) -> None:
+        self._agenda.forget(keys)
+        if self._looks:
+            for key in keys:
+                self._looks.pop(key, None)
 
     def _in_quarantine(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Let one suspect through at a time. A hint does not tell suspects, so more of them may

@@ -18,6 +18,7 @@ from gnomon.model.task import TaskKey
 from gnomon.scheduler.agenda import Agenda, tick_at_or_before
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.keeper import LeaseKeeper
+from gnomon.scheduler.planner import Planner
 from gnomon.scheduler.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.scheduler.pruner import Pruner
 from gnomon.scheduler.recorder import Recorder
@@ -33,6 +34,7 @@ log = structlog.get_logger("gnomon.scheduler")
 
 _RECONCILE_SECONDS = 5.0
 _OVERDUE_SECONDS = 5.0
+_QUEUED_SECONDS = 1.0  # between looks for queued runs whose turn has come unseen
 _PAUSE_SECONDS = 0.25  # after PostgreSQL was away
 _LONGEST_SLEEP = 1.0
 _SHORTEST_REPAIR = 0.02  # between repairs that hints ask for
@@ -45,6 +47,7 @@ class Signals:
         self.due = asyncio.Event()  # the agenda has something earlier than before
         self.ready = asyncio.Event()  # something is ready, or there is room again
         self.look = asyncio.Event()  # look behind the cursors
+        self.ended = asyncio.Event()  # a cron job's run has ended
 
 
 class Node:
@@ -64,6 +67,7 @@ class Node:
         dispatcher: Dispatcher,
         worker: Worker,
         recorder: Recorder,
+        planner: Planner,
         sweeper: Sweeper,
         pruner: Pruner,
         name: str,
@@ -79,6 +83,7 @@ class Node:
         self.dispatcher = dispatcher
         self.worker = worker
         self.recorder = recorder
+        self.planner = planner
         self.sweeper = sweeper
         self.pruner = pruner
         self.name = name
@@ -143,6 +148,9 @@ class Node:
             self._dispatch(),
             self._record(),
             self.worker.run(),
+            self._every(s.plan_seconds, self._plan),
+            self._every(_QUEUED_SECONDS, self._look_for_queued),
+            self._let_go(),
             self._every(s.sweep_seconds, self.sweeper.run_once),
             self._every(_OVERDUE_SECONDS, self.sweeper.take_overdue),
             self._every(_RECONCILE_SECONDS, self._reconcile),
@@ -206,6 +214,26 @@ class Node:
     async def _scan(self) -> None:
         if (await self.scanner.forward()).new:
             self.signals.due.set()
+
+    async def _plan(self) -> None:
+        if (await self.planner.run_once()).runs:
+            self.signals.due.set()
+
+    async def _look_for_queued(self) -> None:
+        if await self.planner.look_for_queued():
+            self.signals.due.set()
+
+    async def _let_go(self) -> None:
+        while True:
+            await self.signals.ended.wait()
+            self.signals.ended.clear()
+            try:
+                if await self.planner.let_go():
+                    self.signals.due.set()
+            except StoreUnavailable as error:
+                log.debug("PostgreSQL is away", why=str(error))
+                await self.clock.sleep(_PAUSE_SECONDS)
+                self.signals.ended.set()
 
     async def _repair(self) -> None:
         while True:

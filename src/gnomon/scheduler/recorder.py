@@ -1,6 +1,6 @@
 """Turns reports into verdicts, and writes them in fenced batches."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -8,6 +8,7 @@ import structlog
 
 from gnomon.clock import Chance, Clock
 from gnomon.model.errors import StoreUnavailable, Unstorable
+from gnomon.model.task import TaskKey
 from gnomon.model.verdict import EXPIRE, Standing, Verdict, decide, is_suspect, release
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.port import Pipe
@@ -41,7 +42,9 @@ class Recorder:
         *,
         worker: str,
         horizon_seconds: float,
+        on_ended: Callable[[Iterable[TaskKey]], None],
     ) -> None:
+        self._on_ended = on_ended
         self._store = store
         self._pipe = pipe
         self._dispatcher = dispatcher
@@ -59,11 +62,21 @@ class Recorder:
         self._dispatcher.released(report.delivery.key for report in reports)
         self._pipe.settled(len(reports))
         self._plan_next(reports, settled)
+        self._tell_ended(settled)
         refused = len(reports) - len(settled)
         if refused:
             # Swept as lost in the meantime, or written by an attempt whose answer was lost.
             log.warning("settlements were refused as stale", refused=refused)
         return RecordResult(settled=len(settled), refused=refused)
+
+    def _tell_ended(self, settled: Sequence[Settled]) -> None:
+        jobs = {
+            TaskKey(s.key.tenant_id, s.cron_job_id)
+            for s in settled
+            if s.cron_job_id is not None and s.ended
+        }
+        if jobs:
+            self._on_ended(jobs)
 
     def _settlement(self, report: Report) -> Settlement:
         delivery, outcome = report.delivery, report.outcome

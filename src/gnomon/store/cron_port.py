@@ -115,9 +115,7 @@ class CronStore(Protocol):
     ) -> CronPage:
         """Jobs older than `cursor`, newest first."""
 
-    async def runs(
-        self, tenant_id: str, ref: str, cursor: datetime | None, limit: int
-    ) -> RunPage:
+    async def runs(self, tenant_id: str, ref: str, cursor: datetime | None, limit: int) -> RunPage:
         """What the ledger says, from the latest fire back, before `cursor`."""
 
 
@@ -126,6 +124,7 @@ class Admission(msgspec.Struct, frozen=True):
 
     claim: Claim
     settled: list[TaskKey]  # skipped or queued: nothing is left to claim now
+    let_go: list[Entry]  # runs that were queued, and may start
 
 
 class PlanningStore(Protocol):
@@ -136,6 +135,9 @@ class PlanningStore(Protocol):
 
     async def advance(self, plans: Sequence[Plan]) -> list[Entry]:
         """Carry out plans; those made from what is no longer so are left out."""
+
+    async def park(self, job: CronJob, reason: str) -> None:
+        """Pause a job that cannot be planned, unless it was changed meanwhile."""
 
     async def admit(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Admission:
         """Claim first runs of jobs that forbid overlap, as far as their policies let them start

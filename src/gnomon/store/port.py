@@ -17,7 +17,7 @@ Tenants. Every key carries its tenant; another tenant's task does not exist.
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 import msgspec
@@ -31,6 +31,9 @@ from gnomon.model.target import Target
 from gnomon.model.task import Execution, Resolution, Submission, Task, TaskKey
 from gnomon.model.verdict import Verdict
 from gnomon.pipe.envelope import Delivery
+
+if TYPE_CHECKING:
+    from gnomon.store.cron_port import CronChange
 
 
 class Once(msgspec.Struct, frozen=True):
@@ -94,6 +97,10 @@ class Change(Protocol):
 
     replay: bytes | None  # the first answer, where the key was used before: then change nothing
     answer: bytes  # to be kept with the key; set it before leaving the context
+
+    @property
+    def cron(self) -> "CronChange":
+        """Changes of cron jobs, in the same transaction."""
 
     async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
         """Store new tasks, each under its own key where it has one."""
@@ -170,6 +177,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     due_at: datetime
     lane: Lane
     suspect: bool = False  # has been lost before, and must run in quarantine
+    recurring: bool = False  # a cron job's run, which may need its consent to start
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False):
@@ -211,6 +219,12 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
     fence: int
     state: State
     due_at: datetime | None  # of a task that will run again
+    cron_job_id: UUID | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen by itself."""
+        return self.state.is_final or self.state is State.DEAD
 
 
 class RunningTask(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from gnomon.model.lifecycle import Event, State, Status, after, status_of
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.task import Resolution, Task, TaskKey
 from gnomon.store.port import Entry, NewTask, Receipt, TaskFilter, TaskPatch
+from gnomon.store.postgres.cron_changing import PostgresCronChange
 from gnomon.store.postgres.inserting import insert_once
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.reading import filter_columns
@@ -58,6 +59,7 @@ class PostgresChange:
         self.answer = b"null"
         self.due: list[Entry] = []
         self.cancels: list[TaskKey] = []
+        self.cron = PostgresCronChange(connection, tenant_id, self.due)
         self._connection = connection
         self._tenant_id = tenant_id
         self._keep_seconds = keep_seconds

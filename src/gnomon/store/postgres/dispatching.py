@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import asyncpg
@@ -18,6 +19,10 @@ from gnomon.pipe.envelope import Delivery
 from gnomon.store.port import Claim, Cursor, Entry, RunningTask, Settled, Settlement
 from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
 
 _LANES = tuple(Lane)
 _DEFAULT_POLICY = RetryPolicy()
@@ -58,15 +63,8 @@ class PostgresDispatch:
         return row["since"], row["now"]
 
     async def claim(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Claim:
-        tenants = same_or_all([k.tenant_id for k in keys])
-        rows = await self._database.fetch(
-            "claim", incarnation, tenants, [k.id for k in keys], self._grace
-        )
-        if not rows:
-            return Claim([], None)
-        now: datetime = rows[0]["now"]
-        start_by = now + timedelta(seconds=self._grace / 2)
-        return Claim([_delivery(row, incarnation, start_by) for row in rows], now)
+        async with self._database.connection() as connection:
+            return await claim(connection, incarnation, keys, self._grace)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         settled = await self._settle(settlements)
@@ -99,8 +97,8 @@ class PostgresDispatch:
             same_or_all([s.result for s in batch]),
         )
         return [
-            Settled(TaskKey(tenant_id, task_id), fence, State(state), due_at)
-            for tenant_id, task_id, fence, state, due_at in rows
+            Settled(TaskKey(tenant_id, task_id), fence, State(state), due_at, cron_job_id)
+            for tenant_id, task_id, fence, state, due_at, cron_job_id in rows
         ]
 
     async def payload(self, key: TaskKey) -> bytes | None:
@@ -116,13 +114,32 @@ class PostgresDispatch:
         return [_running(row) for row in rows]
 
 
+async def claim(
+    connection: "Connection",
+    incarnation: UUID,
+    keys: Sequence[TaskKey],
+    grace: float,
+    *,
+    admitted: bool = False,
+) -> Claim:
+    """`admitted`: the jobs of runs that need consent have given it."""
+    tenants = same_or_all([k.tenant_id for k in keys])
+    ids = [k.id for k in keys]
+    rows = await connection.fetch(query("claim"), incarnation, tenants, ids, grace, admitted)
+    if not rows:
+        return Claim([], None)
+    now: datetime = rows[0]["now"]
+    start_by = now + timedelta(seconds=grace / 2)
+    return Claim([_delivery(row, incarnation, start_by) for row in rows], now)
+
+
 def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list[UUID]]:
     return [c.shard for c in cursors], [c.due_at for c in cursors], [c.id for c in cursors]
 
 
 def _entry(row: asyncpg.Record) -> Entry:
-    tenant_id, task_id, due_at, lane, losses = row
-    return Entry(TaskKey(tenant_id, task_id), due_at, _LANES[lane], is_suspect(losses))
+    tenant_id, task_id, due_at, lane, losses, recurring = row
+    return Entry(TaskKey(tenant_id, task_id), due_at, _LANES[lane], is_suspect(losses), recurring)
 
 
 def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: datetime) -> Delivery:

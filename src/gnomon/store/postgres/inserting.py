@@ -24,7 +24,10 @@ async def insert(connection: "Connection", submissions: Sequence[Submission]) ->
     """Store tasks; gives the hints to be sent once that is committed."""
     if submissions:
         await connection.execute(query("insert_tasks"), *_columns(submissions))
-    return [Entry(TaskKey(s.tenant_id, s.id), s.due_at, s.lane) for s in submissions]
+    return [
+        Entry(TaskKey(s.tenant_id, s.id), s.due_at, s.lane, recurring=s.cron_job_id is not None)
+        for s in submissions
+    ]
 
 
 async def insert_once(
@@ -82,4 +85,16 @@ def _columns(batch: Sequence[Submission]) -> list[list[object]]:
         [s.idempotency_key for s in batch],
         [s.created_by for s in batch],
         [s.retry_of for s in batch],
+        *_recurrence(batch),
+    ]
+
+
+def _recurrence(batch: Sequence[Submission]) -> list[list[object]]:
+    """What only runs of cron jobs have."""
+    if all(s.cron_job_id is None for s in batch):
+        return [[], [], []]
+    return [
+        [s.cron_job_id for s in batch],
+        [s.fire_at for s in batch],
+        [s.gated for s in batch],
     ]

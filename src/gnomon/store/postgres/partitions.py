@@ -1,6 +1,6 @@
 """The daily partitions of what is finished: made ahead, dropped by retention.
 
-A partition holds the ids of one UTC day. It is made stand-alone and then attached, so that no
+A partition holds the ids of one UTC day, or its fires. It is made stand-alone and then attached, so that no
 writer waits behind a reader; every step gives up quickly rather than queue for a lock.
 """
 
@@ -12,8 +12,14 @@ import asyncpg
 from gnomon.model.ids import lowest_id
 
 DAYS_AHEAD = 8
-# Parent table and the column it is cut by; payloads and tries follow their task's fate.
-PARENTS = {"task_archive": "id", "task_payload": "task_id", "execution": "task_id"}
+# Parent table and the column it is cut by; payloads, tries and entries of the ledger follow their
+# task's fate.
+PARENTS = {
+    "task_archive": "id",
+    "task_payload": "task_id",
+    "execution": "task_id",
+    "occurrence": "fire_at",
+}
 _LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 # Any fixed number will do that nothing else in the database uses.
 _LOCK = 0x676E6F6D6F70
@@ -23,10 +29,13 @@ class _StillNeededError(Exception):
     """Rolls back the dropping of a day that holds a task within retention."""
 
 
-def day_bounds(day: date) -> tuple[str, str]:
-    """The first id of a day and of the next one."""
+def day_bounds(day: date, parent: str = "task_archive") -> tuple[str, str]:
+    """Where a day begins and ends in the column that its parent is cut by."""
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return str(lowest_id(start)), str(lowest_id(start + timedelta(days=1)))
+    end = start + timedelta(days=1)
+    if parent == "occurrence":
+        return start.isoformat(), end.isoformat()
+    return str(lowest_id(start)), str(lowest_id(end))
 
 
 def partition_name(parent: str, day: date) -> str:
@@ -39,11 +48,11 @@ async def make(connection: "asyncpg.Connection[Any]", today: date) -> list[str]:
     They begin at the oldest that there is: what lies before it belongs to `old`, even yesterday
     where retention is short, and a gap that an idle time left may have ids from plain SQL.
     """
-    day = min(await _days(connection), default=None)
-    if day is None:
-        day = today - timedelta(days=1)
-        await _begin_at(connection, day)
+    day = min(await _days(connection), default=today - timedelta(days=1))
     existing = await _existing(connection)
+    for parent in PARENTS:
+        if partition_name(parent, day) not in existing:
+            await _begin_at(connection, parent, day)
     made = []
     while day <= today + timedelta(days=DAYS_AHEAD):
         for parent in PARENTS:
@@ -99,21 +108,21 @@ async def _days(connection: "asyncpg.Connection[Any]") -> list[date]:
     )
 
 
-async def _begin_at(connection: "asyncpg.Connection[Any]", day: date) -> None:
-    """Give `old` every id from before the first day: rows of plain SQL may bring such."""
-    low, _ = day_bounds(day)
+async def _begin_at(connection: "asyncpg.Connection[Any]", parent: str, day: date) -> None:
+    """Give `old` all from before the first day: rows of plain SQL, and fires that are made up for
+    long afterwards."""
+    low, _ = day_bounds(day, parent)
     async with connection.transaction():
         await _keep_others_out(connection)
-        if await _days(connection):
+        if partition_name(parent, day) in await _existing(connection):
             return
-        for parent in PARENTS:
-            await connection.execute(
-                f"""
-                ALTER TABLE gnomon.{parent} DETACH PARTITION gnomon.{parent}_old;
-                ALTER TABLE gnomon.{parent} ATTACH PARTITION gnomon.{parent}_old
-                    FOR VALUES FROM (MINVALUE) TO ('{low}');
-                """
-            )
+        await connection.execute(
+            f"""
+            ALTER TABLE gnomon.{parent} DETACH PARTITION gnomon.{parent}_old;
+            ALTER TABLE gnomon.{parent} ATTACH PARTITION gnomon.{parent}_old
+                FOR VALUES FROM (MINVALUE) TO ('{low}');
+            """
+        )
 
 
 async def _keep_others_out(connection: "asyncpg.Connection[Any]") -> None:
@@ -126,7 +135,7 @@ async def _make_one(
     connection: "asyncpg.Connection[Any]", parent: str, name: str, day: date
 ) -> bool:
     """False where another process was faster."""
-    low, high = day_bounds(day)
+    low, high = day_bounds(day, parent)
     column = PARENTS[parent]
     async with connection.transaction():
         await _keep_others_out(connection)
@@ -152,10 +161,10 @@ async def _drop_day(
 ) -> list[str]:
     """In one transaction: move what is still needed, drop the rest, widen `old` over the day."""
     names = []
-    _, high = day_bounds(day)
     async with connection.transaction():
         await connection.execute(_LOCK_TIMEOUT)
-        for parent, column in PARENTS.items():
+        for parent in PARENTS:
+            _, high = day_bounds(day, parent)
             name, old = partition_name(parent, day), f"{parent}_old"
             names.append(name)
             await connection.execute(
@@ -172,7 +181,7 @@ async def _drop_day(
                     INSERT INTO gnomon.{old} SELECT p.* FROM gnomon.{name} p
                     WHERE EXISTS (
                         SELECT FROM gnomon.task t
-                        WHERE t.tenant_id = p.tenant_id AND t.id = p.{column}
+                        WHERE t.tenant_id = p.tenant_id AND t.id = p.task_id
                     )
                     """  # noqa: S608
                 )
@@ -200,6 +209,17 @@ async def _check_past(
 
 async def _clear_old(connection: "asyncpg.Connection[Any]", cutoff: datetime) -> None:
     async with connection.transaction():
+        # A fire of long ago that was made up for lately is as old as its task.
+        await connection.execute(
+            """
+            DELETE FROM gnomon.occurrence_old o
+            WHERE coalesce(o.task_id < $1, true)
+              AND NOT EXISTS (
+                SELECT FROM gnomon.task t WHERE t.tenant_id = o.tenant_id AND t.id = o.task_id
+            )
+            """,
+            lowest_id(cutoff),
+        )
         await connection.execute(
             "DELETE FROM gnomon.task_archive_old WHERE finished_at < $1", cutoff
         )

@@ -1,6 +1,8 @@
 -- Take the chosen tasks (WAITING, CLAIM -> RUNNING), each with a new fence, for one node.
 -- The LATERAL keeps the plan at one primary-key probe a task; SKIP LOCKED keeps two nodes that
 -- choose the same keys from waiting for each other.
+-- A gated run starts only with the consent of its cron job ($5: it was given). Once a run has
+-- started in time it cannot be missed any more, so its retries must not expire.
 -- $1 incarnation, $2/$3 the keys, $4 seconds of grace after a task's timeout.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
@@ -19,6 +21,7 @@ WITH moment AS MATERIALIZED (
           AND task.id = k.id
           AND task.state = 0
           AND task.due_at <= (SELECT now FROM moment)
+          AND (NOT task.gated OR $5::boolean)
         FOR UPDATE SKIP LOCKED
     ) AS t
     WHERE EXISTS (SELECT FROM gnomon.node WHERE incarnation = $1 AND NOT dead)
@@ -28,6 +31,8 @@ SET state = 1,
     fence = t.fence + 1,
     attempt = t.attempt + 1,
     node = $1,
+    gated = false,
+    expires_at = CASE WHEN t.cron_job_id IS NULL OR t.expires_at <= m.now THEN t.expires_at END,
     started_at = m.now,
     run_until = m.now + make_interval(secs => t.timeout_seconds + $4::float8)
 FROM moment AS m

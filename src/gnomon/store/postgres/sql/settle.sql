@@ -80,7 +80,7 @@ WITH moment AS MATERIALIZED (
       AND r.verdict IN (1, 2, 3) AND NOT t.cancel_requested
     RETURNING
         t.tenant_id, t.id, r.fence, t.state, t.due_at, t.attempt, r.outcome, t.started_at,
-        r.finished_at, r.worker, r.error, r.response_status, r.response_body
+        r.finished_at, r.worker, r.error, r.response_status, r.response_body, t.cron_job_id
 ), tried AS (
     INSERT INTO gnomon.execution (
         tenant_id, task_id, fence, attempt, outcome, response_status, started_at, finished_at,
@@ -101,6 +101,6 @@ WITH moment AS MATERIALIZED (
         WHERE outcome IS NOT NULL AND state = 11
     ) AS e, moment AS m
 )
-SELECT tenant_id, id, fence, state, NULL::timestamptz AS due_at FROM gone
+SELECT tenant_id, id, fence, state, NULL::timestamptz AS due_at, cron_job_id FROM gone
 UNION ALL
-SELECT tenant_id, id, fence, state, due_at FROM kept
+SELECT tenant_id, id, fence, state, due_at, cron_job_id FROM kept

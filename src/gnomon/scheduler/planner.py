@@ -1,0 +1,142 @@
+"""Turns the fires of cron jobs into tasks, shortly before their time.
+
+A run is on the agenda before it is due, like any delayed task, so it starts as exactly. Which node
+plans a job is a matter of speed only: the store accepts each plan once, whoever brings it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+
+import msgspec
+import structlog
+
+from gnomon.clock import Clock
+from gnomon.cron.job import CronJob
+from gnomon.cron.plan import Plan, plan
+from gnomon.model.errors import InvalidSchedule, Unstorable
+from gnomon.model.task import TaskKey
+from gnomon.scheduler.scanner import Scanner
+from gnomon.settings import Settings
+from gnomon.store.cron_port import PlanningStore
+from gnomon.store.port import Entry
+
+log = structlog.get_logger("gnomon.scheduler")
+
+_JOBS_AT_ONCE = 512
+_ROUNDS = 100  # of one pass; what is left is for the next one
+_RUNS_TOGETHER = 500  # in one transaction
+_JOBS_TOGETHER = 100
+_MOST_QUEUED = 1000
+
+
+class PlanResult(msgspec.Struct, frozen=True):
+    """What a pass planned."""
+
+    jobs: int = 0
+    runs: int = 0
+    missed: int = 0
+
+
+class Planner:
+    """Plans for the shards that the scanner serves; what it plans goes straight on the agenda."""
+
+    def __init__(
+        self, store: PlanningStore, scanner: Scanner, clock: Clock, settings: Settings
+    ) -> None:
+        self._store = store
+        self._scanner = scanner
+        self._clock = clock
+        self._ahead = timedelta(seconds=settings.plan_ahead_seconds)
+        self._ended: set[TaskKey] = set()
+
+    async def run_once(self) -> PlanResult:
+        """Plan every job that fires soon."""
+        jobs = runs = missed = 0
+        for _ in range(_ROUNDS):
+            due = await self._due()
+            if not due:
+                break
+            for plans in _together(await self._plans(due)):
+                runs += await self._advance(plans)
+                jobs += len(plans)
+                missed += sum(p.missed for p in plans)
+        if missed:
+            log.warning("fires of cron jobs were missed", count=missed)
+        return PlanResult(jobs, runs, missed)
+
+    async def _due(self) -> list[CronJob]:
+        shards = sorted(self._scanner.owned)
+        if not shards:
+            return []
+        until = self._clock.now() + self._ahead
+        return await self._store.due(shards, until, -(-_JOBS_AT_ONCE // len(shards)))
+
+    async def _plans(self, jobs: Sequence[CronJob]) -> list[Plan]:
+        now = self._clock.now()
+        plans = []
+        for job in jobs:
+            try:
+                plans.append(plan(job, now, now + self._ahead))
+            except InvalidSchedule as error:
+                # It was valid once: its zone, say, is no longer in the database of zones.
+                await self._park(job, error)
+        return plans
+
+    async def _advance(self, plans: Sequence[Plan]) -> int:
+        try:
+            entries = await self._store.advance(plans)
+        except Unstorable as error:
+            if len(plans) == 1:
+                await self._park(plans[0].job, error)
+                return 0
+            return sum([await self._advance([each]) for each in plans])
+        self._scanner.hinted(entries)
+        return len(entries)
+
+    async def _park(self, job: CronJob, why: Exception) -> None:
+        """A job that cannot be planned must not keep the others of its shard from it."""
+        name = job.definition.name
+        log.error("a cron job cannot be planned, and is paused", job=name, why=str(why))
+        await self._store.park(job, f"it cannot be planned: {why}")
+
+    # Queued runs
+
+    def ended(self, jobs: Iterable[TaskKey]) -> None:
+        """Runs of these jobs have ended: others may be waiting for that."""
+        self._ended.update(jobs)
+
+    async def let_go(self) -> int:
+        """Let queued runs start whose turn has come; gives how many."""
+        jobs, self._ended = self._ended, set()
+        if not jobs:
+            return 0
+        try:
+            return self._hinted(await self._store.release(list(jobs)))
+        except BaseException:
+            self._ended |= jobs
+            raise
+
+    async def look_for_queued(self) -> int:
+        """The same for jobs whose run ended unseen: cancelled, or on a node that died."""
+        shards = sorted(self._scanner.owned)
+        self.ended(await self._store.queued(shards, _MOST_QUEUED))
+        return await self.let_go()
+
+    def _hinted(self, entries: list[Entry]) -> int:
+        self._scanner.hinted(entries)
+        return len(entries)
+
+
+def _together(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
+    """Plans in batches that make transactions of a bearable size."""
+    batch: list[Plan] = []
+    runs = 0
+    for each in plans:
+        full = len(batch) == _JOBS_TOGETHER or runs + len(each.occurrences) > _RUNS_TOGETHER
+        if batch and full:
+            yield batch
+            batch, runs = [], 0
+        batch.append(each)
+        runs += len(each.occurrences)
+    if batch:
+        yield batch

@@ -1,0 +1,60 @@
+"""Cron jobs as they stand: one, a page, and what they ran."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from gnomon.cron.job import CronJob
+from gnomon.model.errors import CronJobNotFound
+from gnomon.store.cron_port import CronFilter, CronPage, RunPage
+from gnomon.store.postgres.cron_rows import job_of, run_of
+from gnomon.store.postgres.database import Database
+
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+_END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
+_UUID_LENGTH = 36
+
+
+def id_in(ref: str) -> UUID | None:
+    """The id that a reference is, or None where it is a name."""
+    try:
+        return UUID(ref) if len(ref) == _UUID_LENGTH else None
+    except ValueError:
+        return None
+
+
+class PostgresCronJobs:
+    """`CronStore` on PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, tenant_id: str, ref: str) -> CronJob:
+        row = await self._database.fetchrow("get_job", tenant_id, id_in(ref), ref)
+        if row is None:
+            raise CronJobNotFound(ref)
+        return job_of(row)
+
+    async def list(
+        self, tenant_id: str, chosen: CronFilter, cursor: UUID | None, limit: int
+    ) -> CronPage:
+        rows = await self._database.fetch(
+            "list_jobs",
+            tenant_id,
+            cursor or _AFTER_ALL,
+            limit + 1,
+            chosen.name,
+            chosen.tag,
+            chosen.paused,
+            chosen.source,
+            chosen.next_fire_before,
+        )
+        jobs = [job_of(row) for row in rows[:limit]]
+        return CronPage(jobs, jobs[-1].id if len(rows) > limit else None)
+
+    async def runs(self, tenant_id: str, ref: str, cursor: datetime | None, limit: int) -> RunPage:
+        job = await self.get(tenant_id, ref)
+        rows = await self._database.fetch(
+            "runs", tenant_id, job.id, cursor or _END_OF_TIME, limit + 1
+        )
+        runs = [run_of(row) for row in rows[:limit]]
+        return RunPage(runs, runs[-1].fire_at if len(rows) > limit else None)

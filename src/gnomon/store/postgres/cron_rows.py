@@ -1,0 +1,61 @@
+"""Rows of cron jobs and their ledger as the model's values, and back."""
+
+from functools import lru_cache
+
+import asyncpg
+import msgspec
+
+from gnomon.cron.job import CronJob, Definition, Run, RunKind, Skipped
+from gnomon.model.lifecycle import State, status_of
+
+_definition = msgspec.json.Decoder(Definition)
+
+
+@lru_cache(maxsize=4096)
+def definition_of(text: str) -> Definition:
+    """Frequent jobs are planned over and over: decoding them once is enough."""
+    return _definition.decode(text)
+
+
+def stored_definition(definition: Definition) -> str:
+    return msgspec.json.encode(definition).decode()
+
+
+def job_of(row: asyncpg.Record) -> CronJob:
+    return CronJob(
+        id=row["id"],
+        tenant_id=row["tenant_id"],
+        definition=definition_of(row["definition"]),
+        version=row["version"],
+        next_fire_at=row["next_fire_at"],
+        runs=row["runs"],
+        active_task_id=row["active_task_id"],
+        paused_at=row["paused_at"],
+        pause_reason=row["pause_reason"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        created_by=row["created_by"],
+    )
+
+
+def run_of(row: asyncpg.Record) -> Run:
+    """A row of runs.sql."""
+    state = None if row["state"] is None else State(row["state"])
+    status = None
+    if state is not None:
+        status = status_of(state, row["due_at"], row["attempt"], row["now"])
+    return Run(
+        cron_job_id=row["cron_job_id"],
+        fire_at=row["fire_at"],
+        kind=RunKind(row["kind"]),
+        task_id=row["task_id"],
+        skipped=None if row["skipped"] is None else Skipped(row["skipped"]),
+        missed=row["missed"],
+        status=status,
+        started_at=row["started_at"],
+        # A dead letter's due time is when it died.
+        finished_at=row["due_at"] if state is State.DEAD else row["finished_at"],
+        attempt=row["attempt"],
+        last_error=row["last_error"],
+        sla_missed_at=row["sla_missed_at"],
+    )

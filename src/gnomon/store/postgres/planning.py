@@ -1,0 +1,135 @@
+"""Fires into the ledger and into tasks, in the transaction that moves their job on."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import msgspec
+
+from gnomon.clock import new_id_in
+from gnomon.cron.job import CronJob, Overlap, Skipped, payload_of, schedule_of
+from gnomon.cron.plan import Occurrence, Plan
+from gnomon.cron.template import Values
+from gnomon.model.shard import shard_of
+from gnomon.model.task import Submission
+from gnomon.store.port import Entry
+from gnomon.store.postgres.inserting import insert
+from gnomon.store.postgres.queries import query
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+
+class Fire(msgspec.Struct, frozen=True):
+    """A run about to be entered, with the job that it is of."""
+
+    job: CronJob
+    occurrence: Occurrence
+    run: Submission
+
+
+async def advance(connection: "Connection", plans: Sequence[Plan], now: datetime) -> list[Entry]:
+    """Carry out plans within a transaction. Those that are out of date change nothing."""
+    fires = {plan.job.id: fires_of(plan.job, plan.occurrences, now) for plan in plans}
+    rows = await connection.fetch(
+        query("advance_jobs"),
+        [p.job.tenant_id for p in plans],
+        [p.job.id for p in plans],
+        [p.job.version for p in plans],
+        [p.job.next_fire_at for p in plans],
+        [p.next_fire_at for p in plans],
+        [len(p.occurrences) for p in plans],
+        [_first_run(p.job, fires[p.job.id]) for p in plans],
+    )
+    reserved: dict[UUID, bool] = {row["id"]: row["reserved"] for row in rows}
+    entering = [f for job_id, has in reserved.items() for f in _ungated(fires[job_id], has)]
+    missed = [p for p in plans if p.missed and p.job.id in reserved]
+    return await enter(connection, entering, missed)
+
+
+async def enter(
+    connection: "Connection", fires: Sequence[Fire], missed: Sequence[Plan] = ()
+) -> list[Entry]:
+    """Write the ledger and insert the tasks of what was not in it."""
+    if not fires and not missed:
+        return []
+    rows = await connection.fetch(
+        query("insert_occurrences"),
+        [f.job.id for f in fires] + [p.job.id for p in missed],
+        [f.occurrence.fire_at for f in fires] + [p.last_missed for p in missed],
+        [f.job.tenant_id for f in fires] + [p.job.tenant_id for p in missed],
+        [f.occurrence.kind for f in fires] + [0] * len(missed),
+        [f.run.id for f in fires] + [None] * len(missed),
+        [None] * len(fires) + [Skipped.MISSED] * len(missed),
+        [0] * len(fires) + [p.missed for p in missed],
+        [_sla_at(f) for f in fires] + [p.last_missed if _watched(p.job) else None for p in missed],
+    )
+    entered = {(row["cron_job_id"], row["fire_at"]) for row in rows}
+    return await insert(
+        connection, [f.run for f in fires if (f.job.id, f.occurrence.fire_at) in entered]
+    )
+
+
+def fires_of(job: CronJob, occurrences: Sequence[Occurrence], now: datetime) -> list[Fire]:
+    """Fires with their runs. What was missed is due at once, in the order of the fires, which is
+    that of the ids."""
+    return [Fire(job, o, _run(job, o, now, turn)) for turn, o in enumerate(occurrences)]
+
+
+def _run(job: CronJob, occurrence: Occurrence, now: datetime, turn: int) -> Submission:
+    """The task of one fire. It lies in its job's shard, so one node plans and runs it."""
+    definition = job.definition
+    schedule = schedule_of(definition, str(job.id))
+    template = payload_of(definition)
+    run_id = new_id_in(shard_of(job.id), now, turn)
+    previous = None if template.is_constant else schedule.previous_before(occurrence.fire_at)
+    values = Values(
+        fire_time=occurrence.fire_at,
+        scheduled_for=occurrence.execute_at,
+        previous_fire_time=previous,
+        run_id=str(run_id),
+        job_name=definition.name,
+    )
+    return Submission(
+        tenant_id=job.tenant_id,
+        id=run_id,
+        task_type=definition.task_type,
+        target=definition.target,
+        execute_at=occurrence.execute_at,
+        due_at=max(occurrence.execute_at, now),
+        payload=None if definition.payload_template is None else template.render(values),
+        name=definition.name,
+        lane=definition.priority,
+        retry_policy=definition.retry_policy,
+        timeout_seconds=definition.timeout_seconds,
+        expires_at=occurrence.expires_at,
+        tags=definition.tags,
+        created_by=job.created_by,
+        cron_job_id=job.id,
+        fire_at=occurrence.fire_at,
+        gated=definition.overlap_policy is not Overlap.ALLOW,
+    )
+
+
+def _first_run(job: CronJob, fires: Sequence[Fire]) -> UUID | None:
+    """The run that may become the active one while it is planned."""
+    if not fires or job.definition.overlap_policy is Overlap.ALLOW:
+        return None
+    return fires[0].run.id
+
+
+def _ungated(fires: Sequence[Fire], reserved: bool) -> list[Fire]:
+    if not reserved:
+        return list(fires)
+    first = msgspec.structs.replace(fires[0].run, gated=False)
+    return [msgspec.structs.replace(fires[0], run=first), *fires[1:]]
+
+
+def _watched(job: CronJob) -> bool:
+    return job.definition.sla_seconds is not None
+
+
+def _sla_at(fire: Fire) -> datetime | None:
+    seconds = fire.job.definition.sla_seconds
+    return None if seconds is None else fire.run.due_at + timedelta(seconds=seconds)

@@ -1,0 +1,53 @@
+"""The node's side of cron jobs: plan ahead, admit, let go."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from gnomon.clock import Clock
+from gnomon.cron.job import CronJob
+from gnomon.cron.plan import Plan
+from gnomon.model.task import TaskKey
+from gnomon.store.cron_port import Admission
+from gnomon.store.port import Entry
+from gnomon.store.postgres import gate, planning
+from gnomon.store.postgres.cron_rows import job_of
+from gnomon.store.postgres.database import Database
+
+
+class PostgresPlanning:
+    """`PlanningStore` on PostgreSQL."""
+
+    def __init__(self, database: Database, clock: Clock, grace_seconds: float) -> None:
+        self._database = database
+        self._clock = clock
+        self._grace = grace_seconds
+
+    async def due(self, shards: Sequence[int], until: datetime, each: int) -> list[CronJob]:
+        rows = await self._database.fetch("due_jobs", list(shards), until, each)
+        return [job_of(row) for row in rows]
+
+    async def advance(self, plans: Sequence[Plan]) -> list[Entry]:
+        async with self._database.transaction() as connection:
+            return await planning.advance(connection, plans, self._clock.now())
+
+    async def park(self, job: CronJob, reason: str) -> None:
+        await self._database.execute("park_job", job.tenant_id, job.id, job.version, reason)
+
+    async def admit(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Admission:
+        async with self._database.transaction() as connection:
+            return await gate.admit(connection, incarnation, keys, self._grace)
+
+    async def release(self, jobs: Sequence[TaskKey]) -> list[Entry]:
+        rows = await self._database.fetch(
+            "queued_runs", [k.tenant_id for k in jobs], [k.id for k in jobs]
+        )
+        queued = {TaskKey(row["tenant_id"], row["cron_job_id"]) for row in rows}
+        if not queued:
+            return []
+        async with self._database.transaction() as connection:
+            return await gate.release(connection, queued)
+
+    async def queued(self, shards: Sequence[int], most: int) -> list[TaskKey]:
+        rows = await self._database.fetch("queued_jobs", list(shards), most)
+        return [TaskKey(row["tenant_id"], row["cron_job_id"]) for row in rows]

@@ -1,0 +1,10 @@
+-- The active task of each job, where it is still live, and whether runs of the job are queued.
+-- $1/$2 jobs (locked before), $3 their active tasks.
+SELECT k.tenant_id, k.id AS cron_job_id, t.id, t.state, t.attempt, t.due_at, t.cancel_requested,
+    EXISTS (
+        SELECT FROM gnomon.task AS q
+        WHERE q.cron_job_id = k.id AND q.state = 3 AND q.tenant_id = k.tenant_id
+    ) AS queued,
+    (SELECT gnomon.now()) AS now
+FROM unnest($1::text[], $2::uuid[], $3::uuid[]) AS k (tenant_id, id, active_task_id)
+LEFT JOIN gnomon.task AS t ON t.tenant_id = k.tenant_id AND t.id = k.active_task_id

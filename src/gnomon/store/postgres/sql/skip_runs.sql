@@ -1,0 +1,26 @@
+-- Runs that their job's overlap policy keeps from starting (CANCEL -> CANCELLED), with the reason
+-- on the task and in the ledger. $3 reasons, $4 the ledger's words for them.
+WITH skipped AS (
+    SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[], $4::smallint[])
+        AS k (tenant_id, id, reason, skipped)
+), gone AS (
+    DELETE FROM gnomon.task AS t
+    USING skipped AS k
+    WHERE t.tenant_id = k.tenant_id AND t.id = k.id AND t.attempt = 0 AND t.state IN (0, 3)
+    RETURNING t.*, k.reason, k.skipped
+), noted AS (
+    UPDATE gnomon.occurrence AS o
+    SET skipped = g.skipped, sla_at = NULL
+    FROM gone AS g
+    WHERE o.cron_job_id = g.cron_job_id AND o.fire_at = g.fire_at
+)
+INSERT INTO gnomon.task_archive (
+    tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at, fence,
+    attempt, timeout_seconds, payload_size, task_type, name, target, payload, retry_policy, tags,
+    idempotency_key, created_by, last_error, cron_job_id, retry_of
+)
+SELECT
+    tenant_id, id, lane, 11, delivery, execute_at, expires_at, NULL, gnomon.now(),
+    fence, attempt, timeout_seconds, payload_size, task_type, name, target, payload, retry_policy,
+    tags, idempotency_key, created_by, reason, cron_job_id, retry_of
+FROM gone
