@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from gnomon.cron.describe import describe_interval
 from gnomon.cron.zones import EPOCH
 from gnomon.model.errors import InvalidSchedule
 
@@ -37,8 +38,6 @@ class IntervalMoments:
         """Clock changes do nothing to real time."""
 
     def describe(self) -> str:
-        from gnomon.cron.describe import describe_interval
-
         return describe_interval(self._seconds, self._phase)
 
 
@@ -60,12 +59,19 @@ def anchor(phase: str | None, zone: ZoneInfo) -> datetime:
         hour, minute, second = (int(part or 0) for part in found.groups())
         # Any fixed day will do: the interval then means the same however often it is read.
         return datetime(2000, 1, 1, hour, minute, second, tzinfo=zone).astimezone(UTC)
-    if _MOMENT.fullmatch(phase):
-        try:
-            return datetime.fromisoformat(phase.upper()).astimezone(UTC)
-        except (ValueError, OverflowError) as error:
-            raise InvalidSchedule(f"phase {phase!r} is not a moment: {error}") from error
-    raise InvalidSchedule(
-        f"phase {phase[:100]!r} cannot be read; write a local time of day such as 09:07 or "
-        "09:07:30, or a moment with its offset such as 2026-01-31T09:07:00+01:00"
-    )
+    moment = _moment(phase)
+    if moment is None:
+        raise InvalidSchedule(
+            f"phase {phase[:100]!r} cannot be read; write a local time of day such as 09:07 or "
+            "09:07:30, or a moment with its offset such as 2026-01-31T09:07:00+01:00"
+        )
+    return moment
+
+
+def _moment(phase: str) -> datetime | None:
+    if not _MOMENT.fullmatch(phase):
+        return None
+    try:
+        return datetime.fromisoformat(phase.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):  # 30 February; the first hours of year 1 in the east
+        return None

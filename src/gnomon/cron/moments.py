@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from gnomon.cron.describe import describe_cron
 from gnomon.cron.dst import Dst, Gap
 from gnomon.cron.expression import CronExpression
 from gnomon.cron.local import LocalTimes
@@ -82,8 +83,6 @@ class CronMoments:
         return found or fold_note(self._policy, (EPOCH + timedelta(0, at)).astimezone(here))
 
     def describe(self) -> str:
-        from gnomon.cron.describe import describe_cron
-
         return describe_cron(self._expression)
 
     def _span_at(self, moment: int) -> Span:
