@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from gnomon import __version__
-from gnomon.cli import dead, doctor, listen, migrate, nodes, output, processes, submit, tasks, up
+from gnomon.cli import (
+    cron,
+    dead,
+    doctor,
+    listen,
+    migrate,
+    nodes,
+    output,
+    processes,
+    submit,
+    tasks,
+    up,
+)
 from gnomon.cli.options import SETTINGS_VARIABLE
 from gnomon.client.errors import ApiUnreachable, ClientError
 from gnomon.model.errors import GnomonError
@@ -29,6 +41,7 @@ app.command("nodes")(nodes.nodes)
 app.command("doctor")(doctor.doctor)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(dead.app, name="dead")
+app.add_typer(cron.app, name="cron")
 app.add_typer(migrate.app, name="migrate")
 
 

@@ -23,6 +23,10 @@ STATUS_STYLES = {
     "DEAD_LETTERED": "red",
     "succeeded": "green",
     "running": "cyan",
+    "SKIPPED": "yellow",
+    "MISSED": "yellow",
+    "active": "green",
+    "paused": "yellow",
 }
 
 
@@ -61,6 +65,15 @@ async def stream(member: str, items: AsyncIterator[Any]) -> None:
         typer.echo(f"{separator}\n{msgspec.json.encode(item).decode()}", nl=False)
         separator = ","
     typer.echo("\n]}")
+
+
+def line(text: str, style: str = "") -> None:
+    """One line, in a colour where there is a terminal."""
+    from rich.text import Text
+
+    with console().capture() as captured:
+        console().print(Text(text, style=style), soft_wrap=True)
+    typer.echo(captured.get(), nl=False)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:

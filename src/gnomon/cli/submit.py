@@ -78,7 +78,7 @@ def submit(
     """
     if delay is not None and at is not None:
         raise typer.BadParameter("give either --delay or --at")
-    task = _document(
+    task = values.given(
         target=_target(url, function, method, dict(headers or [])),
         task_type=task_type or function or DEFAULT_TYPE,
         payload=values.payload(payload, payload_file),
@@ -95,17 +95,13 @@ def submit(
     remote.call(address, lambda client: _submit(client, task, wait=wait, as_json=as_json))
 
 
-def _document(**fields: Any) -> "Json":
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 def _target(
     url: str | None, function: str | None, method: str | None, headers: dict[str, str]
 ) -> "Json":
     if (url is None) == (function is None):
         raise typer.BadParameter("give the URL of a webhook, or --python NAME")
     if url is not None:
-        return _document(type="http", url=url, method=method, headers=headers or None)
+        return values.given(type="http", url=url, method=method, headers=headers or None)
     if method is not None or headers:
         raise typer.BadParameter("--method and --header are for webhooks")
     return {"type": "python", "function": function}

@@ -4,6 +4,7 @@ import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import typer
@@ -42,8 +43,19 @@ def payload(text: str | None, file: str | None) -> msgspec.Raw | None:
     if text is not None and file is not None:
         raise typer.BadParameter("give either --payload or --payload-file")
     if file is not None:
-        return _json(_read(file), "--payload-file")
+        return _json(read(file), "--payload-file")
     return None if text is None else _json(text.encode(), "--payload")
+
+
+def payload_or_file(text: str) -> msgspec.Raw:
+    """JSON as typed, or what `@FILE` holds (`@-` is stdin): no JSON begins with @."""
+    content = read(text[1:]) if text.startswith("@") else text.encode()
+    return _json(content, "--payload")
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Those that are not None: what was left out is for the API to fill in."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def header(text: str) -> tuple[str, str]:
@@ -54,7 +66,8 @@ def header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _read(file: str) -> bytes:
+def read(file: str) -> bytes:
+    """What a file holds, or stdin (`-`)."""
     if file == "-":
         return sys.stdin.buffer.read()
     try:

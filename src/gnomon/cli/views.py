@@ -33,16 +33,23 @@ async def limited(
 
 async def task_list(items: AsyncIterator["Json"]) -> None:
     """A table; one row a task."""
+    await in_pieces(items, _task_rows)
+
+
+async def in_pieces(
+    items: AsyncIterator["Json"], show_rows: Callable[[Sequence["Json"]], None]
+) -> None:
+    """A table of what comes in, printed while it does."""
     rows: list[Json] = []
     found = 0
     async for item in items:
         rows.append(item)
         found += 1
         if len(rows) == ROWS_AT_ONCE:
-            _task_rows(rows)
+            show_rows(rows)
             rows.clear()
     if rows:
-        _task_rows(rows)
+        show_rows(rows)
     if not found:
         output.note("nothing found")
 
@@ -92,7 +99,7 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
         ("status", task["status"]),
         ("resolution", task.get("resolution") or ""),
         ("priority", task["priority"]),
-        ("target", _target(task["target"])),
+        ("target", target(task["target"])),
         ("payload", shortened(compact(task.get("payload")), BODY_SHOWN)),
         ("tags", " ".join(task["tags"])),
         ("due", moment(task["execute_at"])),
@@ -108,10 +115,11 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
     ]
 
 
-def _target(target: "Json") -> str:
-    if target["type"] == "http":
-        return f"{target.get('method', 'POST')} {target['url']}"
-    return f"{target['type']} {target.get('function', '')}".strip()
+def target(called: "Json") -> str:
+    """What a task calls, in a few words."""
+    if called["type"] == "http":
+        return f"{called.get('method', 'POST')} {called['url']}"
+    return f"{called['type']} {called.get('function', '')}".strip()
 
 
 def _try_row(each: "Json") -> tuple[str, ...]:

@@ -1,0 +1,94 @@
+"""A recurring job as it is typed, turned into what the API takes."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import typer
+
+from gnomon.cli import values
+from gnomon.cli.submit import DEFAULT_TYPE
+from gnomon.cli.values import given
+from gnomon.cron.job import Missed, Overlap
+from gnomon.cron.schedule import Fold, Gap
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Json
+
+
+def when(cron: str | None, every: float | None, phase: str | None) -> "Json":
+    """The expression, or the interval."""
+    if (cron is None) == (every is None):
+        raise typer.BadParameter("say when: either --cron '0 9 * * MON-FRI' or --every 15m")
+    if phase is not None and every is None:
+        raise typer.BadParameter("--from is where --every counts from; --cron needs none")
+    return given(cron_expression=cron, interval_seconds=every, interval_from=phase)
+
+
+def where(timezone: str | None, gap: Gap | None, fold: Fold | None) -> "Json":
+    """The zone, and what happens when its clocks change."""
+    return given(timezone=timezone, dst=given(gap=gap, fold=fold) or None)
+
+
+def within(start: datetime | None, end: datetime | None) -> "Json":
+    """The first and the last moment."""
+    return given(
+        start_date=None if start is None else values.rfc3339(start),
+        end_date=None if end is None else values.rfc3339(end),
+    )
+
+
+def what(
+    url: str | None,
+    function: str | None,
+    method: str | None,
+    headers: dict[str, str],
+    task_type: str | None,
+    payload: str | None,
+) -> "Json":
+    """What a run calls, and with what."""
+    return given(
+        target=_target(url, function, method, headers),
+        task_type=task_type or function or DEFAULT_TYPE,
+        payload_template=None if payload is None else values.payload_or_file(payload),
+    )
+
+
+def meeting(
+    overlap: Overlap | None,
+    missed: Missed | None,
+    missed_after: float | None,
+    backfill_limit: int | None,
+    backfill_window: float | None,
+) -> "Json":
+    """What to do when runs meet, and when they are missed."""
+    return given(
+        overlap_policy=overlap,
+        missed_run_policy=missed,
+        missed_after_seconds=missed_after,
+        backfill_limit=backfill_limit,
+        backfill_window_seconds=backfill_window,
+    )
+
+
+def running(
+    priority: str | None, max_retries: int | None, timeout: float | None, tags: list[str] | None
+) -> "Json":
+    """How each run is run."""
+    return given(
+        priority=priority,
+        retry_policy=None if max_retries is None else {"max_retries": max_retries},
+        timeout_seconds=timeout,
+        tags=tags or None,
+    )
+
+
+def _target(
+    url: str | None, function: str | None, method: str | None, headers: dict[str, str]
+) -> "Json":
+    if (url is None) == (function is None):
+        raise typer.BadParameter("say what to call: either --url URL or --function NAME")
+    if url is not None:
+        return given(type="http", url=url, method=method, headers=headers or None)
+    if method is not None or headers:
+        raise typer.BadParameter("--method and --header are for webhooks")
+    return {"type": "python", "function": function}
