@@ -127,7 +127,7 @@ async def test_reading_ahead_and_behind_walks_the_index_of_what_is_due(filled: C
 async def test_a_claim_goes_by_primary_key_alone(filled: Connection) -> None:
     for count in (1, 30, 1000):
         keys = await some_keys(filled, 0, count)
-        for used in await plans(filled, "claim", NODE, [DEFAULT_TENANT], keys, 10.0):
+        for used in await plans(filled, "claim", NODE, [DEFAULT_TENANT], keys, 10.0, False):
             assert used.of_tasks == {"task_pkey"}
             assert "task" not in used.scanned
 

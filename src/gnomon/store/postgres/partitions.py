@@ -1,7 +1,7 @@
 """The daily partitions of what is finished: made ahead, dropped by retention.
 
-A partition holds the ids of one UTC day, or its fires. It is made stand-alone and then attached, so that no
-writer waits behind a reader; every step gives up quickly rather than queue for a lock.
+A partition holds the ids of one UTC day, or its fires. It is made stand-alone and then attached,
+so that no writer waits behind a reader; every step gives up quickly rather than queue for a lock.
 """
 
 from datetime import UTC, date, datetime, timedelta

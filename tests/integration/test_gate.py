@@ -1,0 +1,239 @@
+"""Who of a job may run, as the store decides it."""
+
+from typing import Any
+
+from tests.integration.cron_support import (
+    changing,
+    created,
+    ledger,
+    make_due,
+    planning,
+    runs_of,
+)
+from tests.integration.support import archived, joined, live, settlement
+
+from gnomon.cron.job import CronJob, Overlap, Skipped
+from gnomon.model.lifecycle import State
+from gnomon.model.outcome import OutcomeKind
+from gnomon.model.task import TaskKey
+from gnomon.model.verdict import Verdict, VerdictKind
+from gnomon.pipe.envelope import Delivery
+from gnomon.store.port import DispatchStore
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import PostgresDispatch
+
+RETRY = Verdict(VerdictKind.RETRY, delay=3600.0, spends=True)
+
+
+class Stage:
+    """A job whose first run is under way on a node, and whose next runs are due."""
+
+    def __init__(self, database: Database, connection: Any) -> None:
+        self.database = database
+        self.connection = connection
+        self.planning = planning(database)
+        self.dispatch: DispatchStore = PostgresDispatch(database, 10.0)
+
+    async def set(self, policy: Overlap, due: int = 1, **values: Any) -> None:
+        self.node = await joined(self.database)
+        self.job = await created(self.database, overlap_policy=policy, **values)
+        self.first = await self.start(*(await make_due(self.connection, self.job)))
+        self.next = await make_due(self.connection, self.job, due)
+
+    async def start(self, key: TaskKey) -> Delivery:
+        (delivery,) = (await self.dispatch.claim(self.node, [key])).deliveries
+        return delivery
+
+    async def ask(self, *keys: TaskKey) -> list[TaskKey]:
+        """Claim as a dispatcher does: what is not simply claimed is asked for."""
+        claimed = [d.key for d in (await self.dispatch.claim(self.node, keys)).deliveries]
+        left = [key for key in keys if key not in claimed]
+        admission = await self.planning.admit(self.node, left)
+        return claimed + [d.key for d in admission.claim.deliveries]
+
+    async def end(self, delivery: Delivery, verdict: Verdict | None = None) -> None:
+        if verdict is None:
+            await self.dispatch.settle([settlement(delivery)])
+        else:
+            await self.dispatch.settle([settlement(delivery, verdict, OutcomeKind.FAILED)])
+
+    async def release(self) -> list[TaskKey]:
+        job = TaskKey(self.job.tenant_id, self.job.id)
+        return [e.key for e in await self.planning.release([job])]
+
+    async def state(self, key: TaskKey) -> State | None:
+        row = await live(self.connection, key)
+        return None if row is None else State(row["state"])
+
+
+async def staged(
+    database: Database, connection: Any, policy: Overlap, due: int = 1, **values: Any
+) -> Stage:
+    stage = Stage(database, connection)
+    await stage.set(policy, due, **values)
+    return stage
+
+
+async def skips_of(connection: Any, job: CronJob) -> list[Skipped]:
+    rows = await ledger(connection, job)
+    return [Skipped(row["skipped"]) for row in rows if row["skipped"] is not None]
+
+
+async def test_the_first_run_is_reserved_while_it_is_planned(
+    database: Database, connection: Any
+) -> None:
+    job = await created(database)
+    rows = await runs_of(connection, job)
+    assert [row["gated"] for row in rows] == [False] + [True] * (len(rows) - 1)
+
+
+async def test_skip_puts_a_run_to_rest_while_another_is_active(
+    database: Database, connection: Any
+) -> None:
+    stage = await staged(database, connection, Overlap.SKIP)
+    assert await stage.ask(*stage.next) == []
+    row = await archived(connection, stage.next[0])
+    assert row is not None
+    assert row["state"] == State.CANCELLED
+    assert str(stage.first.key.id) in row["last_error"]
+    assert await skips_of(connection, stage.job) == [Skipped.OVERLAP]
+
+
+async def test_a_wait_for_a_retry_is_active(database: Database, connection: Any) -> None:
+    stage = await staged(database, connection, Overlap.SKIP)
+    await stage.end(stage.first, RETRY)
+    assert await stage.ask(*stage.next) == []
+    assert await skips_of(connection, stage.job) == [Skipped.OVERLAP]
+
+
+async def test_a_dead_letter_is_not_active(database: Database, connection: Any) -> None:
+    stage = await staged(database, connection, Overlap.SKIP)
+    await stage.end(stage.first, Verdict(VerdictKind.DEAD_LETTER))
+    assert await stage.ask(*stage.next) == stage.next
+
+
+async def test_skip_lets_the_next_run_start_when_the_one_before_has_ended(
+    database: Database, connection: Any
+) -> None:
+    stage = await staged(database, connection, Overlap.SKIP)
+    await stage.end(stage.first)
+    assert await stage.ask(*stage.next) == stage.next
+
+
+async def test_of_two_runs_that_are_due_together_skip_starts_one(
+    database: Database, connection: Any
+) -> None:
+    stage = await staged(database, connection, Overlap.SKIP, due=2)
+    await stage.end(stage.first)
+    assert await stage.ask(*stage.next) == stage.next[:1]
+    assert await skips_of(connection, stage.job) == [Skipped.OVERLAP]
+
+
+async def test_allow_asks_nobody(database: Database, connection: Any) -> None:
+    stage = await staged(database, connection, Overlap.ALLOW, due=3)
+    claimed = await stage.dispatch.claim(stage.node, stage.next)
+    assert sorted(d.key for d in claimed.deliveries) == sorted(stage.next)
+
+
+async def test_queued_runs_go_one_after_the_other_in_order(
+    database: Database, connection: Any
+) -> None:
+    stage = await staged(database, connection, Overlap.QUEUE, due=3)
+    assert await stage.ask(*stage.next) == []
+    assert {await stage.state(key) for key in stage.next} == {State.BLOCKED}
+    assert await stage.release() == []
+    running, turns = stage.first, []
+    for _ in stage.next:
+        await stage.end(running)
+        (turn,) = await stage.release()
+        turns.append(turn)
+        running = await stage.start(turn)
+    assert turns == stage.next
+
+
+async def test_a_run_does_not_overtake_those_queued_before_it(
+    database: Database, connection: Any
+) -> None:
+    stage = await staged(database, connection, Overlap.QUEUE)
+    await stage.ask(*stage.next)
+    await stage.end(stage.first)
+    late = await make_due(connection, stage.job)
+    assert await stage.ask(*late) == []
+    assert await stage.release() == stage.next
+
+
+async def test_cancel_running_asks_the_active_one_to_end_and_takes_its_place(
+    database: Database, connection: Any
+) -> None:
+    stage = await staged(database, connection, Overlap.CANCEL_RUNNING)
+    assert await stage.ask(*stage.next) == []
+    row = await live(connection, stage.first.key)
+    assert row is not None
+    assert row["cancel_requested"]
+    await stage.end(stage.first, RETRY)
+    ended = await archived(connection, stage.first.key)
+    assert ended is not None
+    assert ended["state"] == State.CANCELLED
+    assert await stage.release() == stage.next
+
+
+async def test_cancel_running_starts_at_once_where_the_other_waits_for_a_retry(
+    database: Database, connection: Any
+) -> None:
+    stage = await staged(database, connection, Overlap.CANCEL_RUNNING)
+    await stage.end(stage.first, RETRY)
+    admission = await stage.planning.admit(stage.node, stage.next)
+    assert [e.key for e in admission.let_go] == stage.next
+    ended = await archived(connection, stage.first.key)
+    assert ended is not None
+    assert ended["state"] == State.CANCELLED
+
+
+async def test_the_newest_run_takes_the_place_of_those_that_waited_to_replace(
+    database: Database, connection: Any
+) -> None:
+    stage = await staged(database, connection, Overlap.CANCEL_RUNNING, due=2)
+    await stage.ask(stage.next[0])
+    await stage.ask(stage.next[1])
+    await stage.end(stage.first, RETRY)
+    assert await stage.release() == stage.next[1:]
+    assert await skips_of(connection, stage.job) == [Skipped.SUPERSEDED]
+
+
+async def test_a_trigger_goes_before_a_run_that_only_waits_for_its_time(
+    database: Database, connection: Any
+) -> None:
+    stage = Stage(database, connection)
+    stage.node = await joined(database)
+    stage.job = await created(database, cron_expression=None, interval_seconds=5)
+    async with changing(database) as change:
+        triggered = await change.trigger("job")
+    assert triggered.task_id is not None
+    key = TaskKey(stage.job.tenant_id, triggered.task_id)
+    assert await stage.ask(key) == [key]
+    (reserved, *_) = await make_due(connection, stage.job)
+    assert (await stage.dispatch.claim(stage.node, [reserved])).deliveries == []
+    assert await stage.ask(reserved) == []
+    assert await skips_of(connection, stage.job) == [Skipped.OVERLAP]
+
+
+async def test_made_up_runs_are_queued_where_others_would_be_skipped(
+    database: Database, connection: Any
+) -> None:
+    stage = await staged(database, connection, Overlap.SKIP)
+    fire = stage.first.execute_at.replace(microsecond=0)
+    async with changing(database) as change:
+        done = await change.backfill(
+            "job",
+            fire.replace(year=fire.year - 1),
+            fire.replace(year=fire.year - 1),
+            10,
+            dry_run=False,
+        )
+    assert len(done.planned) == 1
+    (made_up,) = [row for row in await runs_of(connection, stage.job) if row["fire_at"] < fire]
+    key = TaskKey(made_up["tenant_id"], made_up["id"])
+    assert await stage.ask(key) == []
+    assert await stage.state(key) is State.BLOCKED
+    await stage.end(stage.first)
+    assert await stage.release() == [key]
