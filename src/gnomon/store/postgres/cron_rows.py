@@ -8,13 +8,24 @@ import msgspec
 from gnomon.cron.job import CronJob, Definition, Run, RunKind, Skipped
 from gnomon.model.lifecycle import State, status_of
 
-_definition = msgspec.json.Decoder(Definition)
+
+class _Template(msgspec.Struct):
+    """The one field that is kept as it was written. A decoder knows no optional raw values."""
+
+    payload_template: msgspec.Raw = msgspec.Raw()
+
+
+_template = msgspec.json.Decoder(_Template)
 
 
 @lru_cache(maxsize=4096)
 def definition_of(text: str) -> Definition:
     """Frequent jobs are planned over and over: decoding them once is enough."""
-    return _definition.decode(text)
+    values = msgspec.json.decode(text)
+    template = _template.decode(text).payload_template.copy()
+    values["payload_template"] = None
+    definition = msgspec.convert(values, Definition)
+    return msgspec.structs.replace(definition, payload_template=template or None)
 
 
 def stored_definition(definition: Definition) -> str:
