@@ -107,11 +107,7 @@ class Field(msgspec.Struct, frozen=True):
     items: tuple[Item, ...]
     mask: int
     floating: tuple[Floating, ...] = ()
-
-    @property
-    def starred(self) -> bool:
-        """It restricts nothing by intent: `*`, `*/2`, `?`."""
-        return self.text.startswith(("*", "?"))
+    starred: bool = False  # it restricts nothing by intent: `*`, `*/2`, `?`
 
 
 def parse_field(kind: Kind, text: str, seed: str) -> Field:
@@ -121,7 +117,8 @@ def parse_field(kind: Kind, text: str, seed: str) -> Field:
     for item in items:
         for value in _values(kind, item):
             mask |= 1 << _one(kind, value)
-    return Field(text, items, mask, tuple(item for item in items if isinstance(item, Floating)))
+    floating = tuple(item for item in items if isinstance(item, Floating))
+    return Field(text, items, mask, floating, starred=text.startswith(("*", "?")))
 
 
 def _values(kind: Kind, item: Item) -> Iterable[int]:

@@ -18,9 +18,9 @@ from gnomon.cron.dst import Dst, Fold, Gap
 from gnomon.cron.zones import change_between, offsets_at, zone
 
 PROBE = 1 << 18  # three days
-_BLOCK_BITS = 25  # a year
+_BLOCK_BITS = 23  # a quarter of a year
 _BLOCK = 1 << _BLOCK_BITS
-_MOST_BLOCKS = 400
+_MOST_BLOCKS = 1024
 _SECOND = timedelta(seconds=1)
 
 # Offsets are less than 16 hours and change by a day at most: a local time's moment is less than
