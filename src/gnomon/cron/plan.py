@@ -19,6 +19,7 @@ from gnomon.cron.job import CronJob, Definition, Missed, RunKind, schedule_of
 from gnomon.cron.schedule import Schedule
 
 MOST_AT_ONCE = 100  # runs of one job in one plan; the rest is for the next one
+MOST_LOOKED_AT = 1000  # fires of one job in one plan
 MOST_COUNTED = 10_000  # of fires that were missed together
 _INSTANT = timedelta(microseconds=1)
 
@@ -48,15 +49,20 @@ def plan(job: CronJob, now: datetime, until: datetime) -> Plan:
         return Plan(job, [], None)
     definition = job.definition
     schedule = schedule_of(definition, str(job.id))
-    first = _first_kept(definition, schedule, job.next_fire_at, now)
-    missed, last_missed = _missed(schedule, job.next_fire_at, first, now)
+    fire = _first_kept(definition, schedule, job.next_fire_at, now)
+    missed, last_missed = _missed(schedule, job.next_fire_at, fire, now)
     room = MOST_AT_ONCE
     if definition.max_runs is not None:
         room = min(room, definition.max_runs - job.runs)
     occurrences: list[Occurrence] = []
-    fire = first
-    while fire is not None and fire <= until and len(occurrences) < room:
-        occurrences.append(occurrence(job, schedule, fire))
+    for _ in range(MOST_LOOKED_AT):
+        if fire is None or fire > until or len(occurrences) >= room:
+            break
+        made = occurrence(job, schedule, fire)
+        if made.expires_at is None or made.expires_at > now:
+            occurrences.append(made)
+        else:
+            missed, last_missed = missed + 1, fire
         fire = schedule.next_after(fire)
     if definition.max_runs is not None and job.runs + len(occurrences) >= definition.max_runs:
         fire = None
@@ -111,39 +117,32 @@ def _nth_after(schedule: Schedule, fire_at: datetime, n: int) -> datetime | None
 def _first_kept(
     definition: Definition, schedule: Schedule, cursor: datetime, now: datetime
 ) -> datetime | None:
-    """The first fire from `cursor` on that may still start at `now`."""
+    """A fire from `cursor` on before which all were surely missed, found without walking through a
+    long outage. None where that holds for all."""
     grace = timedelta(seconds=definition.missed_after_seconds)
     if cursor + grace > now:
         return cursor
-    fire: datetime | None = max(cursor, _earliest(definition, schedule, now, grace) or cursor)
-    while fire is not None:
-        execute_at = fire + timedelta(seconds=definition.jitter_seconds)
-        expires_at = _expiry(definition, schedule, fire, execute_at)
-        if expires_at is None or expires_at > now:
-            return fire
-        fire = schedule.next_after(fire)
-    return None
-
-
-def _earliest(
-    definition: Definition, schedule: Schedule, now: datetime, grace: timedelta
-) -> datetime | None:
-    """A fire before which all have surely been missed, found without walking a long outage."""
     late = schedule.next_after(now - grace - timedelta(seconds=definition.jitter_seconds))
+    first: datetime | None
     match definition.missed_run_policy:
         case Missed.SKIP:
-            return late
+            first = late
         case Missed.FIRE_ONCE:
-            return _earlier(late, schedule.previous_before(now + _INSTANT))
+            first = _earlier(late, schedule.previous_before(now + _INSTANT))
         case Missed.BACKFILL:
-            bounds = []
-            if definition.backfill_limit is not None:
-                bounds.append(_nth_before(schedule, now + _INSTANT, definition.backfill_limit))
-            if definition.backfill_window_seconds is not None:
-                window = timedelta(seconds=definition.backfill_window_seconds)
-                bounds.append(schedule.next_after(now - window))
-            known = [bound for bound in bounds if bound is not None]
-            return _earlier(late, max(known)) if known else None
+            bounds = _backfill_bounds(definition, schedule, now)
+            first = _earlier(late, max(bounds)) if bounds else cursor
+    return None if first is None else max(cursor, first)
+
+
+def _backfill_bounds(definition: Definition, schedule: Schedule, now: datetime) -> list[datetime]:
+    bounds = []
+    if definition.backfill_limit is not None:
+        bounds.append(_nth_before(schedule, now + _INSTANT, definition.backfill_limit))
+    if definition.backfill_window_seconds is not None:
+        window = timedelta(seconds=definition.backfill_window_seconds)
+        bounds.append(schedule.next_after(now - window))
+    return [bound for bound in bounds if bound is not None]
 
 
 def _nth_before(schedule: Schedule, moment: datetime, n: int) -> datetime | None:
