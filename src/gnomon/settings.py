@@ -91,6 +91,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Output
     log_format: str = "auto"  # json, console, or auto: console on a terminal
     log_level: str = "info"
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = 0  # of a node; 0: none. The API serves its own beside its resources
 
     def __post_init__(self) -> None:
         for name in _AT_LEAST_ONE:
@@ -106,6 +108,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"log_format must be one of {', '.join(_LOG_FORMATS)}")
         if not 0 <= self.api_port <= 65535:
             raise ValueError("api_port must be between 0 and 65535 (0 picks a free one)")
+        if not 0 <= self.metrics_port <= 65535:
+            raise ValueError("metrics_port must be between 0 and 65535 (0 serves none)")
 
 
 def load(environ: Mapping[str, str], file: Path | None = None) -> Settings:

@@ -1,0 +1,92 @@
+"""What the engine tells about itself: typed events, and who is told of them.
+
+An event is told after what it tells of was committed. The telling may be lost with the process;
+what must not be lost is in the store.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from gnomon.cron.job import Skipped
+
+log = structlog.get_logger("gnomon.events")
+
+SLA_MISSED = "cron.sla_missed"  # as the store and the API call it
+
+
+class RunsPlanned(msgspec.Struct, frozen=True):
+    """Fires of cron jobs became runs."""
+
+    count: int
+
+
+class FiresMissed(msgspec.Struct, frozen=True):
+    """Fires that nobody could start in time, and that get no run."""
+
+    count: int
+
+
+class RunSkipped(msgspec.Struct, frozen=True):
+    """A run that its job's overlap policy kept from starting."""
+
+    reason: Skipped
+
+
+class RunStarted(msgspec.Struct, frozen=True):
+    """The first try of a cron job's run was claimed, so long after it was due."""
+
+    delay_seconds: float
+
+
+class SlaMissed(msgspec.Struct, frozen=True, kw_only=True):
+    """A fire that did not start within its window. Kept in the store, too."""
+
+    event_id: UUID
+    at: datetime
+    tenant_id: str
+    cron_job_id: UUID
+    cron_job: str | None  # its name; None: it was deleted meanwhile
+    task_id: UUID | None  # None: the fire was missed altogether
+    fire_at: datetime
+    sla_at: datetime
+    started_at: datetime | None  # of a run that started too late
+    missed: int  # how many fires were missed together
+
+
+Event = RunsPlanned | FiresMissed | RunSkipped | RunStarted | SlaMissed
+Observer = Callable[[Event], None]
+
+
+def nobody(event: Event) -> None:
+    """An observer for where nobody listens."""
+
+
+def fan_out(*observers: Observer) -> Observer:
+    """Tell all of them, in this order."""
+
+    def tell(event: Event) -> None:
+        for observer in observers:
+            observer(event)
+
+    return tell
+
+
+def to_log(event: Event) -> None:
+    """Events that somebody should read. The others are for counting."""
+    if isinstance(event, SlaMissed):
+        log.warning(
+            "a cron job's run missed its SLA",
+            kind=SLA_MISSED,
+            event_id=str(event.event_id),
+            job=event.cron_job,
+            cron_job_id=str(event.cron_job_id),
+            task_id=None if event.task_id is None else str(event.task_id),
+            fire_at=event.fire_at.isoformat(),
+            sla_at=event.sla_at.isoformat(),
+            started_at=None if event.started_at is None else event.started_at.isoformat(),
+            missed=event.missed,
+        )

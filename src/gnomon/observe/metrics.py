@@ -1,0 +1,147 @@
+"""What a process counts, and how Prometheus reads it.
+
+Each process counts for itself and starts at zero; sums over all of them are for the one who
+asks. Labels have a handful of values that are known here: no names, no ids.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    start_http_server,
+)
+from prometheus_client.exposition import choose_encoder
+
+from gnomon import __version__
+from gnomon.cron.job import Skipped
+from gnomon.observe.events import (
+    Event,
+    FiresMissed,
+    RunSkipped,
+    RunsPlanned,
+    RunStarted,
+    SlaMissed,
+)
+from gnomon.settings import Settings, SettingsError
+
+# A start is late by milliseconds, or by as long as something was broken.
+_DELAYS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_SKIPPED = (Skipped.OVERLAP, Skipped.SUPERSEDED)
+
+disable_created_metrics()  # a second series for each, which nobody reads
+
+
+class Metrics:
+    """What every process has: its version, memory, CPU time and garbage."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        Info("gnomon", "The version that runs.", registry=self.registry).info(
+            {"version": __version__}
+        )
+
+    def text(self, accept: str = "") -> tuple[bytes, str]:
+        """All of them in the format that `accept` asks for, and its media type."""
+        encode, media_type = choose_encoder(accept)
+        return encode(self.registry), media_type
+
+
+class ApiMetrics(Metrics):
+    """What the API process shows: besides itself, what the store knows about all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._nodes = Gauge(
+            "gnomon_nodes", "Scheduler nodes in the roster.", ["state"], registry=self.registry
+        )
+
+    def nodes(self, count: Mapping[str, int]) -> None:
+        """Nodes by state; none where the store could not be asked."""
+        self._nodes.clear()
+        for state, nodes in count.items():
+            self._nodes.labels(state).set(nodes)
+
+
+class NodeMetrics(Metrics):
+    """What a node counts. An observer of the engine's events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        registry = self.registry
+        self._planned = Counter(
+            "gnomon_cron_runs_planned", "Runs of cron jobs that were planned.", registry=registry
+        )
+        self._missed = Counter(
+            "gnomon_cron_fires_missed",
+            "Fires of cron jobs that nobody could start in time, and that got no run.",
+            registry=registry,
+        )
+        self._skipped = Counter(
+            "gnomon_cron_runs_skipped",
+            "Runs of cron jobs that an overlap policy kept from starting.",
+            ["reason"],
+            registry=registry,
+        )
+        for reason in _SKIPPED:
+            self._skipped.labels(_label(reason))  # zero from the start, or a rate has no first step
+        self._sla_missed = Counter(
+            "gnomon_cron_sla_missed",
+            "Fires of cron jobs that did not start within their SLA.",
+            registry=registry,
+        )
+        self._start_delay = Histogram(
+            "gnomon_cron_start_delay_seconds",
+            "From when a cron job's run was due to the claim of its first try.",
+            buckets=_DELAYS,
+            registry=registry,
+        )
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case RunsPlanned(count):
+                self._planned.inc(count)
+            case FiresMissed(count):
+                self._missed.inc(count)
+            case RunSkipped(reason):
+                self._skipped.labels(_label(reason)).inc()
+            case RunStarted(delay):
+                self._start_delay.observe(delay)
+            case SlaMissed():
+                self._sla_missed.inc()
+
+    @contextmanager
+    def served(self, settings: Settings) -> Iterator[None]:
+        """Answer scrapes on `metrics_port`, from a thread, so that a busy loop can be seen too."""
+        host, port = settings.metrics_host, settings.metrics_port
+        if port == 0:
+            yield
+            return
+        try:
+            server, thread = start_http_server(port, host, self.registry)
+        except OSError as error:
+            raise SettingsError(
+                f"metrics cannot be served on {host}:{port} ({error.strerror}); "
+                "give each node on a machine a metrics_port of its own, or 0 for none"
+            ) from error
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+
+def _label(reason: Skipped) -> str:
+    return reason.name.lower()
