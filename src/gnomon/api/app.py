@@ -5,7 +5,7 @@ from importlib.metadata import version
 from litestar import Litestar
 from litestar.datastructures import State
 
-from gnomon.api import batches, dead_letters, documents, explanations, health, tasks
+from gnomon.api import batches, cron_jobs, dead_letters, documents, explanations, health, tasks
 from gnomon.api.context import Context
 from gnomon.api.openapi import document
 from gnomon.api.problems import answer_error
@@ -18,6 +18,7 @@ def create_app(context: Context) -> Litestar:
             batches.submit_batch,
             explanations.explain_task,
             dead_letters.router,
+            cron_jobs.router,
             health.healthz,
             health.readyz,
             documents.openapi_json,

@@ -8,9 +8,10 @@ from litestar import Request as LitestarRequest
 
 from gnomon.api.intake import Intake
 from gnomon.clock import Clock
-from gnomon.model.errors import TaskNotFound
+from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.settings import Settings
+from gnomon.store.cron_port import CronStore
 from gnomon.store.port import TaskStore
 
 Request: TypeAlias = LitestarRequest[Any, Any, Any]
@@ -25,6 +26,7 @@ class Context(msgspec.Struct, frozen=True):
     clock: Clock
     store: TaskStore
     intake: Intake
+    cron: CronStore
 
 
 def context_of(request: Request) -> Context:
@@ -55,3 +57,11 @@ def task_id_of(request: Request) -> UUID:
     except ValueError:
         pass
     raise TaskNotFound(text)
+
+
+def cron_ref_of(request: Request) -> str:
+    """The id or name in the path; one that cannot be either is one that no job has."""
+    ref: str = request.path_params["ref"]
+    if not ref.isprintable():
+        raise CronJobNotFound(repr(ref))
+    return ref

@@ -90,12 +90,17 @@ async def changed(
     return respond(found, again=again)
 
 
+def meaning_of(text: bytes) -> Any:
+    """Equal for JSON that means the same. Numbers stay as they are written, because no type of
+    ours holds all of them."""
+    return json.loads(text, parse_int=_number, parse_float=_number)
+
+
 def _canonical(body: bytes) -> str:
-    """The same text for bodies that mean the same. Numbers stay as they are written, because no
-    type of ours holds all of them."""
+    """The same text for bodies that mean the same."""
     if not body:
         return "{}"
-    value = json.loads(body, parse_int=_number, parse_float=_number)
+    value = meaning_of(body)
     if isinstance(value, dict):
         # In the header it is not part of the body either.
         value.pop("idempotency_key", None)

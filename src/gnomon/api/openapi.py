@@ -143,6 +143,14 @@ def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
     if "{task_id}" in path:
         schema = {"type": "string", "format": "uuid"}
         yield {"name": "task_id", "in": "path", "required": True, "schema": schema}
+    if "{ref}" in path:
+        yield {
+            "name": "ref",
+            "in": "path",
+            "required": True,
+            "description": "The name of the cron job, or its id",
+            "schema": {"type": "string"},
+        }
     if operation.query is not None:
         ((reference,), components) = msgspec.json.schema_components(
             [operation.query], ref_template="{name}"

@@ -8,11 +8,14 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from gnomon.model.errors import (
+    CronJobNotFound,
     GnomonError,
     IdempotencyConflict,
     IdempotencyPending,
     IllegalTransition,
     InvalidTask,
+    NameTaken,
+    Overlapping,
     PayloadTooLarge,
     StoreUnavailable,
     TaskNotFound,
@@ -99,10 +102,12 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return _invalid(422, error), {}
         case Unstorable() | IdempotencyConflict():
             return problem(422, str(error)), {}
-        case TaskNotFound():
+        case TaskNotFound() | CronJobNotFound():
             return problem(404, str(error)), {}
-        case IllegalTransition():
+        case IllegalTransition() | Overlapping():
             return problem(409, str(error)), {}
+        case NameTaken():
+            return problem(409, f"{error} with PUT"), {}
         case IdempotencyPending():
             return problem(409, f"{error}; repeat this request to get its answer"), again
         case Overloaded():

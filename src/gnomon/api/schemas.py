@@ -39,11 +39,11 @@ class Priority(StrEnum):
     LOW = "LOW"
 
 
-class _Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A misspelt field is an error, never silently ignored."""
 
 
-class SubmitTask(_Strict):
+class SubmitTask(Strict):
     """A task to be run: now, at a time, or after a delay."""
 
     task_type: TaskType
@@ -63,13 +63,13 @@ class SubmitTask(_Strict):
     idempotency_key: Key | None = None
 
 
-class SubmitBatch(_Strict):
+class SubmitBatch(Strict):
     """Tasks that are stored all or none."""
 
     tasks: Annotated[list[SubmitTask], msgspec.Meta(min_length=1, max_length=MOST_TASKS_A_BATCH)]
 
 
-class PatchTask(_Strict):
+class PatchTask(Strict):
     """What to change in a task that waits. A field that is left out stays as it is."""
 
     name: Name | msgspec.UnsetType | None = msgspec.UNSET
@@ -86,17 +86,17 @@ class PatchTask(_Strict):
     tags: Tags | msgspec.UnsetType = msgspec.UNSET
 
 
-class CancelTask(_Strict):
+class CancelTask(Strict):
     """How to cancel."""
 
     interrupt: bool = False
 
 
-class Nothing(_Strict):
+class Nothing(Strict):
     """No field is needed here."""
 
 
-class DeadLetterFilter(_Strict):
+class DeadLetterFilter(Strict):
     """Which dead letters. Without a field: all."""
 
     task_type: TaskType | None = None
@@ -120,7 +120,7 @@ class TaskQuery(PageQuery):
     status: Status | None = None
 
 
-class NoQuery(_Strict):
+class NoQuery(Strict):
     """No parameter is known here."""
 
 

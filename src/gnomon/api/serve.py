@@ -19,6 +19,7 @@ from gnomon.api.intake import Intake
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
 from gnomon.settings import Settings, SettingsError
+from gnomon.store.postgres.cron_jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.tasks import PostgresTasks
@@ -86,7 +87,7 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                 group.create_task(_align(database, clock)),
             ]
             try:
-                yield Context(settings, clock, store, intake)
+                yield Context(settings, clock, store, intake, PostgresCronJobs(database))
             finally:
                 for task in background:
                     task.cancel()

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gnomon.api.cron_schemas import PatchCronJob, PutCronJob
 from gnomon.api.schemas import DeadLetterFilter, PatchTask, SubmitTask, TaskQuery
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
@@ -28,14 +29,14 @@ def submission_of(
     asked: SubmitTask, tenant_id: str, now: datetime, key: str | None, most_bytes: int
 ) -> Submission:
     """Raises InvalidTask, with the place."""
-    _check_text(asked)
+    check_text(asked)
     execute_at = _moment_asked(asked.execute_at, asked.delay_seconds, now) or now
-    expires_at = _utc(asked.expires_at, "/expires_at")
+    expires_at = utc(asked.expires_at, "/expires_at")
     due_at = max(execute_at, now)
     if expires_at is not None and expires_at <= due_at:
         detail = f"must be later than the start, {due_at:%Y-%m-%dT%H:%M:%SZ}"
         raise InvalidTask(detail, "/expires_at")
-    target = _target(asked.target, asked.callback_url, asked.callback_method)
+    target = target_of(asked.target, asked.callback_url, asked.callback_method)
     if target is None:
         raise InvalidTask("say what to call: target, or callback_url", "/target")
     return Submission(
@@ -45,34 +46,34 @@ def submission_of(
         target=target,
         execute_at=execute_at,
         due_at=due_at,
-        payload=_payload(asked.payload, most_bytes),
+        payload=payload_of(asked.payload, most_bytes),
         name=asked.name,
         lane=Lane[asked.priority],
         delivery=asked.delivery,
         retry_policy=asked.retry_policy,
         timeout_seconds=asked.timeout_seconds,
         expires_at=expires_at,
-        tags=_distinct(asked.tags),
+        tags=distinct(asked.tags),
         idempotency_key=key,
     )
 
 
 def patch_of(asked: PatchTask, now: datetime, most_bytes: int) -> TaskPatch:
     """Raises InvalidTask, with the place."""
-    _check_text(asked)
-    execute_at = _moment_asked(_given(asked.execute_at), _given(asked.delay_seconds), now)
-    given: Target | None = None if asked.target is UNSET else asked.target
-    target = _target(given, _given(asked.callback_url), _given(asked.callback_method))
+    check_text(asked)
+    execute_at = _moment_asked(given(asked.execute_at), given(asked.delay_seconds), now)
+    named: Target | None = None if asked.target is UNSET else asked.target
+    target = target_of(named, given(asked.callback_url), given(asked.callback_method))
     return TaskPatch(
         name=asked.name,
-        payload=UNSET if asked.payload is UNSET else _payload(asked.payload, most_bytes),
+        payload=UNSET if asked.payload is UNSET else payload_of(asked.payload, most_bytes),
         target=UNSET if target is None else target,
         execute_at=UNSET if execute_at is None else execute_at,
         priority=UNSET if asked.priority is UNSET else Lane[asked.priority],
         timeout_seconds=asked.timeout_seconds,
-        expires_at=UNSET if asked.expires_at is UNSET else _utc(asked.expires_at, "/expires_at"),
+        expires_at=UNSET if asked.expires_at is UNSET else utc(asked.expires_at, "/expires_at"),
         retry_policy=asked.retry_policy,
-        tags=UNSET if asked.tags is UNSET else _distinct(asked.tags),
+        tags=UNSET if asked.tags is UNSET else distinct(asked.tags),
     )
 
 
@@ -83,8 +84,8 @@ def filter_of(asked: DeadLetterFilter) -> TaskFilter:
         priority=None if asked.priority is None else Lane[asked.priority],
         tag=asked.tag,
         cron_job_id=asked.cron_job_id,
-        due_after=_utc(asked.due_after, "/due_after"),
-        due_before=_utc(asked.due_before, "/due_before"),
+        due_after=utc(asked.due_after, "/due_after"),
+        due_before=utc(asked.due_before, "/due_before"),
     )
 
 
@@ -146,19 +147,23 @@ def _moment_asked(at: datetime | None, delay: float | None, now: datetime) -> da
     if at is not None and delay is not None:
         raise InvalidTask("give execute_at or delay_seconds, not both", "/delay_seconds")
     if delay is not None:
-        return _utc(now + timedelta(seconds=delay), "/delay_seconds")
-    return _utc(at, "/execute_at")
+        return utc(now + timedelta(seconds=delay), "/delay_seconds")
+    return utc(at, "/execute_at")
 
 
-def _utc(moment: datetime | None, pointer: str) -> datetime | None:
-    if moment is None:
-        return None
+def utc(moment: datetime | None, pointer: str) -> datetime | None:
+    return None if moment is None else moment_of(moment, pointer)
+
+
+def moment_of(moment: datetime, pointer: str) -> datetime:
+    """In UTC, if it is of an age that can be kept."""
     if not FIRST_YEAR < moment.year < LAST_YEAR:
         raise InvalidTask(f"must be between the years {FIRST_YEAR} and {LAST_YEAR}", pointer)
     return moment.astimezone(UTC)
 
 
-def _target(target: Target | None, url: str | None, method: str | None) -> Target | None:
+def target_of(target: Target | None, url: str | None, method: str | None) -> Target | None:
+    """What to call, said in full or in short."""
     if target is not None and (url is not None or method is not None):
         raise InvalidTask("give target or callback_url, not both", "/target")
     if url is None:
@@ -172,39 +177,40 @@ def _target(target: Target | None, url: str | None, method: str | None) -> Targe
         raise InvalidTask(str(error), f"/{field}") from error
 
 
-def _payload(raw: msgspec.Raw | msgspec.UnsetType, most_bytes: int) -> bytes | None:
+def payload_of(
+    raw: msgspec.Raw | msgspec.UnsetType, most_bytes: int, pointer: str = "/payload"
+) -> bytes | None:
+    """The JSON as it was written; None for null."""
     payload = _NULL if raw is UNSET else bytes(raw)
     if len(payload) > most_bytes:
         detail = f"is {len(payload)} bytes; at most {most_bytes} are kept. Send a reference instead"
-        raise PayloadTooLarge(detail, "/payload")
+        raise PayloadTooLarge(detail, pointer)
     try:
         payload.decode()  # msgspec skips over what it need not understand
     except UnicodeDecodeError as error:
-        raise InvalidTask("is not UTF-8", "/payload") from error
+        raise InvalidTask("is not UTF-8", pointer) from error
     return None if payload == _NULL else payload
 
 
-def _distinct(tags: Iterable[str]) -> tuple[str, ...]:
+def distinct(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tags))
 
 
-def _check_text(asked: SubmitTask | PatchTask) -> None:
+def check_text(asked: SubmitTask | PatchTask | PutCronJob | PatchCronJob) -> None:
+    for name in ("task_type", "name", "idempotency_key", "source", "pause_reason"):
+        check_line(getattr(asked, name, None), f"/{name}")
+    for index, tag in enumerate(given(asked.tags) or ()):
+        check_line(tag, f"/tags/{index}")
+    target = given(asked.target)
+    if isinstance(target, PythonTarget):
+        check_line(target.function, "/target/function")
+
+
+def check_line(text: str | msgspec.UnsetType | None, pointer: str) -> None:
     """PostgreSQL's text cannot hold NUL; JSON can. (A payload is kept as JSON, and may.)"""
-    for name in ("task_type", "name", "idempotency_key"):
-        if "\0" in (_text(asked, name)):
-            raise InvalidTask("must not contain the character NUL", f"/{name}")
-    for index, tag in enumerate(_given(asked.tags) or ()):
-        if "\0" in tag:
-            raise InvalidTask("must not contain the character NUL", f"/tags/{index}")
-    target = _given(asked.target)
-    if isinstance(target, PythonTarget) and "\0" in target.function:
-        raise InvalidTask("must not contain the character NUL", "/target/function")
+    if isinstance(text, str) and "\0" in text:
+        raise InvalidTask("must not contain the character NUL", pointer)
 
 
-def _given(value: _T | msgspec.UnsetType) -> _T | None:
+def given(value: _T | msgspec.UnsetType) -> _T | None:
     return None if value is UNSET else value
-
-
-def _text(asked: SubmitTask | PatchTask, field: str) -> str:
-    value = getattr(asked, field, None)
-    return value if isinstance(value, str) else ""

@@ -15,6 +15,7 @@ from gnomon.api.schemas import (
     TaskView,
 )
 from gnomon.model.errors import InvalidTask
+from gnomon.model.lane import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.task import Execution, Task
 
@@ -28,9 +29,9 @@ def task_view(task: Task) -> TaskView:
         name=task.name,
         task_type=task.task_type,
         status=task.status,
-        priority=_PRIORITIES[task.priority],
+        priority=priority_view(task.priority),
         target=task.target,
-        payload=_raw(task.payload),
+        payload=raw(task.payload),
         tags=task.tags,
         execute_at=task.execute_at,
         expires_at=task.expires_at,
@@ -41,7 +42,7 @@ def task_view(task: Task) -> TaskView:
         attempt=task.attempt,
         next_retry_at=task.next_retry_at,
         last_error=task.last_error,
-        result=_raw(task.result),
+        result=raw(task.result),
         resolution=task.resolution,
         cancel_requested=task.cancel_requested,
         cron_job_id=task.cron_job_id,
@@ -51,6 +52,10 @@ def task_view(task: Task) -> TaskView:
         timeout_seconds=task.timeout_seconds,
         idempotency_key=task.idempotency_key,
     )
+
+
+def priority_view(lane: Lane) -> Priority:
+    return _PRIORITIES[lane]
 
 
 def policy_view(policy: RetryPolicy) -> RetryPolicyView:
@@ -78,7 +83,7 @@ def _execution_view(execution: Execution) -> ExecutionView:
         error=execution.error,
         response_status=execution.response_status,
         response_body=execution.response_body,
-        result=_raw(execution.result),
+        result=raw(execution.result),
     )
 
 
@@ -97,5 +102,5 @@ def cursor_of(text: str | None) -> UUID | None:
         raise InvalidTask(detail, "/cursor") from error
 
 
-def _raw(text: bytes | None) -> msgspec.Raw:
+def raw(text: bytes | None) -> msgspec.Raw:
     return NULL if text is None else msgspec.Raw(text)

@@ -1,0 +1,292 @@
+"""`/cron-jobs`: declare, read, change, stop."""
+
+from datetime import datetime
+
+from litestar import Router, delete, patch, post, put, route
+from litestar.response.base import ASGIResponse
+
+from gnomon.api.context import Context, Request, context_of, cron_ref_of, tenant_of
+from gnomon.api.cron_definitions import definition_of, edit_of, filter_of
+from gnomon.api.cron_runs import backfill_cron_job, list_cron_runs, trigger_cron_job
+from gnomon.api.cron_schemas import (
+    CreateCronJob,
+    CronJobPage,
+    CronJobQuery,
+    CronJobView,
+    PatchCronJob,
+    PauseCronJob,
+    PutChange,
+    PutCronJob,
+    PutQuery,
+    PutResult,
+)
+from gnomon.api.cron_views import difference, job_view
+from gnomon.api.idempotency import Answer, answer, changed, respond
+from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
+from gnomon.api.openapi import Operation, described
+from gnomon.api.previews import preview_cron_job
+from gnomon.api.schemas import NoQuery, Nothing
+from gnomon.api.submissions import check_line, given
+from gnomon.api.tasks import READ
+from gnomon.api.views import cursor_of, cursor_view
+from gnomon.cron.job import CronJob, Definition
+from gnomon.model.errors import CronJobNotFound, InvalidTask
+from gnomon.store.cron_port import Put
+from gnomon.store.port import Change
+
+
+@post(
+    "/",
+    status_code=201,
+    opt=described(
+        Operation(
+            name="create_cron_job",
+            summary="Declare a job that recurs",
+            body=CreateCronJob,
+            body_required=True,
+            answers={201: CronJobView},
+            errors=(409, 503),
+            keyed=True,
+        )
+    ),
+)
+async def create_cron_job(request: Request) -> ASGIResponse:
+    context = context_of(request)
+    most_bytes = context.settings.max_payload_bytes
+    body = await read_body(request, most_bytes + OVERHEAD_BYTES)
+    asked = decoded(body, CreateCronJob)
+    definition = definition_of(asked, asked.name, most_bytes)
+
+    async def act(change: Change) -> Answer:
+        return _shown(201, await change.cron.create(definition), context)
+
+    return await changed(request, body, act)
+
+
+@route(
+    "/",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="list_cron_jobs",
+            summary="List cron jobs, newest first",
+            query=CronJobQuery,
+            answers={200: CronJobPage},
+            errors=(503,),
+        )
+    ),
+)
+async def list_cron_jobs(request: Request) -> ASGIResponse:
+    context = context_of(request)
+    asked = queried(request, CronJobQuery)
+    page = await context.cron.list(
+        tenant_of(request), filter_of(asked), cursor_of(asked.cursor), asked.limit
+    )
+    now = context.clock.now()
+    jobs = [job_view(job, now) for job in page.jobs]
+    return respond(answer(200, CronJobPage(jobs, cursor_view(page.next_cursor))))
+
+
+@route(
+    "/{ref:str}",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="get_cron_job",
+            summary="Read a cron job",
+            query=NoQuery,
+            answers={200: CronJobView},
+            errors=(404, 503),
+        )
+    ),
+)
+async def get_cron_job(request: Request) -> ASGIResponse:
+    context = context_of(request)
+    queried(request, NoQuery)
+    job = await context.cron.get(tenant_of(request), cron_ref_of(request))
+    return respond(_shown(200, job, context))
+
+
+@put(
+    "/{ref:str}",
+    opt=described(
+        Operation(
+            name="put_cron_job",
+            summary="Make the cron job of this name be as given, whether there is one or not",
+            query=PutQuery,
+            body=PutCronJob,
+            body_required=True,
+            answers={200: PutResult, 201: PutResult},
+            errors=(503,),
+            keyed=True,
+        )
+    ),
+)
+async def put_cron_job(request: Request) -> ASGIResponse:
+    context, name = context_of(request), request.path_params["ref"]
+    dry_run = queried(request, PutQuery).dry_run
+    most_bytes = context.settings.max_payload_bytes
+    body = await read_body(request, most_bytes + OVERHEAD_BYTES)
+    asked = decoded(body, PutCronJob)
+    if asked.name not in (None, name):
+        raise InvalidTask("is not the name in the path; to rename a job, PATCH it", "/name")
+    definition = definition_of(asked, name, most_bytes)
+    before = await _known(context, tenant_of(request), name)
+    if dry_run:
+        return respond(answer(200, _foreseen(before, definition, context.clock.now())))
+
+    async def act(change: Change) -> Answer:
+        job, done = await change.cron.put(definition)
+        view = job_view(job, context.clock.now())
+        if done is Put.CREATED:
+            return answer(201, PutResult(PutChange.CREATED, {}, view))
+        fields = difference(before.definition, definition) if before is not None else {}
+        return answer(200, PutResult(PutChange(done.value), fields, view))
+
+    return await changed(request, body, act)
+
+
+async def _known(context: Context, tenant_id: str, name: str) -> CronJob | None:
+    try:
+        return await context.cron.get(tenant_id, name)
+    except CronJobNotFound:
+        return None
+
+
+def _foreseen(before: CronJob | None, definition: Definition, now: datetime) -> PutResult:
+    """What an upsert would do."""
+    if before is None:
+        return PutResult(PutChange.CREATED, {}, None)
+    fields = difference(before.definition, definition)
+    change = PutChange.CHANGED if fields else PutChange.UNCHANGED
+    return PutResult(change, fields, job_view(before, now))
+
+
+@patch(
+    "/{ref:str}",
+    opt=described(
+        Operation(
+            name="patch_cron_job",
+            summary="Change a cron job",
+            body=PatchCronJob,
+            body_required=True,
+            answers={200: CronJobView},
+            errors=(404, 409, 503),
+            keyed=True,
+        )
+    ),
+)
+async def patch_cron_job(request: Request) -> ASGIResponse:
+    context, ref = context_of(request), cron_ref_of(request)
+    most_bytes = context.settings.max_payload_bytes
+    body = await read_body(request, most_bytes + OVERHEAD_BYTES)
+    asked = decoded(body, PatchCronJob)
+    edit = edit_of(asked, most_bytes)
+
+    async def act(change: Change) -> Answer:
+        job = await change.cron.patch(ref, edit)
+        job_id = str(job.id)  # the patch may have renamed it
+        if asked.paused is True:
+            job = await change.cron.pause(job_id, given(asked.pause_reason))
+        elif asked.paused is False:
+            job = await change.cron.resume(job_id)
+        return _shown(200, job, context)
+
+    return await changed(request, body, act)
+
+
+@delete(
+    "/{ref:str}",
+    status_code=200,  # Litestar's rule for a handler that can answer with a body; it is 204
+    opt=described(
+        Operation(
+            name="delete_cron_job",
+            summary="Remove a cron job and the runs that have not started",
+            answers={204: None},
+            errors=(404, 503),
+            keyed=True,
+        )
+    ),
+)
+async def delete_cron_job(request: Request) -> ASGIResponse:
+    ref = cron_ref_of(request)
+
+    async def act(change: Change) -> Answer:
+        await change.cron.delete(ref)
+        return answer(204)
+
+    return await changed(request, b"", act)
+
+
+@post(
+    "/{ref:str}/pause",
+    status_code=200,
+    opt=described(
+        Operation(
+            name="pause_cron_job",
+            summary="Start nothing more on schedule",
+            body=PauseCronJob,
+            answers={200: CronJobView},
+            errors=(404, 503),
+            keyed=True,
+        )
+    ),
+)
+async def pause_cron_job(request: Request) -> ASGIResponse:
+    context, ref = context_of(request), cron_ref_of(request)
+    body = await read_body(request, OVERHEAD_BYTES)
+    reason = decoded(body, PauseCronJob).reason
+    check_line(reason, "/reason")
+
+    async def act(change: Change) -> Answer:
+        return _shown(200, await change.cron.pause(ref, reason), context)
+
+    return await changed(request, body, act)
+
+
+@post(
+    "/{ref:str}/resume",
+    status_code=200,
+    opt=described(
+        Operation(
+            name="resume_cron_job",
+            summary="Go on with the next fire",
+            body=Nothing,
+            answers={200: CronJobView},
+            errors=(404, 503),
+            keyed=True,
+        )
+    ),
+)
+async def resume_cron_job(request: Request) -> ASGIResponse:
+    context, ref = context_of(request), cron_ref_of(request)
+    body = await read_body(request, OVERHEAD_BYTES)
+    decoded(body, Nothing)
+
+    async def act(change: Change) -> Answer:
+        return _shown(200, await change.cron.resume(ref), context)
+
+    return await changed(request, body, act)
+
+
+def _shown(status: int, job: CronJob, context: Context) -> Answer:
+    return answer(status, job_view(job, context.clock.now()))
+
+
+router = Router(
+    "/api/v1/cron-jobs",
+    route_handlers=[
+        preview_cron_job,
+        create_cron_job,
+        list_cron_jobs,
+        get_cron_job,
+        put_cron_job,
+        patch_cron_job,
+        delete_cron_job,
+        pause_cron_job,
+        resume_cron_job,
+        trigger_cron_job,
+        backfill_cron_job,
+        list_cron_runs,
+    ],
+)
