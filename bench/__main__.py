@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.progress import TimeElapsedColumn as Elapsed
 
 from bench import claim as claiming
+from bench import cron_jobs as recurring
+from bench import cron_steps as stepping
 from bench import lists as listing
 from bench import report, suite
 from bench.results import BenchError, Findings
@@ -86,15 +88,40 @@ def lists(
     )
 
 
+@app.command()
+def cron(
+    jobs: Annotated[int, typer.Option(min=1440, help="That fire once a day.")] = 1_000_000,
+    herd: Annotated[int, typer.Option(min=1, help="That fire at one instant.")] = 10_000,
+    json: Json = None,
+) -> None:
+    """Measure very many cron jobs, and thousands that fire at one instant among them."""
+    _run(
+        f"{herd} fires at one instant, alone and among {jobs} jobs",
+        lambda stage, progress: recurring.run(stage, jobs, herd, progress),
+        {"jobs": jobs, "herd": herd},
+        json,
+    )
+
+
+@app.command("cron-steps")
+def cron_steps(
+    steps: Annotated[int, typer.Option(min=1, help="Of each schedule.")] = 500,
+    json: Json = None,
+) -> None:
+    """Measure the step from one fire of a schedule to the next, beside two libraries."""
+    facts = report.machine()
+    findings = stepping.run(steps)
+    _report(f"From fire to fire in {stepping.ZONE}", facts, findings, {"steps": steps}, json)
+
+
 def _run(title: str, work: Work, options: dict[str, Any], json: Path | None) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave nothing running behind
     logging.configure(Settings(log_level="warning"))
-    console = Console()
     facts = report.machine()
     try:
         with (
             stage() as here,
-            _progress(console) as progress,
+            _progress() as progress,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
             facts["postgresql"] = runner.run(here.version())
@@ -102,20 +129,31 @@ def _run(title: str, work: Work, options: dict[str, Any], json: Path | None) -> 
     except BenchError as error:
         Console(stderr=True).print(f"bench: {error}", markup=False)
         raise typer.Exit(1) from error
+    _report(title, facts, findings, options, json)
+
+
+def _report(
+    title: str,
+    facts: dict[str, Any],
+    findings: Findings,
+    options: dict[str, Any],
+    json: Path | None,
+) -> None:
+    console = Console()
     report.show(console, title, findings)
     console.print(", ".join(f"{name} {value}" for name, value in facts.items()), style="dim")
     if json is not None:
         report.write_json(json, facts, options, findings)
 
 
-def _progress(console: Console) -> Progress:
+def _progress() -> Progress:
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         Elapsed(),
-        console=console,
+        console=Console(),
     )
 
 
