@@ -1,10 +1,12 @@
 """`/cron-jobs` over real sockets, on a real PostgreSQL: what is promised about each request."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-from tests.integration.api_calls import Api, call, put
+from tests.integration.api_calls import Api, call
+from tests.integration.cron_calls import DAILY, JOB, JOBS, NOBODY, YEARLY, ago, created
 
 from gnomon.client.client import Client
 from gnomon.client.errors import ApiProblem
@@ -14,17 +16,6 @@ if TYPE_CHECKING:
 
 Connection: TypeAlias = "asyncpg.Connection[Any]"
 
-JOBS = "/api/v1/cron-jobs"
-NOBODY = "01890000-0000-7000-8000-000000000000"
-# Never due while a test runs.
-YEARLY = "0 0 29 2 *"
-JOB: dict[str, Any] = {
-    "name": "report",
-    "task_type": "mail",
-    "callback_url": "http://127.0.0.1:9/hook",
-    "cron_expression": YEARLY,
-}
-DAILY = JOB | {"cron_expression": "30 4 * * *"}
 FIELDS = {
     "cron_job_id", "name", "status", "description", "cron_expression", "interval_seconds",
     "interval_from", "timezone", "dst", "task_type", "target", "payload_template",
@@ -44,19 +35,6 @@ ACTIONS = [
     ("POST", "/backfill", {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}),
     ("GET", "/runs", None),
 ]
-
-
-async def created(api: Api, **fields: Any) -> Any:
-    return await call(api, "POST", JOBS, 201, JOB | fields)
-
-
-async def runs_of(api: Api, ref: str) -> list[Any]:
-    return list((await call(api, "GET", f"{JOBS}/{ref}/runs", 200))["runs"])
-
-
-def ago(days: int) -> datetime:
-    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return midnight - timedelta(days=days)
 
 
 async def test_a_job_is_answered_as_it_will_be_read(api: Api) -> None:
@@ -295,264 +273,16 @@ async def test_put_has_one_name(api: Api) -> None:
         assert problem["errors"][0]["pointer"] == "/name"
 
 
-async def test_a_trigger_runs_it_once_for_each_key(api: Api) -> None:
-    job = await created(api, payload_template={"at": "{{ fire_time | unix }}"})
-    path = f"{JOBS}/report/trigger"
-    key = {"Idempotency-Key": "k"}
-    run = await call(api, "POST", path, 202, headers=key)
-    assert (run["kind"], run["status"], run["cron_job_id"]) == (
-        "manual", "READY", job["cron_job_id"]
-    )  # fmt: skip
-    async with api.post(path, headers=key) as answer:
-        assert answer.headers["Idempotency-Replayed"] == "true"
-        assert await answer.json() == run
-    assert [each["run_id"] for each in await runs_of(api, "report")] == [run["run_id"]]
-    task = await call(api, "GET", f"/api/v1/tasks/{run['run_id']}", 200)
-    assert task["cron_job_id"] == job["cron_job_id"]
-    assert task["payload"]["at"].isdecimal()
-    page = await call(api, "GET", f"/api/v1/tasks?cron_job_id={job['cron_job_id']}", 200)
-    assert [task["task_id"] for task in page["tasks"]] == [run["run_id"]]
+async def test_many_puts_at_once_make_one_job(api: Api, connection: Connection) -> None:
+    async def done(n: int) -> str:
+        async with api.put(f"{JOBS}/report", json=JOB | {"max_runs": n % 3 + 1}) as answer:
+            change = (await answer.json())["change"]
+            assert answer.status == (201 if change == "created" else 200)
+            return str(change)
 
-
-async def test_a_trigger_does_not_overlap_where_that_is_forbidden(
-    api: Api, connection: Connection
-) -> None:
-    await created(api)
-    run = await call(api, "POST", f"{JOBS}/report/trigger", 202)
-    await put(connection, run["run_id"], "state = 1, fence = 1, attempt = 1")
-    await connection.execute(
-        "UPDATE gnomon.cron_job SET active_task_id = $1::text::uuid", run["run_id"]
-    )
-    problem = await call(api, "POST", f"{JOBS}/report/trigger", 409)
-    assert run["run_id"] in problem["detail"]
-    assert "overlap_policy" in problem["detail"]
-    assert [each["status"] for each in await runs_of(api, "report")] == ["RUNNING"]
-    job = await call(api, "GET", f"{JOBS}/report", 200)
-    assert job["active_task_id"] == run["run_id"]
-
-
-async def test_a_trigger_of_a_job_that_allows_overlap(api: Api) -> None:
-    await created(api, overlap_policy="allow")
-    ids = {(await call(api, "POST", f"{JOBS}/report/trigger", 202))["run_id"] for _ in range(3)}
-    assert len(ids) == 3
-    first = await call(api, "GET", f"{JOBS}/report/runs", 200, params={"limit": "2"})
-    cursor = {"limit": "2", "cursor": first["next_cursor"]}
-    rest = await call(api, "GET", f"{JOBS}/report/runs", 200, params=cursor)
-    runs = first["runs"] + rest["runs"]
-    assert {run["run_id"] for run in runs} == ids
-    assert [run["fire_at"] for run in runs] == sorted((r["fire_at"] for r in runs), reverse=True)
-    assert rest["next_cursor"] is None
-
-
-async def test_a_backfill_is_looked_at_then_done_then_known(api: Api) -> None:
-    await created(api, cron_expression="30 4 * * *", timezone="Asia/Tokyo")
-    path = f"{JOBS}/report/backfill"
-    body = {"from": ago(3).isoformat(), "to": (ago(0) - timedelta(seconds=1)).isoformat()}
-    fires = [(ago(n) + timedelta(hours=19, minutes=30)) for n in (3, 2, 1)]
-    planned = [
-        {
-            "fire_at": f"{fire:%Y-%m-%dT%H:%M:%SZ}",
-            "local": f"{fire + timedelta(hours=9):%Y-%m-%dT%H:%M:%S}+09:00",
-        }
-        for fire in fires
-    ]
-    key = {"Idempotency-Key": "k"}
-    foreseen = await call(api, "POST", path, 200, body | {"dry_run": True}, headers=key)
-    assert foreseen == {"dry_run": True, "planned": planned, "existing": []}
-    assert await runs_of(api, "report") == []
-    done = {"dry_run": False, "planned": planned, "existing": []}
-    for _ in range(2):  # the same request
-        assert await call(api, "POST", path, 202, body, headers=key) == done
-    again = await call(api, "POST", path, 202, body)
-    assert again == {"dry_run": False, "planned": [], "existing": planned}
-    runs = await runs_of(api, "report")
-    assert [run["fire_at"] for run in runs] == [fire["fire_at"] for fire in reversed(planned)]
-    assert {run["kind"] for run in runs} == {"backfill"}
-
-
-async def test_a_backfill_of_long_ago(api: Api) -> None:
-    await created(api, cron_expression="0 0 1 1 *")
-    body = {"from": "2019-06-01T00:00:00Z", "to": "2022-06-01T00:00:00Z"}
-    done = await call(api, "POST", f"{JOBS}/report/backfill", 202, body)
-    assert [fire["fire_at"][:4] for fire in done["planned"]] == ["2020", "2021", "2022"]
-    assert len(await runs_of(api, "report")) == 3
-
-
-async def test_a_backfill_has_bounds(api: Api) -> None:
-    await created(api, cron_expression="30 4 * * *")
-    path = f"{JOBS}/report/backfill"
-    past = {"from": ago(3).isoformat(), "to": ago(0).isoformat()}
-    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    for body, pointer, words in (
-        (past | {"limit": 2}, "/to", "more than 2"),
-        (past | {"limit": 10_001}, "/limit", "10000"),
-        (past | {"limit": 0}, "/limit", "1"),
-        (past | {"to": tomorrow}, "/to", "future"),
-        ({"from": past["to"], "to": past["from"]}, "/to", "earlier"),
-        (past | {"from": "2026-01-01T00:00:00"}, "/from", "zone"),
-        (past | {"until": "x"}, "/until", "unknown"),
-        ({"from": past["from"]}, "", "to"),
-    ):
-        problem = await call(api, "POST", path, 422, body)
-        assert problem["errors"][0]["pointer"] == pointer, problem
-        assert words in problem["detail"]
-    assert await runs_of(api, "report") == []
-
-
-async def test_preview(api: Api) -> None:
-    body = {"cron_expression": "0 9 * * MON-FRI", "timezone": "America/New_York"}
-    found = await call(
-        api, "POST", f"{JOBS}/preview", 200, body | {"after": "2026-03-06T00:00:00Z", "count": 2}
-    )
-    assert found["fires"] == [
-        {"fire_at": "2026-03-06T14:00:00Z", "local": "2026-03-06T09:00:00-05:00", "note": None},
-        {"fire_at": "2026-03-09T13:00:00Z", "local": "2026-03-09T09:00:00-04:00", "note": None},
-    ]
-    assert found["description"].endswith("(America/New_York)")
-    assert len((await call(api, "POST", f"{JOBS}/preview", 200, body))["fires"]) == 10
-    thousand = await call(api, "POST", f"{JOBS}/preview", 200, body | {"count": 1000})
-    fires = [fire["fire_at"] for fire in thousand["fires"]]
-    assert len(set(fires)) == 1000
-    assert fires == sorted(fires)
-    bounded = body | {
-        "after": "2026-01-01T00:00:00Z",
-        "start_date": "2026-03-06T20:00:00Z",
-        "end_date": "2026-03-09T13:00:00Z",
-    }
-    (fire,) = (await call(api, "POST", f"{JOBS}/preview", 200, bounded))["fires"]
-    assert fire["fire_at"] == "2026-03-09T13:00:00Z"
-
-
-@pytest.mark.parametrize(
-    ("expression", "after", "dst", "fires", "words"),
-    [
-        ("30 2 * * *", "2026-03-08", {}, ["08T07:00:00", "09T06:30:00"], "02:30"),
-        ("30 2 * * *", "2026-03-08", {"gap": "skip"}, ["09T06:30:00", "10T06:30:00"], "02:30"),
-        ("30 1 * * *", "2026-11-01", {}, ["01T05:30:00", "02T06:30:00"], "twice"),
-        ("30 1 * * *", "2026-11-01", {"fold": "second"}, ["01T06:30:00", "02T06:30:00"], "twice"),
-        ("30 1 * * *", "2026-11-01", {"fold": "both"}, ["01T05:30:00", "01T06:30:00"], "twice"),
-    ],
-)
-async def test_a_preview_tells_what_clock_changes_do(
-    api: Api, expression: str, after: str, dst: Any, fires: list[str], words: str
-) -> None:
-    body = {
-        "cron_expression": expression,
-        "timezone": "America/New_York",
-        "dst": dst,
-        "after": f"{after}T00:00:00-05:00",
-        "count": 2,
-    }
-    found = (await call(api, "POST", f"{JOBS}/preview", 200, body))["fires"]
-    assert [fire["fire_at"] for fire in found] == [f"{after[:8]}{fire}Z" for fire in fires]
-    assert words in found[0]["note"]
-
-
-async def test_a_preview_draws_from_the_job_it_is_about(api: Api) -> None:
-    job = await created(api, cron_expression="H H * * *")
-    body = {"cron_expression": "H H * * *", "count": 1, "cron_job_id": job["cron_job_id"]}
-    found = await call(api, "POST", f"{JOBS}/preview", 200, body)
-    assert found["fires"][0]["fire_at"] == job["next_fire_at"]
-
-
-SCHEDULES: list[tuple[dict[str, Any], str, str]] = [
-    ({"cron_expression": "61 * * * *"}, "/cron_expression", "59"),
-    ({"cron_expression": "* * *"}, "/cron_expression", "five"),
-    ({"cron_expression": "@every 5m"}, "/cron_expression", "interval"),
-    ({"cron_expression": "0 0 31 2 *"}, "/cron_expression", "never fires"),
-    ({"cron_expression": "0 0 * * * * *"}, "/cron_expression", "five"),
-    ({"cron_expression": "é * * * *"}, "/cron_expression", "ASCII"),
-    ({"cron_expression": None}, "/cron_expression", "interval_seconds"),
-    ({"interval_seconds": 60}, "/cron_expression", "either"),
-    ({"cron_expression": None, "interval_seconds": 0}, "/interval_seconds", "1"),
-    ({"cron_expression": None, "interval_seconds": 1.5}, "/interval_seconds", "whole"),
-    ({"cron_expression": None, "interval_seconds": 1e15}, "/interval_seconds", "10 years"),
-    (
-        {"cron_expression": None, "interval_seconds": 60, "interval_from": "9"},
-        "/interval_from",
-        "09:07",
-    ),
-    ({"interval_from": "09:07"}, "/interval_from", "interval_seconds"),
-    ({"timezone": "Europe/Berln"}, "/timezone", "Europe/Berlin"),
-    ({"timezone": "berlin"}, "/timezone", "Europe/Berlin"),
-    ({"timezone": "../etc/passwd"}, "/timezone", "IANA"),
-    ({"dst": {"gap": "jump"}}, "/dst/gap", "fire_after, skip"),
-    ({"dst": {"fould": "first"}}, "/dst/fould", "'fold'"),
-    (
-        {"start_date": "2027-01-02T00:00:00Z", "end_date": "2027-01-01T00:00:00Z"},
-        "/end_date",
-        "later than start_date",
-    ),
-    (
-        {"start_date": "2027-03-01T00:00:00Z", "end_date": "2027-03-02T00:00:00Z"},
-        "/end_date",
-        "nothing fires",
-    ),
-    ({"start_date": "2027-01-02T00:00:00"}, "/start_date", "zone"),
-    ({"start_date": "2300-01-01T00:00:00Z"}, "/start_date", "2200"),
-]
-BODIES: list[tuple[dict[str, Any], str, str]] = [
-    ({"backfill_limit": 5}, "/backfill_limit", "backfill"),
-    ({"backfill_window_seconds": 5}, "/backfill_window_seconds", "backfill"),
-    ({"missed_run_policy": "backfill", "backfill_limit": 0}, "/backfill_limit", "1"),
-    ({"missed_run_policy": "later"}, "/missed_run_policy", "fire_once"),
-    ({"overlap_policy": "kill"}, "/overlap_policy", "cancel_running"),
-    ({"missed_after_seconds": 0.5}, "/missed_after_seconds", "1"),
-    ({"max_runs": 0}, "/max_runs", "1"),
-    ({"jitter_seconds": 86401}, "/jitter_seconds", "86400"),
-    ({"sla_seconds": 0}, "/sla_seconds", "0"),
-    ({"sla_seconds": 1e300}, "/sla_seconds", ""),
-    ({"source": "x" * 101}, "/source", "100"),
-    ({"tags": ["a", "\0"]}, "/tags/1", "NUL"),
-    ({"task_type": ""}, "/task_type", "1"),
-    ({"callback_url": None}, "/target", "callback_url"),
-    ({"callback_url": "ftp://x/"}, "/callback_url", "http"),
-    ({"callback_method": "BREW"}, "/callback_method", "POST"),
-    ({"cron": "* * * * *"}, "/cron", "cron_expression"),
-    (
-        {"payload_template": {"a": [{"b": "{{ fire_tme }}"}]}},
-        "/payload_template/a/0/b",
-        "fire_time",
-    ),
-    ({"payload_template": {"a/b": "{{ fire_time"}}, "/payload_template/a~1b", "}}"),
-    ({"payload_template": "{{ fire_time | Mars/Base }}"}, "/payload_template", "Mars/Base"),
-    ({"payload_template": ["{{ fire_time | %Q }}"]}, "/payload_template/0", "%Y"),
-    ({"payload_template": {"{{ job }}": 1}}, "/payload_template/{{ job }}", "job_name"),
-]
-
-
-async def test_a_value_that_cannot_be_used_is_named(api: Api, connection: Connection) -> None:
-    for fields, pointer, words in SCHEDULES + BODIES:
-        for method, path in (("POST", JOBS), ("PUT", f"{JOBS}/report")):
-            problem = await call(api, method, path, 422, JOB | fields)
-            assert problem["errors"][0]["pointer"] == pointer, (fields, problem)
-            assert words in problem["detail"]
-    assert await connection.fetchval("SELECT count(*) FROM gnomon.cron_job") == 0
-
-
-async def test_a_preview_refuses_what_creation_refuses(api: Api) -> None:
-    for fields, pointer, words in SCHEDULES:
-        body = {"cron_expression": YEARLY} | fields
-        problem = await call(api, "POST", f"{JOBS}/preview", 422, body)
-        assert problem["errors"][0]["pointer"] == pointer, (fields, problem)
-        assert words in problem["detail"]
-    for fields, pointer in (
-        ({"count": 0}, "/count"),
-        ({"count": 1001}, "/count"),
-        ({"after": "2026-01-01"}, "/after"),
-        ({"cron_job_id": "report"}, "/cron_job_id"),
-        ({"name": "x"}, "/name"),
-    ):
-        body = {"cron_expression": YEARLY} | fields
-        problem = await call(api, "POST", f"{JOBS}/preview", 422, body)
-        assert problem["errors"][0]["pointer"] == pointer, problem
-
-
-async def test_a_template_has_the_limit_of_a_payload(api: Api) -> None:
-    problem = await call(api, "POST", JOBS, 413, JOB | {"payload_template": "x" * 263_000})
-    assert problem["errors"][0]["pointer"] == "/payload_template"
-    job = await created(api, payload_template="x" * 262_000 + "\0")
-    assert (await call(api, "GET", f"{JOBS}/report", 200)) == job
+    changes = await asyncio.gather(*(done(n) for n in range(20)))
+    assert changes.count("created") == 1
+    assert await connection.fetchval("SELECT count(*) FROM gnomon.cron_job") == 1
 
 
 async def test_a_key_makes_a_creation_one(api: Api) -> None:

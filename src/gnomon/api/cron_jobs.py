@@ -1,5 +1,6 @@
 """`/cron-jobs`: declare, read, change, stop."""
 
+from collections.abc import Awaitable
 from datetime import datetime
 
 from litestar import Router, delete, patch, post, put, route
@@ -7,7 +8,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Context, Request, context_of, cron_ref_of, tenant_of
 from gnomon.api.cron_definitions import definition_of, edit_of, filter_of
-from gnomon.api.cron_runs import backfill_cron_job, list_cron_runs, trigger_cron_job
+from gnomon.api.cron_runs import backfill_cron_job, list_cron_runs, locked, trigger_cron_job
 from gnomon.api.cron_schemas import (
     CreateCronJob,
     CronJobPage,
@@ -131,24 +132,24 @@ async def put_cron_job(request: Request) -> ASGIResponse:
     if asked.name not in (None, name):
         raise InvalidTask("is not the name in the path; to rename a job, PATCH it", "/name")
     definition = definition_of(asked, name, most_bytes)
-    before = await _known(context, tenant_of(request), name)
     if dry_run:
+        before = await _known(context.cron.get(tenant_of(request), name))
         return respond(answer(200, _foreseen(before, definition, context.clock.now())))
 
     async def act(change: Change) -> Answer:
+        before = await _known(locked(change, name))
         job, done = await change.cron.put(definition)
+        fields = {} if before is None else difference(before.definition, definition)
         view = job_view(job, context.clock.now())
-        if done is Put.CREATED:
-            return answer(201, PutResult(PutChange.CREATED, {}, view))
-        fields = difference(before.definition, definition) if before is not None else {}
-        return answer(200, PutResult(PutChange(done.value), fields, view))
+        status = 201 if done is Put.CREATED else 200
+        return answer(status, PutResult(PutChange(done.value), fields, view))
 
     return await changed(request, body, act)
 
 
-async def _known(context: Context, tenant_id: str, name: str) -> CronJob | None:
+async def _known(reading: Awaitable[CronJob]) -> CronJob | None:
     try:
-        return await context.cron.get(tenant_id, name)
+        return await reading
     except CronJobNotFound:
         return None
 

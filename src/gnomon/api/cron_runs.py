@@ -12,6 +12,7 @@ from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import Nothing
 from gnomon.api.submissions import moment_of
 from gnomon.api.tasks import READ
+from gnomon.cron.job import CronJob
 from gnomon.cron.zones import zone
 from gnomon.model.errors import InvalidTask
 from gnomon.store.port import Change
@@ -66,13 +67,11 @@ async def backfill_cron_job(request: Request) -> ASGIResponse:
         raise InvalidTask("must not be earlier than from", "/to")
     if last > context.clock.now():
         raise InvalidTask("must not be in the future: what is still to come fires by itself", "/to")
-    job = await context.cron.get(tenant_of(request), ref)
 
     async def act(change: Change) -> Answer:
-        found = await change.cron.backfill(
-            str(job.id), first, last, asked.limit, dry_run=asked.dry_run
-        )
-        view = backfill_view(found, zone(job.definition.timezone), dry_run=asked.dry_run)
+        where = zone((await locked(change, ref)).definition.timezone)
+        found = await change.cron.backfill(ref, first, last, asked.limit, dry_run=asked.dry_run)
+        view = backfill_view(found, where, dry_run=asked.dry_run)
         return answer(200 if asked.dry_run else 202, view)
 
     if not asked.dry_run:
@@ -80,6 +79,11 @@ async def backfill_cron_job(request: Request) -> ASGIResponse:
     # A key is for what changes something: the same one may be used to carry this out.
     async with context.store.change(tenant_of(request)) as change:
         return respond(await act(change))
+
+
+async def locked(change: Change, ref: str) -> CronJob:
+    """The job as it stands, until the end of the transaction: an edit that changes nothing."""
+    return await change.cron.patch(ref, lambda definition: definition)
 
 
 @route(
