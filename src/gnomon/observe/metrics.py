@@ -37,7 +37,8 @@ from gnomon.settings import Settings, SettingsError
 _DELAYS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _SKIPPED = (Skipped.OVERLAP, Skipped.SUPERSEDED)
 
-disable_created_metrics()  # a second series for each, which nobody reads
+# A second series for each, which nobody reads.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:

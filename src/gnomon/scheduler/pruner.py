@@ -1,4 +1,4 @@
-"""The chores that one node at a time does for all: partitions ahead, retention, old keys."""
+"""What one node at a time does for all: partitions ahead, retention, old keys and events."""
 
 import msgspec
 import structlog
@@ -11,7 +11,7 @@ log = structlog.get_logger("gnomon.scheduler")
 
 CHORE = "prune"
 EVERY_SECONDS = 60.0
-_KEYS_AT_ONCE = 10_000
+_FORGOTTEN_AT_ONCE = 10_000
 
 
 class PruneResult(msgspec.Struct, frozen=True):
@@ -36,7 +36,8 @@ class Pruner:
             return PruneResult()
         made = await self._store.make_partitions()
         dropped = await self._store.drop_partitions(self._retention)
-        forgotten = await self._store.forget(_KEYS_AT_ONCE)
+        forgotten = await self._store.forget(_FORGOTTEN_AT_ONCE)
+        forgotten += await self._store.forget_events(self._retention, _FORGOTTEN_AT_ONCE)
         if dropped:
             log.info("dropped partitions past retention", partitions=dropped)
         return PruneResult(True, len(made), len(dropped), forgotten)

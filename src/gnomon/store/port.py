@@ -318,3 +318,6 @@ class ChoreStore(Protocol):
 
     async def forget(self, most: int) -> int:
         """Remove expired idempotency keys and long dead nodes, at most so many at once."""
+
+    async def forget_events(self, retention_days: float, most: int) -> int:
+        """Remove events past retention, at most so many at once."""

@@ -10,6 +10,7 @@ import msgspec
 
 from gnomon import __version__
 from gnomon.model.errors import LeaseLost, StoreUnavailable
+from gnomon.model.ids import lowest_id
 from gnomon.store.port import NodeRecord
 from gnomon.store.postgres import partitions
 from gnomon.store.postgres.database import Database, connect, translated
@@ -101,6 +102,13 @@ class PostgresChores:
     async def forget(self, most: int) -> int:
         answer = await self._database.execute("forget_keys", most)
         await self._database.execute("forget_nodes")
+        return int(answer.rpartition(" ")[2])
+
+    async def forget_events(self, retention_days: float, most: int) -> int:
+        async with self._database.connection() as connection:
+            now: datetime = await connection.fetchval("SELECT gnomon.now()")
+            first_kept = lowest_id(now - timedelta(days=retention_days))
+            answer = await connection.execute(query("forget_events"), first_kept, most)
         return int(answer.rpartition(" ")[2])
 
     @asynccontextmanager
