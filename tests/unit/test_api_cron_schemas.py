@@ -1,7 +1,9 @@
 """What comes in about cron jobs, checked and explained, without a server."""
 
 import contextlib
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -9,8 +11,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from litestar.routes import HTTPRoute
 
 from gnomon.api.cron_definitions import definition_of, edit_of
+from gnomon.api.cron_jobs import router
 from gnomon.api.cron_schemas import (
     CreateCronJob,
     JobStatus,
@@ -210,6 +214,23 @@ def test_what_did_not_run_says_why() -> None:
         assert view.status is RunStatus.SKIPPED
         assert view.reason
     assert run_view(run(status=Status.READY)).reason is None
+
+
+def test_the_reference_has_every_field_and_call() -> None:
+    text = (Path(__file__).parents[2] / "docs/reference/api.md").read_text()
+    section = text[text.index("## Recurring jobs") : text.index("## Lists")]
+    words = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`[^`\n]+`", section))))
+    fields = {*PutCronJob.__struct_fields__, *PatchCronJob.__struct_fields__}
+    as_for_tasks = {"target", "callback_url", "callback_method"}
+    assert fields - as_for_tasks <= words
+    calls = set(re.findall(r"`([A-Z]+ /[^` ]*)`", section.replace("{name}", "{ref}")))
+    served = {
+        f"{method} {route.path_format.removeprefix('/api/v1')}"
+        for route in router.routes
+        if isinstance(route, HTTPRoute)
+        for method in route.methods
+    }
+    assert calls == {call for call in served if call.split()[0] not in ("HEAD", "OPTIONS")}
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
