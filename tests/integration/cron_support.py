@@ -96,7 +96,7 @@ async def make_due(connection: Connection, job: CronJob, count: int = 1) -> list
         UPDATE gnomon.task SET due_at = gnomon.now() - interval '1 ms'
         WHERE id IN (
             SELECT id FROM gnomon.task
-            WHERE cron_job_id = $1 AND attempt = 0 AND state = 0 AND due_at > gnomon.now()
+            WHERE cron_job_id = $1 AND attempt = 0 AND state = 0
             ORDER BY fire_at LIMIT $2
         ) RETURNING tenant_id, id, fire_at
         """,
