@@ -16,6 +16,8 @@ from gnomon.fair import WeightedLanes
 from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import TaskKey
+from gnomon.observe.events import Observer, fan_out, to_log
+from gnomon.observe.metrics import NodeMetrics
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.dispatcher import Dispatcher
@@ -27,11 +29,13 @@ from gnomon.scheduler.recorder import Recorder
 from gnomon.scheduler.roster import Roster
 from gnomon.scheduler.scanner import Scanner
 from gnomon.scheduler.sweeper import Sweeper
+from gnomon.scheduler.watchdog import Watchdog
 from gnomon.settings import Settings
 from gnomon.store.port import Entry
 from gnomon.store.postgres import migrate, partitions
 from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.events import PostgresWatch
 from gnomon.store.postgres.hints import Listener
 from gnomon.store.postgres.nodes import LeaseConnection, PostgresChores, PostgresRoster
 from gnomon.store.postgres.recurring import PostgresPlanning
@@ -90,9 +94,18 @@ async def run_node(
     stop = stop or _stop_on_signals()
     _calm_the_collector()
     await prepare(dsn)
+    metrics = NodeMetrics()
+    with metrics.served(settings):
+        await _live(settings, dsn, fan_out(metrics, to_log), on_started, stop)
+
+
+async def _live(
+    settings: Settings, dsn: str, emit: Observer, on_started: Started, stop: asyncio.Event
+) -> None:
+    """One life after the other."""
     while not stop.is_set():
         try:
-            async with _node(settings, dsn, SystemClock()) as (node, listener, keeper):
+            async with _node(settings, dsn, SystemClock(), emit) as (node, listener, keeper):
                 on_started(node.name)
                 async with asyncio.TaskGroup() as group:
                     listening = group.create_task(listener.run())
@@ -107,7 +120,7 @@ async def run_node(
 
 @asynccontextmanager
 async def _node(
-    settings: Settings, dsn: str, clock: Clock
+    settings: Settings, dsn: str, clock: Clock, emit: Observer
 ) -> AsyncIterator[tuple[Node, Listener, LeaseKeeper]]:
     """A node that has joined the roster, and what speaks to it from outside of its loop."""
     name = settings.node_name or f"{socket.gethostname()}:{os.getpid()}"
@@ -116,7 +129,7 @@ async def _node(
         await database.open()
         stack.push_async_callback(database.close)
         callers = await _callers(stack, settings, clock)
-        node = _assemble(settings, database, callers, clock, name)
+        node = _assemble(settings, database, callers, clock, emit, name)
         await node.join()
         listener = Listener(dsn, clock, node.heard_due, node.heard_cancel)
         keeper = LeaseKeeper(node.lease, LeaseConnection(dsn), clock, node.heard_lost)
@@ -139,6 +152,7 @@ def _assemble(
     database: Database,
     callers: dict[type[Target], Caller],
     clock: Clock,
+    emit: Observer,
     name: str,
 ) -> Node:
     signals = Signals()
@@ -150,8 +164,12 @@ def _assemble(
     scanner = Scanner(store, agenda, clock, settings)
     pipe = MemoryPipe(settings.slots, signals.ready.set, settings.prefetch)
     planning = PostgresPlanning(database, clock, settings.timeout_grace_seconds)
-    planner = Planner(planning, scanner, clock, settings)
-    dispatcher = Dispatcher(store, planning, agenda, scanner, pipe, lease, clock, settings.batch)
+    planner = Planner(planning, scanner, clock, settings, emit)
+    dispatcher = Dispatcher(
+        store, planning, agenda, scanner, pipe, lease, clock, settings.batch, emit
+    )
+    chores = PostgresChores(database)
+    watch = PostgresWatch(database, settings.timeout_grace_seconds)
     runner = Runner(callers, store.payload, clock, settings.payload_memory_bytes)
     worker = Worker(pipe, runner, lease, clock, settings.slots)
     recorder = Recorder(
@@ -179,7 +197,8 @@ def _assemble(
         recorder=recorder,
         planner=planner,
         sweeper=Sweeper(store, dispatcher, worker, lease, clock, chance),
-        pruner=Pruner(PostgresChores(database), lease, settings),
+        pruner=Pruner(chores, lease, settings),
+        watchdog=Watchdog(watch, chores, lease, clock, emit),
         name=name,
     )
 

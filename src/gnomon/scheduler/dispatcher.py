@@ -10,6 +10,7 @@ from gnomon.clock import Clock
 from gnomon.model.shard import shard_of
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import is_suspect
+from gnomon.observe.events import Observer, RunSkipped, RunStarted, nobody
 from gnomon.pipe.envelope import NEVER, Delivery
 from gnomon.pipe.port import Pipe
 from gnomon.scheduler.agenda import Agenda
@@ -43,6 +44,7 @@ class Dispatcher:
         lease: Lease,
         clock: Clock,
         batch: int,
+        emit: Observer = nobody,
     ) -> None:
         self._store = store
         self._planning = planning
@@ -52,6 +54,7 @@ class Dispatcher:
         self._lease = lease
         self._clock = clock
         self._batch = batch
+        self._emit = emit
         self._looks: dict[TaskKey, int] = {}
         self.held: dict[TaskKey, int] = {}  # claimed and not settled, with the fence
         self.stuck: dict[TaskKey, int] = {}  # run, and impossible to settle: never given back
@@ -93,6 +96,7 @@ class Dispatcher:
             self._agenda.put_back(entries)
             raise
         claimed = self._take(claim, asked_at)
+        self._tell_started(entries, claim)
         left = [e for e in entries if e.key not in claimed]
         asking = [e for e in left if e.recurring]
         if asking:
@@ -113,6 +117,9 @@ class Dispatcher:
             self._agenda.put_back(entries)
             raise
         claimed = self._take(admission.claim, asked_at)
+        self._tell_started(entries, admission.claim)
+        for reason in admission.skipped:
+            self._emit(RunSkipped(reason))
         self._forget(admission.settled)
         self._scanner.hinted(admission.let_go)
         settled = claimed | set(admission.settled)
@@ -130,6 +137,16 @@ class Dispatcher:
         self._forget(claimed)
         self._pipe.send(deliveries)
         return claimed
+
+    def _tell_started(self, entries: Sequence[Entry], claim: Claim) -> None:
+        """How late the first tries of cron jobs' runs come."""
+        due = {e.key: e.due_at for e in entries if e.recurring}
+        if not due or claim.now is None:
+            return
+        for delivery in claim.deliveries:
+            if delivery.attempt == 1 and not delivery.expired and delivery.key in due:
+                delay = claim.now - due[delivery.key]
+                self._emit(RunStarted(delay.total_seconds()))
 
     def _forget(self, keys: Collection[TaskKey]) -> None:
         self._agenda.forget(keys)

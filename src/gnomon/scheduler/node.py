@@ -25,6 +25,8 @@ from gnomon.scheduler.recorder import Recorder
 from gnomon.scheduler.roster import Roster
 from gnomon.scheduler.scanner import Scanner
 from gnomon.scheduler.sweeper import Sweeper
+from gnomon.scheduler.watchdog import EVERY_SECONDS as WATCH_SECONDS
+from gnomon.scheduler.watchdog import Watchdog
 from gnomon.settings import Settings
 from gnomon.store.port import Entry, RosterStore
 from gnomon.worker.lease import Lease
@@ -70,6 +72,7 @@ class Node:
         planner: Planner,
         sweeper: Sweeper,
         pruner: Pruner,
+        watchdog: Watchdog,
         name: str,
     ) -> None:
         self.settings = settings
@@ -86,6 +89,7 @@ class Node:
         self.planner = planner
         self.sweeper = sweeper
         self.pruner = pruner
+        self.watchdog = watchdog
         self.name = name
         self._lost = asyncio.Event()
 
@@ -155,6 +159,7 @@ class Node:
             self._every(_OVERDUE_SECONDS, self.sweeper.take_overdue),
             self._every(_RECONCILE_SECONDS, self._reconcile),
             self._every(PRUNE_SECONDS, self.pruner.run_once),
+            self._every(WATCH_SECONDS, self.watchdog.run_once),
         ]
 
     async def _stopped_or_lost(self, stop: asyncio.Event) -> None:

@@ -15,6 +15,7 @@ from gnomon.cron.job import CronJob
 from gnomon.cron.plan import Plan, plan
 from gnomon.model.errors import InvalidSchedule, Unstorable
 from gnomon.model.task import TaskKey
+from gnomon.observe.events import FiresMissed, Observer, RunsPlanned, nobody
 from gnomon.scheduler.scanner import Scanner
 from gnomon.settings import Settings
 from gnomon.store.cron_port import PlanningStore
@@ -41,11 +42,17 @@ class Planner:
     """Plans for the shards that the scanner serves; what it plans goes straight on the agenda."""
 
     def __init__(
-        self, store: PlanningStore, scanner: Scanner, clock: Clock, settings: Settings
+        self,
+        store: PlanningStore,
+        scanner: Scanner,
+        clock: Clock,
+        settings: Settings,
+        emit: Observer = nobody,
     ) -> None:
         self._store = store
         self._scanner = scanner
         self._clock = clock
+        self._emit = emit
         self._ahead = timedelta(seconds=settings.plan_ahead_seconds)
         self._ended: set[TaskKey] = set()
 
@@ -62,6 +69,7 @@ class Planner:
                 missed += sum(p.missed for p in plans)
         if missed:
             log.warning("fires of cron jobs were missed", count=missed)
+            self._emit(FiresMissed(missed))
         return PlanResult(jobs, runs, missed)
 
     async def _due(self) -> list[CronJob]:
@@ -91,6 +99,7 @@ class Planner:
                 return 0
             return sum([await self._advance([each]) for each in plans])
         self._scanner.hinted(entries)
+        self._emit(RunsPlanned(len(entries)))
         return len(entries)
 
     async def _park(self, job: CronJob, why: Exception) -> None:

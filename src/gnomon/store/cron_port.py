@@ -23,7 +23,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.cron.job import CronJob, Definition, Run
+from gnomon.cron.job import CronJob, Definition, Run, Skipped
 from gnomon.cron.plan import Plan
 from gnomon.model.task import TaskKey
 from gnomon.store.port import Claim, Entry
@@ -125,6 +125,7 @@ class Admission(msgspec.Struct, frozen=True):
     claim: Claim
     settled: list[TaskKey]  # skipped or queued: nothing is left to claim now
     let_go: list[Entry]  # runs that were queued, and may start
+    skipped: list[Skipped] = []  # why, of each that was
 
 
 class PlanningStore(Protocol):

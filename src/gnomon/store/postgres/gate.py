@@ -81,7 +81,8 @@ async def admit(
         claimed = await claim(connection, incarnation, started, grace, admitted=True)
     settled = [key for key, _, _ in ruling.skip] + ruling.queue
     replacing = [TaskKey(s.job.tenant_id, s.job.id) for s in ruling.replace]
-    return Admission(claimed, settled, await release(connection, replacing) if replacing else [])
+    let_go = await release(connection, replacing) if replacing else []
+    return Admission(claimed, settled, let_go, [skipped for _, _, skipped in ruling.skip])
 
 
 async def release(connection: "Connection", jobs: Iterable[TaskKey]) -> list[Entry]:
