@@ -93,7 +93,7 @@ async def make_due(connection: Connection, job: CronJob, count: int = 1) -> list
     """Let the time of the first waiting runs have come; gives them."""
     rows = await connection.fetch(
         """
-        UPDATE gnomon.task SET due_at = gnomon.now() - interval '1 ms'
+        UPDATE gnomon.task SET due_at = (SELECT gnomon.now()) - interval '1 ms'
         WHERE id IN (
             SELECT id FROM gnomon.task
             WHERE cron_job_id = $1 AND attempt = 0 AND state = 0
