@@ -49,6 +49,7 @@ from gnomon.worker.worker import Worker
 log = structlog.get_logger("gnomon")
 
 Started = Callable[[str], None]
+Callers = dict[type[Target], Caller]
 
 _REJOIN_SECONDS = 1.0
 
@@ -136,9 +137,7 @@ async def _node(
         yield node, listener, keeper
 
 
-async def _callers(
-    stack: AsyncExitStack, settings: Settings, clock: Clock
-) -> dict[type[Target], Caller]:
+async def _callers(stack: AsyncExitStack, settings: Settings, clock: Clock) -> Callers:
     key = signing_key(settings.webhook_secret) if settings.webhook_secret else None
     http = HttpCaller(clock, key, settings.connections_per_host)
     python = PythonCaller(load_functions(settings.functions), settings.threads)
@@ -150,7 +149,7 @@ async def _callers(
 def _assemble(
     settings: Settings,
     database: Database,
-    callers: dict[type[Target], Caller],
+    callers: Callers,
     clock: Clock,
     emit: Observer,
     name: str,

@@ -5,7 +5,16 @@ from importlib.metadata import version
 from litestar import Litestar
 from litestar.datastructures import State
 
-from gnomon.api import batches, cron_jobs, dead_letters, documents, explanations, health, tasks
+from gnomon.api import (
+    batches,
+    cron_jobs,
+    dead_letters,
+    documents,
+    events,
+    explanations,
+    health,
+    tasks,
+)
 from gnomon.api.context import Context
 from gnomon.api.openapi import document
 from gnomon.api.problems import answer_error
@@ -19,8 +28,10 @@ def create_app(context: Context) -> Litestar:
             explanations.explain_task,
             dead_letters.router,
             cron_jobs.router,
+            events.list_events,
             health.healthz,
             health.readyz,
+            health.metrics,
             documents.openapi_json,
             documents.docs,
             documents.root,

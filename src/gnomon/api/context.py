@@ -10,9 +10,11 @@ from gnomon.api.intake import Intake
 from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.model.task import DEFAULT_TENANT
+from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
 from gnomon.store.cron_port import CronStore
-from gnomon.store.port import TaskStore
+from gnomon.store.event_port import EventStore
+from gnomon.store.port import RosterStore, TaskStore
 
 Request: TypeAlias = LitestarRequest[Any, Any, Any]
 
@@ -27,6 +29,9 @@ class Context(msgspec.Struct, frozen=True):
     store: TaskStore
     intake: Intake
     cron: CronStore
+    events: EventStore
+    roster: RosterStore
+    metrics: ApiMetrics
 
 
 def context_of(request: Request) -> Context:

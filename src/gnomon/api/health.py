@@ -1,13 +1,16 @@
-"""Whether the process lives, and whether it can do its work."""
+"""Whether the process lives, whether it can do its work, and what it counts."""
+
+from contextlib import suppress
 
 from litestar import route
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.context import Request, context_of
+from gnomon.api.context import Context, Request, context_of, header_of
 from gnomon.api.idempotency import answer, respond
 from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import Health
 from gnomon.api.tasks import READ
+from gnomon.model.errors import StoreUnavailable
 
 
 @route(
@@ -34,3 +37,32 @@ async def healthz() -> ASGIResponse:
 async def readyz(request: Request) -> ASGIResponse:
     await context_of(request).store.ping()
     return respond(answer(200, Health("ready")))
+
+
+@route(
+    "/metrics",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="metrics",
+            summary="What the process counts, as Prometheus reads it",
+            answers={200: None},
+            media_type="text/plain",
+        )
+    ),
+)
+async def metrics(request: Request) -> ASGIResponse:
+    context = context_of(request)
+    context.metrics.nodes(await _nodes(context))
+    body, media_type = context.metrics.text(header_of(request, b"accept") or "")
+    return ASGIResponse(body=body, media_type=media_type)
+
+
+async def _nodes(context: Context) -> dict[str, int]:
+    """Nodes by state. An outage is no reason to hide the rest, so then there are none."""
+    count = {"alive": 0, "silent": 0}
+    with suppress(StoreUnavailable):
+        for node in await context.roster.roster():
+            count["alive" if node.alive_until > context.clock.now() else "silent"] += 1
+        return count
+    return {}

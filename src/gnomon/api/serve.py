@@ -18,10 +18,13 @@ from gnomon.api.context import Context
 from gnomon.api.intake import Intake
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
+from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.postgres.cron_jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.events import PostgresEvents
 from gnomon.store.postgres.hints import Announcer
+from gnomon.store.postgres.nodes import PostgresRoster
 from gnomon.store.postgres.tasks import PostgresTasks
 
 ALIGN_SECONDS = 30.0
@@ -87,7 +90,16 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                 group.create_task(_align(database, clock)),
             ]
             try:
-                yield Context(settings, clock, store, intake, PostgresCronJobs(database))
+                yield Context(
+                    settings,
+                    clock,
+                    store,
+                    intake,
+                    PostgresCronJobs(database),
+                    PostgresEvents(database),
+                    PostgresRoster(database),
+                    ApiMetrics(),
+                )
             finally:
                 for task in background:
                     task.cancel()
