@@ -124,13 +124,12 @@ async def _node(
     settings: Settings, dsn: str, clock: Clock, emit: Observer
 ) -> AsyncIterator[tuple[Node, Listener, LeaseKeeper]]:
     """A node that has joined the roster, and what speaks to it from outside of its loop."""
-    name = settings.node_name or f"{socket.gethostname()}:{os.getpid()}"
     async with AsyncExitStack() as stack:
         database = Database(dsn, settings.database_connections)
         await database.open()
         stack.push_async_callback(database.close)
         callers = await _callers(stack, settings, clock)
-        node = _assemble(settings, database, callers, clock, emit, name)
+        node = _assemble(settings, database, callers, clock, emit)
         await node.join()
         listener = Listener(dsn, clock, node.heard_due, node.heard_cancel)
         keeper = LeaseKeeper(node.lease, LeaseConnection(dsn), clock, node.heard_lost)
@@ -147,19 +146,14 @@ async def _callers(stack: AsyncExitStack, settings: Settings, clock: Clock) -> C
 
 
 def _assemble(
-    settings: Settings,
-    database: Database,
-    callers: Callers,
-    clock: Clock,
-    emit: Observer,
-    name: str,
+    settings: Settings, database: Database, callers: Callers, clock: Clock, emit: Observer
 ) -> Node:
+    name = settings.node_name or f"{socket.gethostname()}:{os.getpid()}"
     signals = Signals()
     lease = Lease(new_incarnation(), settings.node_lease_seconds)
     store = PostgresDispatch(database, settings.timeout_grace_seconds)
     roster_store = PostgresRoster(database)
-    ready: WeightedLanes[Entry] = WeightedLanes()
-    agenda = Agenda(ready, clock.now(), settings.window)
+    agenda = Agenda(WeightedLanes[Entry](), clock.now(), settings.window)
     scanner = Scanner(store, agenda, clock, settings)
     pipe = MemoryPipe(settings.slots, signals.ready.set, settings.prefetch)
     planning = PostgresPlanning(database, clock, settings.timeout_grace_seconds)
