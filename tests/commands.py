@@ -5,16 +5,18 @@ import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import eventually_sync
 
 from gnomon.cli.main import main
 
@@ -135,3 +137,20 @@ def running(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) ->
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+
+@contextmanager
+def api_running(dsn: str, port: int, cwd: Path) -> Iterator[None]:
+    """An API process on that database, without a node: nothing runs, so nothing moves."""
+    with running("api", "--port", str(port), cwd=cwd, env={"DATABASE_URL": dsn}) as api:
+
+        def listening() -> bool:
+            assert api.process.poll() is None, api.errors
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+                return True
+            return False
+
+        eventually_sync(listening)
+        yield
+        api.process.terminate()
+        assert api.wait() == 0, api.errors

@@ -1,16 +1,13 @@
 """The task commands against the real API, without a node: nothing runs, so nothing moves."""
 
 import asyncio
-import contextlib
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.commands import Finished, gnomon, gnomon_here, running
-from tests.waiting import eventually_sync
+from tests.commands import Finished, api_running, gnomon, gnomon_here
 
 URL = "http://127.0.0.1:9/"
 NOBODY = "01990000-0000-7000-8000-000000000000"
@@ -50,23 +47,10 @@ class Cli:
 def cli(
     database_dsn: str, tmp_path: Path, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cli]:
-    address = ("127.0.0.1", unused_tcp_port)
-    with running(
-        "api", "--port", str(unused_tcp_port), cwd=tmp_path, env={"DATABASE_URL": database_dsn}
-    ) as api:
-
-        def listening() -> bool:
-            assert api.process.poll() is None, api.errors
-            with contextlib.suppress(OSError), socket.create_connection(address, 1.0):
-                return True
-            return False
-
-        eventually_sync(listening)
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setenv("GNOMON_API_URL", f"http://127.0.0.1:{unused_tcp_port}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GNOMON_API_URL", f"http://127.0.0.1:{unused_tcp_port}")
+    with api_running(database_dsn, unused_tcp_port, tmp_path):
         yield Cli(database_dsn)
-        api.process.terminate()
-        assert api.wait() == 0, api.errors
 
 
 def test_submit_list_and_show(cli: Cli) -> None:

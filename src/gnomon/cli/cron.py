@@ -250,7 +250,7 @@ def backfill(
         _show_backfill(answer)
     if answer["planned"] and not dry_run:
         if not yes:
-            typer.confirm(f"Run {ref} for {_fires(answer)}?", abort=True, err=True)
+            output.confirm(f"Run {ref} for {_fires(answer)}?")
         answer = call(False)
         output.note(f"{_fires(answer)} planned; gnomon cron runs {ref}")
     if as_json:

@@ -4,7 +4,7 @@ The server says itself what a definition would change in a job of its own (a PUT
 that a default it fills in never looks like a difference. Here is decided which job is meant.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -44,13 +44,28 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
+        """What is to be done, for people."""
         match self.change:
             case Change.RENAMED:
-                return f"renamed from {self.renamed_from}"
+                return f"to be renamed, from {self.renamed_from}"
             case Change.LEFT:
                 return "not in the file; --prune removes it"
             case _:
-                return str(self.change)
+                return f"to be {self.change}"
+
+    @property
+    def differences(self) -> Iterator[tuple[str, Any, Any]]:
+        """Each place that changes, from and to; of an object only the members that do."""
+        for field, change in sorted(self.fields.items()):
+            yield from _differences(field, change["from"], change["to"])
+
+
+def _differences(place: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted(before.keys() | after.keys()):
+            yield from _differences(f"{place}.{name}", before.get(name), after.get(name))
+    elif before != after:
+        yield place, before, after
 
 
 class Verb(StrEnum):

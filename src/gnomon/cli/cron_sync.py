@@ -30,6 +30,14 @@ _MARKS = {
     Change.REMOVED: ("-", "red"),
     Change.LEFT: ("?", "dim"),
 }
+_COUNTED = {
+    Change.CREATED: "to create",
+    Change.CHANGED: "to change",
+    Change.RENAMED: "to rename",
+    Change.REMOVED: "to remove",
+    Change.LEFT: "left alone",
+    Change.UNCHANGED: "unchanged",
+}
 
 
 def sync(
@@ -87,7 +95,7 @@ def _confirm(steps: list[Step]) -> None:
             "nothing was changed: there is no terminal to ask on; say --yes to change this, "
             "or --dry-run to look only"
         )
-    typer.confirm(f"{_summary(steps)}: go on?", abort=True, err=True)
+    output.confirm(f"{_summary(steps)}: go on?")
 
 
 def _apply(
@@ -132,13 +140,16 @@ def _show(declared: Declaration, steps: list[Step]) -> None:
             continue
         mark, style = _MARKS[step.change]
         output.line(f"{mark} {step.name}  {step.told}", style)
-        for field, change in sorted(step.fields.items()):
-            before, after = (output.compact(change[side]) or "null" for side in ("from", "to"))
-            output.line(f"    {field}: {before} -> {after}")
+        for place, before, after in step.differences:
+            output.line(f"    {place}: {_json(before)} -> {_json(after)}")
     output.note(f"set {declared.set_name!r}: {_summary(steps)}")
 
 
 def _summary(steps: list[Step]) -> str:
     counts = Counter(step.change for step in steps)
-    parts = [f"{counts[change]} {change}" for change in Change if counts[change]]
-    return ", ".join(parts) or "no job here or there"
+    parts = [f"{counts[change]} {words}" for change, words in _COUNTED.items() if counts[change]]
+    return ", ".join(parts) or "no job, neither here nor there"
+
+
+def _json(value: object) -> str:
+    return output.compact(value) or "null"

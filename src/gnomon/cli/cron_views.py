@@ -117,11 +117,16 @@ def _when(job: "Json") -> list[tuple[str, str]]:
         ("cron", job["cron_expression"] or ""),
         ("every", span(job["interval_seconds"])),
         ("from", job["interval_from"] or ""),
-        ("clock changes", f"gap {job['dst']['gap']}, fold {job['dst']['fold']}"),
+        ("clock changes", _dst(job)),
         ("start", moment(job["start_date"])),
         ("end", moment(job["end_date"])),
         ("next", moment(job["next_fire_at"])),
     ]
+
+
+def _dst(job: "Json") -> str:
+    # An interval follows real time.
+    return f"gap {job['dst']['gap']}, fold {job['dst']['fold']}" if job["cron_expression"] else ""
 
 
 def _what(job: "Json") -> list[tuple[str, str]]:

@@ -52,6 +52,13 @@ def trouble(text: str) -> None:
     typer.echo(f"gnomon: {text}", err=True)
 
 
+def confirm(question: str) -> None:
+    """End the command unless the answer is yes. It is asked on stderr, and leaves stdout alone."""
+    typer.echo(f"{question} [y/N]: ", err=True, nl=False)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise typer.Abort
+
+
 def document(value: Any) -> None:
     """A value as JSON."""
     typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
