@@ -139,7 +139,9 @@ async def put_cron_job(request: Request) -> ASGIResponse:
     async def act(change: Change) -> Answer:
         before = await _known(locked(change, name))
         job, done = await change.cron.put(definition)
-        fields = {} if before is None else difference(before.definition, definition)
+        fields = {}
+        if before is not None and done is Put.CHANGED:
+            fields = difference(before.definition, definition)
         view = job_view(job, context.clock.now())
         status = 201 if done is Put.CREATED else 200
         return answer(status, PutResult(PutChange(done.value), fields, view))
