@@ -13,6 +13,5 @@ WITH gone AS (
     WHERE g.payload_size IS NOT NULL AND p.tenant_id = $1 AND p.task_id = g.id
 )
 DELETE FROM gnomon.occurrence AS o
-USING gone AS g
-WHERE o.cron_job_id = $2 AND o.fire_at = g.fire_at
+WHERE o.cron_job_id = $2 AND o.fire_at = ANY (ARRAY(SELECT fire_at FROM gone))
 RETURNING o.fire_at, o.kind

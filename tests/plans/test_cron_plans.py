@@ -1,0 +1,103 @@
+"""The statements about recurring jobs, with many jobs and many of their runs around."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.integration.support import Connection, database_now
+from tests.plans.test_hot_plans import NODE, plans
+
+from gnomon.model.task import DEFAULT_TENANT
+
+JOBS = 20_000
+RUNS = 20_000  # of which a few are queued
+
+_JOBS = """
+INSERT INTO gnomon.cron_job (tenant_id, id, name, next_fire_at, created_at, updated_at, definition)
+SELECT 'default', md5(n::text)::uuid, 'job-' || n, gnomon.now() + make_interval(secs => n * 10),
+    gnomon.now(), gnomon.now(), '{}'
+FROM generate_series(1, $1) AS n
+"""
+_RUNS = """
+INSERT INTO gnomon.task (
+    tenant_id, id, task_type, target, due_at, state, cron_job_id, fire_at, gated
+)
+SELECT 'default',
+    (lpad(to_hex((extract(epoch FROM gnomon.now()) * 1000)::bigint), 12, '0')
+        || '7' || substr(md5('r' || n), 1, 3) || '8' || substr(md5('r' || n), 4, 15))::uuid,
+    'x', '{}', gnomon.now(), CASE WHEN n % 1000 = 0 THEN 3 ELSE 0 END,
+    md5((n % 2000)::text)::uuid, gnomon.now() - make_interval(secs => n), true
+FROM generate_series(1, $1) AS n
+"""
+_LEDGER = """
+INSERT INTO gnomon.occurrence (cron_job_id, fire_at, tenant_id, task_id)
+SELECT cron_job_id, fire_at, tenant_id, id FROM gnomon.task
+"""
+
+
+@pytest.fixture
+async def filled(connection: Connection) -> Connection:
+    await connection.execute(_JOBS, JOBS)
+    await connection.execute(_RUNS, RUNS)
+    await connection.execute(_LEDGER)
+    await connection.execute("ANALYZE gnomon.task, gnomon.cron_job, gnomon.occurrence")
+    return connection
+
+
+async def some_jobs(connection: Connection, count: int) -> list[Any]:
+    rows = await connection.fetch("SELECT id FROM gnomon.cron_job LIMIT $1", count)
+    return [row["id"] for row in rows]
+
+
+async def test_planning_reads_the_jobs_that_fire_soon_and_no_others(filled: Connection) -> None:
+    until = await database_now(filled) + timedelta(seconds=10)
+    for used in await plans(filled, "due_jobs", list(range(256)), until, 2):
+        assert used.indexes == {"cron_job_due"}
+        assert not used.scanned
+
+
+async def test_moving_jobs_on_goes_by_primary_key(filled: Connection) -> None:
+    now = await database_now(filled)
+    for count in (1, 100):
+        jobs = await some_jobs(filled, count)
+        args: list[Any] = [
+            [DEFAULT_TENANT] * count, jobs, [1] * count, [now] * count, [now] * count,
+            [1] * count, [NODE] * count,
+        ]  # fmt: skip
+        for used in await plans(filled, "advance_jobs", *args):
+            assert "cron_job" not in used.scanned
+            assert used.of_tasks <= {"task_pkey", "task_queued"}
+            assert "task" not in used.scanned
+
+
+async def test_admission_reads_only_what_it_asks_for(filled: Connection) -> None:
+    rows = await filled.fetch("SELECT id FROM gnomon.task LIMIT 100")
+    keys = [row["id"] for row in rows]
+    tenants = [DEFAULT_TENANT] * 100
+    for used in await plans(filled, "gated_runs", tenants, keys):
+        assert used.of_tasks == {"task_pkey"}
+        assert "task" not in used.scanned
+    jobs = await some_jobs(filled, 100)
+    for used in await plans(filled, "active_runs", tenants, jobs, keys):
+        assert used.of_tasks <= {"task_pkey", "task_queued"}
+        assert not used.scanned
+
+
+async def test_queued_runs_are_found_by_their_own_index(filled: Connection) -> None:
+    jobs = await some_jobs(filled, 10)
+    for used in await plans(filled, "queued_runs", [DEFAULT_TENANT] * 10, jobs):
+        assert used.of_tasks == {"task_queued"}
+    for used in await plans(filled, "queued_jobs", list(range(256)), 100):
+        assert used.of_tasks == {"task_queued"}
+
+
+async def test_withdrawing_reads_only_the_runs_of_the_job_that_have_not_started(
+    filled: Connection,
+) -> None:
+    (job,) = await some_jobs(filled, 1)
+    now = await database_now(filled)
+    for after in (None, now):
+        for used in await plans(filled, "withdraw_runs", DEFAULT_TENANT, job, after, [0]):
+            of_tasks = {name for name in used.of_tasks if "payload" not in name}
+            assert of_tasks == {"task_unstarted"}
+            assert "task" not in used.scanned
