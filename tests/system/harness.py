@@ -169,10 +169,14 @@ class Process:
 
         async def said() -> bool:
             assert self.alive, f"{self.name} ended: {self.text()[-4000:]}"
-            return len(self._where()) > self._starts_before
+            return self.serving
 
         await eventually(said)
         return self._where()[-1]
+
+    @property
+    def serving(self) -> bool:
+        return len(self._where()) > self._starts_before
 
     def _where(self) -> list[str]:
         return [e["where"] for e in self.events() if str(e["event"]).endswith(" started")]
@@ -391,8 +395,5 @@ def _children(pid: int) -> list[int]:
 
 def percentiles(seconds: Sequence[float]) -> str:
     ordered = sorted(seconds)
-    shown = {"p50": 0.5, "p99": 0.99}
-    parts = [
-        f"{name} {ordered[int(at * (len(ordered) - 1))] * 1000:.1f}" for name, at in shown.items()
-    ]
-    return f"{', '.join(parts)}, max {ordered[-1] * 1000:.1f} ms"
+    median, late = (ordered[int(at * (len(ordered) - 1))] * 1000 for at in (0.5, 0.99))
+    return f"p50 {median:.1f}, p99 {late:.1f}, max {ordered[-1] * 1000:.1f} ms"
