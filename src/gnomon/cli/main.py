@@ -11,6 +11,7 @@ from gnomon.cli import (
     cron,
     dead,
     doctor,
+    events,
     listen,
     migrate,
     nodes,
@@ -38,6 +39,7 @@ app.command("scheduler")(processes.scheduler)
 app.command("submit")(submit.submit)
 app.command("listen")(listen.listen)
 app.command("nodes")(nodes.nodes)
+app.command("events")(events.events)
 app.command("doctor")(doctor.doctor)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(dead.app, name="dead")

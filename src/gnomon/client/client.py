@@ -130,6 +130,10 @@ class Client:
         """The next `fires` of a schedule, and its `description`; nothing is stored."""
         return await self._call("POST", "/cron-jobs/preview", body=schedule)
 
+    def events(self, filters: Mapping[str, str]) -> AsyncIterator[Json]:
+        """What somebody may want to be told of, newest first; chosen by `kind`, `cron_job_id`."""
+        return self._pages("/events", "events", filters)
+
     async def ready(self) -> bool:
         """Whether the API says that it can take work."""
         try:

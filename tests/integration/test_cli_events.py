@@ -1,0 +1,59 @@
+"""`gnomon events` against the real API."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import asyncpg
+import pytest
+from tests.commands import api_running, gnomon_here
+
+from gnomon.clock import new_id
+
+NOW = datetime(2030, 1, 31, 9, tzinfo=UTC)
+DETAIL = (
+    '{"cron_job": "nightly", "fire_at": "2030-01-31T08:00:00Z", "started_at": null, "missed": 3}'
+)
+
+
+async def _enter(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    for age, kind in enumerate(("cron.sla_missed", "other", "cron.sla_missed")):
+        at = NOW - timedelta(minutes=age)
+        await connection.execute(
+            "INSERT INTO gnomon.event VALUES ('default', $1, $2, $3, NULL, NULL, $4)",
+            new_id(at),
+            kind,
+            at,
+            DETAIL,
+        )
+    await connection.close()
+
+
+@pytest.fixture
+def dsn(
+    database_dsn: str, tmp_path: Path, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GNOMON_API_URL", f"http://127.0.0.1:{unused_tcp_port}")
+    with api_running(database_dsn, unused_tcp_port, tmp_path):
+        yield database_dsn
+
+
+def test_events_are_listed_newest_first(dsn: str) -> None:
+    none = gnomon_here("events")
+    assert (none.code, none.out, none.err) == (0, "", "nothing found\n")
+    assert gnomon_here("events", "--json").json == {"events": []}
+    asyncio.run(_enter(dsn))
+    _, *rows = gnomon_here("events", "--kind", "cron.sla_missed").out.splitlines()
+    assert [row.split()[:2] for row in rows] == [
+        ["2030-01-31", "09:00:00Z"],
+        ["2030-01-31", "08:58:00Z"],
+    ]
+    assert all("nightly" in row for row in rows)
+    assert rows[0].endswith("fire_at=2030-01-31T08:00:00Z missed=3")
+    events = gnomon_here("events", "--limit", "2", "--json").json["events"]
+    assert [event["kind"] for event in events] == ["cron.sla_missed", "other"]
+    assert events[0]["detail"]["missed"] == 3
+    assert len(gnomon_here("events", "--all", "--json").json["events"]) == 3

@@ -1,0 +1,132 @@
+"""What a process counts, and how it is read."""
+
+import socket
+import urllib.request
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from gnomon.cron.job import Skipped
+from gnomon.observe.events import (
+    Event,
+    FiresMissed,
+    RunSkipped,
+    RunsPlanned,
+    RunStarted,
+    SlaMissed,
+    fan_out,
+)
+from gnomon.observe.metrics import ApiMetrics, NodeMetrics
+from gnomon.settings import Settings, SettingsError
+
+NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
+MISS = SlaMissed(
+    event_id=UUID(int=1),
+    at=NOON,
+    tenant_id="default",
+    cron_job_id=UUID(int=2),
+    cron_job="nightly",
+    task_id=None,
+    fire_at=NOON,
+    sla_at=NOON,
+    started_at=None,
+    missed=1,
+)
+ALL: list[Event] = [
+    RunsPlanned(3),
+    RunsPlanned(2),
+    FiresMissed(4),
+    RunSkipped(Skipped.OVERLAP),
+    RunSkipped(Skipped.OVERLAP),
+    RunStarted(0.02),
+    MISS,
+]
+ZERO = {
+    ("gnomon_cron_runs_planned_total", ()): 0.0,
+    ("gnomon_cron_fires_missed_total", ()): 0.0,
+    ("gnomon_cron_sla_missed_total", ()): 0.0,
+    ("gnomon_cron_start_delay_seconds_count", ()): 0.0,
+    ("gnomon_cron_runs_skipped_total", ("overlap",)): 0.0,
+    ("gnomon_cron_runs_skipped_total", ("superseded",)): 0.0,
+}
+
+
+def counted(metrics: NodeMetrics) -> dict[tuple[str, tuple[str, ...]], float]:
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in metrics.registry.collect()
+        if family.name.startswith("gnomon_cron")
+        for sample in family.samples
+        if not sample.name.endswith(("_bucket", "_sum"))
+    }
+
+
+def test_every_counter_is_there_before_anything_happens() -> None:
+    assert counted(NodeMetrics()) == ZERO
+
+
+def test_every_event_is_counted() -> None:
+    metrics = NodeMetrics()
+    for event in ALL:
+        metrics(event)
+    assert counted(metrics) == ZERO | {
+        ("gnomon_cron_runs_planned_total", ()): 5.0,
+        ("gnomon_cron_fires_missed_total", ()): 4.0,
+        ("gnomon_cron_sla_missed_total", ()): 1.0,
+        ("gnomon_cron_start_delay_seconds_count", ()): 1.0,
+        ("gnomon_cron_runs_skipped_total", ("overlap",)): 2.0,
+    }
+
+
+def test_all_observers_are_told_in_order() -> None:
+    told: list[tuple[str, Event]] = []
+    tell = fan_out(lambda e: told.append(("first", e)), lambda e: told.append(("second", e)))
+    tell(MISS)
+    assert told == [("first", MISS), ("second", MISS)]
+
+
+def test_the_format_is_the_one_that_is_asked_for() -> None:
+    metrics = NodeMetrics()
+    body, media_type = metrics.text()
+    assert media_type.startswith("text/plain")
+    assert b"\ngnomon_cron_sla_missed_total 0.0\n" in body
+    assert b"_created" not in body
+    body, media_type = metrics.text("application/openmetrics-text; version=1.0.0")
+    assert media_type.startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")
+
+
+def test_nodes_that_nobody_could_count_are_not_shown() -> None:
+    metrics = ApiMetrics()
+    metrics.nodes({"alive": 2, "silent": 0})
+    assert b'gnomon_nodes{state="alive"} 2.0' in metrics.text()[0]
+    metrics.nodes({})
+    assert b"gnomon_nodes{" not in metrics.text()[0]
+
+
+def test_a_node_serves_them_on_its_port_while_it_lives(unused_tcp_port: int) -> None:
+    metrics = NodeMetrics()
+    url = f"http://127.0.0.1:{unused_tcp_port}/metrics"
+    with metrics.served(Settings(metrics_port=unused_tcp_port)):
+        metrics(MISS)
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            assert b"\ngnomon_cron_sla_missed_total 1.0\n" in answer.read()
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(url, timeout=10)
+
+
+def test_no_port_is_opened_unless_it_is_asked_for() -> None:
+    # Nothing can listen there: an attempt would fail.
+    with NodeMetrics().served(Settings(metrics_host="192.0.2.1")):
+        pass
+
+
+def test_a_port_in_use_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(SettingsError, match=rf"127\.0\.0\.1:{port} \(Address already in use\)"),
+            NodeMetrics().served(Settings(metrics_port=port)),
+        ):
+            pass
