@@ -209,7 +209,7 @@ async def test_the_same_definition_again_changes_nothing(
 async def test_deleting_removes_every_run_that_has_not_started(
     database: Database, connection: Any
 ) -> None:
-    job = await created(database)
+    job = await created(database, overlap_policy=Overlap.QUEUE)
     async with changing(database) as change:
         await change.trigger("job")
     async with changing(database) as change:
@@ -260,6 +260,22 @@ async def test_a_trigger_under_skip_is_refused_while_a_run_is_active(
     async with changing(database) as change:
         with pytest.raises(Overlapping, match=str(first.id)):
             await change.trigger("job")
+
+
+async def test_of_two_triggers_in_a_row_skip_takes_the_first(database: Database) -> None:
+    await created(database, cron_expression="0 0 1 1 *")
+    async with changing(database) as change:
+        first = await change.trigger("job")
+    async with changing(database) as change:
+        with pytest.raises(Overlapping, match=str(first.task_id)):
+            await change.trigger("job")
+
+
+async def test_a_payload_that_means_something_else_is_a_change(database: Database) -> None:
+    await created(database, payload_template=msgspec.Raw(b'{"a": 1}'))
+    async with changing(database) as change:
+        _, put = await change.put(definition(payload_template=msgspec.Raw(b'{"a": true}')))
+    assert put is Put.CHANGED
 
 
 async def test_names_are_unique(database: Database) -> None:

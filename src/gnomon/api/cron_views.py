@@ -22,11 +22,11 @@ from gnomon.api.cron_schemas import (
     RunStatus,
     RunView,
 )
-from gnomon.api.idempotency import meaning_of
 from gnomon.api.views import NULL, policy_view, priority_view, raw
 from gnomon.cron.job import CronJob, Definition, Run, Skipped, schedule_of
 from gnomon.cron.schedule import Fire, Schedule
 from gnomon.model.errors import InvalidTask
+from gnomon.model.meaning import meaning_of
 from gnomon.store.cron_port import Backfilled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -3,13 +3,13 @@
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import msgspec
 from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, header_of, tenant_of
 from gnomon.model.errors import InvalidTask
+from gnomon.model.meaning import meaning_of
 from gnomon.store.port import Change, Once
 
 HEADER = b"idempotency-key"
@@ -90,12 +90,6 @@ async def changed(
     return respond(found, again=again)
 
 
-def meaning_of(text: bytes) -> Any:
-    """Equal for JSON that means the same. Numbers stay as they are written, because no type of
-    ours holds all of them."""
-    return json.loads(text, parse_int=_number, parse_float=_number)
-
-
 def _canonical(body: bytes) -> str:
     """The same text for bodies that mean the same."""
     if not body:
@@ -105,7 +99,3 @@ def _canonical(body: bytes) -> str:
         # In the header it is not part of the body either.
         value.pop("idempotency_key", None)
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def _number(text: str) -> Any:
-    return {"number": text}

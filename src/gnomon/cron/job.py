@@ -1,7 +1,7 @@
 """A cron job: what recurs, when, and what to do when runs meet or are missed."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from functools import lru_cache
 from uuid import UUID
@@ -19,6 +19,7 @@ from gnomon.model.task import DEFAULT_TIMEOUT
 
 # A fire that cannot start for so long after its time counts as missed.
 DEFAULT_MISSED_AFTER = 10.0
+_BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -125,8 +126,7 @@ def checked(definition: Definition) -> Definition:
     payload_of(definition)
     _check_dates(definition)
     _check_backfill(definition)
-    start = definition.start_date or datetime.min.replace(tzinfo=schedule.zone)
-    if definition.end_date is not None and schedule.next_after(start) is None:
+    if definition.end_date is not None and schedule.next_after(_BEGINNING) is None:
         raise InvalidSchedule("nothing fires between start_date and end_date", "/end_date")
     return definition
 

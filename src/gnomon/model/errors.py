@@ -69,7 +69,7 @@ class NameTaken(GnomonError):
 class Overlapping(GnomonError):
     """The policy of the cron job forbids another run before this one has ended."""
 
-    def __init__(self, name: str, task_id: UUID) -> None:
+    def __init__(self, name: str, task_id: UUID | None) -> None:
         super().__init__(
             f"cron job {name!r} skips runs that overlap, and its run {task_id} has not ended; "
             "wait for it, cancel it, or set overlap_policy to queue"

@@ -19,7 +19,7 @@ from gnomon.cron.job import (
 from gnomon.cron.plan import Occurrence, plan
 from gnomon.model.errors import CronJobNotFound, InvalidSchedule, NameTaken, Overlapping
 from gnomon.model.lifecycle import Status
-from gnomon.model.task import TaskKey
+from gnomon.model.meaning import meaning_of
 from gnomon.store.cron_port import Backfilled, Put
 from gnomon.store.port import Entry
 from gnomon.store.postgres import gate, planning
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # What fires within this time is planned with the change itself; the rest is for the nodes.
 AHEAD = timedelta(seconds=10)
 _INSTANT = timedelta(microseconds=1)
+_AT_ONCE = 500  # runs made without letting others have their turn
 _SCHEDULED = (RunKind.SCHEDULED,)
 _ALL_KINDS = tuple(RunKind)
 # A definition that differs in one of these fires at other times.
@@ -106,20 +107,17 @@ class PostgresCronChange:
 
     async def trigger(self, ref: str) -> Run:
         job, now = await self._lock(ref)
-        standings = await gate.locked(self._connection, [TaskKey(job.tenant_id, job.id)])
-        (standing,) = standings.values()
-        if standing.busy and job.definition.overlap_policy is Overlap.SKIP:
-            assert job.active_task_id is not None, "somebody is active"
-            raise Overlapping(job.definition.name, job.active_task_id)
         # Schedules fire at whole seconds, so this can be no fire of theirs.
         fire_at = now if now.microsecond else now + _INSTANT
-        await self._enter(job, [Occurrence(fire_at, fire_at, None, RunKind.MANUAL)], now)
-        task_id = self._due[-1].key.id
+        fires = planning.fires_of(job, [Occurrence(fire_at, fire_at, None, RunKind.MANUAL)], now)
+        if job.definition.overlap_policy is not Overlap.ALLOW:
+            fires = await self._admitted(job, fires[0])
+        await self._enter(job, fires)
         return Run(
             cron_job_id=job.id,
             fire_at=fire_at,
             kind=RunKind.MANUAL,
-            task_id=task_id,
+            task_id=fires[0].run.id,
             skipped=None,
             missed=0,
             status=Status.READY,
@@ -146,14 +144,23 @@ class PostgresCronChange:
         rows = await self._connection.fetch(query("entered_fires"), job.id, fires)
         existing = {row["fire_at"] for row in rows}
         planned = [fire for fire in fires if fire not in existing]
-        if not dry_run:
-            await self._enter(job, [Occurrence(f, f, None, RunKind.BACKFILL) for f in planned], now)
+        for i in range(0, 0 if dry_run else len(planned), _AT_ONCE):
+            part = [Occurrence(f, f, None, RunKind.BACKFILL) for f in planned[i : i + _AT_ONCE]]
+            await self._enter(job, planning.fires_of(job, part, now, first=i))
         return Backfilled(planned, sorted(existing))
 
-    async def _enter(self, job: CronJob, runs: Sequence[Occurrence], now: datetime) -> None:
+    async def _admitted(self, job: CronJob, fire: planning.Fire) -> list[planning.Fire]:
+        """Make the run the active one right away, where no other is."""
+        if await gate.take_place(self._connection, job, fire.run.id):
+            run = msgspec.structs.replace(fire.run, gated=False)
+            return [msgspec.structs.replace(fire, run=run)]
+        if job.definition.overlap_policy is Overlap.SKIP:
+            raise Overlapping(job.definition.name, job.active_task_id)
+        return [fire]
+
+    async def _enter(self, job: CronJob, fires: Sequence[planning.Fire]) -> None:
         """Enter runs that the schedule knows nothing of; the version tells planners so."""
         await self._connection.execute(query("touch_job"), self._tenant_id, job.id)
-        fires = planning.fires_of(job, runs, now)
         self._due += await planning.enter(self._connection, fires)
 
     async def _now(self) -> datetime:
@@ -249,4 +256,4 @@ def same(one: Definition, other: Definition) -> bool:
 
 def _payload(definition: Definition) -> object:
     payload = definition.payload_template
-    return None if payload is None else msgspec.json.decode(payload)
+    return None if payload is None else meaning_of(bytes(payload))

@@ -108,6 +108,17 @@ async def release(connection: "Connection", jobs: Iterable[TaskKey]) -> list[Ent
     return await _let_go(connection, turns)
 
 
+async def take_place(connection: "Connection", job: CronJob, task_id: UUID) -> bool:
+    """Within a transaction: make a new run the active one, unless it would overlap."""
+    key = TaskKey(job.tenant_id, job.id)
+    standings = await locked(connection, [key])
+    await _take_back_reservations(connection, standings.values())
+    if standings[key].busy:
+        return False
+    await _set_active(connection, [(TaskKey(job.tenant_id, task_id), key)])
+    return True
+
+
 async def locked(connection: "Connection", jobs: Iterable[TaskKey]) -> dict[TaskKey, Standing]:
     """Lock jobs, and see what their runs are doing."""
     keys = list(jobs)

@@ -71,10 +71,12 @@ async def enter(
     )
 
 
-def fires_of(job: CronJob, occurrences: Sequence[Occurrence], now: datetime) -> list[Fire]:
+def fires_of(
+    job: CronJob, occurrences: Sequence[Occurrence], now: datetime, first: int = 0
+) -> list[Fire]:
     """Fires with their runs. What was missed is due at once, in the order of the fires, which is
-    that of the ids."""
-    return [Fire(job, o, _run(job, o, now, turn)) for turn, o in enumerate(occurrences)]
+    that of the ids; `first` is the turn of the first."""
+    return [Fire(job, o, _run(job, o, now, turn)) for turn, o in enumerate(occurrences, first)]
 
 
 def _run(job: CronJob, occurrence: Occurrence, now: datetime, turn: int) -> Submission:

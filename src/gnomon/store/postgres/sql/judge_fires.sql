@@ -12,7 +12,8 @@ WITH moment AS MATERIALIZED (
       AND NOT EXISTS (
         SELECT FROM gnomon.task AS t
         WHERE t.tenant_id = o.tenant_id AND t.id = o.task_id
-          AND t.state = 1 AND t.attempt = 1 AND t.started_at <= o.sla_at
+          -- It runs. Not by its state: see task_running.
+          AND t.node IS NOT NULL AND t.attempt = 1 AND t.started_at <= o.sla_at
           AND t.started_at > (SELECT now FROM moment) - make_interval(secs => $3::float8)
         OFFSET 0  -- a probe for each, never a join
       )
@@ -20,6 +21,7 @@ WITH moment AS MATERIALIZED (
     LIMIT cardinality($1::uuid[])
     FOR UPDATE OF o SKIP LOCKED
 ), looked AS MATERIALIZED (
+    -- The LIMITs keep it at one probe for each.
     SELECT
         d.*,
         least(e.started_at, t.started_at, a.started_at) AS started_at,
@@ -55,7 +57,12 @@ WITH moment AS MATERIALIZED (
         c.name AS cron_job,
         (c.definition ->> 'sla_seconds')::float8 AS sla_seconds
     FROM judged AS j
-    LEFT JOIN gnomon.cron_job AS c ON c.tenant_id = j.tenant_id AND c.id = j.cron_job_id
+    LEFT JOIN LATERAL (
+        SELECT name, definition
+        FROM gnomon.cron_job
+        WHERE tenant_id = j.tenant_id AND id = j.cron_job_id
+        LIMIT 1
+    ) AS c ON true
     WHERE j.is_miss
 ), noted AS (
     UPDATE gnomon.occurrence AS o
