@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -81,3 +82,11 @@ def test_the_facts_hold_what_was_behind_it() -> None:
     facts = "\n".join(explain(task, around(due_at=LATER, run_until=LATER)).facts)
     for words in ("attempt 2", "HTTP 503", "must not start after", "shard 7, served by node-a"):
         assert words in facts
+
+
+def test_a_queued_run_names_the_one_that_it_waits_for() -> None:
+    active = UUID(int=7)
+    circumstances = around(cron_job="nightly", active_run=active)
+    explanation = explain(a_task(Status.BLOCKED), circumstances)
+    assert "nightly" in explanation.summary
+    assert str(active) in explanation.summary

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import msgspec
 
@@ -22,6 +23,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     server_alive_until: datetime | None = None
     running_on: str | None = None
     ahead: int = 0  # due tasks of its shard that come first, counted up to COUNTED_AHEAD
+    cron_job: str | None = None  # the name of the job that it is a run of
+    active_run: UUID | None = None  # the task of that job that may be under way
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -51,7 +54,7 @@ def _summary(task: Task, around: Circumstances) -> str:
         case Status.PAUSED:
             return "It was paused, and runs only after it is resumed."
         case Status.BLOCKED:
-            return "It waits for other tasks to end."
+            return _why_blocked(around)
         case Status.DEAD_LETTERED:
             return _why_dead(task)
         case Status.COMPLETED | Status.CANCELLED | Status.EXPIRED:
@@ -71,6 +74,15 @@ def _why_ready(around: Circumstances) -> str:
     return f"It is due, and {around.server} is about to start it."
 
 
+def _why_blocked(around: Circumstances) -> str:
+    if around.cron_job is None:
+        return "It waits for other tasks to end."
+    return (
+        f"It is queued: it starts when the run of cron job {around.cron_job!r} before it "
+        f"(task {around.active_run}) has ended."
+    )
+
+
 def _why_dead(task: Task) -> str:
     if task.resolution is Resolution.ARCHIVED:
         return "It was a dead letter, and was archived."
@@ -84,6 +96,8 @@ def _facts(task: Task, around: Circumstances) -> Iterator[str]:
     yield f"asked for {_stamp(task.execute_at)}; the time is {_stamp(around.now)}"
     if around.due_at is not None and around.due_at != task.execute_at:
         yield f"runs next at {_stamp(around.due_at)}"
+    if around.cron_job is not None:
+        yield f"a run of cron job {around.cron_job!r}"
     if task.expires_at is not None:
         yield f"must not start after {_stamp(task.expires_at)}"
     if task.last_error is not None:
