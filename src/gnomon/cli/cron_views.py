@@ -165,5 +165,7 @@ def _state(job: "Json") -> list[tuple[str, str]]:
 
 
 def _detail(run: "Json") -> str:
+    # The error of a run that was skipped says the reason, and which run it met.
+    told = run["last_error"] or run["reason"]
     late = "later than the SLA allows" if run["sla_missed_at"] else ""
-    return "; ".join(part for part in (run["reason"], run["last_error"], late) if part)
+    return "; ".join(part for part in (told, late) if part)
