@@ -4,11 +4,14 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 from tests.integration.cron_support import Unheard, changing, created, ledger, planned
+from tests.integration.nodes import running_node
 from tests.integration.support import Connection, database_now, joined, settlement
+from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id, new_incarnation
 from gnomon.cron.job import CronJob, Missed
@@ -323,3 +326,19 @@ async def test_events_go_with_their_retention(stage: Stage) -> None:
     assert result.forgotten == 1
     rows = await stage.connection.fetch("SELECT tenant_id FROM gnomon.event ORDER BY 1")
     assert [row["tenant_id"] for row in rows] == ["a", "c"]
+
+
+async def test_a_node_watches_and_counts(
+    stage: Stage, database_dsn: str, unused_tcp_port: int
+) -> None:
+    await _missed_fires(stage, 3)
+
+    async def counted() -> bool:
+        async with aiohttp.ClientSession() as client:
+            url = f"http://127.0.0.1:{unused_tcp_port}/metrics"
+            async with client.get(url) as answer:
+                return "\ngnomon_cron_sla_missed_total 3.0\n" in await answer.text()
+
+    async with running_node(database_dsn, metrics_port=unused_tcp_port):
+        await eventually(counted)
+    assert len(await stage.events()) == 3

@@ -7,10 +7,10 @@ WITH RECURSIVE tenant AS (
     FROM tenant
     WHERE tenant.id IS NOT NULL
 ), past AS MATERIALIZED (
-    SELECT old.tenant_id, old.id
+    SELECT old.place
     FROM tenant
     CROSS JOIN LATERAL (
-        SELECT e.tenant_id, e.id
+        SELECT e.ctid AS place
         FROM gnomon.event AS e
         WHERE e.tenant_id = tenant.id AND e.id < $1
         ORDER BY e.id
@@ -18,5 +18,5 @@ WITH RECURSIVE tenant AS (
     ) AS old
     LIMIT $2
 )
-DELETE FROM gnomon.event AS e USING past AS p
-WHERE e.tenant_id = p.tenant_id AND e.id = p.id
+-- Events are never changed, so they stay at their place.
+DELETE FROM gnomon.event WHERE ctid = ANY (ARRAY(SELECT place FROM past))
