@@ -1,17 +1,20 @@
-"""The reference pages say what the code does: every setting, every command, every option."""
+"""The pages say what the code does: every setting, every command, every option, every example."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 import typer.main
 
 from gnomon.cli.main import app
 from gnomon.settings import Settings
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+DOCS = Path(__file__).parents[2] / "docs"
+REFERENCE = DOCS / "reference"
 _ROW = re.compile(r"\| `(\w+)` \| `(\w+)` \| (none|`[^`]*`) \| (.+) \|")
 
 
@@ -31,6 +34,25 @@ def test_every_command_and_option_is_on_its_page() -> None:
     assert sections.keys() == commands.keys()
     for path, options in commands.items():
         assert set(re.findall(r"`(--[\w-]+)", sections[path])) == options, path
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("how-to/*.md")), ids=lambda page: page.stem)
+def test_every_example_can_be_typed(page: Path) -> None:
+    for line in _examples(page.read_text()):
+        command: Any = typer.main.get_command(app)
+        words = shlex.split(line, comments=True)[1:]
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        command.make_context(line, words)
+
+
+def _examples(page: str) -> Iterator[str]:
+    """The commands in shell blocks, without what the shell makes of them."""
+    for block in re.findall(r"(?ms)^ *```sh\n(.*?)^ *```", page):
+        for line in block.replace("\\\n", "").splitlines():
+            command = re.sub(r'"\$\(date[^)]*\)"', "2030-01-31", line.strip())
+            if found := re.match(r"(?:\w+=\$\()?(gnomon .*?)(?:\)$| && .*|$)", command):
+                yield found[1]
 
 
 def _variable(name: str) -> str:
