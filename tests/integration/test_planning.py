@@ -24,7 +24,9 @@ from gnomon.cron.job import Missed, Overlap, RunKind, Skipped
 from gnomon.cron.plan import plan
 from gnomon.model.errors import CronJobNotFound, InvalidSchedule, NameTaken, Overlapping
 from gnomon.model.shard import shard_of
-from gnomon.store.cron_port import Put
+from gnomon.model.task import DEFAULT_TENANT
+from gnomon.store.cron_port import CronFilter, Put
+from gnomon.store.postgres import cron_jobs
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
 
@@ -287,6 +289,22 @@ async def test_names_are_unique(database: Database) -> None:
     with pytest.raises(NameTaken):
         async with changing(database) as change:
             await change.patch("other", lambda d: msgspec.structs.replace(d, name="job"))
+
+
+async def test_a_page_stops_looking_after_a_while_and_goes_on_from_there(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cron_jobs, "LOOKED_AT", 3)
+    for number in range(10):
+        await created(database, name=f"job-{number}", cron_expression="0 0 1 1 *")
+    jobs = cron_jobs.PostgresCronJobs(database)
+    found, cursor, pages = [], None, 0
+    while pages == 0 or cursor is not None:
+        page = await jobs.list(DEFAULT_TENANT, CronFilter(name="JOB-0"), cursor, 5)
+        found += [job.definition.name for job in page.jobs]
+        cursor, pages = page.next_cursor, pages + 1
+    assert found == ["job-0"]
+    assert pages == 4
 
 
 async def test_parking_pauses_a_job_unless_it_was_changed(database: Database) -> None:

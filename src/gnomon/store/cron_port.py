@@ -40,7 +40,7 @@ class CronFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CronPage(msgspec.Struct, frozen=True):
-    """Newest first."""
+    """Newest first. A page does bounded work, so it may be short and still have a successor."""
 
     jobs: list[CronJob]
     next_cursor: UUID | None

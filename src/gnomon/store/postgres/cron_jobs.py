@@ -9,6 +9,7 @@ from gnomon.store.cron_port import CronFilter, CronPage, RunPage
 from gnomon.store.postgres.cron_rows import job_of, run_of
 from gnomon.store.postgres.database import Database
 
+LOOKED_AT = 20_000  # jobs of one page at the most, however rare those are that it wants
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 _UUID_LENGTH = 36
@@ -37,11 +38,13 @@ class PostgresCronJobs:
     async def list(
         self, tenant_id: str, chosen: CronFilter, cursor: UUID | None, limit: int
     ) -> CronPage:
+        after = cursor or _AFTER_ALL
         rows = await self._database.fetch(
             "list_jobs",
             tenant_id,
-            cursor or _AFTER_ALL,
+            after,
             limit + 1,
+            LOOKED_AT,
             chosen.name,
             chosen.tag,
             chosen.paused,
@@ -49,7 +52,10 @@ class PostgresCronJobs:
             chosen.next_fire_before,
         )
         jobs = [job_of(row) for row in rows[:limit]]
-        return CronPage(jobs, jobs[-1].id if len(rows) > limit else None)
+        if len(rows) > limit:
+            return CronPage(jobs, jobs[-1].id)
+        last = await self._database.fetchrow("jobs_looked_at", tenant_id, after, LOOKED_AT)
+        return CronPage(jobs, None if last is None else last["id"])
 
     async def runs(self, tenant_id: str, ref: str, cursor: datetime | None, limit: int) -> RunPage:
         job = await self.get(tenant_id, ref)
