@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import migrated
+from tests.system.cron_world import CronReceiver
 from tests.system.harness import Process, Receiver, Submitter, Truth, submitting
 
 from gnomon.store.embedded import EmbeddedServer
@@ -62,3 +63,20 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSer
     with EmbeddedServer(folder, settings_overrides={"shared_buffers": "64MB"}) as server:
         asyncio.run(migrated(server.dsn))
         yield server
+
+
+@pytest.fixture
+def cron_receiver(tmp_path: Path) -> Iterator[CronReceiver]:
+    """A process that notes what cron runs call it, and when."""
+    started = CronReceiver(tmp_path)
+    started.start()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+async def api_url(database_dsn: str, tmp_path: Path, processes: list[Process]) -> str:
+    """The API in a process of its own on the test's database."""
+    processes.append(Process(database_dsn, tmp_path, "api", "api", api_port=0))
+    processes[-1].start()
+    return await processes[-1].started()

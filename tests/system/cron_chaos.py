@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 from tests.system.cron_checker import Job, Judgement, Window, judge
-from tests.system.cron_world import CronReceiver, create, definition, storing
+from tests.system.cron_world import CronReceiver, create, definition, storing, unsettled
 from tests.system.harness import LEASE, Process, Truth, eventually
 
 from gnomon.cron.job import Definition, Missed, Overlap
@@ -212,15 +212,11 @@ class Chaos:
         """Wait until nothing is left to come of the fires up to `until`; what is missing after
         that is missing."""
         truth = Truth(self._dsn)
-        behind = "SELECT count(*) FROM gnomon.cron_job WHERE next_fire_at <= to_timestamp($1)"
-        under_way = (
-            "SELECT count(*) FROM gnomon.task WHERE state < 4 AND fire_at <= to_timestamp($1)"
-        )
 
         async def settled() -> bool:
-            left = await truth.value(behind, until) + await truth.value(under_way, until)
+            left = await unsettled(truth, until)
             self._show(f"{left} runs to settle")
-            return bool(left == 0)
+            return left == 0
 
         try:
             await eventually(settled, _SETTLED_WITHIN)

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 from tests.system.cron_checker import Call, Job
+from tests.system.harness import Truth
 
 from gnomon.clock import SystemClock
 from gnomon.cron.job import Definition, checked
@@ -121,3 +122,21 @@ async def create(tasks: PostgresTasks, definitions: Sequence[Definition]) -> lis
         before = time.time()
         jobs += [Job(d.name, d.missed_run_policy == "backfill", after, before) for d in together]
     return jobs
+
+
+async def unsettled(truth: Truth, until: float) -> int:
+    """How many jobs and runs have something to do yet about fires up to a moment."""
+    behind = "SELECT count(*) FROM gnomon.cron_job WHERE next_fire_at <= to_timestamp($1)"
+    under_way = "SELECT count(*) FROM gnomon.task WHERE state < 4 AND fire_at <= to_timestamp($1)"
+    return int(await truth.value(behind, until) + await truth.value(under_way, until))
+
+
+def body(name: str, url: str, **values: Any) -> dict[str, Any]:
+    """The same as the HTTP API takes it."""
+    return {
+        "name": name,
+        "task_type": "test",
+        "callback_url": url,
+        "cron_expression": EVERY_SECOND,
+        "payload_template": PAYLOAD,
+    } | values
