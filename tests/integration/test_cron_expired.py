@@ -3,13 +3,15 @@
 from datetime import timedelta
 
 import pytest
-from tests.integration.support import joined
+from tests.integration.support import joined, settlement
 from tests.integration.turning import Turning, turning, utc
 
 from gnomon.clock import SystemClock
 from gnomon.cron.job import Missed, Overlap
 from gnomon.cron.plan import plan
-from gnomon.model.task import TaskKey
+from gnomon.model.outcome import OutcomeKind
+from gnomon.model.task import DEFAULT_TENANT, TaskKey
+from gnomon.model.verdict import Verdict, VerdictKind
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.recurring import PostgresPlanning
@@ -47,3 +49,35 @@ async def test_the_run_after_an_outage_starts_beside_the_one_that_expired(
         assert [(d.key, d.expired) for d in claim.deliveries] == [(expired, True)]
         admission = await planning.admit(node, [latest])
         assert [(d.key, d.expired) for d in admission.claim.deliveries] == [(latest, False)]
+
+
+async def test_a_run_that_was_given_back_unstarted_can_still_be_missed(
+    database_dsn: str, database: Database
+) -> None:
+    async with turning(database_dsn, database, utc("2026-06-01T11:59:55")) as turned:
+        await turned.create([turned.job("job", "* * * * *", missed_run_policy=Missed.SKIP)])
+        run = TaskKey(DEFAULT_TENANT, await turned.value("SELECT id FROM gnomon.task"))
+        node, dispatch = await joined(database), PostgresDispatch(database, 10.0)
+        await turned.to(utc("2026-06-01T12:00:01"))
+        (delivery,) = (await dispatch.claim(node, [run])).deliveries
+        assert not delivery.expired
+        await dispatch.settle([settlement(delivery, Verdict(VerdictKind.RELEASE), None)])
+        await turned.to(utc("2026-06-01T12:30:00"))
+        (delivery,) = (await dispatch.claim(node, [run])).deliveries
+        assert delivery.expired
+
+
+async def test_the_retry_of_a_run_that_started_in_time_does_not_expire(
+    database_dsn: str, database: Database
+) -> None:
+    async with turning(database_dsn, database, utc("2026-06-01T11:59:55")) as turned:
+        await turned.create([turned.job("job", "* * * * *", missed_run_policy=Missed.SKIP)])
+        run = TaskKey(DEFAULT_TENANT, await turned.value("SELECT id FROM gnomon.task"))
+        node, dispatch = await joined(database), PostgresDispatch(database, 10.0)
+        await turned.to(utc("2026-06-01T12:00:01"))
+        (delivery,) = (await dispatch.claim(node, [run])).deliveries
+        retry = Verdict(VerdictKind.RETRY, delay=600.0, spends=True)
+        await dispatch.settle([settlement(delivery, retry, OutcomeKind.FAILED)])
+        await turned.to(utc("2026-06-01T12:30:00"))
+        (delivery,) = (await dispatch.claim(node, [run])).deliveries
+        assert not delivery.expired

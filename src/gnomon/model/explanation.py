@@ -98,7 +98,7 @@ def _facts(task: Task, around: Circumstances) -> Iterator[str]:
         yield f"runs next at {_stamp(around.due_at)}"
     if around.cron_job is not None:
         yield f"a run of cron job {around.cron_job!r}"
-    if task.expires_at is not None:
+    if task.expires_at is not None and (task.cron_job_id is None or task.attempt == 0):
         yield f"must not start after {_stamp(task.expires_at)}"
     if task.last_error is not None:
         yield f"last error: {task.last_error}"

@@ -1,5 +1,5 @@
 -- The active task of each job, where it is still live, and whether runs of the job are queued.
--- One that came too late to start is only put to rest: it keeps nobody from starting.
+-- One that comes too late to start, or was only claimed to be put to rest, keeps nobody from it.
 -- $1/$2 jobs (locked before), $3 their active tasks.
 SELECT k.tenant_id, k.id AS cron_job_id, t.id, t.state, t.attempt, t.due_at, t.cancel_requested,
     EXISTS (
@@ -10,4 +10,9 @@ SELECT k.tenant_id, k.id AS cron_job_id, t.id, t.state, t.attempt, t.due_at, t.c
 FROM unnest($1::text[], $2::uuid[], $3::uuid[]) AS k (tenant_id, id, active_task_id)
 LEFT JOIN gnomon.task AS t
     ON t.tenant_id = k.tenant_id AND t.id = k.active_task_id
-    AND NOT coalesce(t.expires_at <= (SELECT gnomon.now()), false)
+    AND NOT coalesce(
+        t.expires_at <= CASE
+            WHEN t.attempt = 0 THEN (SELECT gnomon.now())
+            WHEN t.attempt = 1 AND t.state = 1 THEN t.started_at
+        END, false
+    )

@@ -1,8 +1,8 @@
 -- Take the chosen tasks (WAITING, CLAIM -> RUNNING), each with a new fence, for one node.
 -- The LATERAL keeps the plan at one primary-key probe a task; SKIP LOCKED keeps two nodes that
 -- choose the same keys from waiting for each other.
--- A gated run starts only with the consent of its cron job ($5: it was given). Once a run has
--- started in time it cannot be missed any more, so its retries must not expire.
+-- A gated run starts only with the consent of its cron job ($5: it was given). Once a run of a job
+-- has started in time it cannot be missed any more, so its retries do not expire.
 -- $1 incarnation, $2/$3 the keys, $4 seconds of grace after a task's timeout.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
@@ -32,7 +32,6 @@ SET state = 1,
     attempt = t.attempt + 1,
     node = $1,
     gated = false,
-    expires_at = CASE WHEN t.cron_job_id IS NULL OR t.expires_at <= m.now THEN t.expires_at END,
     started_at = m.now,
     run_until = m.now + make_interval(secs => t.timeout_seconds + $4::float8)
 FROM moment AS m
@@ -42,4 +41,6 @@ WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM chosen))
 RETURNING
     t.tenant_id, t.id, t.fence, t.attempt, t.retries_left, t.losses, t.target, t.payload,
     t.payload_size, t.timeout_seconds, t.retry_policy, t.task_type, t.lane,
-    t.execute_at, t.idempotency_key, coalesce(t.expires_at <= m.now, false) AS expired, m.now
+    t.execute_at, t.idempotency_key,
+    coalesce(t.expires_at <= m.now AND (t.cron_job_id IS NULL OR t.attempt = 1), false) AS expired,
+    m.now
