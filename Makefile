@@ -8,7 +8,7 @@ PEER := $(VENV)/peer
 TEST_JOBS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format bench chaos-cron lock clean
+.PHONY: help up test lint format bench chaos-cron fuzz lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -50,6 +50,9 @@ bench: $(STAMP) $(PEER)/.installed ## Measure submission, drain and start delay 
 
 chaos-cron: $(STAMP) ## Kill nodes while cron jobs fire; ARGS="--seconds 300 --jobs 500 --seed 1"
 	$(BIN)/python -m tests.system.cron_chaos_main $(ARGS)
+
+fuzz: $(STAMP) ## Compare cron with an oracle and two peers; ARGS="--triples 200000 --seed 1"
+	$(BIN)/python -m tests.cron.fuzz $(ARGS)
 
 lock: $(BIN)/uv ## Resolve both requirements.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --group dev pyproject.toml -o requirements.lock
