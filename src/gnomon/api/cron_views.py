@@ -44,7 +44,7 @@ def job_view(job: CronJob, now: datetime) -> CronJobView:
         description=schedule.describe(),
         next_fire_at=next_fire_at,
         runs=job.runs,
-        active_task_id=job.active_task_id,
+        active_task_id=job.active_run,
         paused_at=job.paused_at,
         pause_reason=job.pause_reason,
         created_at=job.created_at,

@@ -78,7 +78,8 @@ class CronJob(msgspec.Struct, frozen=True, kw_only=True):
     version: int  # grows with every change, so that nobody plans with a definition of yesterday
     next_fire_at: datetime | None  # the first fire that is not in the ledger yet
     runs: int  # fires that were planned, which `max_runs` bounds
-    active_task_id: UUID | None
+    active_task_id: UUID | None  # may have ended, or only be planned: see gnomon.cron.overlap
+    active_run: UUID | None = None  # the same, where it has started and not ended; to be shown
     paused_at: datetime | None
     pause_reason: str | None
     created_at: datetime

@@ -238,7 +238,8 @@ class PostgresCronChange:
         except asyncpg.UniqueViolationError as error:
             raise NameTaken(definition.name) from error
         assert row is not None, "the job is locked"
-        return await self._plan_ahead(job_of(row), now)
+        updated = msgspec.structs.replace(job_of(row), active_run=job.active_run)
+        return await self._plan_ahead(updated, now)
 
     async def _plan_ahead(self, job: CronJob, now: datetime) -> CronJob:
         """Plan what fires so soon that the nodes might come too late for it."""

@@ -41,6 +41,7 @@ def job_of(row: asyncpg.Record) -> CronJob:
         next_fire_at=row["next_fire_at"],
         runs=row["runs"],
         active_task_id=row["active_task_id"],
+        active_run=row.get("active_run"),
         paused_at=row["paused_at"],
         pause_reason=row["pause_reason"],
         created_at=row["created_at"],
