@@ -1,7 +1,7 @@
 """The oracle's own reading of a cron expression: plain sets of numbers, and predicates on dates.
 
 It is written from the description of the grammar, on purpose in another way than the engine, and
-shares no code with it. It is slow, and it refuses only what it cannot read.
+shares no code with it.
 """
 
 import calendar
@@ -111,8 +111,10 @@ def no_hash(field: str, item: str) -> frozenset[int]:
 
 
 def read(text: str, hashed: Hashed = no_hash) -> Reading:
-    """Reads what the engine should accept; ValueError where it cannot."""
+    """Reads what the engine should accept; ValueError for what it should not."""
     words = re.split(r"[ \t]+", MACROS.get(text.strip(" \t").lower(), text).strip(" \t"))
+    if len(words) not in (5, 6):
+        raise ValueError(f"{len(words)} fields")
     has_seconds = len(words) == 6
     second, minute, hour, day, month, weekday = words if has_seconds else ["0", *words]
     words = [word.upper() for word in (second, minute, hour, day, month, weekday)]
@@ -141,6 +143,8 @@ def _values(field: str, word: str, hashed: Hashed) -> frozenset[int]:
 def _item(field: str, item: str, hashed: Hashed) -> frozenset[int]:
     if re.fullmatch(r"H(\(\d+-\d+\))?(/\d+)?", item):
         return hashed(field, item)
+    if not re.fullmatch(r"(\*|\w+(-\w+)?)(/0*[1-9]\d*)?", item, re.ASCII):
+        raise ValueError(f"{item} in the {field}")
     low, high = RANGES[field]
     body, _, step = item.partition("/")
     if body == "*":
@@ -152,9 +156,9 @@ def _item(field: str, item: str, hashed: Hashed) -> frozenset[int]:
             last = 7  # a week may end on Sunday: FRI-SUN is 5-7
     else:
         first = _number(field, body)
-        last = high if step else first
-    high += field == "weekday"
-    if not low <= first <= last <= high or step == "0":
+        last = max(first, high) if step else first
+    high += field == "weekday"  # Sunday is 7 as well
+    if not low <= first <= last <= high:
         raise ValueError(f"{item} in the {field}")
     picked = range(first, last + 1, int(step or 1))
     return frozenset(value % 7 if field == "weekday" else value for value in picked)
@@ -171,7 +175,7 @@ def _number(field: str, word: str) -> int:
 def _rules(field: str, word: str, hashed: Hashed) -> frozenset[Rule]:
     found: set[Rule] = set()
     for item in word.split(","):
-        if item == "?":
+        if word == "?":
             item = "*"
         rule = _day_rule(item) if field == "day" else _weekday_rule(item)
         if rule is not None:
@@ -187,16 +191,26 @@ def _day_rule(item: str) -> Rule | None:
     if item == "L":
         return ("before-last", 0, 0)
     if item.startswith("L-"):
-        return ("before-last", int(item[2:]), 0)
+        return ("before-last", _within(item[2:], 0, 30), 0)
     if item.endswith("W"):
-        return ("nearest", int(item[:-1]), 0)
+        return ("nearest", _within(item[:-1], 1, 31), 0)
     return None
 
 
 def _weekday_rule(item: str) -> Rule | None:
+    day, number_sign, nth = item.partition("#")
+    if number_sign:
+        return ("nth-weekday", _weekday(day), _within(nth, 1, 5))
     if item.endswith("L"):
-        return ("last-weekday", _number("weekday", item[:-1]) % 7, 0)
-    if "#" in item:
-        day, nth = item.split("#")
-        return ("nth-weekday", _number("weekday", day) % 7, int(nth))
+        return ("last-weekday", _weekday(item[:-1]), 0)
     return None
+
+
+def _weekday(word: str) -> int:
+    return DAYS.index(word) if word in DAYS else _within(word, 0, 7) % 7
+
+
+def _within(word: str, low: int, high: int) -> int:
+    if not re.fullmatch(r"[0-9]+", word) or not low <= int(word) <= high:
+        raise ValueError(f"{word} is not from {low} to {high}")
+    return int(word)
