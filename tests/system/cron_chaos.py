@@ -1,4 +1,4 @@
-"""`make chaos-cron`: nodes are killed and started again while jobs fire every second.
+"""`make chaos-cron`: nodes are killed and frozen while jobs fire every second, and come back.
 
 Half of the jobs make up for what was missed: each of their fires must lead to exactly one run.
 The other half skips: each fire to one run at the most, and none only around a kill. Whoever was
@@ -25,6 +25,7 @@ BETWEEN_KILLS = (5.0, 8.0)  # seconds
 DOWN = (0.5, 3.0)  # seconds from a kill to the next start
 SECOND_VICTIM = 0.2  # how likely a kill takes two nodes, or all of them
 ALL_VICTIMS = 0.1
+FROZEN = 0.2  # how likely they are not killed but stopped, until others have taken over
 RUN = 0.2  # seconds that a run takes, so that kills meet some
 MISSED_AFTER = 1.0  # of the jobs that skip
 RECOVERY = 5.0  # seconds after the lease has run out, and the node is back, for all to be in time
@@ -45,11 +46,12 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Fault(NamedTuple):
-    """Some nodes die, and come back. Seconds since the beginning."""
+    """Some nodes die or freeze, and come back. Seconds since the beginning."""
 
     at: float
     nodes: tuple[int, ...]
     back_at: float
+    freezes: bool
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -57,6 +59,7 @@ class Report(msgspec.Struct, frozen=True):
 
     plan: Plan
     kills: int  # of nodes that were serving
+    freezes: int  # the same
     declared_dead: int  # by their peers
     deaths: list[str]  # the last words of nodes that nobody killed
     windows: list[Window]
@@ -67,7 +70,7 @@ class Report(msgspec.Struct, frozen=True):
     @property
     def valid(self) -> bool:
         """Whether enough went wrong for the rest to mean something."""
-        wanted = len(faults(self.plan))
+        wanted = sum(not fault.freezes for fault in faults(self.plan))
         return self.kills >= max(1, wanted // 2) and self.declared_dead > 0
 
     @property
@@ -89,8 +92,10 @@ def faults(plan: Plan) -> list[Fault]:
         kind = chance.random()
         victims = NODES if kind < ALL_VICTIMS else 2 if kind < ALL_VICTIMS + SECOND_VICTIM else 1
         nodes = tuple(chance.sample(range(NODES), victims))
-        found.append(Fault(at, nodes, at + chance.uniform(*plan.down)))
-        at += chance.uniform(*plan.between_kills)
+        down, freezes = chance.uniform(*plan.down), chance.random() < FROZEN
+        back_at = at + down + (2 * LEASE if freezes else 0)
+        found.append(Fault(at, nodes, back_at, freezes))
+        at = max(at + chance.uniform(*plan.between_kills), back_at if freezes else 0)
     return found
 
 
@@ -127,6 +132,7 @@ class Chaos:
         self._nodes = [Process(dsn, folder, f"node-{n}", "scheduler") for n in range(NODES)]
         self._windows: list[Window] = []
         self._kills = 0
+        self._freezes = 0
         self._down: set[int] = set()
         self._starting: dict[int, int] = {}  # nodes, with the windows that they are in
         self._deaths: list[str] = []  # that nobody asked for
@@ -166,29 +172,39 @@ class Chaos:
             for fault in [f for f in left if f.at <= passed]:
                 left.remove(fault)
                 down.append(fault)
-                self._kill(fault)
+                self._strike(fault)
             for fault in [f for f in down if f.back_at <= passed]:
                 down.remove(fault)
                 self._bring_back(fault)
             await self._look_after_nodes()
             seen = len(self._receiver.calls()) // 2
-            self._show(f"{passed:5.0f} s   {self._kills} kills   {seen} calls")
+            self._show(
+                f"{passed:5.0f} s   {self._kills} kills   {self._freezes} freezes   {seen} calls"
+            )
             await asyncio.sleep(_STEP)
         await eventually(self._look_after_nodes)
 
-    def _kill(self, fault: Fault) -> None:
+    def _strike(self, fault: Fault) -> None:
         at = time.time()
         for number in fault.nodes:
             node = self._nodes[number]
-            self._kills += node.alive and number not in self._starting
-            self._starting.pop(number, None)
-            self._down.add(number)
-            node.kill()
+            serving = node.alive and number not in self._starting
+            if fault.freezes:
+                node.pause()
+                self._freezes += serving
+            else:
+                self._kills += serving
+                self._starting.pop(number, None)
+                self._down.add(number)
+                node.kill()
         self._windows.append(Window(at - 1, at + LEASE + RECOVERY))
 
     def _bring_back(self, fault: Fault) -> None:
         for number in fault.nodes:
-            self._nodes[number].start()
+            if fault.freezes:
+                self._nodes[number].go_on()
+            else:
+                self._nodes[number].start()
             self._down.discard(number)
             self._starting[number] = len(self._windows) - 1
 
@@ -234,6 +250,7 @@ class Chaos:
         return Report(
             plan=self._plan,
             kills=self._kills,
+            freezes=self._freezes,
             declared_dead=declared,
             deaths=self._deaths,
             windows=self._windows,

@@ -20,7 +20,8 @@ def readable(report: Report) -> str:
     verdict = "HOLDS" if report.holds else "FAILS" if report.valid else "INVALID: too few faults"
     lines = [
         f"{verdict}: {plan.jobs} jobs, every second for {plan.seconds:g} s, seed {plan.seed}",
-        f"  kills          {report.kills} with kill -9; {report.declared_dead} declared dead",
+        f"  faults         {report.kills} nodes killed with kill -9, {report.freezes} frozen",
+        f"  takeovers      {report.declared_dead} nodes declared dead",
         f"  fires          {seen.fires}",
         f"  runs           {seen.runs}, called {seen.calls} times ({seen.repeated} repeated tries)",
         f"  skipped        {seen.gaps} fires of jobs that skip",

@@ -31,7 +31,7 @@ def slow_jobs(receiver: CronReceiver) -> list[Definition]:
         for policy in Overlap
         for n in range(EACH)
         for kind, url in (("long", long), ("failing", failing))
-        if kind == "long" or policy in (Overlap.SKIP, Overlap.QUEUE)
+        if kind == "long" or policy in GATED
     ]
 
 
