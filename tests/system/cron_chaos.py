@@ -26,11 +26,11 @@ DOWN = (0.5, 3.0)  # seconds from a kill to the next start
 SECOND_VICTIM = 0.2  # how likely a kill takes two nodes, or all of them
 ALL_VICTIMS = 0.1
 FROZEN = 0.2  # how likely they are not killed but stopped, until others have taken over
-RUN = 0.2  # seconds that a run takes, so that kills meet some
+RUN = 0.1  # seconds that a run takes, so that kills meet some
 MISSED_AFTER = 1.0  # of the jobs that skip
 RECOVERY = 5.0  # seconds after the lease has run out, and the node is back, for all to be in time
 _STEP = 0.1
-_SETTLED_WITHIN = 120.0
+_SETTLED_WITHIN = 120.0  # seconds, or as long as the faults lasted
 
 Show = Callable[[str], None]
 
@@ -64,6 +64,8 @@ class Report(msgspec.Struct, frozen=True):
     deaths: list[str]  # the last words of nodes that nobody killed
     windows: list[Window]
     covered: float  # how much of the time lies in windows
+    unsettled: int  # jobs and runs that were not done when the patience ended
+    dead_letters: int  # runs that were lost too often
     judgement: Judgement
     last_try: float  # seconds from the last fire to its run
 
@@ -133,6 +135,8 @@ class Chaos:
         self._windows: list[Window] = []
         self._kills = 0
         self._freezes = 0
+        self._unsettled = 0
+        self._dead_letters = 0
         self._down: set[int] = set()
         self._starting: dict[int, int] = {}  # nodes, with the windows that they are in
         self._deaths: list[str] = []  # that nobody asked for
@@ -235,10 +239,13 @@ class Chaos:
             return left == 0
 
         try:
-            await eventually(settled, _SETTLED_WITHIN)
+            await eventually(settled, max(_SETTLED_WITHIN, self._plan.seconds))
         except AssertionError as late:
             self._show(f"not settled: {late}")
         finally:
+            self._unsettled = await unsettled(truth, until)
+            dead = "SELECT count(*) FROM gnomon.task WHERE state = 4"
+            self._dead_letters = await truth.value(dead)
             truth.close()
 
     def _report(self, jobs: Sequence[Job], began: float, until: float) -> Report:
@@ -255,6 +262,8 @@ class Chaos:
             deaths=self._deaths,
             windows=self._windows,
             covered=excused / max(1, len(seconds)),
+            unsettled=self._unsettled,
+            dead_letters=self._dead_letters,
             judgement=judge(calls, jobs, until, self._windows),
             last_try=last.at - last.fire,
         )

@@ -27,6 +27,7 @@ def readable(report: Report) -> str:
         f"  skipped        {seen.gaps} fires of jobs that skip",
         f"  recovery       windows cover {report.covered:.0%} of the time",
         f"  slowest        {report.last_try:.1f} s from a fire to a try of its run",
+        f"  left           {report.unsettled} to settle, {report.dead_letters} dead letters",
         f"  wrong          {sum(len(found) for found in seen.wrong.values())}",
     ]
     lines += [f"    a node died by itself: {words}" for words in report.deaths]

@@ -1,6 +1,8 @@
 """Runs that last longer than the time between fires, on two nodes, seen by a third party."""
 
+import asyncio
 import signal
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -175,3 +177,36 @@ async def test_a_hanging_run_is_cancelled_when_the_next_one_comes(
     assert overlapping(found) == []
     ended = await truth.fetch("SELECT state, last_error FROM gnomon.task_archive")
     assert {row["state"] for row in ended} == {11}
+
+
+async def test_many_who_trigger_at_once_start_one_after_the_other(
+    nodes: list[Process], client: aiohttp.ClientSession, cron_receiver: CronReceiver, truth: Truth
+) -> None:
+    for policy in GATED:
+        asked = body(
+            policy.value,
+            cron_receiver.url(seconds=0.2),
+            cron_expression="0 0 1 1 *",
+            overlap_policy=policy.value,
+        )
+        async with client.post("/api/v1/cron-jobs", json=asked) as answer:
+            assert answer.status == 201, await answer.text()
+    asking = [(policy, trigger(client, policy)) for _ in range(8) for policy in GATED]
+    answers = await asyncio.gather(*(one for _, one in asking))
+    said: defaultdict[Overlap, Counter[int]] = defaultdict(Counter)
+    for (policy, _), status in zip(asking, answers, strict=True):
+        said[policy][status] += 1
+
+    async def over() -> bool:
+        left = "SELECT count(*) = 0 FROM gnomon.task WHERE due_at <= gnomon.now()"
+        return bool(await truth.value(left))
+
+    await eventually(over)
+    found = spans(cron_receiver.calls())
+    assert overlapping(found) == []
+    assert len(of(Overlap.QUEUE, found)) == said[Overlap.QUEUE][202] == 8
+    assert of(Overlap.SKIP, found)
+    assert set(said[Overlap.SKIP]) <= {202, 409}
+    assert said[Overlap.CANCEL_RUNNING] == {202: 8}
+    assert of(Overlap.CANCEL_RUNNING, found)
+    print(said, Counter(span.job for span in found))
