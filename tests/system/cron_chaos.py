@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from tests.system.cron_checker import Job, Judgement, Window, judge
+from tests.system.cron_checker import Job, Judgement, Window, judge, recovery
 from tests.system.cron_world import CronReceiver, create, definition, storing, unsettled
 from tests.system.harness import LEASE, Process, Truth, eventually
 
@@ -27,8 +27,8 @@ SECOND_VICTIM = 0.2  # how likely a kill takes two nodes, or all of them
 ALL_VICTIMS = 0.1
 FROZEN = 0.2  # how likely they are not killed but stopped, until others have taken over
 RUN = 0.1  # seconds that a run takes, so that kills meet some
-MISSED_AFTER = 1.0  # of the jobs that skip
-RECOVERY = 5.0  # seconds after the lease has run out, and the node is back, for all to be in time
+# Seconds after the lease has run out, and the node is back, until all must be in time again.
+RECOVERY = 5.0
 _STEP = 0.1
 _SETTLED_WITHIN = 120.0  # seconds, or as long as the faults lasted
 
@@ -43,6 +43,7 @@ class Plan(msgspec.Struct, frozen=True):
     seed: int
     between_kills: tuple[float, float] = BETWEEN_KILLS
     down: tuple[float, float] = DOWN
+    missed_after: float = 1.0  # seconds, of the jobs that skip
 
 
 class Fault(NamedTuple):
@@ -63,7 +64,8 @@ class Report(msgspec.Struct, frozen=True):
     declared_dead: int  # by their peers
     deaths: list[str]  # the last words of nodes that nobody killed
     windows: list[Window]
-    covered: float  # how much of the time lies in windows
+    recovery: float  # seconds after the end of a window that a fire was still skipped
+    covered: float  # how much of the time lies in windows with that recovery
     unsettled: int  # jobs and runs that were not done when the patience ended
     dead_letters: int  # runs that were lost too often
     judgement: Judgement
@@ -97,12 +99,12 @@ def faults(plan: Plan) -> list[Fault]:
         down, freezes = chance.uniform(*plan.down), chance.random() < FROZEN
         back_at = at + down + (2 * LEASE if freezes else 0)
         found.append(Fault(at, nodes, back_at, freezes))
-        at = max(at + chance.uniform(*plan.between_kills), back_at if freezes else 0)
+        at = max(at, back_at if freezes else 0) + chance.uniform(*plan.between_kills)
     return found
 
 
-def definitions(count: int, url: str) -> list[Definition]:
-    made_up = count - count // 2
+def definitions(plan: Plan, url: str) -> list[Definition]:
+    made_up = plan.jobs - plan.jobs // 2
     return [
         *(
             definition(
@@ -116,9 +118,9 @@ def definitions(count: int, url: str) -> list[Definition]:
                 url,
                 overlap_policy=Overlap.ALLOW,
                 missed_run_policy=Missed.SKIP,
-                missed_after_seconds=MISSED_AFTER,
+                missed_after_seconds=plan.missed_after,
             )
-            for n in range(count - made_up)
+            for n in range(plan.jobs - made_up)
         ),
     ]
 
@@ -157,9 +159,7 @@ class Chaos:
             await node.started()
         began = time.time()
         async with storing(self._dsn) as tasks:
-            jobs = await create(
-                tasks, definitions(self._plan.jobs, self._receiver.url(seconds=RUN))
-            )
+            jobs = await create(tasks, definitions(self._plan, self._receiver.url(seconds=RUN)))
         await self._inject()
         until = time.time()
         await self._settle(jobs, until)
@@ -173,13 +173,13 @@ class Chaos:
         began = time.monotonic()
         left, down = faults(self._plan), list[Fault]()
         while (passed := time.monotonic() - began) < self._plan.seconds or down:
-            for fault in [f for f in left if f.at <= passed]:
-                left.remove(fault)
-                down.append(fault)
-                self._strike(fault)
             for fault in [f for f in down if f.back_at <= passed]:
                 down.remove(fault)
                 self._bring_back(fault)
+            for fault in [f for f in left if f.at <= passed][: not down]:
+                left.remove(fault)
+                down.append(fault)
+                self._strike(fault)
             await self._look_after_nodes()
             seen = len(self._receiver.calls()) // 2
             self._show(
@@ -201,7 +201,7 @@ class Chaos:
                 self._starting.pop(number, None)
                 self._down.add(number)
                 node.kill()
-        self._windows.append(Window(at - 1, at + LEASE + RECOVERY))
+        self._windows.append(Window(at - 1, at + LEASE))
 
     def _bring_back(self, fault: Fault) -> None:
         for number in fault.nodes:
@@ -219,12 +219,13 @@ class Chaos:
             if number in self._down:
                 continue
             if not node.alive:
-                self._deaths.append(node.text()[-2000:])
+                code = node.process.returncode
+                self._deaths.append(f"exit code {code}: {node.text()[-2000:]}")
                 node.start()
                 self._starting[number] = len(self._windows) - 1
             elif number in self._starting and node.serving:
                 window = self._windows[self._starting.pop(number)]
-                end = max(window.end, time.time() + RECOVERY)
+                end = max(window.end, time.time())
                 self._windows[self._windows.index(window)] = window._replace(end=end)
         return not self._starting
 
@@ -252,8 +253,11 @@ class Chaos:
         calls = self._receiver.calls()
         declared = sum(len(node.said("declared a node dead")) for node in self._nodes)
         last = max((c for c in calls if c.what == "began"), key=lambda c: c.at - c.fire)
+        excused = [w._replace(end=w.end + RECOVERY) for w in self._windows]
+        judgement = judge(calls, jobs, until, excused)
+        needed = recovery(judgement.gaps, self._windows)
         seconds = range(int(began), int(until))
-        excused = sum(any(w.begin <= s <= w.end for w in self._windows) for s in seconds)
+        covered = sum(any(w.begin <= s <= w.end + needed for w in self._windows) for s in seconds)
         return Report(
             plan=self._plan,
             kills=self._kills,
@@ -261,9 +265,10 @@ class Chaos:
             declared_dead=declared,
             deaths=self._deaths,
             windows=self._windows,
-            covered=excused / max(1, len(seconds)),
+            recovery=needed,
+            covered=covered / max(1, len(seconds)),
             unsettled=self._unsettled,
             dead_letters=self._dead_letters,
-            judgement=judge(calls, jobs, until, self._windows),
+            judgement=judgement,
             last_try=last.at - last.fire,
         )

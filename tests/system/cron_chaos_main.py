@@ -24,8 +24,9 @@ def readable(report: Report) -> str:
         f"  takeovers      {report.declared_dead} nodes declared dead",
         f"  fires          {seen.fires}",
         f"  runs           {seen.runs}, called {seen.calls} times ({seen.repeated} repeated tries)",
-        f"  skipped        {seen.gaps} fires of jobs that skip",
-        f"  recovery       windows cover {report.covered:.0%} of the time",
+        f"  skipped        {len(seen.gaps)} fires of jobs that skip",
+        f"  recovery       {report.recovery:.1f} s after the lease ran out and nodes were back;",
+        f"                 windows of that length cover {report.covered:.0%} of the time",
         f"  slowest        {report.last_try:.1f} s from a fire to a try of its run",
         f"  left           {report.unsettled} to settle, {report.dead_letters} dead letters",
         f"  wrong          {sum(len(found) for found in seen.wrong.values())}",
@@ -41,7 +42,7 @@ def readable(report: Report) -> str:
 
 
 def kept(report: Report) -> bytes:
-    judgement = msgspec.to_builtins(report.judgement._asdict())
+    judgement = report.judgement._asdict() | {"gaps": len(report.judgement.gaps)}
     facts = {
         **msgspec.to_builtins(report),
         "judgement": judgement,

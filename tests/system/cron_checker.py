@@ -38,13 +38,13 @@ class Window(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What was seen, and what was wrong with it. The lists should be empty."""
+    """What was seen, and what was wrong with it: the lists after `gaps` should be empty."""
 
     fires: int  # that had to be looked for
     runs: int
     calls: int
     repeated: int  # calls beyond the first one of a run
-    gaps: int  # fires that were skipped, all in all
+    gaps: list[tuple[str, float]]  # fires that were skipped, by those who may
     doubled: list[tuple[str, float]]
     missing: list[tuple[str, float]]
     outside: list[tuple[str, float]]  # gaps that no window excuses
@@ -83,7 +83,7 @@ def judge(
         runs=len(tries),
         calls=len(began),
         repeated=sum(tries.values()) - len(tries),
-        gaps=len(gaps),
+        gaps=gaps,
         doubled=sorted(fire for fire, ids in runs.items() if len(ids) > 1),
         missing=[(j.name, fire) for j in jobs if j.complete for fire in absent[j.name]],
         outside=[gap for gap in gaps if not any(w.begin <= gap[1] <= w.end for w in windows)],
@@ -92,9 +92,19 @@ def judge(
     )
 
 
-def fires_of(job: Job, until: float) -> range:
+def recovery(gaps: Iterable[tuple[str, float]], windows: Sequence[Window]) -> float:
+    """How long after the end of its window the latest skipped fire was."""
+    late = (
+        min((fire - w.end for w in windows if w.begin <= fire), default=math.inf)
+        for _, fire in gaps
+    )
+    return max((max(0.0, seconds) for seconds in late), default=0.0)
+
+
+def fires_of(job: Job, until: float) -> list[float]:
     """The seconds that the job surely has to fire at."""
-    return range(math.floor(job.created_before) + 1, math.floor(until) + 1)
+    seconds = range(math.floor(job.created_before) + 1, math.floor(until) + 1)
+    return [float(second) for second in seconds]
 
 
 def _unexpected(call: Call, jobs: dict[str, Job]) -> bool:

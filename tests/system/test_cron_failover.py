@@ -6,13 +6,16 @@ import pytest
 from tests.system.cron_chaos import Chaos, Plan
 from tests.system.cron_chaos_main import readable
 
-pytestmark = pytest.mark.system
+# Eight times a process starts: on a machine with other things to do, that takes its time.
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 
 async def test_every_fire_has_one_run_while_nodes_come_and_go(
     database_dsn: str, tmp_path: Path
 ) -> None:
-    plan = Plan(seconds=12, jobs=60, seed=4, between_kills=(3.0, 4.5), down=(0.2, 1.0))
+    plan = Plan(
+        seconds=11, jobs=60, seed=7, between_kills=(2.5, 3.5), down=(0.2, 1.0), missed_after=3.0
+    )
     report = await Chaos(plan, database_dsn, tmp_path, lambda _: None).run()
     print(readable(report))
     assert report.valid

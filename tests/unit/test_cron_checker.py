@@ -2,7 +2,7 @@
 
 import math
 
-from tests.system.cron_checker import Call, Job, Window, judge, overlapping, spans
+from tests.system.cron_checker import Call, Job, Window, judge, overlapping, recovery, spans
 
 ALL = Job("all", complete=True, created_after=99.2, created_before=99.4)
 SOME = Job("some", complete=False, created_after=99.2, created_before=99.4)
@@ -55,9 +55,16 @@ def test_a_job_that_never_ran_is_found() -> None:
 def test_a_gap_needs_a_window() -> None:
     windows = [Window(101.0, 102.5)]
     inside = judge(seen("some", 101, 102), [SOME], UNTIL, windows)
-    assert (inside.gaps, inside.wrong) == (2, {})
+    assert (len(inside.gaps), inside.wrong) == (2, {})
     outside = judge(seen("some", 102, 103), [SOME], UNTIL, windows)
     assert outside.wrong == {"gaps outside of windows": [("some", 103)]}
+
+
+def test_the_recovery_is_that_of_the_latest_gap() -> None:
+    windows = [Window(100, 101), Window(110, 112)]
+    assert recovery([("some", 100), ("some", 103), ("some", 113)], windows) == 2
+    assert recovery([("some", 100)], windows) == 0
+    assert recovery([("some", 99)], windows) == math.inf
 
 
 def test_a_window_excuses_no_job_that_makes_up() -> None:
