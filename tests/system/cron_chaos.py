@@ -7,9 +7,11 @@ and is called invalid.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,12 +105,17 @@ def faults(plan: Plan) -> list[Fault]:
     return found
 
 
-def definitions(plan: Plan, url: str) -> list[Definition]:
+def definitions(plan: Plan, url: str, end: datetime) -> list[Definition]:
+    """Nothing fires after the end, so that what was left behind can be made up for."""
     made_up = plan.jobs - plan.jobs // 2
     return [
         *(
             definition(
-                f"all-{n}", url, overlap_policy=Overlap.ALLOW, missed_run_policy=Missed.BACKFILL
+                f"all-{n}",
+                url,
+                end_date=end,
+                overlap_policy=Overlap.ALLOW,
+                missed_run_policy=Missed.BACKFILL,
             )
             for n in range(made_up)
         ),
@@ -116,6 +123,7 @@ def definitions(plan: Plan, url: str) -> list[Definition]:
             definition(
                 f"some-{n}",
                 url,
+                end_date=end,
                 overlap_policy=Overlap.ALLOW,
                 missed_run_policy=Missed.SKIP,
                 missed_after_seconds=plan.missed_after,
@@ -158,10 +166,12 @@ class Chaos:
         for node in self._nodes:
             await node.started()
         began = time.time()
+        until = math.floor(began) + self._plan.seconds + 0.5
+        end = datetime.fromtimestamp(until, UTC)
         async with storing(self._dsn) as tasks:
-            jobs = await create(tasks, definitions(self._plan, self._receiver.url(seconds=RUN)))
+            url = self._receiver.url(seconds=RUN)
+            jobs = await create(tasks, definitions(self._plan, url, end))
         await self._inject()
-        until = time.time()
         await self._settle(jobs, until)
         for node in self._nodes:
             node.terminate()
