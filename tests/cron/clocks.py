@@ -5,7 +5,7 @@ no rule but goes astray, only fires beside the clock change in question may diff
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from tests.cron import oracle
@@ -153,7 +153,8 @@ def known_clock(
 ) -> list[str] | None:
     """What explains the answer for an expression read as the peer reads it; None if nothing."""
     if answer == ENDLESS:
-        odd = any(question.reverse or shift.odd for shift in shifts(question))
+        searched = _searched(question, reading)
+        odd = any(question.reverse or shift.odd for shift in shifts(searched))
         return [f"{peer}: over a clock change, {ENDLESS}"] if odd else None
     rule, strays = {
         "cronsim": (_cronsim_rule, CRONSIM_STRAYS),
@@ -168,6 +169,16 @@ def known_clock(
     if modelled[: len(answer)] == answer and len(answer) in (len(modelled), LONG):
         return names
     return next(([*names, stray] for stray in _stray(strays, question, modelled, answer)), None)
+
+
+def _searched(question: Question, reading: Reading) -> Question:
+    """The question, up to the day of the next fire beyond: a peer goes on and looks for it."""
+    zone, year = ZoneInfo(question.zone), 366 * oracle.DAY
+    low, high = question.start - year, question.end + year
+    days = [day * oracle.DAY for day in oracle.matching_days(zone, reading, low, high)]
+    if question.reverse:
+        return replace(question, start=max((d for d in days if d < question.start), default=low))
+    return replace(question, end=min((d for d in days if d > question.end), default=high))
 
 
 def _asked(question: Question, fires: list[int]) -> list[int]:
