@@ -24,8 +24,6 @@ LONG = 2 * MOST + 1
 PATIENCE_SECONDS = 1.0
 
 ENDLESS = "does not come to an end"
-# For so long croniter looks for the next date: longer than any question.
-SEARCH_YEARS = 12
 
 
 @dataclass(frozen=True)
@@ -144,13 +142,16 @@ def ask_croniter(question: Question, vixie: bool = False) -> list[int] | None:
         second_at_beginning=True,
         implement_cron_bug=vixie,
         is_prev=question.reverse,
-        max_years_between_matches=SEARCH_YEARS,
     )
     return _take(question, _until_lost(peer))
 
 
 def _until_lost(peer: Iterator[datetime]) -> Iterator[datetime]:
-    """Up to where it says that there is no further date."""
+    """Up to where it says that there is no further date.
+
+    It looks 50 years ahead, and must be left that: of two day fields it searches by each alone, and
+    29 February on a last Sunday, say, takes 28 years.
+    """
     with suppress(CroniterBadDateError):
         yield from peer
 
