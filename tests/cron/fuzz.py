@@ -39,7 +39,7 @@ def report(tally: Tally, seconds: float) -> str:
         f"{tally.refused:,} expressions that can never fire, refused",
     ]
     lines += [
-        f"{peer}: {agreed:,} answers agree, {tally.unclaimed[peer]:,} not asked (not supported)"
+        f"{peer}: {agreed:,} answers agree, {tally.unclaimed[peer]:,} not asked"
         for peer, agreed in sorted(tally.agreed.items())
     ]
     lines += ["known disagreements:"]
