@@ -1,7 +1,9 @@
 """Log lines: one JSON document each where a machine reads, and no secrets in tracebacks."""
 
+import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -56,3 +58,19 @@ def test_a_traceback_shows_no_values(log_format: str, capsys: pytest.CaptureFixt
 def test_a_level_that_is_none() -> None:
     with pytest.raises(SettingsError, match="log_level must be one of"):
         configure(Settings(log_level="loud"))
+
+
+def test_a_logger_outlives_the_stream_that_it_first_wrote_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, theirs = structlog.get_logger("kept"), logging.getLogger("some.library")
+    stream = io.StringIO()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stream)
+        configure(Settings(log_format="json"))
+        ours.info("first")
+    stream.close()
+    ours.info("second")
+    theirs.warning("third")
+    events = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert events == ["second", "third"]

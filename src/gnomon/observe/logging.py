@@ -3,13 +3,24 @@
 import logging
 import os
 import sys
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 
 from gnomon.settings import Settings, SettingsError
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+class _Stderr:
+    """Whatever stderr is at the time of writing. Loggers are kept, and whoever has called a command
+    from within Python may have put a stream of its own there for only as long."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 def configure(settings: Settings) -> None:
@@ -30,7 +41,7 @@ def configure(settings: Settings) -> None:
     structlog.configure(
         processors=shared + ending,
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Stderr())),
         cache_logger_on_first_use=True,
     )
     _route_standard_library(shared, ending, level)
@@ -57,7 +68,7 @@ def _for_machines() -> list[Any]:
 
 
 def _route_standard_library(shared: list[Any], ending: list[Any], level: int) -> None:
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(cast("TextIO", _Stderr()))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
