@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 from tests.conftest import migrated
-from tests.system.cron_chaos import Chaos, Plan, Report
+from tests.system.cron_chaos import BETWEEN_KILLS, Chaos, Plan, Report
 
 from gnomon.store.embedded import EmbeddedServer
 
@@ -58,6 +58,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--jobs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--between",
+        type=float,
+        nargs=2,
+        metavar=("LEAST", "MOST"),
+        default=BETWEEN_KILLS,
+        help="seconds from one fault to the next; more of them leave more time without any",
+    )
     parser.add_argument("--json", type=Path, help="write the report here, too")
     return parser.parse_args()
 
@@ -69,7 +77,8 @@ def _show(line: str) -> None:
 
 def main() -> int:
     asked = _arguments()
-    plan = Plan(asked.seconds, asked.jobs, asked.seed)
+    least, most = asked.between
+    plan = Plan(asked.seconds, asked.jobs, asked.seed, (least, most))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with EmbeddedServer(
