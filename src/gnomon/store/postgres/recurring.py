@@ -39,6 +39,10 @@ class PostgresPlanning:
             return await gate.admit(connection, incarnation, keys, self._grace)
 
     async def release(self, jobs: Sequence[TaskKey]) -> list[Entry]:
+        # Mostly nobody waits, and thousands of runs may have just ended together.
+        waiting = await self._database.fetchrow("any_queued")
+        if waiting is None or not waiting["found"]:
+            return []
         rows = await self._database.fetch(
             "queued_runs", [k.tenant_id for k in jobs], [k.id for k in jobs]
         )
