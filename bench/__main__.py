@@ -92,13 +92,14 @@ def lists(
 def cron(
     jobs: Annotated[int, typer.Option(min=1440, help="That fire once a day.")] = 1_000_000,
     herd: Annotated[int, typer.Option(min=1, help="That fire at one instant.")] = 10_000,
+    nodes: Annotated[int, typer.Option(min=1, help="Scheduler nodes on this machine.")] = 1,
     json: Json = None,
 ) -> None:
     """Measure very many cron jobs, and thousands that fire at one instant among them."""
     _run(
         f"{herd} fires at one instant, alone and among {jobs} jobs",
-        lambda stage, progress: recurring.run(stage, jobs, herd, progress),
-        {"jobs": jobs, "herd": herd},
+        lambda stage, progress: recurring.run(stage, jobs, herd, nodes, progress),
+        {"jobs": jobs, "herd": herd, "nodes": nodes},
         json,
     )
 

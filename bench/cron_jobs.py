@@ -6,14 +6,16 @@ The same herd fires beside nothing and beside all the other jobs, so that their 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 from rich.progress import Progress
 
 from bench.functions import read_stamps
-from bench.processes import stamps_file
+from bench.processes import gnomon, stamps_file
 from bench.results import BenchError, Findings, Measure, Tally, at_most, percentile
 from bench.stage import Arena, Stage
 from gnomon.clock import new_id
@@ -35,11 +37,11 @@ class Herd(msgspec.Struct, frozen=True):
     """What was seen of the jobs that fire at one instant."""
 
     delays: list[float]  # seconds from the instant to each start
-    memory: int | None  # of the node, at its peak
+    memory: int  # of a node, at its peak
     repeated: int
 
 
-async def run(stage: Stage, jobs: int, herd: int, progress: Progress) -> Findings:
+async def run(stage: Stage, jobs: int, herd: int, nodes: int, progress: Progress) -> Findings:
     findings = Findings()
     bar = progress.add_task("registering", total=jobs)
     async with stage.arena() as small, stage.arena() as large:
@@ -47,9 +49,9 @@ async def run(stage: Stage, jobs: int, herd: int, progress: Progress) -> Finding
         minutes = await _register(large, jobs, lambda count: progress.advance(bar, count))
         took = time.perf_counter() - began
         bar = progress.add_task("firing at one instant", total=2)
-        alone = await _fire(small, herd)
+        alone = await _fire(small, herd, nodes)
         progress.advance(bar)
-        among = await _fire(large, herd)
+        among = await _fire(large, herd, nodes)
         progress.advance(bar)
     for name, seen in (("alone", alone), ("among", among)):
         early = sum(delay < 0 for delay in seen.delays)
@@ -71,9 +73,8 @@ def _measures(jobs: int, herd: int, alone: Herd, among: Herd) -> list[Measure]:
             Measure(f"{name}_p50", f"{title}: start delay p50", percentile(late, 0.5), "ms"),
             Measure(f"{name}_max", f"{title}: start delay max", max(late), "ms", at_most(1000)),
         ]
-        if seen.memory is not None:
-            memory = seen.memory / 1e6
-            measures.append(Measure(f"{name}_memory", f"{title}: node memory, peak", memory, "MB"))
+        memory = seen.memory / 1e6
+        measures.append(Measure(f"{name}_memory", f"{title}: node memory, peak", memory, "MB"))
     return measures
 
 
@@ -109,7 +110,7 @@ async def _register(arena: Arena, jobs: int, advance: Callable[[int], None]) -> 
     return minutes
 
 
-async def _fire(arena: Arena, herd: int) -> Herd:
+async def _fire(arena: Arena, herd: int, nodes: int) -> Herd:
     instant = _whole_minute(time.time() + LEAD_SECONDS + herd / 2000)
     at = datetime.fromtimestamp(instant, UTC)
     now = datetime.now(UTC)
@@ -118,21 +119,36 @@ async def _fire(arena: Arena, herd: int) -> Herd:
         "cron_job", schema_name="gnomon", columns=_COLUMNS, records=rows
     )
     await arena.connection.execute("ANALYZE gnomon.cron_job")
-    async with arena.node() as node:
+    folders = [arena.folder / f"node-{number}" for number in range(nodes)]
+    async with AsyncExitStack() as stack:
+        for folder in folders:
+            folder.mkdir()
+        running = [
+            await stack.enter_async_context(gnomon("scheduler", arena.dsn, folder))
+            for folder in folders
+        ]
         await asyncio.sleep(instant - time.time())
-        starts = await _starts(arena, herd)
-        memory = node.peak_memory()
+        starts = await _starts(folders, herd)
+        memory = max((node.peak_memory() or 0 for node in running), default=0)
     delays = [moments[0] - instant for moments in starts.values()]
     return Herd(delays, memory, sum(len(moments) > 1 for moments in starts.values()))
 
 
-async def _starts(arena: Arena, herd: int) -> dict[int, list[float]]:
+async def _starts(folders: Sequence[Path], herd: int) -> dict[int, list[float]]:
     deadline = time.monotonic() + STARTED_SECONDS
-    while len(stamps := read_stamps(stamps_file(arena.folder))) < herd:
+    while len(stamps := _stamps(folders)) < herd:
         if time.monotonic() > deadline:
             raise BenchError(f"{herd - len(stamps)} of {herd} runs did not start")
         await asyncio.sleep(0.2)
     return stamps
+
+
+def _stamps(folders: Sequence[Path]) -> dict[int, list[float]]:
+    found: dict[int, list[float]] = {}
+    for folder in folders:
+        for number, moments in read_stamps(stamps_file(folder)).items():
+            found.setdefault(number, []).extend(moments)
+    return found
 
 
 def _row(definition: Definition, now: datetime) -> tuple[Row, datetime]:
