@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.integration.support import Connection, database_now
+from tests.integration.support import Connection
 
 from gnomon.clock import SystemClock
 from gnomon.cron.job import CronJob, Definition
@@ -106,7 +106,3 @@ async def make_due(connection: Connection, job: CronJob, count: int = 1) -> list
     return [
         TaskKey(row["tenant_id"], row["id"]) for row in sorted(rows, key=lambda r: r["fire_at"])
     ]
-
-
-async def later(connection: Connection, seconds: float) -> datetime:
-    return await database_now(connection) + timedelta(seconds=seconds)

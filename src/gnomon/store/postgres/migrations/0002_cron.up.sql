@@ -37,8 +37,6 @@ CREATE TABLE gnomon.cron_job (
     autovacuum_vacuum_cost_delay = 1
 );
 CREATE INDEX cron_job_due ON gnomon.cron_job (shard, next_fire_at) WHERE next_fire_at IS NOT NULL;
-CREATE INDEX cron_job_next ON gnomon.cron_job (tenant_id, next_fire_at)
-    WHERE next_fire_at IS NOT NULL;
 
 -- The ledger: one entry for each fire, whatever became of it. What makes a fire unique.
 CREATE TABLE gnomon.occurrence (
