@@ -33,6 +33,7 @@ _POSITIVE = (
     "plan_seconds",
     "plan_ahead_seconds",
     "sweep_seconds",
+    "steal_seconds",
     "timeout_grace_seconds",  # half of it is all the time that a claimed task may wait for a slot
 )
 _NOT_NEGATIVE = (
@@ -78,6 +79,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plan_seconds: float = 1.0  # between looks for cron jobs that fire soon
     plan_ahead_seconds: float = 10.0  # how long before its time a fire is planned
     sweep_seconds: float = 1.0  # between looks for lost work
+    steal_seconds: float = 1.0  # how late others' tasks are before an idle node takes them
     node_lease_seconds: float = 10.0
     drain_seconds: float = 20.0
     timeout_grace_seconds: float = 10.0  # after a task's timeout, before others take it over

@@ -29,6 +29,7 @@ from gnomon.scheduler.recorder import Recorder
 from gnomon.scheduler.roster import Roster
 from gnomon.scheduler.scanner import Scanner
 from gnomon.scheduler.sweeper import Sweeper
+from gnomon.scheduler.thief import Thief
 from gnomon.scheduler.watchdog import Watchdog
 from gnomon.settings import Settings
 from gnomon.store.port import Entry
@@ -155,7 +156,7 @@ def _assemble(
     roster_store = PostgresRoster(database)
     agenda = Agenda(WeightedLanes[Entry](), clock.now(), settings.window)
     scanner = Scanner(store, agenda, clock, settings)
-    pipe = MemoryPipe(settings.slots, signals.ready.set, settings.prefetch)
+    pipe = MemoryPipe(settings.slots, signals.made_room, settings.prefetch)
     planning = PostgresPlanning(database, clock, settings.timeout_grace_seconds)
     planner = Planner(planning, scanner, clock, settings, emit)
     dispatcher = Dispatcher(
@@ -186,6 +187,7 @@ def _assemble(
         agenda=agenda,
         scanner=scanner,
         dispatcher=dispatcher,
+        thief=Thief(store, scanner, dispatcher, chance, settings),
         worker=worker,
         recorder=recorder,
         planner=planner,

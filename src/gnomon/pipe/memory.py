@@ -31,6 +31,9 @@ class MemoryPipe:
     def room(self) -> int:
         return self._slots + self._ahead - self._outstanding
 
+    def free(self) -> int:
+        return max(0, self._slots - self._outstanding)
+
     def pace(self) -> None:
         busy = self._outstanding >= self._slots
         self._ahead = min(self._prefetch, self._ended) if busy else self._prefetch

@@ -20,6 +20,9 @@ class Pipe(Protocol):
     def room(self) -> int:
         """How many more deliveries the workers can take now."""
 
+    def free(self) -> int:
+        """How many they could begin at once: the room, less what is claimed ahead."""
+
     def send(self, deliveries: Sequence[Delivery]) -> None:
         """Hand claimed tasks to the workers."""
 

@@ -64,13 +64,37 @@ class Dispatcher:
 
     async def run_once(self) -> DispatchResult:
         """One claim of what is ready, as far as there is room and the lease is trusted."""
-        if self.stopped or not self._lease.is_trusted(self._clock.monotonic()):
+        if not self._may_claim():
             return DispatchResult()
         async with self.claiming:
             entries = self._choose()
             if not entries:
                 return DispatchResult()
             return await self._claim(entries)
+
+    def idle(self) -> int:
+        """Slots that nothing on the agenda waits for."""
+        if self._agenda.ready or not self._may_claim():
+            return 0
+        return min(self._pipe.free(), self._batch)
+
+    async def steal(self, entries: Sequence[Entry]) -> DispatchResult:
+        """Claim due tasks of shards that others serve, as far as slots are still idle. Those that
+        were not claimed are left to whoever has them."""
+        async with self.claiming:
+            chosen = self._one_suspect(entries)[: self.idle()]
+            if not chosen:
+                return DispatchResult()
+            return await self._claim(chosen)
+
+    def _may_claim(self) -> bool:
+        return not self.stopped and self._lease.is_trusted(self._clock.monotonic())
+
+    def _one_suspect(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Leave out the suspects that would have to wait for their quarantine."""
+        suspects = (e for e in entries if e.suspect)
+        next_one = next(suspects, None) if self.suspect is None else None
+        return [e for e in entries if not e.suspect or e is next_one]
 
     def released(self, keys: Iterable[TaskKey]) -> None:
         """These are settled: the node holds them no longer."""
@@ -81,19 +105,22 @@ class Dispatcher:
 
     def _choose(self) -> list[Entry]:
         room = min(self._pipe.room(), self._batch)
-        taken = self._agenda.take(room, suspect=self.suspect is None)
+        return self._own(self._agenda.take(room, suspect=self.suspect is None))
+
+    def _own(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Those of the own shards; what others serve has no place on the agenda."""
         owned = self._scanner.owned
-        chosen = [e for e in taken if shard_of(e.key.id) in owned]
-        if len(chosen) < len(taken):
-            self._agenda.forget(e.key for e in taken if shard_of(e.key.id) not in owned)
-        return chosen
+        own = [e for e in entries if shard_of(e.key.id) in owned]
+        if len(own) < len(entries):
+            self._forget([e.key for e in entries if shard_of(e.key.id) not in owned])
+        return own
 
     async def _claim(self, entries: list[Entry]) -> DispatchResult:
         asked_at = self._clock.monotonic()
         try:
             claim = await self._store.claim(self._lease.incarnation, [e.key for e in entries])
         except BaseException:
-            self._agenda.put_back(entries)
+            self._agenda.put_back(self._own(entries))
             raise
         claimed = self._take(claim, asked_at)
         self._tell_started(entries, claim)
@@ -114,7 +141,7 @@ class Dispatcher:
                 self._lease.incarnation, [e.key for e in entries]
             )
         except BaseException:
-            self._agenda.put_back(entries)
+            self._agenda.put_back(self._own(entries))
             raise
         claimed = self._take(admission.claim, asked_at)
         self._tell_started(entries, admission.claim)
@@ -170,7 +197,7 @@ class Dispatcher:
 
     def _look_again(self, entries: Sequence[Entry]) -> None:
         now = self._clock.now()
-        for entry in entries:
+        for entry in self._own(entries):
             looks = self._looks.pop(entry.key, 0)
             if looks == len(_LOOK_AGAIN):
                 self._agenda.forget([entry.key])

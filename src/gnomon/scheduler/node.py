@@ -25,6 +25,7 @@ from gnomon.scheduler.recorder import Recorder
 from gnomon.scheduler.roster import Roster
 from gnomon.scheduler.scanner import Scanner
 from gnomon.scheduler.sweeper import Sweeper
+from gnomon.scheduler.thief import Thief
 from gnomon.scheduler.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.scheduler.watchdog import Watchdog
 from gnomon.settings import Settings
@@ -40,6 +41,7 @@ _QUEUED_SECONDS = 1.0  # between looks for queued runs whose turn has come unsee
 _PAUSE_SECONDS = 0.25  # after PostgreSQL was away
 _LONGEST_SLEEP = 1.0
 _SHORTEST_REPAIR = 0.02  # between repairs that hints ask for
+_SHORTEST_STEAL = 0.02  # between looks for more: a probe of many shards for one slot is dear
 
 
 class Signals:
@@ -50,6 +52,11 @@ class Signals:
         self.ready = asyncio.Event()  # something is ready, or there is room again
         self.look = asyncio.Event()  # look behind the cursors
         self.ended = asyncio.Event()  # a cron job's run has ended
+        self.room = asyncio.Event()  # there is room again
+
+    def made_room(self) -> None:
+        self.ready.set()
+        self.room.set()
 
 
 class Node:
@@ -67,6 +74,7 @@ class Node:
         agenda: Agenda,
         scanner: Scanner,
         dispatcher: Dispatcher,
+        thief: Thief,
         worker: Worker,
         recorder: Recorder,
         planner: Planner,
@@ -84,6 +92,7 @@ class Node:
         self.agenda = agenda
         self.scanner = scanner
         self.dispatcher = dispatcher
+        self.thief = thief
         self.worker = worker
         self.recorder = recorder
         self.planner = planner
@@ -145,11 +154,12 @@ class Node:
         s = self.settings
         return [
             self._every(keeper.interval, self._progress(keeper)),
-            self._every(min(1.0, self.lease.ttl / 5), self._look_at_roster),
+            self._every(min(0.5, self.lease.ttl / 10), self._look_at_roster),
             self._every(s.scan_seconds, self._scan),
             self._repair(),
             self._tick(),
             self._dispatch(),
+            self._steal(),
             self._record(),
             self.worker.run(),
             self._every(s.plan_seconds, self._plan),
@@ -281,6 +291,27 @@ class Node:
                 log.debug("PostgreSQL is away", why=str(error))
                 await self.clock.sleep(_PAUSE_SECONDS)
                 self.signals.ready.set()
+
+    async def _steal(self) -> None:
+        """Look now and then; while others have more than they can do, whenever there is room."""
+        interval = self.settings.steal_seconds / 2
+        more = False
+        while True:
+            if more:
+                await self.clock.wait(self.signals.room, interval)
+                await self.clock.sleep(min(_SHORTEST_STEAL, interval))
+            else:
+                await self.clock.sleep(interval)
+            self.signals.room.clear()
+            if not self.dispatcher.idle():
+                continue
+            try:
+                more = (await self.thief.run_once()).more
+            except StoreUnavailable as error:
+                log.debug("PostgreSQL is away", why=str(error))
+                more = False
+            if more and self.dispatcher.idle():
+                self.signals.room.set()
 
     async def _refill(self) -> None:
         """Read on at once while a backlog is being worked off."""

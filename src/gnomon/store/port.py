@@ -253,6 +253,12 @@ class DispatchStore(Protocol):
     ) -> list[Entry]:
         """Waiting tasks behind the cursors, due from `since` to `until`, in order."""
 
+    async def stealable(
+        self, shards: Sequence[int], seconds: float, each: int, most: int
+    ) -> list[Entry]:
+        """Waiting tasks that are overdue by so long, the latest of each shard first, at most
+        `each` a shard and `most` in all."""
+
     async def oldest_writer(self) -> tuple[datetime, datetime]:
         """When the oldest unfinished writing transaction began, and the store's time."""
 

@@ -109,6 +109,19 @@ class PipeContract:
         pipe.settled(1)
         assert (pipe.room(), len(called)) == (2, 1)
 
+    async def test_what_is_free_is_never_more_than_the_room(self) -> None:
+        pipe = self.make_pipe(2, _nothing)
+        free = pipe.free()
+        assert 0 < free <= pipe.room()
+        pipe.send([a_delivery(1)])
+        assert 0 <= pipe.free() < free
+        pipe.send([a_delivery(2)])
+        assert pipe.free() == 0
+        await pipe.receive()
+        assert pipe.free() == 0  # it runs now
+        pipe.settled(2)
+        assert pipe.free() == free
+
     async def test_what_was_not_received_can_be_taken_back(self) -> None:
         pipe = self.make_pipe(10, _nothing)
         sent = [a_delivery(n) for n in range(4)]

@@ -57,6 +57,12 @@ class PostgresDispatch:
         rows = await self._database.fetch("repair", *_columns(cursors), since, until, each)
         return [_entry(row) for row in rows]
 
+    async def stealable(
+        self, shards: Sequence[int], seconds: float, each: int, most: int
+    ) -> list[Entry]:
+        rows = await self._database.fetch("steal", shards, seconds, each, most)
+        return [_entry(row) for row in rows]
+
     async def oldest_writer(self) -> tuple[datetime, datetime]:
         row = await self._database.fetchrow("oldest_writer")
         assert row is not None, "an aggregate always gives a row"

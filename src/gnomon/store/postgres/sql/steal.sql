@@ -1,0 +1,16 @@
+-- Overdue tasks in the shards of others, the latest of each first: their owner begins at the other
+-- end, where it leaves its dead index entries behind, too.
+-- $1 shards, $2 seconds overdue, $3 entries a shard and $4 in all at most.
+SELECT t.tenant_id, t.id, t.due_at, t.lane, t.losses, t.recurring
+FROM unnest($1::smallint[]) AS s (shard)
+CROSS JOIN LATERAL (
+    SELECT task.tenant_id, task.id, task.due_at, task.lane, task.losses,
+        task.cron_job_id IS NOT NULL AS recurring
+    FROM gnomon.task
+    WHERE task.state = 0
+      AND task.shard = s.shard
+      AND task.due_at <= (SELECT gnomon.now() - make_interval(secs => $2))
+    ORDER BY task.due_at DESC, task.id DESC
+    LIMIT $3
+) AS t
+LIMIT $4
