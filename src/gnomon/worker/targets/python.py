@@ -3,11 +3,9 @@
 A function takes the payload, decoded from JSON, and may return anything that JSON can hold.
 """
 
-import asyncio
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -17,6 +15,7 @@ from gnomon.model.retry import LONGEST_WAIT
 from gnomon.model.target import PythonTarget
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import SettingsError
+from gnomon.worker.threads import Threads
 
 MAX_RESULT_BYTES = 64 * 1024
 
@@ -62,14 +61,13 @@ class PythonCaller:
     def __init__(self, functions: Mapping[str, Function], threads: int) -> None:
         self._functions = functions
         self._async = {n for n, f in functions.items() if inspect.iscoroutinefunction(f)}
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="gnomon-function")
+        self._threads = Threads(threads)
 
     def __enter__(self) -> "PythonCaller":
         return self
 
     def __exit__(self, *_: object) -> None:
-        # A function that does not return must not keep the node from stopping.
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     async def call(self, delivery: Delivery, payload: bytes | None) -> Outcome:
         assert isinstance(delivery.target, PythonTarget)
@@ -85,8 +83,7 @@ class PythonCaller:
             if name in self._async:
                 returned = await function(argument)
             else:
-                loop = asyncio.get_running_loop()
-                returned = await loop.run_in_executor(self._threads, _run, function, argument)
+                returned = await self._threads.run(function, argument)
         except Snooze as snooze:
             return Outcome(OutcomeKind.SNOOZED, retry_after=snooze.seconds)
         except Reject as error:
@@ -94,14 +91,6 @@ class PythonCaller:
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever user code raises
             return Outcome(OutcomeKind.FAILED, error=_describe(error))
         return SUCCESS if returned is None else _with_result(returned)
-
-
-def _run(function: Function, argument: Any) -> Any:
-    try:
-        return function(argument)
-    except StopIteration as error:
-        # No future takes this one, so whoever waits would never hear of it.
-        raise RuntimeError("StopIteration") from error
 
 
 def _with_result(returned: Any) -> Outcome:
