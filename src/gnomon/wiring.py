@@ -42,6 +42,7 @@ from gnomon.store.postgres.nodes import LeaseConnection, PostgresChores, Postgre
 from gnomon.store.postgres.recurring import PostgresPlanning
 from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
+from gnomon.worker.starter import Starter
 from gnomon.worker.targets import Caller
 from gnomon.worker.targets.http import HttpCaller, signing_key
 from gnomon.worker.targets.python import PythonCaller, load_functions
@@ -79,7 +80,7 @@ async def run_api(
     from gnomon.api.serve import serve
 
     stop = stop or _stop_on_signals()
-    await prepare(dsn)
+    await prepare(settings.direct_database_url or dsn)
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(serve(settings, dsn, SystemClock(), on_started))
         stopping = group.create_task(stop.wait())
@@ -95,7 +96,7 @@ async def run_node(
     a new life at once."""
     stop = stop or _stop_on_signals()
     _calm_the_collector()
-    await prepare(dsn)
+    await prepare(settings.direct_database_url or dsn)
     metrics = NodeMetrics()
     with metrics.served(settings):
         await _live(settings, dsn, fan_out(metrics, to_log), on_started, stop)
@@ -126,14 +127,17 @@ async def _node(
 ) -> AsyncIterator[tuple[Node, Listener, LeaseKeeper]]:
     """A node that has joined the roster, and what speaks to it from outside of its loop."""
     async with AsyncExitStack() as stack:
-        database = Database(dsn, settings.database_connections)
+        database = Database(dsn, settings.database_connections, settings.direct_database_url)
         await database.open()
         stack.push_async_callback(database.close)
         callers = await _callers(stack, settings, clock)
         node = _assemble(settings, database, callers, clock, emit)
         await node.join()
-        listener = Listener(dsn, clock, node.heard_due, node.heard_cancel)
-        keeper = LeaseKeeper(node.lease, LeaseConnection(dsn), clock, node.heard_lost)
+        listener = Listener(
+            database.direct, clock, node.heard_due, node.heard_cancel, settings.scan_seconds
+        )
+        renewal = LeaseConnection(database.direct)
+        keeper = LeaseKeeper(node.lease, renewal, clock, node.heard_lost)
         yield node, listener, keeper
 
 
@@ -165,7 +169,7 @@ def _assemble(
     chores = PostgresChores(database)
     watch = PostgresWatch(database, settings.timeout_grace_seconds)
     runner = Runner(callers, store.payload, clock, settings.payload_memory_bytes)
-    worker = Worker(pipe, runner, lease, clock, settings.slots)
+    worker = Worker(pipe, runner, Starter(store.begin), lease, clock, settings.slots)
     recorder = Recorder(
         store,
         pipe,

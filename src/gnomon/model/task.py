@@ -20,6 +20,8 @@ class DeliveryMode(StrEnum):
     """What is promised about a task's calls."""
 
     AT_LEAST_ONCE = "at_least_once"
+    AT_MOST_ONCE = "at_most_once"  # committed as begun before the call, and never called again
+    EXACTLY_ONCE = "exactly_once"  # begun by consent of the row; see docs on delivery guarantees
 
 
 class Resolution(StrEnum):

@@ -6,6 +6,7 @@ import msgspec
 
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import RetryPolicy, retry_delay
+from gnomon.model.task import DeliveryMode
 
 # A node that dies takes along whatever it ran, and nearly always none of it was the cause. So the
 # first loss is simply run again with everything else; a task lost twice is a suspect and runs in
@@ -43,6 +44,18 @@ class Standing(msgspec.Struct, frozen=True):
     retries_left: int
     policy: RetryPolicy
     losses: int = 0
+    mode: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
+
+    @property
+    def asks(self) -> bool:
+        return asks_before_start(self.mode, self.losses)
+
+
+def asks_before_start(mode: DeliveryMode, losses: int) -> bool:
+    """Whether the row is marked as begun before the call is made. Where the mode promises
+    something about that moment; and after a loss, so that a task that had not even begun when
+    its next node died is not taken for the killer."""
+    return mode is not DeliveryMode.AT_LEAST_ONCE or losses > 0
 
 
 def is_suspect(losses: int) -> bool:
@@ -52,9 +65,11 @@ def is_suspect(losses: int) -> bool:
 
 def decide(outcome: Outcome, standing: Standing, chance: float) -> Verdict:
     """The verdict on a try that ended, whichever way."""
+    if outcome.kind is OutcomeKind.SUCCEEDED:
+        return COMPLETE
+    if standing.mode is DeliveryMode.AT_MOST_ONCE:
+        return Verdict(VerdictKind.DEAD_LETTER, losses=standing.losses)  # it has had its one call
     match outcome.kind:
-        case OutcomeKind.SUCCEEDED:
-            return COMPLETE
         case OutcomeKind.SNOOZED:
             return Verdict(VerdictKind.RETRY, delay=outcome.retry_after or 0.0)
         case OutcomeKind.LOST:

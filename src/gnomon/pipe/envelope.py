@@ -9,7 +9,8 @@ from gnomon.model.lane import Lane
 from gnomon.model.outcome import Outcome
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
-from gnomon.model.task import TaskKey
+from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.model.verdict import Standing, asks_before_start
 
 NEVER = datetime(1, 1, 2, tzinfo=UTC)  # a `start_by` that has always passed
 
@@ -34,6 +35,17 @@ class Delivery(msgspec.Struct, frozen=True):
     start_by: datetime  # later than this it must be given back: others may take it over
     idempotency_key: str | None
     expired: bool  # claimed after its `expires_at`: must not be started
+    mode: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
+
+    @property
+    def standing(self) -> Standing:
+        """What a verdict on this try needs to know."""
+        return Standing(self.retries_left, self.retry_policy, self.losses, self.mode)
+
+    @property
+    def asks(self) -> bool:
+        """Whether the store must consent before the call is made."""
+        return asks_before_start(self.mode, self.losses)
 
 
 class Report(msgspec.Struct, frozen=True):

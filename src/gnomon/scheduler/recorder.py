@@ -9,7 +9,7 @@ import structlog
 from gnomon.clock import Chance, Clock
 from gnomon.model.errors import StoreUnavailable, Unstorable
 from gnomon.model.task import TaskKey
-from gnomon.model.verdict import EXPIRE, Standing, Verdict, decide, is_suspect, release
+from gnomon.model.verdict import EXPIRE, Verdict, decide, is_suspect, release
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.port import Pipe
 from gnomon.scheduler.dispatcher import Dispatcher
@@ -99,10 +99,9 @@ class Recorder:
         delivery = report.delivery
         if delivery.expired:
             return EXPIRE
-        standing = Standing(delivery.retries_left, delivery.retry_policy, delivery.losses)
         if report.outcome is None:
-            return release(standing)
-        return decide(report.outcome, standing, self._chance())
+            return release(delivery.standing)
+        return decide(report.outcome, delivery.standing, self._chance())
 
     async def _written(self, settlements: Sequence[Settlement]) -> list[Settled]:
         try:

@@ -8,6 +8,7 @@ import structlog
 from gnomon.clock import Chance, Clock
 from gnomon.model.errors import Unstorable
 from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.task import DeliveryMode
 from gnomon.model.verdict import Standing, decide, release
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.store.port import DispatchStore, RunningTask, Settled, Settlement
@@ -17,6 +18,7 @@ from gnomon.worker.worker import Worker
 log = structlog.get_logger("gnomon.scheduler")
 
 _LOST = Outcome(OutcomeKind.LOST, error="its node died while it ran")
+_LOST_FOR_GOOD = "its node died after it had begun, and at_most_once is never tried again"
 _OVERDUE = Outcome(
     OutcomeKind.TIMED_OUT, error="it did not end within its timeout and grace, and was taken over"
 )
@@ -82,17 +84,7 @@ class Sweeper:
                 self._worker.interrupt(row.key, "cancelled")
         if not unknown:
             return 0
-        given_back = await self._store.settle(
-            [
-                Settlement(
-                    key=row.key,
-                    fence=row.fence,
-                    incarnation=row.incarnation,
-                    verdict=release(Standing(row.retries_left, row.retry_policy, row.losses)),
-                )
-                for row in unknown
-            ]
-        )
+        given_back = await self._store.settle([self._given_back(row) for row in unknown])
         log.warning("gave back tasks claimed unawares", count=len(given_back))
         return len(given_back)
 
@@ -117,8 +109,15 @@ class Sweeper:
                 )
         return settled
 
+    def _given_back(self, row: RunningTask) -> Settlement:
+        if row.begun:
+            return self._settlement(row, _LOST)
+        return Settlement(row.key, row.fence, row.incarnation, release(_standing(row)))
+
     def _settlement(self, row: RunningTask, outcome: Outcome) -> Settlement:
-        standing = Standing(row.retries_left, row.retry_policy, row.losses)
+        standing = _standing(row)
+        if standing.asks and not row.begun:
+            return self._given_back(row)  # claimed and not started: no loss
         return Settlement(
             key=row.key,
             fence=row.fence,
@@ -127,5 +126,15 @@ class Sweeper:
             outcome=outcome.kind,
             started_at=row.started_at,
             worker=row.worker,
-            error=outcome.error,
+            error=_error(outcome, row.delivery),
         )
+
+
+def _standing(row: RunningTask) -> Standing:
+    return Standing(row.retries_left, row.retry_policy, row.losses, row.delivery)
+
+
+def _error(outcome: Outcome, mode: DeliveryMode) -> str | None:
+    if outcome is _LOST and mode is DeliveryMode.AT_MOST_ONCE:
+        return _LOST_FOR_GOOD
+    return outcome.error

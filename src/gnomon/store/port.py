@@ -28,7 +28,14 @@ from gnomon.model.lifecycle import State, Status
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
-from gnomon.model.task import Execution, Resolution, Submission, Task, TaskKey
+from gnomon.model.task import (
+    DeliveryMode,
+    Execution,
+    Resolution,
+    Submission,
+    Task,
+    TaskKey,
+)
 from gnomon.model.verdict import Verdict
 from gnomon.pipe.envelope import Delivery
 
@@ -240,6 +247,8 @@ class RunningTask(msgspec.Struct, frozen=True):
     losses: int
     retry_policy: RetryPolicy
     cancel_requested: bool
+    delivery: DeliveryMode
+    begun: bool  # known only of those that ask before they start
 
 
 class DispatchStore(Protocol):
@@ -264,6 +273,9 @@ class DispatchStore(Protocol):
 
     async def claim(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Claim:
         """Make RUNNING those of `keys` that are waiting and due."""
+
+    async def begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:
+        """Mark as begun those whose claim still stands; only these may be called."""
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """Write outcomes; those whose fence or incarnation is stale are left out."""

@@ -9,6 +9,7 @@ from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import Pipe
 from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
+from gnomon.worker.starter import Starter
 
 _PACE_SECONDS = 0.5
 TIMEOUT_RESOLUTION = 0.05  # seconds that a timeout may be late
@@ -17,9 +18,18 @@ TIMEOUT_RESOLUTION = 0.05  # seconds that a timeout may be late
 class Worker:
     """`slots` tasks at once, without a coroutine being made for any of them."""
 
-    def __init__(self, pipe: Pipe, runner: Runner, lease: Lease, clock: Clock, slots: int) -> None:
+    def __init__(
+        self,
+        pipe: Pipe,
+        runner: Runner,
+        starter: Starter,
+        lease: Lease,
+        clock: Clock,
+        slots: int,
+    ) -> None:
         self._pipe = pipe
         self._runner = runner
+        self._starter = starter
         self._lease = lease
         self._clock = clock
         self._slots = slots
@@ -27,6 +37,7 @@ class Worker:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._starter.run())
             group.create_task(self._keep_time())
             group.create_task(self._keep_pace())
             for number in range(self._slots):
@@ -61,7 +72,9 @@ class Worker:
         while True:
             delivery = await self._pipe.receive()
             now = self._clock.now()
-            if self._may_start(delivery, now):
+            if self._may_start(delivery, now) and (
+                not delivery.asks or await self._may_begin(delivery)
+            ):
                 self._pipe.report(await self._runner.run(delivery, now, slot))
             else:
                 self._pipe.report(Report(delivery))
@@ -72,6 +85,12 @@ class Worker:
             and not delivery.expired
             and now <= delivery.start_by
             and self._lease.is_trusted(self._clock.monotonic())
+        )
+
+    async def _may_begin(self, delivery: Delivery) -> bool:
+        # The lease may have run out while the store was asked.
+        return await self._starter.may_begin(delivery) and self._may_start(
+            delivery, self._clock.now()
         )
 
     async def _keep_time(self) -> None:

@@ -55,6 +55,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     began_at: float
     ended_at: float | None = None  # None: it was not seen to end
     succeeded: bool = False
+    hung_up: bool = False  # its caller went away, or cancelled it, before it could answer
     node: str | None = None  # where the called one can tell
 
 
@@ -70,7 +71,9 @@ class Effect(msgspec.Struct, frozen=True):
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was broken, and when all that it touched was whole again."""
 
-    kind: str  # kill, crash_point, pause, postgres_fast, postgres_immediate, cut, delay, black_hole, lost_answer, skew, ...
+    # kill, crash_point, pause, postgres_fast, postgres_immediate, cut, delay, black_hole,
+    # lost_answer, skew, ...
+    kind: str
     victim: str
     at: float
     healed_at: float
@@ -83,7 +86,8 @@ class Final(msgspec.Struct, frozen=True, kw_only=True):
 
     n: int
     task_id: str
-    state: int  # 0 waiting, 1 running, 2 paused, 3 blocked, 4 dead, 10 completed, 11 cancelled, 12 expired
+    # 0 waiting, 1 running, 2 paused, 3 blocked, 4 dead, 10 completed, 11 cancelled, 12 expired
+    state: int
     fence: int
     attempt: int
     last_error: str | None = None

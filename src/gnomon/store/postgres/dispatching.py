@@ -13,18 +13,20 @@ from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
-from gnomon.model.task import TaskKey
+from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.model.verdict import is_suspect
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.port import Claim, Cursor, Entry, RunningTask, Settled, Settlement
 from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import DELIVERY_CODES
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
 _LANES = tuple(Lane)
+_MODES = tuple(sorted(DeliveryMode, key=DELIVERY_CODES.__getitem__))
 _DEFAULT_POLICY = RetryPolicy()
 
 
@@ -71,6 +73,16 @@ class PostgresDispatch:
     async def claim(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Claim:
         async with self._database.connection() as connection:
             return await claim(connection, incarnation, keys, self._grace)
+
+    async def begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:
+        rows = await self._database.fetch(
+            "begin",
+            incarnation,
+            [d.key.tenant_id for d in claimed],
+            [d.key.id for d in claimed],
+            [d.fence for d in claimed],
+        )
+        return {TaskKey(tenant_id, task_id) for tenant_id, task_id in rows}
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         settled = await self._settle(settlements)
@@ -151,7 +163,8 @@ def _entry(row: asyncpg.Record) -> Entry:
 def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: datetime) -> Delivery:
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
-        timeout_seconds, retry_policy, task_type, lane, execute_at, idempotency_key, expired, _,
+        timeout_seconds, retry_policy, task_type, lane, delivery, execute_at, idempotency_key,
+        expired, _,
     ) = row  # fmt: skip
     return Delivery(
         key=TaskKey(tenant_id, task_id),
@@ -171,6 +184,7 @@ def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: datetime) -> Del
         start_by=start_by,
         idempotency_key=idempotency_key,
         expired=expired,
+        mode=_MODES[delivery],
     )
 
 
@@ -186,4 +200,6 @@ def _running(row: asyncpg.Record) -> RunningTask:
         losses=row["losses"],
         retry_policy=_policy(row["retry_policy"]),
         cancel_requested=row["cancel_requested"],
+        delivery=_MODES[row["delivery"]],
+        begun=row["begun"],
     )

@@ -20,7 +20,11 @@ from gnomon.model.task import (
     Task,
 )
 
-DELIVERY_CODES = {DeliveryMode.AT_LEAST_ONCE: 0}
+DELIVERY_CODES = {
+    DeliveryMode.AT_LEAST_ONCE: 0,
+    DeliveryMode.AT_MOST_ONCE: 1,
+    DeliveryMode.EXACTLY_ONCE: 2,
+}
 _DELIVERIES = {code: delivery for delivery, code in DELIVERY_CODES.items()}
 _DEFAULT_POLICY = RetryPolicy()
 _RUNNING = "running"

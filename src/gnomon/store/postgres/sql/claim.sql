@@ -32,6 +32,7 @@ SET state = 1,
     attempt = t.attempt + 1,
     node = $1,
     gated = false,
+    begun = false,
     started_at = m.now,
     run_until = m.now + make_interval(secs => t.timeout_seconds + $4::float8)
 FROM moment AS m
@@ -40,7 +41,7 @@ FROM moment AS m
 WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM chosen))
 RETURNING
     t.tenant_id, t.id, t.fence, t.attempt, t.retries_left, t.losses, t.target, t.payload,
-    t.payload_size, t.timeout_seconds, t.retry_policy, t.task_type, t.lane,
+    t.payload_size, t.timeout_seconds, t.retry_policy, t.task_type, t.lane, t.delivery,
     t.execute_at, t.idempotency_key,
     coalesce(t.expires_at <= m.now AND (t.cron_job_id IS NULL OR t.attempt = 1), false) AS expired,
     m.now

@@ -1,6 +1,6 @@
 -- What is said to run on nodes that are dead.
 SELECT t.tenant_id, t.id, t.fence, t.node, n.name AS worker, t.started_at, t.attempt,
-    t.retries_left, t.losses, t.retry_policy, t.cancel_requested
+    t.retries_left, t.losses, t.retry_policy, t.cancel_requested, t.delivery, t.begun
 FROM gnomon.node AS n
 CROSS JOIN LATERAL (
     SELECT * FROM gnomon.task WHERE task.state = 1 AND task.node = n.incarnation LIMIT $1

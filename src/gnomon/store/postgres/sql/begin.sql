@@ -1,0 +1,26 @@
+-- Let claimed tasks begin: each only if its fence and its node are still those of its claim, the node
+-- has not been declared dead, and nobody has asked for its cancelling. Asked again, it says the same.
+-- One that is locked is being changed: it is not let go, and will be given back.
+-- $1 incarnation, $2/$3 the keys, $4 the fence of each.
+WITH moment AS MATERIALIZED (
+    SELECT gnomon.now() AS now
+), chosen AS MATERIALIZED (
+    SELECT t.ctid
+    FROM unnest($2::text[], $3::uuid[], $4::bigint[]) AS k (tenant_id, id, fence)
+    CROSS JOIN LATERAL (
+        SELECT task.ctid
+        FROM gnomon.task
+        WHERE task.tenant_id = k.tenant_id
+          AND task.id = k.id
+          AND task.fence = k.fence
+          AND task.node = $1
+          AND NOT task.cancel_requested
+        FOR UPDATE SKIP LOCKED
+    ) AS t
+    WHERE EXISTS (SELECT FROM gnomon.node WHERE incarnation = $1 AND NOT dead)
+)
+UPDATE gnomon.task AS t
+SET begun = true, started_at = m.now
+FROM moment AS m
+WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM chosen))
+RETURNING t.tenant_id, t.id
