@@ -168,7 +168,15 @@ def _assemble(
     )
     chores = PostgresChores(database)
     watch = PostgresWatch(database, settings.timeout_grace_seconds)
-    runner = Runner(callers, store.payload, clock, settings.payload_memory_bytes)
+    runner = Runner(
+        callers,
+        store.payload,
+        clock,
+        settings.payload_memory_bytes,
+        # The other half is for the claim to reach a slot, and for the report to be written.
+        patience=settings.timeout_grace_seconds / 2,
+        emit=emit,
+    )
     worker = Worker(pipe, runner, Starter(store.begin), lease, clock, settings.slots)
     recorder = Recorder(
         store,

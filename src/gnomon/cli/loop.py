@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     import asyncio
 
 _T = TypeVar("_T")
+_LAST_SECONDS = 1.0  # for what is left when the work has ended
 
 
 def run(work: Coroutine[Any, Any, _T]) -> _T:
@@ -17,11 +18,28 @@ def run(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def serve(work: Coroutine[Any, Any, None]) -> None:
-    """For a process that stays: on uvloop, where there is one."""
+    """For a process that stays: on uvloop, where there is one. At its end it waits for nobody who
+    ignores being told to stop, as `asyncio.run` would for ever."""
     import asyncio
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    runner = asyncio.Runner(loop_factory=_loop_factory())
+    try:
         runner.run(work)
+    finally:
+        if runner.run(_all_ended()):
+            runner.close()
+
+
+async def _all_ended() -> bool:
+    """Tell all that is left to stop. Whether it does."""
+    import asyncio
+
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        _, left = await asyncio.wait(left, timeout=_LAST_SECONDS)
+    return not left
 
 
 def _loop_factory() -> "Callable[[], asyncio.AbstractEventLoop]":

@@ -1,6 +1,6 @@
 """What the engine tells about itself: typed events, and who is told of them.
 
-An event is told after what it tells of was committed. The telling may be lost with the process;
+What an event says of the store was committed before. The telling may be lost with the process;
 what must not be lost is in the store.
 """
 
@@ -57,7 +57,33 @@ class SlaMissed(msgspec.Struct, frozen=True, kw_only=True):
     missed: int  # how many fires were missed together
 
 
-Event = RunsPlanned | FiresMissed | RunSkipped | RunStarted | SlaMissed
+class Handler(msgspec.Struct, frozen=True, kw_only=True):
+    """Who was called for a task, and runs here."""
+
+    task_id: UUID
+    task_type: str
+    function: str | None  # None: no Python function
+    in_thread: bool
+
+
+class HandlerHung(msgspec.Struct, frozen=True):
+    """A handler went on after it was told to stop. Its try is reported, and another has its place;
+    whatever it still does, nobody waits for it."""
+
+    handler: Handler
+    seconds: float  # since it was told
+
+
+class HandlerReturned(msgspec.Struct, frozen=True):
+    """A handler that hung has ended after all."""
+
+    handler: Handler
+    seconds: float  # since it was told to stop
+
+
+Event = (
+    RunsPlanned | FiresMissed | RunSkipped | RunStarted | SlaMissed | HandlerHung | HandlerReturned
+)
 Observer = Callable[[Event], None]
 
 
@@ -77,16 +103,40 @@ def fan_out(*observers: Observer) -> Observer:
 
 def to_log(event: Event) -> None:
     """Events that somebody should read. The others are for counting."""
-    if isinstance(event, SlaMissed):
-        log.warning(
-            "a cron job's run missed its SLA",
-            kind=SLA_MISSED,
-            event_id=str(event.event_id),
-            job=event.cron_job,
-            cron_job_id=str(event.cron_job_id),
-            task_id=None if event.task_id is None else str(event.task_id),
-            fire_at=event.fire_at.isoformat(),
-            sla_at=event.sla_at.isoformat(),
-            started_at=None if event.started_at is None else event.started_at.isoformat(),
-            missed=event.missed,
-        )
+    match event:
+        case SlaMissed():
+            _log_missed(event)
+        case HandlerHung(handler, seconds):
+            log.warning("a handler ignores its cancellation", **_about(handler, seconds))
+        case HandlerReturned(handler, seconds):
+            log.info("a handler that hung has returned", **_about(handler, seconds))
+
+
+def _about(handler: Handler, seconds: float) -> dict[str, object]:
+    return {
+        "task_id": str(handler.task_id),
+        "task_type": handler.task_type,
+        "function": handler.function,
+        "runs_in": place(handler),
+        "seconds_over": round(seconds, 3),
+    }
+
+
+def place(handler: Handler) -> str:
+    """Where it runs, as logs and metrics call it."""
+    return "thread" if handler.in_thread else "loop"
+
+
+def _log_missed(event: SlaMissed) -> None:
+    log.warning(
+        "a cron job's run missed its SLA",
+        kind=SLA_MISSED,
+        event_id=str(event.event_id),
+        job=event.cron_job,
+        cron_job_id=str(event.cron_job_id),
+        task_id=None if event.task_id is None else str(event.task_id),
+        fire_at=event.fire_at.isoformat(),
+        sla_at=event.sla_at.isoformat(),
+        started_at=None if event.started_at is None else event.started_at.isoformat(),
+        missed=event.missed,
+    )

@@ -26,16 +26,20 @@ from gnomon.cron.job import Skipped
 from gnomon.observe.events import (
     Event,
     FiresMissed,
+    HandlerHung,
+    HandlerReturned,
     RunSkipped,
     RunsPlanned,
     RunStarted,
     SlaMissed,
+    place,
 )
 from gnomon.settings import Settings, SettingsError
 
 # A start is late by milliseconds, or by as long as something was broken.
 _DELAYS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _SKIPPED = (Skipped.OVERLAP, Skipped.SUPERSEDED)
+_PLACES = ("loop", "thread")  # where handlers run
 
 # A second series for each, which nobody reads.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -108,6 +112,21 @@ class NodeMetrics(Metrics):
             buckets=_DELAYS,
             registry=registry,
         )
+        self._hung = Gauge(
+            "gnomon_handlers_hung",
+            "Handlers that go on although they were told to stop.",
+            ["runs_in"],
+            registry=registry,
+        )
+        self._given_up = Counter(
+            "gnomon_handlers_given_up",
+            "Handlers that ignored being told to stop, and were replaced.",
+            ["runs_in"],
+            registry=registry,
+        )
+        for where in _PLACES:
+            self._hung.labels(where)
+            self._given_up.labels(where)
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -121,6 +140,11 @@ class NodeMetrics(Metrics):
                 self._start_delay.observe(delay)
             case SlaMissed():
                 self._sla_missed.inc()
+            case HandlerHung(handler):
+                self._hung.labels(place(handler)).inc()
+                self._given_up.labels(place(handler)).inc()
+            case HandlerReturned(handler):
+                self._hung.labels(place(handler)).dec()
 
     @contextmanager
     def served(self, settings: Settings) -> Iterator[None]:

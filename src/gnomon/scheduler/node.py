@@ -38,6 +38,8 @@ log = structlog.get_logger("gnomon.scheduler")
 _RECONCILE_SECONDS = 5.0
 _OVERDUE_SECONDS = 5.0
 _QUEUED_SECONDS = 1.0  # between looks for queued runs whose turn has come unseen
+_INTERRUPTED_SECONDS = 5.0  # for what was interrupted at the end of the drain
+_LAST_SECONDS = 1.0  # to settle what ignores even that
 _PAUSE_SECONDS = 0.25  # after PostgreSQL was away
 _LONGEST_SLEEP = 1.0
 _SHORTEST_REPAIR = 0.02  # between repairs that hints ask for
@@ -194,9 +196,14 @@ class Node:
                 "interrupting tasks at the end of the drain", count=len(self.dispatcher.held)
             )
             self.worker.interrupt_all("the node shut down before the try ended")
-            deadline = self.clock.monotonic() + 5.0
-            while self.dispatcher.held and self.clock.monotonic() < deadline:
-                await self.clock.sleep(0.02)
+            await self._settled_within(_INTERRUPTED_SECONDS)
+            self.worker.give_up_hung(at_once=True)
+            await self._settled_within(_LAST_SECONDS)
+
+    async def _settled_within(self, seconds: float) -> None:
+        deadline = self.clock.monotonic() + seconds
+        while self.dispatcher.held and self.clock.monotonic() < deadline:
+            await self.clock.sleep(0.02)
 
     # The loops
 

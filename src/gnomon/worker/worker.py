@@ -9,6 +9,7 @@ from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import Pipe
 from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
+from gnomon.worker.slots import Slots
 from gnomon.worker.starter import Starter
 
 _PACE_SECONDS = 0.5
@@ -16,7 +17,8 @@ TIMEOUT_RESOLUTION = 0.05  # seconds that a timeout may be late
 
 
 class Worker:
-    """`slots` tasks at once, without a coroutine being made for any of them."""
+    """`slots` tasks at once, without a coroutine being made for any of them. One that ignores
+    being told to stop keeps its coroutine, but not its place."""
 
     def __init__(
         self,
@@ -32,7 +34,7 @@ class Worker:
         self._starter = starter
         self._lease = lease
         self._clock = clock
-        self._slots = slots
+        self._slots = Slots(self._slot, slots, clock, runner.patience)
         self._draining = False
 
     async def run(self) -> None:
@@ -40,8 +42,7 @@ class Worker:
             group.create_task(self._starter.run())
             group.create_task(self._keep_time())
             group.create_task(self._keep_pace())
-            for number in range(self._slots):
-                group.create_task(self._slot(), name=f"slot-{number}")
+            group.create_task(self._slots.run())
 
     def drain(self) -> None:
         """Start nothing more; give back what no slot has begun."""
@@ -56,15 +57,16 @@ class Worker:
 
     def interrupt(self, key: TaskKey, reason: str) -> bool:
         """End a running task; False where it does not run here."""
-        attempt = self._runner.running.get(key)
-        if attempt is None:
-            return False
-        attempt.interrupt(reason)
-        return True
+        return self._runner.interrupt(key, reason)
 
     def interrupt_all(self, reason: str) -> None:
-        for attempt in list(self._runner.running.values()):
-            attempt.interrupt(reason)
+        self._runner.interrupt_all(reason)
+
+    def give_up_hung(self, *, at_once: bool = False) -> None:
+        """Report what goes on although it was told to stop, and replace its slots."""
+        for slot, report in self._runner.give_up(at_once=at_once):
+            self._pipe.report(report)
+            self._slots.replace(slot)
 
     async def _slot(self) -> None:
         slot = asyncio.current_task()
@@ -75,9 +77,12 @@ class Worker:
             if self._may_start(delivery, now) and (
                 not delivery.asks or await self._may_begin(delivery)
             ):
-                self._pipe.report(await self._runner.run(delivery, now, slot))
+                report = await self._runner.run(delivery, now, slot)
             else:
-                self._pipe.report(Report(delivery))
+                report = Report(delivery)
+            if report is None:
+                return  # it hung, and was replaced
+            self._pipe.report(report)
 
     def _may_start(self, delivery: Delivery, now: datetime) -> bool:
         return (
@@ -97,6 +102,7 @@ class Worker:
         while True:
             await self._clock.sleep(TIMEOUT_RESOLUTION)
             self._runner.end_overdue()
+            self.give_up_hung()
 
     async def _keep_pace(self) -> None:
         while True:

@@ -1,0 +1,57 @@
+"""A fixed number of coroutines that serve, whatever becomes of any one of them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from gnomon.clock import Clock
+
+Serve = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Slots:
+    """Owns the slots like a task group, but one that hangs can be replaced. Nothing waits for
+    those that were, and at the end for nobody longer than `patience`."""
+
+    def __init__(self, serve: Serve, count: int, clock: Clock, patience: float) -> None:
+        self._serve = serve
+        self._count = count
+        self._clock = clock
+        self._patience = patience
+        self._serving: set[asyncio.Task[None]] = set()
+        self._replaced: set[asyncio.Task[None]] = set()  # kept, or they would be collected
+        self._empty = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises what a slot has died of."""
+        self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for _ in range(self._count):
+            self._add()
+        try:
+            await self._broken
+        finally:
+            for slot in self._serving:
+                slot.cancel()
+            await self._clock.wait(self._empty, self._patience)
+
+    def replace(self, slot: "asyncio.Task[None]") -> None:
+        """Leave this one to its fate, and have another in its place."""
+        self._serving.discard(slot)
+        self._replaced.add(slot)
+        self._add()
+
+    def _add(self) -> None:
+        slot = asyncio.get_running_loop().create_task(self._serve())
+        slot.add_done_callback(self._ended)
+        self._serving.add(slot)
+
+    def _ended(self, slot: "asyncio.Task[None]") -> None:
+        self._replaced.discard(slot)
+        self._serving.discard(slot)
+        if not self._serving:
+            self._empty.set()
+        if slot.cancelled():
+            return
+        error = slot.exception()
+        if error is not None and not self._broken.done():
+            self._broken.set_exception(error)
