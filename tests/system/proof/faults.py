@@ -18,6 +18,8 @@ NODE_POINTS = (
     "after_call",
     "before_settle",
     "after_settle",
+    "before_renew",
+    "after_renew",
 )
 API_POINTS = ("before_submit_commit", "after_submit_commit")
 POSTGRES = "postgres"
