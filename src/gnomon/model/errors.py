@@ -13,7 +13,9 @@
     ├── IdempotencyPending     a key whose first request is still under way
     ├── Unstorable             a value that PostgreSQL cannot hold
     ├── StoreUnavailable       PostgreSQL cannot be reached; nothing was done
-    └── LeaseLost              this node was declared dead
+    ├── LeaseLost              this node was declared dead
+    ├── RunLost                a try whose task was taken over, or is completed already
+    └── NoTransaction          a try that was to be completed outside of a transaction
 
 An error names a condition; what to do about it is the catcher's business.
 """
@@ -118,3 +120,25 @@ class StoreUnavailable(GnomonError):
 
 class LeaseLost(GnomonError):
     """This incarnation of the node was declared dead and may write nothing more."""
+
+
+class RunLost(GnomonError):
+    """The task is no longer this try's to complete: what the try wrote must be rolled back."""
+
+    def __init__(self, task_id: UUID) -> None:
+        super().__init__(
+            f"task {task_id} cannot be completed by this try: it was given to another one, or is "
+            "completed already; roll back"
+        )
+        self.task_id = task_id
+
+
+class NoTransaction(GnomonError):
+    """Outside of a transaction nothing would hold the completion and the writes together."""
+
+    def __init__(self, task_id: UUID) -> None:
+        super().__init__(
+            f"task {task_id} can only be completed within a transaction, together with what the "
+            "function writes; begin one, and do not use autocommit"
+        )
+        self.task_id = task_id

@@ -30,6 +30,9 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     response_status: int | None = None
     response_body: str | None = None
     result: str | None = None  # JSON
+    # The function completed the task in a transaction of its own. If that was committed the task
+    # is settled; so this is what happened if it was not.
+    completed_by_handler: bool = False
 
 
 SUCCESS = Outcome(OutcomeKind.SUCCEEDED)

@@ -63,7 +63,7 @@ class Recorder:
         self._pipe.settled(len(reports))
         self._plan_next(reports, settled)
         self._tell_ended(settled)
-        refused = len(reports) - len(settled)
+        refused = _refused(reports, settled)
         if refused:
             # Swept as lost in the meantime, or written by an attempt whose answer was lost.
             log.warning("settlements were refused as stale", refused=refused)
@@ -159,3 +159,16 @@ class Recorder:
                 suspect = report.outcome is None and is_suspect(delivery.losses)
                 entries.append(Entry(delivery.key, due_at, delivery.lane, suspect))
         self._scanner.hinted(entries)
+
+
+def _refused(reports: Sequence[Report], settled: Sequence[Settled]) -> int:
+    """How many were stale. One whose function has completed it in its own transaction was not: it
+    is settled, as it should be."""
+    if len(settled) == len(reports):
+        return 0
+    accepted = {s.key for s in settled}
+    return sum(
+        report.delivery.key not in accepted
+        and not (report.outcome is not None and report.outcome.completed_by_handler)
+        for report in reports
+    )

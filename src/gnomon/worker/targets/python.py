@@ -1,6 +1,7 @@
 """Python functions, named in the node's settings: async ones run on the loop, others in a thread.
 
-A function takes the payload, decoded from JSON, and may return anything that JSON can hold.
+A function takes the payload, decoded from JSON, and may return anything that JSON can hold. One
+that declares a second parameter gets the `Run` there.
 """
 
 import importlib
@@ -15,11 +16,15 @@ from gnomon.model.retry import LONGEST_WAIT
 from gnomon.model.target import PythonTarget
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import SettingsError
+from gnomon.worker.run import Run, stored_result
 from gnomon.worker.threads import Threads
 
-MAX_RESULT_BYTES = 64 * 1024
+Function = Callable[..., Any]
 
-Function = Callable[[Any], Any]
+_UNCOMMITTED = Outcome(
+    OutcomeKind.FAILED,
+    error="the function completed its run in a transaction that was not committed",
+)
 
 
 class Snooze(Exception):
@@ -52,7 +57,27 @@ def _load(name: str, path: str) -> Function:
     if not callable(function):
         raise SettingsError(f"function {name!r}: {path} is not callable")
     loaded: Function = function
+    takes_run(name, loaded)
     return loaded
+
+
+def takes_run(name: str, function: Function) -> bool:
+    """Whether the function wants the `Run` after the payload."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # written in C, and says nothing of itself
+        return False
+    by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    unfit = any(
+        p.kind is p.VAR_POSITIONAL or (p.kind is p.KEYWORD_ONLY and p.default is p.empty)
+        for p in parameters
+    )
+    if unfit or len(by_place) not in (1, 2):
+        raise SettingsError(
+            f"function {name!r} must take one parameter, the payload, or two, the payload and "
+            f"the run; it takes {inspect.signature(function)}"
+        )
+    return len(by_place) == 2
 
 
 class PythonCaller:
@@ -61,6 +86,7 @@ class PythonCaller:
     def __init__(self, functions: Mapping[str, Function], threads: int) -> None:
         self._functions = functions
         self._async = {n for n, f in functions.items() if inspect.iscoroutinefunction(f)}
+        self._told = {n for n, f in functions.items() if takes_run(n, f)}
         self._threads = Threads(threads)
 
     def __enter__(self) -> "PythonCaller":
@@ -78,39 +104,37 @@ class PythonCaller:
             return Outcome(
                 OutcomeKind.FAILED, error=f"this node has no function {name!r} (it has: {known})"
             )
+        run = Run(delivery)
+        outcome = await self._outcome(name, function, payload, run)
+        return _if_uncommitted(outcome) if run.completed else outcome
+
+    async def _outcome(
+        self, name: str, function: Function, payload: bytes | None, run: Run
+    ) -> Outcome:
         argument = None if payload is None else msgspec.json.decode(payload)
+        arguments = (argument, run) if name in self._told else (argument,)
         try:
             if name in self._async:
-                returned = await function(argument)
+                returned = await function(*arguments)
             else:
-                returned = await self._threads.run(function, argument)
+                returned = await self._threads.run(function, *arguments)
         except Snooze as snooze:
             return Outcome(OutcomeKind.SNOOZED, retry_after=snooze.seconds)
         except Reject as error:
             return Outcome(OutcomeKind.FAILED, error=_describe(error), retryable=False)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever user code raises
             return Outcome(OutcomeKind.FAILED, error=_describe(error))
-        return SUCCESS if returned is None else _with_result(returned)
+        if returned is None:
+            return SUCCESS
+        return Outcome(OutcomeKind.SUCCEEDED, result=stored_result(returned))
 
 
-def _with_result(returned: Any) -> Outcome:
-    try:
-        result = msgspec.json.encode(returned)
-    except (TypeError, ValueError, RecursionError) as error:
-        # The work was done, so doing it again would be wrong; the result alone is lost.
-        return Outcome(
-            OutcomeKind.SUCCEEDED, result=_note(f"the result cannot be kept as JSON: {error}")
-        )
-    if len(result) > MAX_RESULT_BYTES:
-        return Outcome(
-            OutcomeKind.SUCCEEDED,
-            result=_note(f"the result has {len(result)} bytes; {MAX_RESULT_BYTES} are kept"),
-        )
-    return Outcome(OutcomeKind.SUCCEEDED, result=result.decode())
-
-
-def _note(text: str) -> str:
-    return msgspec.json.encode({"gnomon": text}).decode()
+def _if_uncommitted(outcome: Outcome) -> Outcome:
+    """Whether the function's transaction was committed, only the store can tell (the answer may
+    have been lost): so this is what holds if it was not, and is refused if it was."""
+    if outcome.kind is OutcomeKind.SUCCEEDED:
+        outcome = _UNCOMMITTED
+    return msgspec.structs.replace(outcome, completed_by_handler=True)
 
 
 def _describe(error: BaseException) -> str:
