@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Self
 
 import asyncpg
+from tests.system.proof.tools import Missing
 from tests.waiting import eventually
 
 from gnomon.store.embedded import address, binaries, cluster, identity, postmaster
@@ -37,10 +38,6 @@ _DIES_WITH_US = ("setpriv", "--pdeathsig", "QUIT") if shutil.which("setpriv") el
 
 class ServerEnded(Exception):
     """It did not come up; the message is the end of its log."""
-
-
-class NotPermitted(Exception):
-    """This machine does not let us do it."""
 
 
 def reserve_port() -> socket.socket:
@@ -197,8 +194,8 @@ class Server:
 
 
 def _identity(folder: Path, files: Path) -> identity.Identity:
-    created = not folder.exists()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    created = not any(folder.iterdir())
     return identity.choose(folder, files, created=created)
 
 
@@ -228,7 +225,7 @@ class Tmpfs:
         mount = ["mount", "-t", "tmpfs", "-o", options, "gnomon-proof", str(self.folder)]
         done = subprocess.run(mount, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise NotPermitted(f"a tmpfs cannot be mounted: {done.stderr.strip()}")
+            raise Missing(f"a tmpfs cannot be mounted: {done.stderr.strip()}")
         return self
 
     def __exit__(self, *_: object) -> None:
