@@ -1,7 +1,7 @@
 """The Python functions that the nodes of a campaign run. Each writes down its own calls.
 
 They are told by the environment of their node: `GNOMON_PROOF_FOLDER` (where to write),
-`GNOMON_PROOF_DSN` (where effects go), `GNOMON_PROOF_CLOCK` (see book.py) and `GNOMON_NODE_NAME`.
+`GNOMON_PROOF_DSN` (where effects go), `GNOMON_PROOF_EPOCH` (see book.py) and `GNOMON_NODE_NAME`.
 """
 
 import asyncio
@@ -18,19 +18,6 @@ import msgspec
 from tests.system.proof.book import Book, now
 from tests.system.proof.history import Call
 
-FUNCTIONS = ("function", "thread", "effect", "poison")
-SETTING = ",".join(f"{name}=tests.system.proof.handlers:{name}" for name in FUNCTIONS)
-
-# Without a key: an effect that was applied twice must show.
-SCHEMA = """
-CREATE SCHEMA IF NOT EXISTS proof;
-CREATE TABLE IF NOT EXISTS proof.effect (
-    n      bigint NOT NULL,
-    run_id uuid NOT NULL,
-    fence  bigint NOT NULL,
-    at     float8 NOT NULL
-);
-"""
 _INSERT = "INSERT INTO proof.effect (n, run_id, fence, at) VALUES ($1, $2, $3, $4)"
 _CONNECTIONS = 8  # of each node, for effects
 
@@ -57,7 +44,7 @@ async def effect(payload: Any, run: Any) -> None:
         await asyncio.sleep(payload["seconds"])
         _fail_if_asked(payload)
         async with _door(), _connected() as connection, connection.transaction():
-            await connection.execute(_INSERT, payload["n"], run.task_id, run.fence, now())
+            await connection.execute(_INSERT, payload["n"], str(run.task_id), run.fence, now())
             await run.complete(connection)
 
 
