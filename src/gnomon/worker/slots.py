@@ -20,6 +20,7 @@ class Slots:
         self._patience = patience
         self._serving: set[asyncio.Task[None]] = set()
         self._replaced: set[asyncio.Task[None]] = set()  # kept, or they would be collected
+        self._ending = False
         self._empty = asyncio.Event()
 
     async def run(self) -> None:
@@ -30,9 +31,11 @@ class Slots:
         try:
             await self._broken
         finally:
+            self._ending = True
             for slot in self._serving:
                 slot.cancel()
-            await self._clock.wait(self._empty, self._patience)
+            if self._serving:
+                await self._clock.wait(self._empty, self._patience)
 
     def replace(self, slot: "asyncio.Task[None]") -> None:
         """Leave this one to its fate, and have another in its place."""
@@ -46,12 +49,14 @@ class Slots:
         self._serving.add(slot)
 
     def _ended(self, slot: "asyncio.Task[None]") -> None:
-        self._replaced.discard(slot)
-        self._serving.discard(slot)
-        if not self._serving:
-            self._empty.set()
-        if slot.cancelled():
+        error = None if slot.cancelled() else slot.exception()
+        if slot in self._replaced:
+            self._replaced.discard(slot)
             return
-        error = slot.exception()
+        self._serving.discard(slot)
         if error is not None and not self._broken.done():
             self._broken.set_exception(error)
+        elif not self._ending:
+            self._add()  # its handler has cancelled it
+        elif not self._serving:
+            self._empty.set()

@@ -83,6 +83,8 @@ class Worker:
             if report is None:
                 return  # it hung, and was replaced
             self._pipe.report(report)
+            if slot.cancelling():
+                return  # the handler swallowed what was meant for the slot
 
     def _may_start(self, delivery: Delivery, now: datetime) -> bool:
         return (
