@@ -14,6 +14,7 @@ from typing import Literal, Self
 
 import asyncpg
 import msgspec
+from tests.conftest import migrated
 from tests.system.proof import points
 from tests.system.proof.audit import Audit
 from tests.system.proof.boot import CRASH_FILE, MUTANT
@@ -24,8 +25,6 @@ from tests.system.proof.member import Death, Member, environment
 from tests.system.proof.proxy import Proxy
 from tests.system.proof.tools import faketime
 from tests.waiting import eventually
-
-from gnomon import wiring
 
 OBSERVER = "observer"
 HARNESS = "harness"  # the proxy of those who watch and submit
@@ -40,7 +39,6 @@ _ABSENT = 1.0  # seconds until one that ended by itself is started again
 _SCHEMA = """
     CREATE SCHEMA proof;
     CREATE TABLE proof.effect (n bigint, run_id text, fence bigint, at double precision);
-    CREATE TABLE proof.tries (n bigint PRIMARY KEY, count integer NOT NULL);
 """
 # A small disk is full of the log alone otherwise.
 _SMALL_DISK = {"max_wal_size": "48MB", "min_wal_size": "32MB"}
@@ -78,6 +76,7 @@ class World:
         self.began_at = time.time()
         self.tmpfs: Tmpfs | None = None
         self.replica: Server | None = None
+        self._epoch = time.time() - time.monotonic()
         self._stack = AsyncExitStack()
         self._restarts: dict[str, float] = {}  # when to start what has ended (monotonic)
         self._one_at_a_time = asyncio.Lock()  # who stops and starts PostgreSQL
@@ -281,9 +280,8 @@ class World:
             functions=",".join(f"{f}=tests.system.proof.handlers:{f}" for f in _FUNCTIONS),
             proof_folder=self.folder,
             proof_dsn=dsn,
-            proof_node=name,
             # So that a process with a wrong clock can tell the time all the same.
-            proof_epoch=time.time() - time.monotonic(),
+            proof_epoch=self._epoch,
             **settings,
         )
         environ[CRASH_FILE] = str(points.crash_file(self.folder, name))
@@ -297,7 +295,8 @@ class World:
 
     def _start_observer(self) -> None:
         command = [*_OBSERVE, str(self.folder), str(os.getpid())]
-        member = Member(OBSERVER, self.folder, command, environment(self.folder))
+        environ = environment(self.folder, proof_epoch=self._epoch)
+        member = Member(OBSERVER, self.folder, command, environ)
         self._stack.callback(member.kill)
         member.start()
         self._observer = member
@@ -313,7 +312,7 @@ class World:
         return await eventually(said, _PATIENCE)
 
     async def _prepare(self) -> None:
-        await wiring.prepare(self.server.dsn)
+        await migrated(self.server.dsn)
         connection = await asyncpg.connect(self.server.dsn)
         try:
             await connection.execute(_SCHEMA)
