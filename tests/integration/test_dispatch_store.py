@@ -362,7 +362,7 @@ async def test_a_dead_letter_stays_with_its_tries(
     assert [(t["attempt"], t["error"]) for t in tried] == [(1, "no"), (2, "no"), (3, "never")]
 
 
-async def test_a_release_is_as_if_it_had_never_been_claimed(
+async def test_what_is_given_back_has_made_no_try_and_waits_from_now_on(
     claimed: Claimed, dispatch: PostgresDispatch, connection: Connection, node: UUID
 ) -> None:
     delivery = await claimed.one()
@@ -373,7 +373,8 @@ async def test_a_release_is_as_if_it_had_never_been_claimed(
     assert row is not None
     assert (row["state"], row["node"], row["run_until"], row["started_at"]) == (0, None, None, None)
     assert (row["attempt"], row["retries_left"], row["fence"]) == (0, 3, 2)
-    assert row["due_at"] == settled.due_at == before["due_at"]
+    # Whoever serves its shard looks behind its cursor only for what became due lately.
+    assert row["due_at"] == settled.due_at > before["due_at"]
     assert await executions(connection, delivery.key) == []
     (again,) = (await dispatch.claim(node, [delivery.key])).deliveries
     assert (again.attempt, again.fence) == (1, 3)

@@ -1,11 +1,13 @@
 """What follows from an outcome."""
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import LONGEST_RETRY_AFTER, Backoff, RetryPolicy
+from gnomon.model.task import DeliveryMode
 from gnomon.model.verdict import (
     COMPLETE,
     FREE_LOSSES,
@@ -30,7 +32,11 @@ policies = st.builds(
     jitter=st.booleans(),
 )
 standings = st.builds(
-    Standing, retries_left=st.integers(0, 1000), policy=policies, losses=st.integers(0, 10)
+    Standing,
+    retries_left=st.integers(0, 1000),
+    policy=policies,
+    losses=st.integers(0, 10),
+    mode=st.sampled_from(DeliveryMode),
 )
 chances = st.floats(0, 1, exclude_max=True)
 
@@ -106,6 +112,7 @@ def test_a_try_that_ended_clears_the_losses(
     standing: Standing, chance: float, kind: OutcomeKind, retryable: bool
 ) -> None:
     """It did not take its node with it, so it is no suspect."""
+    assume(standing.mode is not DeliveryMode.AT_MOST_ONCE)
     assert decide(Outcome(kind, retryable=retryable), standing, chance).losses == 0
 
 
@@ -132,3 +139,19 @@ def test_a_task_that_always_fails_is_tried_once_more_than_it_has_retries(
             break
         left -= verdict.spends
     assert tried == min(policy.max_retries, 50) + 1
+
+
+@given(standings, chances, st.sampled_from(OutcomeKind))
+def test_at_most_once_has_one_call_whatever_came_of_it(
+    standing: Standing, chance: float, kind: OutcomeKind
+) -> None:
+    once = msgspec.structs.replace(standing, mode=DeliveryMode.AT_MOST_ONCE)
+    verdict = decide(Outcome(kind), once, chance)
+    assert verdict.kind in (VerdictKind.COMPLETE, VerdictKind.DEAD_LETTER)
+
+
+@pytest.mark.parametrize("mode", DeliveryMode)
+@pytest.mark.parametrize("losses", [0, 1, FREE_LOSSES])
+def test_who_asks_before_it_starts(mode: DeliveryMode, losses: int) -> None:
+    asks = Standing(3, FIXED, losses, mode).asks
+    assert asks == (mode is not DeliveryMode.AT_LEAST_ONCE or losses > 0)

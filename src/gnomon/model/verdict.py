@@ -21,7 +21,7 @@ class VerdictKind(IntEnum):
     COMPLETE = 0
     RETRY = 1
     DEAD_LETTER = 2
-    RELEASE = 3  # given back unstarted: as if it had never been claimed
+    RELEASE = 3  # given back unstarted: no try was made
     EXPIRE = 4  # its time to start had passed before it could
 
 

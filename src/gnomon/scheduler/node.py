@@ -230,7 +230,6 @@ class Node:
 
     async def _reconcile(self) -> None:
         if await self.sweeper.reconcile():
-            self.scanner.look_everywhere()
             self.signals.look.set()
 
     async def _scan(self) -> None:

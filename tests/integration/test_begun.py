@@ -1,0 +1,126 @@
+"""What becomes of tasks whose node died, by their mode and by whether they had begun."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+import pytest
+from tests.integration import handlers
+from tests.integration.nodes import call_of, running_node
+from tests.integration.support import (
+    Connection,
+    archived,
+    database_now,
+    executions,
+    joined,
+    live,
+    store,
+)
+from tests.waiting import eventually
+
+from gnomon.model.lifecycle import State
+from gnomon.model.outcome import OutcomeKind
+from gnomon.model.task import DeliveryMode
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import PostgresDispatch
+
+LEAST, MOST, EXACTLY = DeliveryMode
+
+
+@pytest.fixture
+async def now(connection: Connection) -> datetime:
+    return await database_now(connection)
+
+
+class Case(NamedTuple):
+    """A task of a dead node, and what must come of it."""
+
+    mode: DeliveryMode
+    begun: bool
+    losses: int  # before its node died
+    calls: int  # that a living node makes
+    tries: list[OutcomeKind]  # on record besides the one that succeeded
+    state: State = State.COMPLETED
+
+
+CASES = [
+    # Nobody knows whether it had begun: a loss, and the first is free.
+    Case(LEAST, begun=False, losses=0, calls=1, tries=[OutcomeKind.LOST]),
+    # A node died on it before, so it would have been marked.
+    Case(LEAST, begun=False, losses=1, calls=1, tries=[]),
+    Case(LEAST, begun=True, losses=1, calls=1, tries=[OutcomeKind.LOST]),
+    Case(LEAST, begun=True, losses=4, calls=0, tries=[OutcomeKind.LOST], state=State.DEAD),
+    Case(LEAST, begun=False, losses=4, calls=1, tries=[]),
+    Case(MOST, begun=False, losses=0, calls=1, tries=[]),
+    Case(MOST, begun=True, losses=0, calls=0, tries=[OutcomeKind.LOST], state=State.DEAD),
+    Case(EXACTLY, begun=False, losses=0, calls=1, tries=[]),
+    Case(EXACTLY, begun=True, losses=0, calls=1, tries=[OutcomeKind.LOST]),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+async def test_the_tasks_of_a_dead_node(
+    case: Case, database_dsn: str, database: Database, connection: Connection, now: datetime
+) -> None:
+    who, new = call_of(now, "echo", delivery=case.mode)
+    (key,) = await store(database, new)
+    await connection.execute("UPDATE gnomon.task SET losses = $1", case.losses)
+    dispatch, incarnation = PostgresDispatch(database, 10), await joined(database, "victim")
+    claim = await dispatch.claim(incarnation, [key])
+    if case.begun:
+        assert await dispatch.begin(incarnation, claim.deliveries) == {key}
+    await connection.execute(
+        "UPDATE gnomon.node SET dead = true WHERE incarnation = $1", incarnation
+    )
+
+    async with running_node(database_dsn):
+
+        async def over() -> bool:
+            row = await archived(connection, key) or await live(connection, key)
+            return row is not None and row["state"] >= State.DEAD
+
+        await eventually(over)
+    row = await archived(connection, key) or await live(connection, key)
+    assert row is not None
+    assert row["state"] == case.state
+    assert len(handlers.calls[who]) == case.calls
+    assert [t["outcome"] for t in await executions(connection, key)] == case.tries
+    if case.mode is MOST and case.begun:
+        assert "never tried again" in row["last_error"]
+        assert row["losses"] == 0
+
+
+async def test_only_a_claim_that_stands_may_begin(
+    database: Database, connection: Connection, now: datetime
+) -> None:
+    dispatch, incarnation = PostgresDispatch(database, 10), await joined(database)
+    other = await joined(database, "other")
+    keys = await store(database, *(call_of(now, "echo", delivery=EXACTLY)[1] for _ in range(4)))
+    deliveries = (await dispatch.claim(incarnation, keys)).deliveries
+    good, swept, cancelled, locked = (d.key for d in deliveries)
+    await connection.execute("UPDATE gnomon.task SET fence = fence + 1 WHERE id = $1", swept.id)
+    await connection.execute(
+        "UPDATE gnomon.task SET cancel_requested = true WHERE id = $1", cancelled.id
+    )
+    assert await dispatch.begin(other, deliveries) == set()
+    async with connection.transaction():
+        await connection.execute("SELECT FROM gnomon.task WHERE id = $1 FOR UPDATE", locked.id)
+        assert await dispatch.begin(incarnation, deliveries) == {good}
+    # Asked again, as after an answer that was lost, it says the same.
+    assert await dispatch.begin(incarnation, deliveries) == {good, locked}
+    await connection.execute(
+        "UPDATE gnomon.node SET dead = true WHERE incarnation = $1", incarnation
+    )
+    assert await dispatch.begin(incarnation, deliveries) == set()
+
+
+async def test_a_new_claim_has_not_begun(
+    database: Database, connection: Connection, now: datetime
+) -> None:
+    dispatch, incarnation = PostgresDispatch(database, 10), await joined(database)
+    (key,) = await store(database, call_of(now, "echo", delivery=EXACTLY)[1])
+    claim = await dispatch.claim(incarnation, [key])
+    assert await dispatch.begin(incarnation, claim.deliveries) == {key}
+    await connection.execute("UPDATE gnomon.task SET state = 0, node = NULL, fence = fence + 1")
+    assert len((await dispatch.claim(incarnation, [key])).deliveries) == 1
+    (row,) = await dispatch.running_on(incarnation)
+    assert (row.begun, row.delivery) == (False, EXACTLY)
