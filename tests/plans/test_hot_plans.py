@@ -72,6 +72,7 @@ class Used:
         self.scanned = {
             n["Relation Name"] for n in nodes if n["Node Type"] in ("Seq Scan", "Bitmap Heap Scan")
         }
+        self.sorts = any("Sort" in n["Node Type"] for n in nodes)
 
 
 async def plans(connection: Connection, name: str, *args: Any) -> list[Used]:
@@ -122,6 +123,16 @@ async def test_reading_ahead_and_behind_walks_the_index_of_what_is_due(filled: C
     for used in (*ahead, *behind):
         assert used.of_tasks == {"task_due"}
         assert not used.scanned
+
+
+async def test_stealing_walks_the_index_of_what_is_due_and_sorts_nothing(
+    filled: Connection,
+) -> None:
+    for count in (1, 128, 255):
+        for used in await plans(filled, "steal", list(range(count)), 1.0, 4, 1000):
+            assert used.of_tasks == {"task_due"}
+            assert not used.scanned
+            assert not used.sorts
 
 
 async def test_a_claim_goes_by_primary_key_alone(filled: Connection) -> None:
