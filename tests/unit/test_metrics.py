@@ -11,6 +11,9 @@ from gnomon.cron.job import Skipped
 from gnomon.observe.events import (
     Event,
     FiresMissed,
+    Handler,
+    HandlerHung,
+    HandlerReturned,
     RunSkipped,
     RunsPlanned,
     RunStarted,
@@ -33,6 +36,8 @@ MISS = SlaMissed(
     started_at=None,
     missed=1,
 )
+HANDLER = Handler(task_id=UUID(int=3), task_type="t", function="f", in_thread=False)
+IN_THREAD = Handler(task_id=UUID(int=4), task_type="t", function="g", in_thread=True)
 ALL: list[Event] = [
     RunsPlanned(3),
     RunsPlanned(2),
@@ -41,6 +46,10 @@ ALL: list[Event] = [
     RunSkipped(Skipped.OVERLAP),
     RunStarted(0.02),
     MISS,
+    HandlerHung(HANDLER, 2.5),
+    HandlerHung(IN_THREAD, 0.1),
+    HandlerHung(IN_THREAD, 0.1),
+    HandlerReturned(IN_THREAD, 7.0),
 ]
 ZERO = {
     ("gnomon_cron_runs_planned_total", ()): 0.0,
@@ -49,6 +58,10 @@ ZERO = {
     ("gnomon_cron_start_delay_seconds_count", ()): 0.0,
     ("gnomon_cron_runs_skipped_total", ("overlap",)): 0.0,
     ("gnomon_cron_runs_skipped_total", ("superseded",)): 0.0,
+    ("gnomon_handlers_hung", ("loop",)): 0.0,
+    ("gnomon_handlers_hung", ("thread",)): 0.0,
+    ("gnomon_handlers_given_up_total", ("loop",)): 0.0,
+    ("gnomon_handlers_given_up_total", ("thread",)): 0.0,
 }
 
 
@@ -56,7 +69,7 @@ def counted(metrics: NodeMetrics) -> dict[tuple[str, tuple[str, ...]], float]:
     return {
         (sample.name, tuple(sample.labels.values())): sample.value
         for family in metrics.registry.collect()
-        if family.name.startswith("gnomon_cron")
+        if family.name.startswith(("gnomon_cron", "gnomon_handlers"))
         for sample in family.samples
         if not sample.name.endswith(("_bucket", "_sum"))
     }
@@ -76,6 +89,10 @@ def test_every_event_is_counted() -> None:
         ("gnomon_cron_sla_missed_total", ()): 1.0,
         ("gnomon_cron_start_delay_seconds_count", ()): 1.0,
         ("gnomon_cron_runs_skipped_total", ("overlap",)): 2.0,
+        ("gnomon_handlers_hung", ("loop",)): 1.0,
+        ("gnomon_handlers_hung", ("thread",)): 1.0,
+        ("gnomon_handlers_given_up_total", ("loop",)): 1.0,
+        ("gnomon_handlers_given_up_total", ("thread",)): 2.0,
     }
 
 
