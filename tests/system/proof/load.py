@@ -10,16 +10,17 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import asyncpg
 import msgspec
-from tests.system.proof.book import now
+from tests.system.proof.book import Book, now
 from tests.system.proof.history import Action, Changed, Submitted
 from tests.system.proof.orders import TIMEOUT, Mix, Order, moment, orders
 
-__all__ = ["Load", "Mix"]
+__all__ = ["Load", "Mix", "Places"]
 
 FINISH_SECONDS = 20.0  # for what was begun before the load was stopped
 _ANSWER_SECONDS = 5.0
@@ -43,6 +44,15 @@ _INSERT = """
 """
 
 
+class Places(msgspec.Struct, frozen=True):
+    """Where to submit, by HTTP and by SQL; where webhooks go; where to write what came of it."""
+
+    api_urls: Sequence[str]
+    dsn: str
+    observer_url: str
+    folder: Path
+
+
 class Refused(Exception):
     """The API found fault with what it was sent: the load itself is wrong."""
 
@@ -50,28 +60,20 @@ class Refused(Exception):
 class Load:
     """So many tasks a second, for as long as it is let."""
 
-    def __init__(
-        self,
-        api_urls: Sequence[str],
-        observer_url: str,
-        dsn: str,
-        *,
-        seed: int,
-        rate: float,
-        mix: Mix | None = None,
-    ) -> None:
+    def __init__(self, places: Places, *, seed: int, rate: float, mix: Mix | None = None) -> None:
         self.submitted: list[Submitted] = []
         self.changed: list[Changed] = []
         self.progress: Counter[str] = Counter()
-        self._observer_url = observer_url
-        self._dsn = dsn
+        self._places = places
         self._key = f"{seed}-{time.time_ns()}"  # one history may hold more than one load
         self._rate = rate
         self._orders = orders(seed, mix or Mix())
-        self._urls = itertools.cycle(api_urls)
+        self._urls = itertools.cycle(places.api_urls)
         self._waiting = 0
         self._over = asyncio.Event()
         self._door = asyncio.Semaphore(_TRANSACTIONS)
+        self._submissions = Book(places.folder / "submitted.jsonl")
+        self._changes = Book(places.folder / "changed.jsonl")
 
     async def run(self, stop: asyncio.Event) -> None:
         """Go on until `stop` is set; then wait for the answers that are still to come."""
@@ -118,7 +120,7 @@ class Load:
         asked_at = now()
         dues = [_microseconds(asked_at + order.delay) for order in batch]
         bodies = [
-            order.body(due, f"{self._key}-{order.n}", self._observer_url)
+            order.body(due, f"{self._key}-{order.n}", self._places.observer_url)
             for order, due in zip(batch, dues, strict=True)
         ]
         self._waiting += len(batch)
@@ -142,7 +144,7 @@ class Load:
             due = _microseconds(asked_at + order.delay)
             acked_at, task_id = None, None
             with contextlib.suppress(*_AWAY):
-                connection = await asyncpg.connect(self._dsn, timeout=_ANSWER_SECONDS)
+                connection = await asyncpg.connect(self._places.dsn, timeout=_ANSWER_SECONDS)
                 try:
                     async with asyncio.timeout(hold + _ANSWER_SECONDS):
                         async with connection.transaction():
@@ -158,7 +160,7 @@ class Load:
         target, payload, policy = (
             msgspec.json.encode(value).decode()
             for value in (
-                order.target_for(self._observer_url),
+                order.target_for(self._places.observer_url),
                 order.payload,
                 order.retry_policy,
             )
@@ -185,6 +187,7 @@ class Load:
             late_commit=order.hold is not None,
         )
         self.submitted.append(record)
+        self._submissions.note(record)
         self.progress["submitted"] += 1
         self.progress["acknowledged"] += acked_at is not None
         if order.change is not None and task_id is not None:
@@ -212,6 +215,7 @@ class Load:
             accepted=accepted,
         )
         self.changed.append(record)
+        self._changes.note(record)
         self.progress[f"{action} {_SAID[accepted]}"] += 1
 
     async def _decided(self, path: str, body: Any, key: str) -> bool | None:
