@@ -21,7 +21,13 @@ _OF_DEAD = 5_000  # rows that name someone dead
 _WATCHED = 2_000  # tasks that were seen to run lately
 _TENANT = "default"
 
-_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_AWAY = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
 _NODES = "SELECT incarnation, name, dead, beat FROM gnomon.node"
 _HORIZON = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 _CLAIMED_BY_DEAD = f"""
