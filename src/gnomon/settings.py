@@ -56,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     # Where the data is
     database_url: str | None = None  # your own server; None runs the embedded one
+    direct_database_url: str | None = None  # the same one, past a pooler in database_url
     data_dir: str = ".gnomon"  # of the embedded server, and of secrets made at first start
     retention_days: float = 30.0  # how long finished tasks are kept
 
@@ -106,6 +107,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in _NOT_NEGATIVE:
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must not be negative")
+        if self.direct_database_url is not None and self.database_url is None:
+            raise ValueError("direct_database_url is another way to database_url: set both")
         if self.log_format not in _LOG_FORMATS:
             raise ValueError(f"log_format must be one of {', '.join(_LOG_FORMATS)}")
         if not 0 <= self.api_port <= 65535:

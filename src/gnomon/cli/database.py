@@ -46,7 +46,7 @@ def running_database(settings: Settings) -> Iterator[str]:
         with embedded(folder) as server:
             yield server.dsn
         return
-    yield existing_dsn(settings)
+    yield settings.direct_database_url or existing_dsn(settings)
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def _up(
             dsn, tend = server.dsn, server.tend
         if interrupts.requested:
             return 0
-        loop.run(database.prepare(dsn))
+        loop.run(database.prepare(settings.direct_database_url or dsn))
         variables = {**os.environ, **variables, "DATABASE_URL": dsn}
         if settings.webhook_secret is None:
             file = ensure_secret(Path(settings.data_dir))

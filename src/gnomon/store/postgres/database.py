@@ -1,11 +1,16 @@
-"""Connections to PostgreSQL, and its failures translated into ours."""
+"""Connections to PostgreSQL, and its failures translated into ours.
+
+Whether a pooler is in between is found out here, and nobody else needs to know: behind one that
+lends a server for no longer than a transaction, every statement brings its own.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
+import structlog
 
 from gnomon.model.errors import StoreUnavailable, Unstorable
 from gnomon.store.postgres.queries import query
@@ -14,6 +19,11 @@ if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
     Connection = PoolConnectionProxy[asyncpg.Record]
+    DriverConnection = asyncpg.Connection[asyncpg.Record]
+else:
+    DriverConnection = asyncpg.Connection
+
+log = structlog.get_logger("gnomon.store")
 
 # What says "not now" rather than "never": the server is gone, going, coming, or full.
 _UNAVAILABLE = (
@@ -47,15 +57,82 @@ def translated() -> Iterator[None]:
         raise StoreUnavailable(f"PostgreSQL is unavailable: {error or type(error)}") from error
 
 
-async def connect(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
-    """A connection of one's own, for a listener or a lease."""
+class PoolerConnection(DriverConnection):
+    """A connection through a pooler, which may give every transaction another server.
+
+    The driver prepares a statement in one round trip and runs it in a second: only a transaction
+    brings both to the same server. Without arguments it sends text in one trip, and that is left
+    as it is; so is what cannot run in a transaction.
+    """
+
+    async def execute(self, query: str, *args: Any, **options: Any) -> Any:
+        if not args:
+            return await super().execute(query, **options)
+        return await self._in_transaction(super().execute, query, *args, **options)
+
+    async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
+        return await self._in_transaction(super().fetch, query, *args, **options)
+
+    async def fetchrow(self, query: str, *args: Any, **options: Any) -> Any:
+        return await self._in_transaction(super().fetchrow, query, *args, **options)
+
+    async def fetchval(self, query: str, *args: Any, **options: Any) -> Any:
+        return await self._in_transaction(super().fetchval, query, *args, **options)
+
+    async def _in_transaction(
+        self, run: Callable[..., Awaitable[Any]], *args: Any, **options: Any
+    ) -> Any:
+        if self.is_in_transaction():
+            return await run(*args, **options)
+        try:
+            async with asyncio.timeout(options.pop("timeout", None)):
+                await super().execute("BEGIN")
+                result = await run(*args, **options)
+                await super().execute("COMMIT")
+                return result
+        except (asyncio.CancelledError, TimeoutError):
+            # To roll back would first wait for the answer that did not come in time.
+            self.terminate()
+            raise
+        except Exception:
+            if not self.is_closed() and self.is_in_transaction():
+                await super().execute("ROLLBACK")
+            raise
+
+
+_OPTIONS: dict[str, Any] = {
+    "timeout": CONNECT_SECONDS,
+    "command_timeout": STATEMENT_SECONDS,
+    "server_settings": {"application_name": "gnomon", "timezone": "UTC"},
+}
+# What was prepared on one server is not there on the next.
+_THROUGH_POOLER: dict[str, Any] = {"connection_class": PoolerConnection, "statement_cache_size": 0}
+
+
+async def connect(dsn: str) -> DriverConnection:
+    """A connection of one's own, for a listener or a lease: a `PoolerConnection` where a pooler
+    is in between."""
     with translated():
-        return await asyncpg.connect(
-            dsn,
-            timeout=CONNECT_SECONDS,
-            command_timeout=STATEMENT_SECONDS,
-            server_settings={"application_name": "gnomon", "timezone": "UTC"},
-        )
+        connection: DriverConnection = await asyncpg.connect(dsn, **_OPTIONS)
+        try:
+            if not await _is_pooled(connection):
+                return connection
+        except BaseException:
+            connection.terminate()
+            raise
+        connection.terminate()
+        through: DriverConnection = await asyncpg.connect(dsn, **_OPTIONS, **_THROUGH_POOLER)
+        return through
+
+
+async def _is_pooled(connection: DriverConnection) -> bool:
+    """A pooler makes up the process id that a session is told at its start. The question is asked
+    in one round trip, without preparing anything, so it is safe behind a pooler, too."""
+    told = connection.get_server_pid()
+    answer = await connection.execute(
+        f"SELECT WHERE pg_backend_pid() <> {told}", timeout=CONNECT_SECONDS
+    )
+    return answer == "SELECT 1"
 
 
 async def _keep(_connection: object) -> None:
@@ -64,23 +141,32 @@ async def _keep(_connection: object) -> None:
 
 
 class Database:
-    """The pool of one process. Statements are named by their file."""
+    """The pool of one process. Statements are named by their file.
 
-    def __init__(self, dsn: str, size: int) -> None:
+    `direct` is the way to the same database that no pooler is in, if it is another one: for what
+    needs a session, or must not wait for others.
+    """
+
+    def __init__(self, dsn: str, size: int, direct: str | None = None) -> None:
         self.dsn = dsn
+        self.direct = direct or dsn
         self._size = size
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
 
     async def open(self) -> None:
+        probe = await connect(self.dsn)
+        probe.terminate()
+        pooled = isinstance(probe, PoolerConnection)
+        if pooled:
+            log.info("a pooler is in between: every statement is sent in a transaction of its own")
         with translated():
             self._pool = await asyncpg.create_pool(
                 self.dsn,
                 min_size=1,
                 max_size=self._size,
-                timeout=CONNECT_SECONDS,
-                command_timeout=STATEMENT_SECONDS,
-                server_settings={"application_name": "gnomon", "timezone": "UTC"},
                 reset=_keep,
+                **_OPTIONS,
+                **(_THROUGH_POOLER if pooled else {}),
             )
 
     async def close(self) -> None:

@@ -7,15 +7,19 @@ on a connection of their own. They may be lost: whoever misses one finds the wor
 import asyncio
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Protocol
+from typing import NoReturn, Protocol
 from uuid import UUID
+
+import structlog
 
 from gnomon.clock import Clock, from_micros, to_micros
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 from gnomon.store.port import Entry
-from gnomon.store.postgres.database import connect, translated
+from gnomon.store.postgres.database import PoolerConnection, connect, translated
+
+log = structlog.get_logger("gnomon.store")
 
 DUE_CHANNEL = "gnomon_due"
 CANCEL_CHANNEL = "gnomon_cancel"
@@ -105,7 +109,11 @@ class Announcer:
 
 
 class Listener:
-    """Hears hints. After a break in the connection it says "look again"."""
+    """Hears hints. After a break in the connection it says "look again".
+
+    Through a pooler nothing can be heard: a session there is nobody's for long. Then it says
+    "look again" every `look_seconds`.
+    """
 
     def __init__(
         self,
@@ -113,11 +121,13 @@ class Listener:
         clock: Clock,
         on_due: Callable[[list[Entry] | None], None],
         on_cancel: Callable[[TaskKey], None],
+        look_seconds: float,
     ) -> None:
         self._dsn = dsn
         self._clock = clock
         self._on_due = on_due
         self._on_cancel = on_cancel
+        self._look_seconds = look_seconds
 
     async def run(self) -> None:
         while True:
@@ -128,6 +138,9 @@ class Listener:
 
     async def _listen(self) -> None:
         connection = await connect(self._dsn)
+        if isinstance(connection, PoolerConnection):
+            connection.terminate()
+            await self._look()
         lost = asyncio.Event()
         connection.add_termination_listener(lambda *_: lost.set())
         try:
@@ -138,6 +151,16 @@ class Listener:
             await lost.wait()
         finally:
             connection.terminate()
+
+    async def _look(self) -> NoReturn:
+        log.warning(
+            "new tasks are found by looking only: a pooler is in between, and hints do not pass it",
+            every_seconds=self._look_seconds,
+            remedy="set GNOMON_DIRECT_DATABASE_URL to the server itself",
+        )
+        while True:
+            self._on_due(None)
+            await self._clock.sleep(self._look_seconds)
 
     def _heard_due(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         self._on_due(decode_entries(str(payload)))

@@ -114,7 +114,7 @@ class PostgresChores:
     @asynccontextmanager
     async def _own_connection(self) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
         """DDL waits for locks; it must not hold a connection that the engine needs meanwhile."""
-        connection = await connect(self._database.dsn)
+        connection = await connect(self._database.direct)
         try:
             with translated():
                 yield connection
