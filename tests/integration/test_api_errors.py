@@ -45,7 +45,11 @@ BAD_VALUES: list[tuple[dict[str, Any], str]] = [
     (BODY | {"delay_seconds": 60, "expires_at": "2020-01-01T00:00:00Z"}, "/expires_at"),
     (BODY | {"priority": "URGENT"}, "/priority"),
     (BODY | {"priority": 1}, "/priority"),
-    (BODY | {"delivery": "exactly_once"}, "/delivery"),
+    (BODY | {"delivery": "twice"}, "/delivery"),
+    (
+        BODY | {"delivery": "at_most_once", "retry_policy": {"max_retries": 1}},
+        "/retry_policy/max_retries",
+    ),
     (BODY | {"timeout_seconds": 0}, "/timeout_seconds"),
     (BODY | {"timeout_seconds": 86_401}, "/timeout_seconds"),
     (BODY | {"retry_policy": {"max_retries": -1}}, "/retry_policy/max_retries"),
@@ -79,7 +83,8 @@ BAD_VALUES: list[tuple[dict[str, Any], str]] = [
 REMEDIES: list[tuple[dict[str, Any], str]] = [
     (BODY | {"paylod": 1}, "did you mean 'payload'"),
     (BODY | {"priority": "URGENT"}, "CRITICAL, HIGH"),
-    (BODY | {"delivery": "exactly_once"}, "at_least_once"),
+    (BODY | {"delivery": "twice"}, "at_least_once, at_most_once, exactly_once"),
+    (BODY | {"delivery": "at_most_once", "retry_policy": {}}, "never tried again"),
     (BODY | {"execute_at": "2150-01-01T00:00:00"}, "2026-01-01T09:00:00Z"),
     ({"task_type": "t", "target": {"type": "ftp"}}, "http, python"),
 ]

@@ -13,7 +13,16 @@ from gnomon.api.cron_schemas import (
     PreviewSchedule,
     PutCronJob,
 )
-from gnomon.api.submissions import check_text, distinct, given, payload_of, target_of, utc
+from gnomon.api.submissions import (
+    check_policy,
+    check_text,
+    distinct,
+    given,
+    payload_of,
+    policy_of,
+    target_of,
+    utc,
+)
 from gnomon.cron.interval import anchor
 from gnomon.cron.job import Definition, checked
 from gnomon.cron.zones import zone
@@ -29,8 +38,8 @@ _TAKEN_NAMES = ("preview", ".", "..")
 _AS_THEY_ARE = (
     "name", "task_type", "cron_expression", "interval_seconds", "interval_from", "timezone", "dst",
     "overlap_policy", "missed_run_policy", "missed_after_seconds", "backfill_limit",
-    "backfill_window_seconds", "max_runs", "jitter_seconds", "sla_seconds", "retry_policy",
-    "timeout_seconds", "source",
+    "backfill_window_seconds", "max_runs", "jitter_seconds", "sla_seconds", "delivery",
+    "retry_policy", "timeout_seconds", "source",
 )  # fmt: skip
 
 
@@ -62,7 +71,8 @@ def definition_of(asked: PutCronJob, name: str, most_bytes: int) -> Definition:
             jitter_seconds=asked.jitter_seconds,
             sla_seconds=asked.sla_seconds,
             priority=Lane[asked.priority],
-            retry_policy=asked.retry_policy,
+            delivery=asked.delivery,
+            retry_policy=policy_of(asked.retry_policy, asked.delivery),
             timeout_seconds=asked.timeout_seconds,
             tags=distinct(asked.tags),
             source=asked.source,
@@ -145,6 +155,7 @@ def _template(raw: msgspec.Raw | msgspec.UnsetType, most_bytes: int) -> msgspec.
 def _sound(definition: Definition) -> Definition:
     """The definition, if a job can be made of it; otherwise what is wrong has its place."""
     _check_name(definition.name)
+    check_policy(definition.retry_policy, definition.delivery)
     with _placed("/timezone"):
         where = zone(definition.timezone)
     with _placed("/interval_from"):

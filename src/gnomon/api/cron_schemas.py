@@ -24,7 +24,7 @@ from gnomon.cron.job import DEFAULT_MISSED_AFTER, Missed, Overlap
 from gnomon.cron.schedule import Dst
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
-from gnomon.model.task import DEFAULT_TIMEOUT
+from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode
 
 MOST_NAME_CHARACTERS = 200
 ONE_DAY = 24 * 3600.0
@@ -82,7 +82,8 @@ class PutCronJob(Strict, kw_only=True):
     jitter_seconds: Jitter = 0.0
     sla_seconds: Sla | None = None
     priority: Priority = Priority.MEDIUM
-    retry_policy: RetryPolicy = RetryPolicy()
+    delivery: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
+    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
     timeout_seconds: Timeout = DEFAULT_TIMEOUT
     tags: Tags = ()
     source: Source | None = None
@@ -120,6 +121,7 @@ class PatchCronJob(Strict):
     jitter_seconds: Jitter | msgspec.UnsetType = msgspec.UNSET
     sla_seconds: Sla | msgspec.UnsetType | None = msgspec.UNSET
     priority: Priority | msgspec.UnsetType = msgspec.UNSET
+    delivery: DeliveryMode | msgspec.UnsetType = msgspec.UNSET
     retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
     timeout_seconds: Timeout | msgspec.UnsetType = msgspec.UNSET
     tags: Tags | msgspec.UnsetType = msgspec.UNSET
@@ -214,6 +216,7 @@ class DefinitionView(msgspec.Struct, kw_only=True):
     jitter_seconds: float
     sla_seconds: float | None
     priority: Priority
+    delivery: DeliveryMode
     retry_policy: RetryPolicyView
     timeout_seconds: float
     tags: tuple[str, ...]

@@ -90,6 +90,7 @@ def definition_view(definition: Definition) -> DefinitionView:
         jitter_seconds=definition.jitter_seconds,
         sla_seconds=definition.sla_seconds,
         priority=priority_view(definition.priority),
+        delivery=definition.delivery,
         retry_policy=policy_view(definition.retry_policy),
         timeout_seconds=definition.timeout_seconds,
         tags=definition.tags,

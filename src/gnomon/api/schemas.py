@@ -56,7 +56,7 @@ class SubmitTask(Strict):
     delay_seconds: Delay | None = None
     priority: Priority = Priority.MEDIUM
     delivery: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
-    retry_policy: RetryPolicy = RetryPolicy()
+    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
     timeout_seconds: Timeout = DEFAULT_TIMEOUT
     expires_at: Moment | None = None
     tags: Tags = ()

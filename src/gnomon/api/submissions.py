@@ -13,8 +13,9 @@ from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.ids import created_at
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, status_of
+from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, PythonTarget, Target
-from gnomon.model.task import Submission, Task
+from gnomon.model.task import DeliveryMode, Submission, Task
 from gnomon.store.port import TaskFilter, TaskPatch
 
 FIRST_YEAR, LAST_YEAR = 1970, 2200
@@ -22,6 +23,7 @@ FIRST_YEAR, LAST_YEAR = 1970, 2200
 UNSET = msgspec.UNSET
 
 _NULL = b"null"
+_NEVER_AGAIN = RetryPolicy(max_retries=0)
 _T = TypeVar("_T")
 
 
@@ -50,7 +52,7 @@ def submission_of(
         name=asked.name,
         lane=Lane[asked.priority],
         delivery=asked.delivery,
-        retry_policy=asked.retry_policy,
+        retry_policy=policy_of(asked.retry_policy, asked.delivery),
         timeout_seconds=asked.timeout_seconds,
         expires_at=expires_at,
         tags=distinct(asked.tags),
@@ -175,6 +177,20 @@ def target_of(target: Target | None, url: str | None, method: str | None) -> Tar
     except ValueError as error:
         field = "callback_method" if str(error).startswith("method") else "callback_url"
         raise InvalidTask(str(error), f"/{field}") from error
+
+
+def policy_of(asked: RetryPolicy | msgspec.UnsetType, mode: DeliveryMode) -> RetryPolicy:
+    """The retry policy of a task. Raises InvalidTask where the mode forbids it."""
+    if asked is UNSET:
+        return _NEVER_AGAIN if mode is DeliveryMode.AT_MOST_ONCE else RetryPolicy()
+    check_policy(asked, mode)
+    return asked
+
+
+def check_policy(policy: RetryPolicy, mode: DeliveryMode) -> None:
+    if mode is DeliveryMode.AT_MOST_ONCE and policy.max_retries > 0:
+        detail = "must be 0: what is delivered at_most_once is never tried again"
+        raise InvalidTask(detail, "/retry_policy/max_retries")
 
 
 def payload_of(

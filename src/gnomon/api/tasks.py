@@ -19,7 +19,14 @@ from gnomon.api.schemas import (
     TaskQuery,
     TaskView,
 )
-from gnomon.api.submissions import filter_of, patch_of, repetition_of, submission_of, task_of
+from gnomon.api.submissions import (
+    check_policy,
+    filter_of,
+    patch_of,
+    repetition_of,
+    submission_of,
+    task_of,
+)
 from gnomon.api.views import cursor_of, cursor_view, execution_page, task_view
 from gnomon.model.errors import IdempotencyConflict, IllegalTransition
 from gnomon.model.lifecycle import Status
@@ -159,6 +166,8 @@ async def patch_task(request: Request) -> ASGIResponse:
     wanted = patch_of(decoded(body, PatchTask), context.clock.now(), most_bytes)
 
     async def act(change: Change) -> Answer:
+        if wanted.retry_policy is not msgspec.UNSET:
+            check_policy(wanted.retry_policy, (await change.get(task_id)).delivery)
         return _shown(200, await change.patch(task_id, wanted))
 
     return await changed(request, body, act)

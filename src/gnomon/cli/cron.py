@@ -52,6 +52,7 @@ def add(
     jitter: options.Jitter = None,
     sla: options.Sla = None,
     priority: Annotated[Priority | None, typer.Option(case_sensitive=False)] = None,
+    delivery: submit.Delivery = None,
     max_retries: submit.Retries = None,
     timeout: options.Timeout = None,
     tags: submit.Tags = None,
@@ -70,7 +71,7 @@ def add(
     job |= definition.what(url, function, method, dict(headers or []), task_type, payload)
     job |= definition.meeting(overlap, missed, missed_after, backfill_limit, backfill_window)
     job |= values.given(max_runs=max_runs, jitter_seconds=jitter, sla_seconds=sla)
-    job |= definition.running(priority, max_retries, timeout, tags)
+    job |= definition.running(priority, delivery, max_retries, timeout, tags)
     call = _replace if replace else _create
     done = remote.call(remote.api_url(settings_of(ctx), api), lambda client: call(client, job))
     _report(done, as_json=as_json)

@@ -71,11 +71,16 @@ def meeting(
 
 
 def running(
-    priority: str | None, max_retries: int | None, timeout: float | None, tags: list[str] | None
+    priority: str | None,
+    delivery: str | None,
+    max_retries: int | None,
+    timeout: float | None,
+    tags: list[str] | None,
 ) -> "Json":
     """How each run is run."""
     return given(
         priority=priority,
+        delivery=delivery,
         retry_policy=None if max_retries is None else {"max_retries": max_retries},
         timeout_seconds=timeout,
         tags=tags or None,

@@ -7,6 +7,7 @@ import typer
 from gnomon.cli import output, remote, values, views
 from gnomon.cli.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.tasks import Moment, Priority
+from gnomon.model.task import DeliveryMode
 
 if TYPE_CHECKING:
     from gnomon.client.client import Client, Json
@@ -42,6 +43,9 @@ Headers = Annotated[
 Duration = Annotated[
     Any, typer.Option(parser=values.duration, metavar="DURATION", help="90, 90s, 5m, 2h, 1d.")
 ]
+Delivery = Annotated[
+    DeliveryMode | None, typer.Option(help="What is promised: at_least_once where not given.")
+]
 Retries = Annotated[int | None, typer.Option(min=0, help="After the first try.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be repeated.")]
 Key = Annotated[str | None, typer.Option(metavar="KEY", help="Submit once, however often sent.")]
@@ -61,6 +65,7 @@ def submit(
     delay: Duration = None,
     at: Moment = None,
     priority: Annotated[Priority | None, typer.Option(case_sensitive=False)] = None,
+    delivery: Delivery = None,
     max_retries: Retries = None,
     timeout: Duration = None,
     tags: Tags = None,
@@ -86,6 +91,7 @@ def submit(
         delay_seconds=delay,
         execute_at=None if at is None else values.rfc3339(at),
         priority=priority,
+        delivery=delivery,
         retry_policy=None if max_retries is None else {"max_retries": max_retries},
         timeout_seconds=timeout,
         tags=tags or None,

@@ -111,6 +111,7 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
         ("last error", shortened(task.get("last_error") or "", BODY_SHOWN)),
         ("result", shortened(compact(task.get("result")), BODY_SHOWN)),
         ("retry of", task.get("retry_of") or ""),
+        ("delivery", task["delivery"]),
         ("retry policy", compact(task.get("retry_policy"))),
     ]
 

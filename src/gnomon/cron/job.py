@@ -15,7 +15,7 @@ from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Status
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
-from gnomon.model.task import DEFAULT_TIMEOUT
+from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode
 
 # A fire that cannot start for so long after its time counts as missed.
 DEFAULT_MISSED_AFTER = 10.0
@@ -63,6 +63,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     jitter_seconds: float = 0.0
     sla_seconds: float | None = None  # a run that has not started by then raises an event
     priority: Lane = Lane.MEDIUM
+    delivery: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
     retry_policy: RetryPolicy = RetryPolicy()
     timeout_seconds: float = DEFAULT_TIMEOUT
     tags: tuple[str, ...] = ()

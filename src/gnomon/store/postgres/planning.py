@@ -103,6 +103,7 @@ def _run(job: CronJob, occurrence: Occurrence, now: datetime, turn: int) -> Subm
         payload=None if definition.payload_template is None else template.render(values),
         name=definition.name,
         lane=definition.priority,
+        delivery=definition.delivery,
         retry_policy=definition.retry_policy,
         timeout_seconds=definition.timeout_seconds,
         expires_at=occurrence.expires_at,
