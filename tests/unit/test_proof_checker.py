@@ -7,103 +7,24 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.system.proof.checker import CANCELLED, COMPLETED, DEAD, PAUSED, Judgement, Kind, judge
+from tests.system.proof.checker import CANCELLED, DEAD, Kind
 from tests.system.proof.expectations import Limits
-from tests.system.proof.history import (
-    Action,
-    Call,
-    Changed,
-    Effect,
-    Fault,
-    Final,
-    History,
-    Sighting,
-    Submitted,
+from tests.system.proof.history import Fault, Sighting
+from tests.unit.proof_records import (
+    DUE,
+    ID,
+    MS,
+    asked,
+    call,
+    changed,
+    cut_off,
+    effect,
+    failed,
+    fault,
+    final,
+    judged,
+    wrongs,
 )
-
-DUE = 100.0
-ID = "task-1"
-MS = 0.001
-
-
-def asked(**fields: Any) -> Submitted:
-    given: dict[str, Any] = {
-        "n": 1,
-        "mode": "at_least_once",
-        "way": "webhook",
-        "asked_at": DUE - 1,
-        "acked_at": DUE - 0.9,
-        "task_id": ID,
-        "due_at": DUE,
-        "timeout_seconds": 5.0,
-    }
-    return Submitted(**given | fields)
-
-
-def call(began: float = DUE + 0.1, fence: int = 1, **fields: Any) -> Call:
-    given: dict[str, Any] = {
-        "n": 1,
-        "run_id": ID,
-        "attempt": 1,
-        "fence": fence,
-        "began_at": began,
-        "ended_at": began + 0.1,
-        "succeeded": True,
-    }
-    return Call(**given | fields)
-
-
-def failed(began: float = DUE + 0.1, fence: int = 1, **fields: Any) -> Call:
-    return call(began, fence, succeeded=False, **fields)
-
-
-def cut_off(began: float = DUE + 0.1, fence: int = 1, **fields: Any) -> Call:
-    return call(began, fence, succeeded=False, ended_at=None, **fields)
-
-
-def final(state: int = COMPLETED, fence: int = 1, **fields: Any) -> Final:
-    return Final(**{"n": 1, "task_id": ID, "state": state, "fence": fence, "attempt": 1, **fields})
-
-
-def fault(at: float, kind: str = "kill", victim: str = "node-1", **fields: Any) -> Fault:
-    given: dict[str, Any] = {"healed_at": at + 1.0, "took_effect": True}
-    return Fault(kind=kind, victim=victim, at=at, **given | fields)
-
-
-def changed(action: Action, asked_at: float, accepted: bool | None = True) -> Changed:
-    answered_at = None if accepted is None else asked_at + 0.01
-    return Changed(
-        n=1, action=action, asked_at=asked_at, answered_at=answered_at, accepted=accepted
-    )
-
-
-def effect(fence: int = 1, run_id: str = ID) -> Effect:
-    return Effect(1, run_id, fence, DUE + 0.15)
-
-
-def judged(*records: Any, limits: Limits | None = None) -> Judgement:
-    """The judgement of a history that consists of these records, whatever they are."""
-
-    def of(kind: type) -> list[Any]:
-        return [record for record in records if isinstance(record, kind)]
-
-    history = History(
-        began_at=DUE - 10,
-        ended_at=DUE + 100,
-        lease=2.0,
-        submitted=of(Submitted),
-        changed=of(Changed),
-        calls=of(Call),
-        effects=of(Effect),
-        faults=of(Fault),
-        finals=of(Final),
-        sightings=of(Sighting),
-    )
-    return judge(history, limits)
-
-
-def wrongs(*records: Any) -> dict[str, int]:
-    return {kind: finding.count for kind, finding in judged(*records).wrong.items()}
 
 
 def test_a_task_that_ran_once_is_right() -> None:
@@ -315,64 +236,6 @@ def test_at_most_once_may_be_lost_with_its_node() -> None:
     judgement = judged(once, failed(), final(DEAD, 2))
     assert judgement.wrong == {}
     assert judgement[Kind.DEAD_EXPECTED].count == 1
-
-
-def test_a_cancelled_task_does_not_start() -> None:
-    cancelled = [changed("cancel", DUE - 0.5), final(CANCELLED, 2)]
-    assert wrongs(asked(), *cancelled) == {}
-    assert wrongs(asked(), *cancelled, call(DUE + 0.1)) == {"unexpected": 1}
-    retrying = [failed(DUE + 0.1, 1), changed("cancel", DUE + 0.3), final(CANCELLED, 2)]
-    assert wrongs(asked(fails=1), *retrying) == {}
-
-
-def test_a_cancelled_task_ends_cancelled() -> None:
-    ran = [call(DUE + 0.1), final()]
-    assert wrongs(asked(), *ran, changed("cancel", DUE + 0.15)) == {"unexpected": 1}
-    for refused in (False, None):
-        assert wrongs(asked(), *ran, changed("cancel", DUE + 0.15, refused)) == {}
-    assert wrongs(asked(), final(0), changed("cancel", DUE - 0.5)) == {"stuck": 1}
-
-
-def test_a_cancel_without_an_answer_may_have_happened() -> None:
-    assert wrongs(asked(), final(CANCELLED), changed("cancel", DUE - 0.5, None)) == {}
-    assert wrongs(asked(), final(CANCELLED), changed("cancel", DUE, False)) == {"unexpected": 1}
-
-
-def test_an_interrupt_lets_success_win() -> None:
-    interrupt = changed("interrupt", DUE + 0.15)
-    assert wrongs(asked(), call(), interrupt, final()) == {}
-    assert wrongs(asked(), failed(hung_up=True), interrupt, final(CANCELLED)) == {}
-    assert wrongs(asked(fails=9), failed(), interrupt, final(DEAD, 2))["unexpected"] == 2
-
-
-def test_an_interrupted_task_is_not_tried_again() -> None:
-    interrupt = changed("interrupt", DUE + 0.05)
-    about_to_begin = failed(DUE + 0.1, 1)
-    assert wrongs(asked(fails=2), interrupt, about_to_begin, final(CANCELLED, 1)) == {}
-    again = failed(DUE + 0.5, 3)
-    history = [asked(fails=2), interrupt, about_to_begin, again, final(CANCELLED, 3)]
-    assert wrongs(*history) == {"unexpected": 1}
-    much_later = failed(DUE + 20, 1)
-    assert wrongs(asked(fails=2), interrupt, much_later, final(CANCELLED, 1)) == {"unexpected": 1}
-
-
-def test_a_paused_task_does_not_start() -> None:
-    pause, resume = changed("pause", DUE - 0.5), changed("resume", DUE + 2)
-    assert wrongs(asked(), pause, resume, call(DUE + 2.1), final()) == {}
-    assert wrongs(asked(), pause, resume, call(DUE + 1.9), final()) == {"unexpected": 1}
-    assert wrongs(asked(), pause, call(DUE + 1.9), final()) == {"unexpected": 1}
-    for accepted in (False, None):
-        unsure = changed("pause", DUE - 0.5, accepted)
-        assert wrongs(asked(), unsure, resume, call(DUE + 1.9), final()) == {}
-
-
-def test_a_paused_task_may_stay_so() -> None:
-    pause, resume = changed("pause", DUE - 0.5), changed("resume", DUE + 2)
-    assert wrongs(asked(), pause, final(PAUSED)) == {}
-    assert wrongs(asked(), changed("pause", DUE - 0.5, None), final(PAUSED)) == {}
-    assert wrongs(asked(), changed("pause", DUE - 0.5, False), final(PAUSED)) == {"stuck": 1}
-    assert wrongs(asked(), pause, resume, final(PAUSED)) == {"stuck": 1}
-    assert wrongs(asked(), pause, changed("resume", DUE + 2, None), final(PAUSED)) == {}
 
 
 def test_two_effects_are_one_too_many() -> None:
