@@ -2,7 +2,7 @@
 them is wrong, and whatever is spoilt in them is found."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 from hypothesis import given
@@ -75,10 +75,13 @@ class Model:
         return asked
 
     def _life(self, asked: Submitted) -> None:
-        match self._chance.choice(("run", "run", "run", "cancel", "pause", "for good")):
+        lives = ("run", "run", "run", "run", "cancel", "interrupt", "pause", "for good")
+        match self._chance.choice(lives):
             case "cancel" if asked.acked_at:
                 self._change(asked, "cancel", asked.due_at - 1)
                 self._end(asked, CANCELLED, 0)
+            case "interrupt" if asked.acked_at:
+                self._interrupted(asked, asked.due_at + self._chance.uniform(0, 1))
             case "for good" if asked.acked_at:
                 self._change(asked, "pause", asked.due_at - 1)
                 self._end(asked, PAUSED, 0)
@@ -93,18 +96,14 @@ class Model:
         fails, budget, fence, losses = asked.fails, asked.max_retries, 1, 0
         while True:
             node = self._chance.choice(NODES)
-            call = Call(
-                n=asked.n,
-                run_id=f"id-{asked.n}",
-                attempt=fence,
-                fence=fence,
-                began_at=at,
-                node=None if asked.way == "webhook" else node,
-            )
+            call = self._call(asked, at, fence, node)
             ended = at + self._chance.uniform(0.0, 1.0)
             if losses < 3 and self._chance.random() < 0.2:
                 losses += 1
-                at = self._lose(call, node, ended)
+                if not fails and asked.way != "effect" and self._chance.random() < 0.3:
+                    at = self._unheard(asked, call, node, ended)
+                else:
+                    at = self._lose(call, node, ended)
                 if asked.mode == "at_most_once":
                     return self._end(asked, DEAD, fence + 1)
             elif fails:
@@ -117,21 +116,53 @@ class Model:
                 return self._succeed(asked, replace(call, ended_at=ended, succeeded=True))
             fence += 2
 
+    def _call(self, asked: Submitted, at: float, fence: int, node: str) -> Call:
+        return Call(
+            n=asked.n,
+            run_id=f"id-{asked.n}",
+            attempt=fence,
+            fence=fence,
+            began_at=at,
+            node=None if asked.way == "webhook" else node,
+        )
+
     def _lose(self, call: Call, node: str, ended: float) -> float:
         """Something happens to the node; gives when the next try begins."""
         kind = self._chance.choice(("kill", "pause", "black_hole"))
         seen = kind != "kill" and call.node is None
         self._calls.append(replace(call, ended_at=ended if seen else None, hung_up=seen))
-        broken = Fault(kind=kind, victim=node, at=ended, healed_at=ended + 3, took_effect=True)
+        return self._break(kind, node, ended)
+
+    def _unheard(self, asked: Submitted, call: Call, node: str, ended: float) -> float:
+        """The call succeeds, and its node dies before it can say so."""
+        self._done(asked, replace(call, ended_at=ended, succeeded=True))
+        return self._break("crash_point", node, ended)
+
+    def _break(self, kind: str, node: str, at: float) -> float:
+        broken = Fault(kind=kind, victim=node, at=at, healed_at=at + 3, took_effect=True)
         self._faults.append(broken)
-        return ended + LEASE + self._chance.uniform(0.0, 5.0)
+        return at + LEASE + self._chance.uniform(0.0, 5.0)
+
+    def _interrupted(self, asked: Submitted, at: float) -> None:
+        """Success wins, where it comes in time."""
+        call = self._call(asked, at, 1, "node-1")
+        self._change(asked, "interrupt", at + self._chance.uniform(-0.5, 0.5))
+        if self._chance.random() < 0.5:
+            self._succeed(asked, replace(call, ended_at=at + 1, succeeded=True))
+        else:
+            self._calls.append(replace(call, ended_at=at + 1, hung_up=True))
+            self._end(asked, CANCELLED, 1)
 
     def _succeed(self, asked: Submitted, call: Call) -> None:
+        self._done(asked, call)
+        self._end(asked, COMPLETED, call.fence)
+
+    def _done(self, asked: Submitted, call: Call) -> None:
         assert call.ended_at is not None
         self._calls.append(call)
-        if asked.mode == "exactly_once" and asked.way != "function":
+        fenced = asked.mode == "exactly_once" and asked.way != "function"
+        if fenced and not any(effect.n == asked.n for effect in self._effects):
             self._effects.append(Effect(asked.n, call.run_id, call.fence, call.ended_at))
-        self._end(asked, COMPLETED, call.fence)
 
     def _end(self, asked: Submitted, state: int, fence: int) -> None:
         self._finals.append(
@@ -180,7 +211,8 @@ def finish_without_a_call(history: History) -> History | None:
 
 
 def cancel_unasked(history: History) -> History | None:
-    return _refinished(history, lambda f: replace(f, state=CANCELLED))
+    asked = {c.n for c in history.changed if c.action == "interrupt"}
+    return _refinished(history, lambda f: replace(f, state=CANCELLED), besides=asked)
 
 
 def start_early(history: History) -> History | None:
@@ -211,8 +243,9 @@ def use_a_claim_twice(history: History) -> History | None:
 
 def undo_the_faults(history: History) -> History | None:
     repeated = {s.n for s in history.submitted if s.mode != "at_most_once"}
+    interrupted = {c.n for c in history.changed if c.action == "interrupt"}
     lost = {c.n for c in history.calls if c.hung_up or c.ended_at is None}
-    return replace(history, faults=[]) if lost & repeated else None
+    return replace(history, faults=[]) if lost & repeated - interrupted else None
 
 
 def apply_twice(history: History) -> History | None:
@@ -274,10 +307,13 @@ def bury_the_innocent(history: History) -> History | None:
     return None
 
 
-def _refinished(history: History, change: Callable[[Final], Final]) -> History | None:
+def _refinished(
+    history: History, change: Callable[[Final], Final], besides: Collection[int] = ()
+) -> History | None:
     for final in completed(history):
-        finals = [change(f) if f is final else f for f in history.finals]
-        return replace(history, finals=finals)
+        if final.n not in besides:
+            finals = [change(f) if f is final else f for f in history.finals]
+            return replace(history, finals=finals)
     return None
 
 
