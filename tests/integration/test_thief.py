@@ -42,13 +42,13 @@ class Stage:
     """A node's thief, turned by hand, and all that it looks at."""
 
     def __init__(self, database: Database, clock: SystemClock, slots: int) -> None:
+        self.clock = clock
         settings = Settings(steal_seconds=2.0)
         store = PostgresDispatch(database, 10.0)
         planning = PostgresPlanning(database, clock, 10.0)
         self._database = database
-        self._clock = clock
         self.lease = Lease(new_incarnation(), 60.0)
-        self.agenda = Agenda(WeightedLanes[Entry](), clock.now(), 100)
+        self.agenda = Agenda(WeightedLanes[Entry](), clock.now(), 1000)
         self.scanner = Scanner(store, self.agenda, clock, settings)
         self.pipe = MemoryPipe(slots, lambda: None, prefetch=50)
         self.dispatcher = Dispatcher(
@@ -57,9 +57,9 @@ class Stage:
         self.thief = Thief(store, self.scanner, self.dispatcher, lambda: 0.5, settings)
 
     async def join(self) -> None:
-        asked_at = self._clock.monotonic()
+        asked_at = self.clock.monotonic()
         roster = PostgresRoster(self._database)
-        self._clock.observe(await roster.join(self.lease.incarnation, "n", 1, 60.0), asked_at)
+        self.clock.observe(await roster.join(self.lease.incarnation, "n", 1, 60.0), asked_at)
         self.lease.renewed(asked_at)
         self.scanner.own(MINE)
 
@@ -237,6 +237,47 @@ async def test_a_run_of_a_cron_job_asks_its_job_also_here(
     assert second.id not in states  # its job did not consent: it is skipped
 
 
+# The one that is stolen from
+
+
+async def test_what_was_stolen_is_dropped_at_once_and_the_rest_is_found(
+    stage_for: StageFor, database: Database
+) -> None:
+    stage = await stage_for(2)
+    stage.scanner.own(ALL)
+    stolen = await late_in(database, *((n % SHARDS, 5.0) for n in range(500)))
+    await stage.scanner.forward()
+    stage.agenda.advance(stage.clock.now())
+    other = await joined(database)
+    assert len((await PostgresDispatch(database, 10.0).claim(other, stolen)).deliveries) == 500
+
+    rounds = [await stage.dispatcher.run_once() for _ in range(3)]
+    assert [r.claimed for r in rounds] == [0, 0, 0]
+    assert [r.chosen for r in rounds] == [52, 52, 0]
+    assert (len(stage.agenda), stage.agenda.ready) == (0, 0)
+
+    (left,) = await late_in(database, (9, 5.0))
+    await stage.scanner.repair()
+    stage.agenda.advance(stage.clock.now())
+    assert (await stage.dispatcher.run_once()).claimed == 1
+    assert stage.dispatcher.held == {left: 1}
+
+
+async def test_rows_that_are_only_locked_are_not_read_anew_again_and_again(
+    stage_for: StageFor, database: Database, now: datetime
+) -> None:
+    stage = await stage_for(200)
+    stage.scanner.own(ALL)
+    locked = await late_in(database, *((n, 5.0) for n in range(200)))
+    async with database.transaction() as holder:
+        await holder.execute("SELECT FROM gnomon.task FOR UPDATE")
+        for known in (0, 200):
+            stage.scanner.hinted([Entry(key, now, submission(now).lane) for key in locked])
+            stage.agenda.advance(stage.clock.now())
+            assert (await stage.dispatcher.run_once()).claimed == 0
+            assert len(stage.agenda) == known
+
+
 # Whole nodes
 
 
@@ -268,8 +309,11 @@ async def test_an_idle_node_runs_the_backlog_of_one_whose_slots_are_taken(
         async with running_node(database_dsn, slots=10, node_name="idle", **quick):
             await eventually(all_called([who for who, _ in backlog]))
             theirs = await serving_of(connection, "busy")
-            for who, _ in held:
-                handlers.gates[who].set()
+        after = [call_of(await database_now(connection), "echo") for _ in range(3)]
+        await store(database, *(new for _, new in after))
+        for who, _ in held:
+            handlers.gates[who].set()
+        await eventually(all_called([who for who, _ in after]))  # what was stolen is not in the way
     rows = await connection.fetch("SELECT id, worker, attempt, fence FROM gnomon.task_archive")
     ran = {row["id"]: tuple(row)[1:] for row in rows}
     assert {ran[new.id] for _, new in backlog} == {("idle", 1, 1)}

@@ -100,6 +100,12 @@ class Agenda:
             else:
                 self._ready.put(entry.lane, entry.key.tenant_id, entry)
 
+    def clear(self) -> None:
+        """Forget everything. What is on the wheel is no longer known, and drops off in time."""
+        self._known.clear()
+        self._suspects.clear()
+        self._ready.take(len(self._ready))
+
     def forget(self, keys: Iterable[TaskKey]) -> None:
         """Entries that were claimed or given up."""
         for key in keys:

@@ -22,6 +22,10 @@ from gnomon.worker.lease import Lease
 # A key that was not claimed may be locked for a moment, or not due by the database's clock. After
 # these looks it is dropped; if it still waits, a repair scan brings it back.
 _LOOK_AGAIN = (timedelta(milliseconds=5), timedelta(milliseconds=100), timedelta(seconds=1))
+# So many misses in a row say that others have been stealing. What they took is best dropped at
+# once: with two slots, a look at each of thousands takes minutes.
+_MISSES = 100
+_START_OVER_SECONDS = 1.0  # at least between two; rows may also be locked for long
 
 
 class DispatchResult(msgspec.Struct, frozen=True):
@@ -56,6 +60,8 @@ class Dispatcher:
         self._batch = batch
         self._emit = emit
         self._looks: dict[TaskKey, int] = {}
+        self._missed = 0  # since the last claim
+        self._started_over_at = float("-inf")
         self.held: dict[TaskKey, int] = {}  # claimed and not settled, with the fence
         self.stuck: dict[TaskKey, int] = {}  # run, and impossible to settle: never given back
         self.claiming = asyncio.Lock()
@@ -158,6 +164,8 @@ class Dispatcher:
         if claim.now is not None:
             self._clock.observe(claim.now, asked_at)
         claimed = {d.key for d in claim.deliveries}
+        if claimed:
+            self._missed = 0
         deliveries = self._in_quarantine(claim.deliveries)
         for delivery in deliveries:
             self.held[delivery.key] = delivery.fence
@@ -196,14 +204,28 @@ class Dispatcher:
         return passed
 
     def _look_again(self, entries: Sequence[Entry]) -> None:
+        own = self._own(entries)
+        self._missed += len(own)
+        if self._missed >= _MISSES and self._start_over():
+            return
         now = self._clock.now()
-        for entry in self._own(entries):
+        for entry in own:
             looks = self._looks.pop(entry.key, 0)
             if looks == len(_LOOK_AGAIN):
                 self._agenda.forget([entry.key])
             else:
                 self._looks[entry.key] = looks + 1
                 self._agenda.again(entry, now + _LOOK_AGAIN[looks])
+
+    def _start_over(self) -> bool:
+        now = self._clock.monotonic()
+        if now - self._started_over_at < _START_OVER_SECONDS:
+            return False
+        self._started_over_at = now
+        self._missed = 0
+        self._looks.clear()
+        self._scanner.start_over()
+        return True
 
     def holds(self, key: TaskKey, fence: int) -> bool:
         return fence in (self.held.get(key), self.stuck.get(key))

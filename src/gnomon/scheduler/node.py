@@ -290,8 +290,10 @@ class Node:
             await self.clock.wait(self.signals.ready, _LONGEST_SLEEP)
             self.signals.ready.clear()
             try:
-                while (await self.dispatcher.run_once()).claimed:
-                    if self.agenda.room() > self.settings.window // 2:
+                while (result := await self.dispatcher.run_once()).chosen:
+                    if result.claimed < result.chosen:
+                        self.signals.due.set()  # it will be looked at again soon
+                    if result.claimed and self.agenda.room() > self.settings.window // 2:
                         await self._refill()
             except StoreUnavailable as error:
                 log.debug("PostgreSQL is away", why=str(error))

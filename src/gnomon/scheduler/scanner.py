@@ -70,6 +70,11 @@ class Scanner:
         """Make the next repair a full pass: something waits again that was due long ago."""
         self._full_pass_at = float("-inf")
 
+    def start_over(self) -> None:
+        """Read the owned shards anew: most of what is on the agenda was taken by others."""
+        self._agenda.clear()
+        self.look_everywhere()
+
     def hinted(self, entries: Iterable[Entry]) -> int:
         """Take hints about owned shards; what does not fit is found by a repair."""
         if self._agenda.room() <= 0:
