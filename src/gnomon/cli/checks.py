@@ -25,6 +25,9 @@ OLDEST_POSTGRES = 15
 DAYS_AHEAD = 2
 CLOCK_SECONDS = 1.0
 OVERDUE_SECONDS = 60.0
+DIRECT_VARIABLE = "GNOMON_DIRECT_DATABASE_URL"
+# Which server it is that answers, whatever the way to it.
+_SERVER = "SELECT current_database(), pg_postmaster_start_time()"
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -95,7 +98,7 @@ async def _database(settings: Settings) -> list[Check]:
         async with database.connection(database.existing_dsn(settings)) as connection:
             checks = [await _version(connection), await _migrations(connection)]
             checks += [await _durability(connection), await _costs(connection)]
-            checks += [await _clock(connection)]
+            checks += [await _clock(connection), await _pooler(connection, settings)]
             if checks[1].ok:
                 checks += [await look(connection) for look in (_partitions, _nodes, _overdue)]
             return checks
@@ -146,6 +149,28 @@ async def _clock(connection: "Connection") -> Check:
     good = abs(difference) < CLOCK_SECONDS
     detail = f"{difference * 1000:+.0f} ms from this machine's"
     return Check("database clock", good, detail, "let both machines follow the same NTP servers")
+
+
+async def _pooler(connection: "Connection", settings: Settings) -> Check:
+    from gnomon.store.postgres.database import is_pooled
+
+    name, remedy = "pooler", f"set {DIRECT_VARIABLE} to the server itself, past the pooler"
+    if settings.direct_database_url is None:
+        if not is_pooled(connection):
+            return Check(name, True, "none in between")
+        seconds = settings.scan_seconds
+        detail = f"one is in between: no node hears of new tasks, each looks every {seconds:g} s"
+        return Check(name, False, detail, remedy)
+    try:
+        async with database.connection(settings.direct_database_url) as direct:
+            if is_pooled(direct):
+                return Check(name, False, "one is in between on the direct way, too", remedy)
+            if await direct.fetchrow(_SERVER) != await connection.fetchrow(_SERVER):
+                detail = "the direct way leads to another server or another database"
+                return Check(name, False, detail, f"set {DIRECT_VARIABLE} to the one behind it")
+    except (CommandFailed, StoreUnavailable) as error:
+        return Check(name, False, f"the direct way is closed: {error}", remedy)
+    return Check(name, True, "hints and leases have a direct way")
 
 
 async def _partitions(connection: "Connection") -> Check:

@@ -5,6 +5,7 @@ lends a server for no longer than a transaction, every statement brings its own.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ _UNAVAILABLE = (
 
 STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
+_UNDO_SECONDS = 1.0
 
 
 @contextmanager
@@ -90,14 +92,21 @@ class PoolerConnection(DriverConnection):
                 result = await run(*args, **options)
                 await super().execute("COMMIT")
                 return result
-        except (asyncio.CancelledError, TimeoutError):
-            # To roll back would first wait for the answer that did not come in time.
-            self.terminate()
+        except BaseException:
+            await self._undo()
             raise
-        except Exception:
-            if not self.is_closed() and self.is_in_transaction():
-                await super().execute("ROLLBACK")
-            raise
+
+    async def _undo(self) -> None:
+        """Roll back. One that does not answer is given up: to wait for it could take for ever."""
+        undone = False
+        try:
+            with contextlib.suppress(*_UNAVAILABLE):
+                async with asyncio.timeout(_UNDO_SECONDS):
+                    await super().execute("ROLLBACK")
+                    undone = True
+        finally:
+            if not undone:
+                self.terminate()
 
 
 _OPTIONS: dict[str, Any] = {
@@ -115,7 +124,7 @@ async def connect(dsn: str) -> DriverConnection:
     with translated():
         connection: DriverConnection = await asyncpg.connect(dsn, **_OPTIONS)
         try:
-            if not await _is_pooled(connection):
+            if not await _finds_pooler(connection):
                 return connection
         except BaseException:
             connection.terminate()
@@ -125,7 +134,12 @@ async def connect(dsn: str) -> DriverConnection:
         return through
 
 
-async def _is_pooled(connection: DriverConnection) -> bool:
+def is_pooled(connection: DriverConnection) -> bool:
+    """Of what `connect` gave. (The driver takes any of its connections for an instance of any.)"""
+    return type(connection) is PoolerConnection
+
+
+async def _finds_pooler(connection: DriverConnection) -> bool:
     """A pooler makes up the process id that a session is told at its start. The question is asked
     in one round trip, without preparing anything, so it is safe behind a pooler, too."""
     told = connection.get_server_pid()
@@ -156,7 +170,7 @@ class Database:
     async def open(self) -> None:
         probe = await connect(self.dsn)
         probe.terminate()
-        pooled = isinstance(probe, PoolerConnection)
+        pooled = is_pooled(probe)
         if pooled:
             log.info("a pooler is in between: every statement is sent in a transaction of its own")
         with translated():

@@ -17,7 +17,7 @@ from gnomon.model.errors import StoreUnavailable
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 from gnomon.store.port import Entry
-from gnomon.store.postgres.database import PoolerConnection, connect, translated
+from gnomon.store.postgres.database import connect, is_pooled, translated
 
 log = structlog.get_logger("gnomon.store")
 
@@ -138,7 +138,7 @@ class Listener:
 
     async def _listen(self) -> None:
         connection = await connect(self._dsn)
-        if isinstance(connection, PoolerConnection):
+        if is_pooled(connection):
             connection.terminate()
             await self._look()
         lost = asyncio.Event()

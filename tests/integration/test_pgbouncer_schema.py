@@ -1,0 +1,35 @@
+"""Migrations and partitions, through PgBouncer."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.integration.support import Connection
+from tests.integration.test_migrations import *  # noqa: F403
+from tests.integration.test_partitions import *  # noqa: F403
+from tests.pooler import *  # noqa: F403
+from tests.pooler import PgBouncer
+
+from gnomon.store.postgres import migrate
+from gnomon.store.postgres.database import Database, connect, is_pooled
+
+
+@pytest.fixture  # type: ignore[no-redef]
+async def empty(empty_dsn: str, pgbouncer: PgBouncer) -> AsyncIterator[Connection]:
+    opened = await connect(pgbouncer.to(empty_dsn))
+    assert is_pooled(opened)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture  # type: ignore[no-redef]
+async def fresh(empty: Connection) -> Connection:
+    await migrate.up(empty)
+    return empty
+
+
+@pytest.fixture  # type: ignore[no-redef]
+async def pool(empty_dsn: str, pgbouncer: PgBouncer, fresh: Connection) -> AsyncIterator[Database]:
+    opened = Database(pgbouncer.to(empty_dsn), 4)
+    await opened.open()
+    yield opened
+    await opened.close()
