@@ -19,7 +19,6 @@ class Injector:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.faults: list[Fault] = []  # in the order in which they were over
         self._striking: dict[str, Callable[[Planned], Awaitable[tuple[bool, str]]]] = {
             "kill": self._kill,
             "crash_point": self._crash,
@@ -42,7 +41,7 @@ class Injector:
     async def strike(self, planned: Planned) -> None:
         at = time.time()
         took_effect, detail = await self._striking[planned.kind](planned)
-        self.faults.append(
+        self._world.faults.append(
             Fault(
                 kind=planned.kind,
                 victim=planned.victim,
@@ -89,7 +88,7 @@ class Injector:
         return True, f"for {planned.seconds:.1f} s"
 
     async def _bring_back(self, name: str) -> None:
-        if not self._world.alive(name):
+        if not self._world.alive(name):  # or whoever tends the world was first
             self._world.start(name)
         await self._within(_COME_BACK, lambda: self._world.serving(name))
 

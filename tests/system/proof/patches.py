@@ -6,6 +6,7 @@ A patch that no longer meets what it was written for fails: a bug that is not pl
 
 import asyncio
 import importlib
+import importlib.resources
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -246,3 +247,35 @@ def _webhook_id_changes() -> None:
         return headers
 
     _swap("gnomon.worker.targets.http:HttpCaller._headers", make)
+
+
+@_planted("complete-without-fence")
+def _complete_without_fence() -> None:
+    """The function in the database is replaced, by whoever starts first."""
+    import re
+
+    import asyncpg
+
+    from gnomon.store.postgres import migrate
+
+    folder = importlib.resources.files(migrate.__package__ or "").joinpath("migrations")
+    text = folder.joinpath("0003_delivery.up.sql").read_text()
+    found = re.search(r"CREATE FUNCTION gnomon.complete_run.*?\$\$;", text, re.DOTALL)
+    check = "AND t.fence = complete_run.fence AND t.node = complete_run.node"
+    if found is None or check not in found[0]:
+        raise Withered("gnomon.complete_run is not what it was")
+    broken = found[0].replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace(check, "")
+
+    def make(original: Any) -> Any:
+        async def prepare(dsn: str) -> None:
+            await original(dsn)
+            connection = await asyncpg.connect(dsn)
+            try:
+                await connection.execute("SELECT pg_advisory_lock(4711)")
+                await connection.execute(broken)
+            finally:
+                await connection.close()
+
+        return prepare
+
+    _swap("gnomon.wiring:prepare", make)

@@ -89,7 +89,7 @@ def _head(result: Result, product: ledger.Product, command: str) -> str:
         lines += [
             (
                 f"0 wrong in {result.judgement.acknowledged} acknowledged tasks: with 95 % "
-                f"confidence at most {_bound(result):.1e} of all tasks (3/n) under faults like these."
+                f"confidence at most {_bound(result):.1e} of all tasks (3/n) under such faults."
             ),
             "",
         ]
