@@ -136,9 +136,11 @@ def test_a_call_whose_time_was_up_is_a_failed_try() -> None:
 def test_retries_end_with_the_budget() -> None:
     calls = [failed(DUE + 0.1, 1), failed(DUE + 0.5, 3), call(DUE + 1, 5), final(fence=5)]
     assert wrongs(asked(fails=2, max_retries=1), *calls) == {"duplicate_starts_unexplained": 1}
-    # Where the first failure was never heard of, it has cost nothing.
-    lost = fault(DUE + 0.15)
-    assert wrongs(asked(fails=2, max_retries=1), *calls, lost) == {}
+
+
+def test_a_failure_that_was_never_heard_of_costs_no_retry() -> None:
+    calls = [failed(DUE + 0.1, 1), failed(DUE + 20, 3), call(DUE + 20.4, 5), final(fence=5)]
+    assert wrongs(asked(fails=2, max_retries=1), *calls, fault(DUE + 0.15)) == {}
 
 
 def test_one_claim_is_one_call_whatever_happens() -> None:
@@ -167,7 +169,8 @@ def test_a_call_ends_with_its_process_or_its_time() -> None:
     for lost in (fault(DUE + 0.2), fault(DUE + 0.2, "crash_point")):
         assert judged(asked(), *killed, lost)[Kind.OVERLAP_EXPLAINED].count == 0
     paused = fault(DUE + 0.2, "pause")
-    assert judged(asked(), *killed, paused)[Kind.OVERLAP_EXPLAINED].count == 1
+    for others in ([paused], [paused, fault(DUE - 1)]):
+        assert judged(asked(), *killed, *others)[Kind.OVERLAP_EXPLAINED].count == 1
     later = [cut_off(DUE + 0.1, 1, node="node-1"), call(DUE + 5.2, 3), final(fence=3)]
     assert judged(asked(), *later, paused)[Kind.OVERLAP_EXPLAINED].count == 0
 
@@ -266,6 +269,7 @@ def test_a_late_start_is_reported() -> None:
     judgement = judged(asked(), call(DUE + 2.1), final())
     assert (judgement.wrong, judgement[Kind.LATE].count) == ({}, 1)
     assert wrongs(asked(), call(DUE + 61), final()) == {"too_late": 1}
+    assert wrongs(asked(), call(DUE + 61), final(), fault(DUE + 50)) == {"too_late": 1}
     strict = judged(asked(), call(DUE + 2.1), final(), limits=Limits(too_late=2.05))
     assert strict.wrong.keys() == {"too_late"}
 
