@@ -15,7 +15,7 @@ from tests.system.proof.history import Sighting
 
 EVERY = 0.2  # seconds
 # A claim may have seen its node alive, and be committed a moment after the word of its death.
-_SURELY_DEAD = 1.0  # seconds since it was first seen dead
+SURELY_DEAD = 1.0  # seconds since it was first seen dead
 _RUNNING = 2_000  # rows that run, at most, looked at
 _OF_DEAD = 5_000  # rows that name someone dead
 _WATCHED = 2_000  # tasks that were seen to run lately
@@ -64,10 +64,11 @@ class _Dead(NamedTuple):
 class Audit:
     """`run` looks until it is cancelled. What must not be seen is in `sightings`."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, surely_dead: float = SURELY_DEAD) -> None:
         self.sightings: list[Sighting] = []
         self.looks = 0
         self._dsn = dsn
+        self._surely_dead = surely_dead
         self.forget()
 
     def forget(self) -> None:
@@ -119,7 +120,7 @@ class Audit:
                 self._dead[incarnation] = before._replace(beat=beat)
 
     def _judge_claims(self, rows: list[asyncpg.Record]) -> None:
-        known, surely = self._of_dead, time.monotonic() - _SURELY_DEAD
+        known, surely = self._of_dead, time.monotonic() - self._surely_dead
         for task_id, _, fence, node, written_by in rows:
             dead = self._dead.get(node)
             new = known is not None and (task_id, fence) not in known

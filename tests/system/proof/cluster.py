@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Self
 
 import asyncpg
-from tests.system.proof.tools import Missing
+from tests.system.proof.tools import NotPermitted
 from tests.waiting import eventually
 
 from gnomon.store.embedded import address, binaries, cluster, identity, postmaster
@@ -58,6 +58,7 @@ class Server:
         self._files = folder / "postgres"
         self._port = reserve_port()
         self._settings = SETTINGS | _OURS | {"port": str(self.port)} | dict(settings)
+        self._command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._identity: identity.Identity | None = None
 
@@ -86,15 +87,11 @@ class Server:
     async def start(self) -> None:
         """Run it until it is ready; makes its files the first time."""
         if self._identity is None:
-            await asyncio.to_thread(self._prepare)
-        assert self._identity is not None
+            self._identity = await asyncio.to_thread(self._prepare)
         await asyncio.to_thread(postmaster.evict, self._files, None)
-        programs = binaries.reachable(self._identity, self.folder)
-        options = [part for item in self._settings.items() for part in ("-c", "=".join(item))]
-        command = [*_DIES_WITH_US, programs.postgres, "-D", self._files, *options]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._identity.command(*command),
+                self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -133,19 +130,24 @@ class Server:
     async def _ended(self) -> bool:
         return not self.alive
 
-    def _prepare(self) -> None:
-        self._identity = _identity(self.folder, self._files)
-        programs = binaries.reachable(self._identity, self.folder)
+    def _prepare(self) -> identity.Identity:
+        user = _identity(self.folder, self._files)
+        programs = binaries.reachable(user, self.folder)
         password = address.password(self.folder)
-        cluster.ensure(self._files, programs, self._identity, password=password, durable=True)
+        cluster.ensure(self._files, programs, user, password=password, durable=True)
+        options = [part for item in self._settings.items() for part in ("-c", "=".join(item))]
+        self._command = user.command(*_DIES_WITH_US, programs.postgres, "-D", self._files, *options)
+        return user
 
     # Replicas
 
-    async def make_replica(self, folder: Path, *, synchronous: bool, upstream: int) -> "Server":
-        """A started hot standby that streams from this server by way of the port `upstream`.
+    async def make_replica(
+        self, folder: Path, *, synchronous: bool, upstream: int | None = None
+    ) -> "Server":
+        """A started hot standby that streams from this server, by way of the port `upstream`.
         Synchronous: from now on a commit is acknowledged when the standby has it on its disk."""
         replica = Server(folder, self._own_settings())
-        await asyncio.to_thread(self._copy_to, replica, upstream)
+        await asyncio.to_thread(self._copy_to, replica, upstream or self.port)
         await replica.start()
         await eventually(self._streams, _PATIENCE)
         if synchronous:
@@ -212,7 +214,8 @@ def _children(pid: int) -> list[int]:
 
 
 class Tmpfs:
-    """A small file system in memory on a folder, which can be filled up."""
+    """A small file system in memory on a folder, which can be filled up. PostgreSQL that recovers
+    gives some space back, so whoever wants it full for a while fills it again and again."""
 
     def __init__(self, folder: Path, megabytes: int) -> None:
         self.folder = folder
@@ -225,7 +228,7 @@ class Tmpfs:
         mount = ["mount", "-t", "tmpfs", "-o", options, "gnomon-proof", str(self.folder)]
         done = subprocess.run(mount, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise Missing(f"a tmpfs cannot be mounted: {done.stderr.strip()}")
+            raise NotPermitted(f"a tmpfs cannot be mounted: {done.stderr.strip()}")
         return self
 
     def __exit__(self, *_: object) -> None:

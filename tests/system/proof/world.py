@@ -334,6 +334,7 @@ class World:
     async def _tend(self) -> None:
         """Start again what has ended, as whoever runs Gnomon would."""
         while True:
+            assert self._observer.alive, "the observer has died: nothing is known any more"
             for name in self.members:
                 self._notice(name)
                 if self._restarts.get(name, math.inf) <= time.monotonic():
