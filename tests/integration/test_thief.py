@@ -19,6 +19,7 @@ from gnomon.model.lifecycle import State
 from gnomon.model.shard import SHARDS, owned_shards, shard_of
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import FREE_LOSSES
+from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.dispatcher import Dispatcher
@@ -47,6 +48,7 @@ class Stage:
         store = PostgresDispatch(database, 10.0)
         planning = PostgresPlanning(database, clock, 10.0)
         self._database = database
+        self.taken: list[Delivery] = []
         self.lease = Lease(new_incarnation(), 60.0)
         self.agenda = Agenda(WeightedLanes[Entry](), clock.now(), 1000)
         self.scanner = Scanner(store, self.agenda, clock, settings)
@@ -66,9 +68,9 @@ class Stage:
     async def stolen(self) -> list[TaskKey]:
         """What a look takes, and hands to the slots."""
         result = await self.thief.run_once()
-        taken = [d.key for d in self.pipe.unsent()]
-        assert result.stolen == len(taken)
-        return taken
+        self.taken = self.pipe.unsent()
+        assert result.stolen == len(self.taken)
+        return [d.key for d in self.taken]
 
 
 StageFor = Callable[[int], Awaitable[Stage]]
@@ -211,10 +213,11 @@ async def test_it_takes_one_suspect_at_a_time(
     taken = set(await stage.stolen())
     assert innocent in taken
     assert len(taken & {*suspects}) == 1
+    deliveries = stage.taken
     assert await stage.stolen() == []
     assert await connection.fetchval("SELECT count(*) FROM gnomon.task WHERE fence > 0") == 2
 
-    stage.dispatcher.released(taken)
+    stage.dispatcher.released(deliveries)
     assert len(await stage.stolen()) == 1
 
 

@@ -102,10 +102,14 @@ class Dispatcher:
         next_one = next(suspects, None) if self.suspect is None else None
         return [e for e in entries if not e.suspect or e is next_one]
 
-    def released(self, keys: Iterable[TaskKey]) -> None:
-        """These are settled: the node holds them no longer."""
-        for key in keys:
-            self.held.pop(key, None)
+    def released(self, deliveries: Iterable[Delivery]) -> None:
+        """These are settled: the node holds them no longer. Another claim of the same task, made
+        after this one was taken over, is still held."""
+        for delivery in deliveries:
+            key = delivery.key
+            if self.held.get(key) != delivery.fence:
+                continue
+            del self.held[key]
             if key == self.suspect:
                 self.suspect = None
 

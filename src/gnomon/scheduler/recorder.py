@@ -59,7 +59,7 @@ class Recorder:
         reports = await self._pipe.reports(most)
         settlements = [self._settlement(report) for report in reports]
         settled = await self._written(settlements)
-        self._dispatcher.released(report.delivery.key for report in reports)
+        self._dispatcher.released(report.delivery for report in reports)
         self._pipe.settled(len(reports))
         self._plan_next(reports, settled)
         self._tell_ended(settled)

@@ -8,11 +8,14 @@ ALTER TABLE gnomon.task ADD COLUMN begun boolean NOT NULL DEFAULT false;
 -- the task are committed together, or neither is. The fence and the node are those that the
 -- handler was called with. Raises GN001 where the run was taken over meanwhile: the caller must
 -- roll back. What it writes is what settle.sql writes for a completed task.
+-- From here to the commit the row is locked, and whoever settles other tasks beside this one waits.
+-- So PostgreSQL ends a session that completes and then falls silent: stopped, hung, or cut off.
 CREATE FUNCTION gnomon.complete_run(
     tenant_id text, task_id uuid, fence bigint, node uuid, result json DEFAULT NULL
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM set_config('idle_in_transaction_session_timeout', '5s', true);
     WITH gone AS (
         DELETE FROM gnomon.task AS t
         WHERE t.tenant_id = complete_run.tenant_id AND t.id = complete_run.task_id
