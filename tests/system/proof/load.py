@@ -24,10 +24,11 @@ __all__ = ["Load", "Mix", "Places"]
 
 FINISH_SECONDS = 20.0  # for what was begun before the load was stopped
 _ANSWER_SECONDS = 5.0
-_AGAIN_SECONDS = 0.2
+# Between questions: hundreds that are asked in vain must not be what keeps an API from starting.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 _TICK = 0.1
 _BATCH_TICKS = 5
-_MOST_WAITING = 20.0  # seconds of load that may be unanswered
+_MOST_WAITING = 10.0  # seconds of load that may be unanswered
 _TRANSACTIONS = 12  # open at once
 _OUR_FAULT = (400, 405, 413, 415, 422)
 _DELIVERIES = {"at_least_once": 0, "at_most_once": 1, "exactly_once": 2}
@@ -221,7 +222,7 @@ class Load:
     async def _decided(self, path: str, body: Any, key: str) -> bool | None:
         """Whether a change was accepted; None where nobody knows. A refusal after a question that
         was not answered says nothing: that one may have been accepted."""
-        sure = True
+        sure, pauses = True, _pauses()
         while not self._over.is_set():
             status, _ = await self._ask(path, body, key)
             if status == 200:
@@ -229,19 +230,20 @@ class Load:
             if status in (404, 409):
                 return False if sure else None
             sure = False
-            await self._until(now() + _AGAIN_SECONDS)
+            await self._until(now() + next(pauses))
         return None
 
     # Asking
 
     async def _answered(self, path: str, body: Any) -> Any:
         """The answer to a submission; None where there was none until the end."""
+        pauses = _pauses()
         while not self._over.is_set():
             status, answer = await self._ask(path, body)
             if status == 202:
                 return answer
             self.progress["asked again"] += 1
-            await self._until(now() + _AGAIN_SECONDS)
+            await self._until(now() + next(pauses))
         return None
 
     async def _ask(self, path: str, body: Any, key: str | None = None) -> tuple[int, Any]:
@@ -262,6 +264,13 @@ class Load:
         """Wait for a moment, or for the end."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._over.wait(), max(0.0, at - now()))
+
+
+def _pauses() -> Iterator[float]:
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(_LONGEST_PAUSE, pause * 1.5)
 
 
 def _microseconds(seconds: float) -> float:
