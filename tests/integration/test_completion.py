@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 from tests.integration import completing
-from tests.integration.completing import calls, gates, raised, ready, runs
+from tests.integration.completing import calls, gates, raised, ready, runs, thread_gates
 from tests.integration.cron_support import Unheard, created, ledger
 from tests.integration.nodes import SETTINGS, RunningNode, call_of, running_node
 from tests.integration.support import (
@@ -38,7 +38,7 @@ from gnomon.store.postgres.tasks import PostgresTasks
 
 AT_ONCE = RetryPolicy(max_retries=3, backoff=Backoff.FIXED, base_seconds=0.0)
 UNCOMMITTED = "the function completed its run in a transaction that was not committed"
-FAILED, SUCCEEDED = OutcomeKind.FAILED, OutcomeKind.SUCCEEDED
+FAILED, SUCCEEDED, TIMED_OUT = OutcomeKind.FAILED, OutcomeKind.SUCCEEDED, OutcomeKind.TIMED_OUT
 STALE = "settlements were refused as stale"
 FUNCTIONS = {**SETTINGS.functions, **completing.FUNCTIONS}
 
@@ -350,6 +350,18 @@ async def test_a_user_with_the_rights_that_the_docs_name_can_complete(
     finally:
         await stage.connection.execute(f"DROP OWNED BY {role}")
         await stage.connection.execute(f"DROP ROLE {role}")
+
+
+async def test_a_transaction_that_is_left_open_is_ended(node: RunningNode, stage: Stage) -> None:
+    """The row of its task is locked, and with it whoever would settle it beside others."""
+    who, key = await stage.submit("hang_with_an_open_transaction", timeout_seconds=0.3)
+    await eventually(lambda: _any(runs[who]))
+    for _ in range(10):
+        _, other = await stage.submit("echo")
+        await stage.completed(other)
+    await stage.completed(key)
+    assert (await stage.outcomes(key), len(calls[who])) == ([TIMED_OUT, SUCCEEDED], 2)
+    thread_gates[who].set()
 
 
 async def _taken_over(stage: Stage, key: TaskKey) -> UUID:
