@@ -5,7 +5,7 @@ to it: the custom plan, made for the values, and the generic one, made once for 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -90,15 +90,20 @@ async def plans(connection: Connection, name: str, *args: Any) -> list[Used]:
 async def _explained(
     connection: Connection, parameters: Any, name: str, args: tuple[Any, ...]
 ) -> dict[str, Any]:
-    types = ", ".join(p.name for p in parameters)
-    await connection.execute(f"PREPARE hot ({types}) AS {query(name)}")
+    await connection.execute(f"PREPARE hot {_listed(p.name for p in parameters)} AS {query(name)}")
     values = [
         await _literal(connection, p.name, value) for p, value in zip(parameters, args, strict=True)
     ]
-    text = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE hot ({', '.join(values)})")
+    text = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE hot {_listed(values)}")
     await connection.execute("DEALLOCATE hot")
     plan: dict[str, Any] = json.loads(text)[0]["Plan"]
     return plan
+
+
+def _listed(items: Iterable[str]) -> str:
+    """In parentheses, which PREPARE refuses where there is nothing in them."""
+    text = ", ".join(items)
+    return f"({text})" if text else ""
 
 
 async def _literal(connection: Connection, type_name: str, value: Any) -> str:
@@ -154,6 +159,15 @@ async def test_a_settlement_goes_by_primary_key_alone(filled: Connection) -> Non
         for used in await plans(filled, "settle", *args):
             assert used.of_tasks == {"task_pkey"}
             assert "task" not in used.scanned
+
+
+async def test_a_look_at_all_nodes_has_a_bound(filled: Connection) -> None:
+    for used in await plans(filled, "due_by_shard", 100):
+        assert used.of_tasks == {"task_due"}
+        assert not used.scanned
+    for used in await plans(filled, "nodes"):
+        assert used.of_tasks == {"task_running"}
+        assert "task" not in used.scanned
 
 
 async def test_the_sweeper_walks_the_index_of_what_runs(filled: Connection) -> None:

@@ -1,6 +1,8 @@
-"""`gnomon nodes`: who is in the roster."""
+"""`gnomon nodes`: who is in the roster, what each serves and runs, and how far behind it is."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -9,73 +11,134 @@ import typer
 from gnomon.cli import database, loop, output, values
 from gnomon.cli.options import AsJson, settings_of
 from gnomon.cli.output import CommandFailed
+from gnomon.model.shard import SHARDS, owned_shards
+
+_COUNTED = 100  # waiting tasks a shard, so that the cost has a bound, whatever the backlog
+_COLUMNS = [
+    "name", "incarnation", "state", "lease", "shards", "slots", "running", "lag", "started",
+    "version",
+]  # fmt: skip
 
 
-class NodeRow(msgspec.Struct, frozen=True):
-    """A line of the roster."""
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the roster. `lag_seconds` is the age of the oldest due task in its shards."""
 
     name: str
     incarnation: UUID
     version: str
-    slots: int
+    state: str
+    alive: bool
+    dead: bool
     started_at: datetime
     alive_until: datetime
-    dead: bool
-    alive: bool
+    lease_seconds: float  # that it is still good; negative where it has run out
+    shards: int
+    slots: int
+    running: int
+    lag_seconds: float | None
 
-    @property
-    def state(self) -> str:
-        if self.dead:
-            return "dead"
-        return "alive" if self.alive else "silent"
+
+class DueView(msgspec.Struct, frozen=True):
+    """What is due and waits, in all shards."""
+
+    tasks: int
+    at_least: bool  # there are more than were counted
+    lag_seconds: float | None
 
 
 def nodes(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the scheduler nodes that the database knows.
 
-    A silent node's lease has run out, but no peer has declared it dead: it may still come back.
+    Each with how long its lease is still good, how many of the 256 shards it serves, how many
+    tasks it runs in how many slots, and its lag: how long the oldest due task in its shards has
+    been waiting. A silent node's lease has run out, but no peer has declared it dead: it may still
+    come back.
 
     \b
     gnomon nodes
     gnomon nodes --json
     """
-    rows = loop.run(_read(database.existing_dsn(settings_of(ctx))))
+    rows, shards = loop.run(_read(database.existing_dsn(settings_of(ctx))))
+    seen, due = _views(rows, shards), _due(shards)
     if as_json:
-        output.document({"nodes": rows})
+        output.document({"nodes": seen, "due": due})
         return
-    if not rows:
+    if not seen:
         output.note("no node has joined yet; start one with `gnomon up` or `gnomon scheduler`")
         return
-    output.table(
-        ["name", "incarnation", "state", "started", "alive until", "slots", "version"],
-        [
-            (
-                row.name,
-                str(row.incarnation)[:8],
-                row.state,
-                output.moment(values.rfc3339(row.started_at)),
-                output.moment(values.rfc3339(row.alive_until)),
-                str(row.slots),
-                row.version,
-            )
-            for row in rows
-        ],
+    output.table(_COLUMNS, [_line(node) for node in seen])
+    output.line(_due_line(due))
+
+
+def _line(node: NodeView) -> tuple[str, ...]:
+    return (
+        node.name,
+        str(node.incarnation)[:8],
+        node.state,
+        _lease(node),
+        "-" if node.dead else f"{node.shards} of {SHARDS}",
+        str(node.slots),
+        str(node.running),
+        _seconds(node.lag_seconds),
+        output.moment(values.rfc3339(node.started_at)),
+        node.version,
     )
 
 
-async def _read(dsn: str) -> list[NodeRow]:
+def _lease(node: NodeView) -> str:
+    if node.dead:
+        return "-"
+    text = _seconds(abs(node.lease_seconds))
+    return text if node.alive else f"overdue by {text}"
+
+
+def _due_line(due: DueView) -> str:
+    if not due.tasks:
+        return "no task is due and waiting"
+    count = f"{'at least ' if due.at_least else ''}{due.tasks}"
+    return f"due and waiting: {count}, the oldest for {_seconds(due.lag_seconds)}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} s"
+
+
+def _views(rows: Sequence[Any], shards: Mapping[int, Any]) -> list[NodeView]:
+    # As the nodes see it themselves: who is silent keeps its shards until it is declared dead.
+    living = [row["incarnation"] for row in rows if not row["dead"]]
+    return [_view(row, owned_shards(row["incarnation"], living), shards) for row in rows]
+
+
+def _view(row: Any, owned: frozenset[int], shards: Mapping[int, Any]) -> NodeView:
+    alive = not row["dead"] and row["lease_seconds"] > 0
+    return NodeView(
+        **row,
+        alive=alive,
+        state="dead" if row["dead"] else "alive" if alive else "silent",
+        shards=len(owned),
+        lag_seconds=_longest(shards[shard] for shard in owned if shard in shards),
+    )
+
+
+def _due(shards: Mapping[int, Any]) -> DueView:
+    counts = [row["due"] for row in shards.values()]
+    return DueView(sum(counts), _COUNTED in counts, _longest(shards.values()))
+
+
+def _longest(shards: Iterable[Any]) -> float | None:
+    return max((row["lag_seconds"] for row in shards), default=None)
+
+
+async def _read(dsn: str) -> tuple[Sequence[Any], Mapping[int, Any]]:
+    """The nodes, and the shards where something waits."""
     import asyncpg
+
+    from gnomon.store.postgres.queries import query
 
     async with database.connection(dsn) as connection:
         try:
-            rows = await connection.fetch(
-                """
-                SELECT name, incarnation, version, slots, started_at, alive_until, dead,
-                       NOT dead AND alive_until > gnomon.now() AS alive
-                FROM gnomon.node
-                ORDER BY dead, started_at
-                """
-            )
+            rows = await connection.fetch(query("nodes"))
+            due = await connection.fetch(query("due_by_shard"), _COUNTED)
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
             raise CommandFailed("the schema is not there yet; run `gnomon migrate`") from error
-    return [NodeRow(**row) for row in rows]
+    return rows, {row["shard"]: row for row in due}

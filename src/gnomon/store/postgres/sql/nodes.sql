@@ -1,0 +1,7 @@
+-- All nodes that are remembered, how long their leases are still good, and what runs on each.
+SELECT n.name, n.incarnation, n.version, n.slots, n.started_at, n.alive_until, n.dead,
+    extract(epoch FROM n.alive_until - m.now)::float8 AS lease_seconds,
+    (SELECT count(*) FROM gnomon.task AS t WHERE t.state = 1 AND t.node = n.incarnation) AS running
+FROM gnomon.node AS n
+CROSS JOIN (SELECT gnomon.now() AS now OFFSET 0) AS m
+ORDER BY n.dead, n.started_at

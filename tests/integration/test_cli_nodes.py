@@ -1,0 +1,103 @@
+"""`gnomon nodes`: leases, shards, what runs, and how far behind each node is."""
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.commands import gnomon
+from tests.integration.support import database_now, store, submission
+
+from gnomon.clock import new_id_in
+from gnomon.model.shard import SHARDS, owner
+from gnomon.store.postgres.database import Database
+
+ALIVE, SILENT, DEAD = UUID(int=1), UUID(int=2), UUID(int=3)
+
+
+@pytest.fixture
+async def roster(connection: Any) -> None:
+    await connection.executemany(
+        """
+        INSERT INTO gnomon.node (
+            incarnation, name, version, slots, started_at, alive_until, dead
+        )
+        VALUES ($1, $2, '1', 5, gnomon.now(), gnomon.now() + make_interval(secs => $3), $4)
+        """,
+        [(ALIVE, "good", 60.0, False), (SILENT, "silent", -60, False), (DEAD, "gone", -90, True)],
+    )
+
+
+def shard_for(node: UUID) -> int:
+    """One that a node serves, while the dead one serves none."""
+    return next(s for s in range(SHARDS) if owner(s, [ALIVE, SILENT]) == node)
+
+
+async def waiting_in(
+    database: Database, connection: Any, shard: int, seconds: float, count: int = 1
+) -> None:
+    """Tasks that are due since so long; or in so long, where it is negative."""
+    now = await database_now(connection)
+    keys = await store(
+        database, *(submission(now, id=new_id_in(shard, now, n)) for n in range(count))
+    )
+    await connection.execute(
+        "UPDATE gnomon.task SET due_at = gnomon.now() - make_interval(secs => $2) "
+        "WHERE id = ANY ($1)",
+        [key.id for key in keys],
+        seconds,
+    )
+
+
+@pytest.mark.usefixtures("roster")
+async def test_each_node_with_its_lease_shards_work_and_lag(
+    database_dsn: str, database: Database, connection: Any, tmp_path: Path
+) -> None:
+    await waiting_in(database, connection, shard_for(ALIVE), 100.0, count=3)
+    await connection.execute("UPDATE gnomon.task SET state = 1, node = $1", ALIVE)
+    await waiting_in(database, connection, shard_for(ALIVE), -100.0)
+    await waiting_in(database, connection, shard_for(SILENT), 50.0)
+    await waiting_in(database, connection, shard_for(SILENT), 200.0)
+    env = {"DATABASE_URL": database_dsn}
+
+    found = gnomon("nodes", "--json", cwd=tmp_path, env=env).json
+    good, silent, gone = found["nodes"]
+    assert [n["name"] for n in (good, silent, gone)] == ["good", "silent", "gone"]
+    assert [n["state"] for n in (good, silent, gone)] == ["alive", "silent", "dead"]
+    assert [n["running"] for n in (good, silent, gone)] == [3, 0, 0]
+    assert good["shards"] + silent["shards"] == SHARDS
+    assert min(good["shards"], silent["shards"]) > 0
+    assert gone["shards"] == 0
+    assert 0 < good["lease_seconds"] < 60
+    assert -120 < silent["lease_seconds"] < -60
+    assert good["lag_seconds"] is None
+    assert 200 <= silent["lag_seconds"] < 260
+    assert found["due"] == {
+        "tasks": 2, "at_least": False, "lag_seconds": silent["lag_seconds"]
+    }  # fmt: skip
+
+    table = gnomon("nodes", cwd=tmp_path, env=env).out.splitlines()
+    assert table[0].split() == [
+        "name", "incarnation", "state", "lease", "shards", "slots", "running", "lag", "started",
+        "version",
+    ]  # fmt: skip
+    lines = [" ".join(line.split()) for line in table[1:]]
+    assert f"{good['shards']} of 256 5 3 - " in lines[0]
+    assert "silent overdue by " in lines[1]
+    assert "gone 00000000 dead - - 5 0 - " in lines[2]
+    assert lines[3].startswith("due and waiting: 2, the oldest for 2")
+
+
+@pytest.mark.usefixtures("roster")
+async def test_a_long_backlog_is_counted_so_far_and_no_further(
+    database_dsn: str, database: Database, connection: Any, tmp_path: Path
+) -> None:
+    env = {"DATABASE_URL": database_dsn}
+    assert gnomon("nodes", cwd=tmp_path, env=env).out.splitlines()[-1] == (
+        "no task is due and waiting"
+    )
+    await waiting_in(database, connection, shard_for(ALIVE), 10.0, count=150)
+    await waiting_in(database, connection, shard_for(SILENT), 10.0, count=2)
+    due = gnomon("nodes", "--json", cwd=tmp_path, env=env).json["due"]
+    assert (due["tasks"], due["at_least"]) == (102, True)
+    assert "at least 102, " in gnomon("nodes", cwd=tmp_path, env=env).out
