@@ -324,6 +324,24 @@ async def test_an_idle_node_runs_the_backlog_of_one_whose_slots_are_taken(
     assert {len(handlers.calls[who]) for who, _ in held + backlog} == {1}
 
 
+async def test_what_is_due_does_not_wait_for_a_node_that_is_stopping(
+    database_dsn: str, database: Database, connection: Any, now: datetime
+) -> None:
+    held, new = call_of(now, "wait_at_the_gate", timeout_seconds=100)
+    async with running_node(database_dsn, node_name="leaving", drain_seconds=60.0) as leaving:
+        await store(database, new)
+        await eventually(all_called([held]))
+        async with running_node(database_dsn, node_name="staying", steal_seconds=0.2):
+            leaving.begin_to_stop()
+            due = [call_of(await database_now(connection), "echo") for _ in range(100)]
+            await store(database, *(new for _, new in due))
+            await eventually(all_called([who for who, _ in due]))
+            theirs = await serving_of(connection, "leaving")  # it is still there
+            assert any(shard_of(new.id) in theirs for _, new in due)
+            handlers.gates[held].set()
+    assert {len(handlers.calls[who]) for who in (held, *(who for who, _ in due))} == {1}
+
+
 async def test_what_becomes_late_is_shared_and_runs_once(
     database_dsn: str, database: Database, connection: Any, now: datetime
 ) -> None:
