@@ -17,6 +17,7 @@ from bench import claim as claiming
 from bench import cron_jobs as recurring
 from bench import cron_steps as stepping
 from bench import lists as listing
+from bench import pooler as pooling
 from bench import report, suite
 from bench.results import BenchError, Findings
 from bench.sizes import QUICK, Sizes
@@ -100,6 +101,22 @@ def cron(
         f"{herd} fires at one instant, alone and among {jobs} jobs",
         lambda stage, progress: recurring.run(stage, jobs, herd, nodes, progress),
         {"jobs": jobs, "herd": herd, "nodes": nodes},
+        json,
+    )
+
+
+@app.command()
+def pooler(
+    tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 20_000,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Of each submission.")] = 5.0,
+    rounds: Annotated[int, typer.Option(min=1)] = 3,
+    json: Json = None,
+) -> None:
+    """Measure submission and drain with PgBouncer in between, and without."""
+    _run(
+        "PgBouncer in between, and not",
+        lambda stage, progress: pooling.run(stage, tasks, seconds, rounds, progress),
+        {"tasks": tasks, "seconds": seconds, "rounds": rounds},
         json,
     )
 

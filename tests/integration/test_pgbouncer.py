@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 from structlog.testing import capture_logs
+from tests.commands import gnomon
 from tests.conftest import serving
 from tests.integration import handlers
 from tests.integration.api_calls import TASKS, Api, call, submitted
@@ -75,6 +76,44 @@ async def test_statements_find_their_way_whichever_server_they_meet(database: Da
     assert len({pid for pid, _ in told}) > 1
 
 
+async def test_no_server_is_left_with_a_changed_session(
+    database: Database, connection: Connection
+) -> None:
+    """The driver turns `jit` off while it looks up a type, and on again."""
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE {name} SET jit TO on")
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    await eventually(lambda: _answers(database))
+    await asyncio.gather(*(_jit(database) for _ in range(4)))  # so that there are four servers
+    for _ in range(8):
+        fresh = await connect(database.dsn)
+        assert await fresh.fetchval("SELECT $1::bigint[]", [1]) == [1]
+        await fresh.close()
+    seen = dict(await asyncio.gather(*(_jit(database) for _ in range(4))))
+    assert len(seen) > 1
+    assert set(seen.values()) == {"on"}
+
+
+async def _answers(database: Database) -> bool:
+    try:
+        await _jit(database)
+    except StoreUnavailable:
+        return False
+    return True
+
+
+async def _jit(database: Database) -> tuple[int, str]:
+    """Of one server, for so long that others are asked meanwhile."""
+    async with database.transaction() as connection:
+        await connection.execute("SELECT pg_sleep(0.2)")
+        row = await connection.fetchrow("SELECT pg_backend_pid(), current_setting('jit')")
+    assert row is not None
+    return row[0], row[1]
+
+
 async def test_a_refused_statement_leaves_nothing_open(through: Connection) -> None:
     with pytest.raises(asyncpg.DivisionByZeroError):
         await through.fetchval("SELECT 1 / $1::integer", 0)
@@ -127,6 +166,18 @@ async def test_a_lease_does_not_wait_for_a_pooler_that_hangs(
     own_bouncer.thaw()
     await renewal.renew(incarnation, 10.0)
     renewal.close()
+
+
+@pytest.mark.parametrize("way", ["none", "direct", "pooled", "elsewhere"])
+async def test_the_doctor_looks_for_a_direct_way(
+    way: str, database_dsn: str, direct_dsn: str, server_dsn: str, tmp_path: Path
+) -> None:
+    ways = {"direct": direct_dsn, "pooled": database_dsn, "elsewhere": server_dsn}
+    env = {"DATABASE_URL": database_dsn, "GNOMON_DIRECT_DATABASE_URL": ways.get(way, "")}
+    done = await asyncio.to_thread(gnomon, "doctor", "--json", cwd=tmp_path, env=env)
+    (check,) = [check for check in done.json["checks"] if check["name"] == "pooler"]
+    assert check["ok"] == (way == "direct")
+    assert "GNOMON_DIRECT_DATABASE_URL" in check["remedy"] or check["ok"]
 
 
 # Hints

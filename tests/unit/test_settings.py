@@ -65,6 +65,13 @@ def test_the_database_is_found_with_and_without_the_prefix(folder: Path) -> None
     assert load({"DATABASE_URL_FILE": "url"}).database_url == "postgres://file"
 
 
+def test_a_direct_way_is_one_to_a_database_that_is_named() -> None:
+    direct = {"GNOMON_DIRECT_DATABASE_URL": "postgres://d"}
+    assert load(direct | {"DATABASE_URL": "postgres://p"}).direct_database_url == "postgres://d"
+    with pytest.raises(SettingsError, match="direct_database_url"):
+        load(direct)
+
+
 def test_functions_are_pairs_in_the_environment() -> None:
     settings = load({"GNOMON_FUNCTIONS": "a=m:f, b = n.o:g,"})
     assert settings.functions == {"a": "m:f", "b": "n.o:g"}

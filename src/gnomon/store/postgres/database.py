@@ -62,9 +62,10 @@ def translated() -> Iterator[None]:
 class PoolerConnection(DriverConnection):
     """A connection through a pooler, which may give every transaction another server.
 
-    The driver prepares a statement in one round trip and runs it in a second: only a transaction
-    brings both to the same server. Without arguments it sends text in one trip, and that is left
-    as it is; so is what cannot run in a transaction.
+    The driver looks up types that it meets for the first time, in statements of their own and
+    with a setting of the session changed meanwhile: without a transaction around all of them, that
+    setting stays changed on some server. Text without arguments is one round trip, and is left as
+    it is; so is what cannot run in a transaction.
     """
 
     async def execute(self, query: str, *args: Any, **options: Any) -> Any:
