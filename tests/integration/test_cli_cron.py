@@ -45,8 +45,8 @@ def test_every_option_of_a_job_arrives(tmp_path: Path) -> None:
         "--overlap", "queue", "--missed", "backfill", "--missed-after", "1m",
         "--backfill-limit", "7", "--backfill-window", "7d", "--start", "2030-01-01T00:00:00Z",
         "--end", "2031-01-01T00:00:00Z", "--max-runs", "100", "--jitter", "90s", "--sla", "5m",
-        "--priority", "high", "--max-retries", "5", "--timeout", "10s", "--tag", "a",
-        "--tag", "b", "--json",
+        "--priority", "high", "--delivery", "exactly_once", "--max-retries", "5",
+        "--timeout", "10s", "--tag", "a", "--tag", "b", "--json",
     ).json  # fmt: skip
     retry_policy = job.pop("retry_policy")
     assert retry_policy["max_retries"] == 5
@@ -71,13 +71,17 @@ def test_every_option_of_a_job_arrives(tmp_path: Path) -> None:
         "jitter_seconds": 90.0,
         "sla_seconds": 300.0,
         "priority": "HIGH",
+        "delivery": "exactly_once",
         "timeout_seconds": 10.0,
         "tags": ["a", "b"],
         "source": None,
     }
     assert {name: job[name] for name in expected} == expected
     shown = cron("show", "report").out
-    for text in ("gap skip, fold both", "1m30s", "7d", "0 of 100", "PUT http", "At 02:30 every"):
+    for text in (
+        "gap skip, fold both", "1m30s", "7d", "0 of 100", "exactly_once", "PUT http",
+        "At 02:30 every",
+    ):  # fmt: skip
         assert text in shown
 
 

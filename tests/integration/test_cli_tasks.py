@@ -82,6 +82,18 @@ def test_submit_list_and_show(cli: Cli) -> None:
     assert "SCHEDULED" in shown
 
 
+def test_the_delivery_mode_is_typed_and_shown(cli: Cli) -> None:
+    once = cli.submit("--delay", "1h", "--delivery", "at_most_once")
+    assert "at_most_once" in cli("tasks", "show", once).out
+    assert "at_least_once" in cli("tasks", "show", cli.submit("--delay", "1h")).out
+    refused = cli("submit", URL, "--delivery", "at_most_once", "--max-retries", "1")
+    assert refused.code == 1
+    assert "never tried again" in refused.err
+    unknown = cli("submit", URL, "--delivery", "twice")
+    assert unknown.code == 2
+    assert "exactly_once" in unknown.err
+
+
 def test_the_same_idempotency_key_is_the_same_task(cli: Cli) -> None:
     first = cli.submit("--delay", "1h", "--idempotency-key", "k")
     assert cli.submit("--delay", "1h", "--idempotency-key", "k") == first

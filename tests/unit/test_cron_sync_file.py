@@ -94,6 +94,12 @@ def test_defaults_fill_in_what_a_job_leaves_out() -> None:
     assert job.document["retry_policy"] == {"max_retries": 1}
 
 
+def test_a_job_names_its_delivery_mode() -> None:
+    assert only(f'{JOB}\ndelivery = "at_most_once"').document["delivery"] == "at_most_once"
+    wrong = f'[defaults]\nretry_policy = {{max_retries = 2}}\n{JOB}\ndelivery = "at_most_once"'
+    assert "never tried again" in problems(wrong)[0]
+
+
 def test_a_job_that_says_it_another_way_does_not_get_the_default() -> None:
     job = only(
         """
