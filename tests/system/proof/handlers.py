@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -89,12 +89,22 @@ def _fail_if_asked(payload: Any) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _connected() -> Any:
-    connection = await asyncpg.connect(os.environ["GNOMON_PROOF_DSN"])
+async def _connected() -> AsyncIterator["asyncpg.Connection[Any]"]:
+    """A connection that served the last effect well, or a new one."""
+    idle = _idle()
+    connection = idle.pop() if idle else await asyncpg.connect(os.environ["GNOMON_PROOF_DSN"])
     try:
         yield connection
-    finally:
+    except BaseException:
         connection.terminate()  # what is not committed by now is not to be
+        raise
+    if not connection.is_closed():
+        idle.append(connection)
+
+
+@cache
+def _idle() -> "list[asyncpg.Connection[Any]]":
+    return []
 
 
 def _folder() -> Path:
