@@ -1,5 +1,6 @@
 """What PgBouncer in between costs: the same submission and the same drain, with and without it."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from statistics import median
@@ -9,11 +10,13 @@ from tests.pooler import MISSING, PgBouncer, program
 
 from bench import submission
 from bench.drain import SLOWEST_RATE, START_SECONDS
-from bench.results import Findings, Measure, Tally
+from bench.results import Findings, Measure, Tally, number
 from bench.stage import Arena, Stage
 from gnomon.model.target import PythonTarget
+from gnomon.store.postgres.database import Database
 
 POOL_SIZE = 20  # PgBouncer's own default
+STATEMENTS = 1_000
 WAYS = {"direct": "straight to PostgreSQL", "pooled": f"through PgBouncer, {POOL_SIZE} servers"}
 
 
@@ -35,6 +38,7 @@ async def run(
             for way, title in WAYS.items():
                 progress.update(bar, description=title)
                 async with _arena(stage, bouncer if way == "pooled" else None) as arena:
+                    values.setdefault(f"statement_{way}", []).append(await _statement(arena.dsn))
                     submitted, stored = await _submit(arena, way, seconds)
                 async with _arena(stage, bouncer if way == "pooled" else None) as arena:
                     drained, done = await _drain(arena, way, tasks)
@@ -57,6 +61,19 @@ async def _arena(stage: Stage, bouncer: PgBouncer | None) -> AsyncIterator[Arena
         yield arena
 
 
+async def _statement(dsn: str) -> float:
+    """Milliseconds of one small statement, with nothing else going on."""
+    database = Database(dsn, 1)
+    await database.open()
+    took = []
+    for _ in range(STATEMENTS):
+        began = time.perf_counter()
+        await database.fetchrow("ping")
+        took.append((time.perf_counter() - began) * 1000)
+    await database.close()
+    return median(took)
+
+
 async def _submit(arena: Arena, way: str, seconds: float) -> tuple[float, Tally]:
     connections = submission.CONNECTIONS
     async with arena.api() as api:
@@ -77,13 +94,17 @@ async def _drain(arena: Arena, way: str, tasks: int) -> tuple[float, Tally]:
 
 def _measures(values: dict[str, list[float]], tasks: int) -> list[Measure]:
     found = []
-    notes = {"submit": "one task a request", "drain": f"{tasks} tasks, from the node being ready"}
-    for what, note in notes.items():
+    kinds = {
+        "statement": ("ms", "alone"),
+        "submit": ("/s", "one task a request"),
+        "drain": ("/s", f"{tasks} tasks, from the node being ready"),
+    }
+    for what, (unit, note) in kinds.items():
         middle = {way: median(values[f"{what}_{way}"]) for way in WAYS}
         for way, title in WAYS.items():
-            all_of = ", ".join(f"{value:.0f}" for value in values[f"{what}_{way}"])
-            name, note_of = f"{what}_{way}_rate", f"{note}; median of {all_of}"
-            found.append(Measure(name, f"{what}, {title}", middle[way], "/s", note=note_of))
+            rounds = ", ".join(number(value) for value in values[f"{what}_{way}"])
+            text = f"{note}; median of {rounds}"
+            found.append(Measure(f"{what}_{way}", f"{what}, {title}", middle[way], unit, note=text))
         ratio = middle["pooled"] / middle["direct"]
-        found.append(Measure(f"{what}_pooled_ratio", f"{what}, ratio", ratio))
+        found.append(Measure(f"{what}_ratio", f"{what}, ratio", ratio))
     return found
