@@ -34,7 +34,7 @@ from gnomon.scheduler.watchdog import Watchdog
 from gnomon.settings import Settings
 from gnomon.store.port import Entry
 from gnomon.store.postgres import migrate, partitions
-from gnomon.store.postgres.database import Database, connect
+from gnomon.store.postgres.database import Database, connect, translated
 from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.events import PostgresWatch
 from gnomon.store.postgres.hints import Listener
@@ -60,11 +60,12 @@ async def prepare(dsn: str) -> None:
     """Bring the schema up to date, and make sure that today has its partitions."""
     connection = await connect(dsn)
     try:
-        for step in await migrate.up(connection):
-            log.info("migrated", version=step.version, name=step.name)
-        await _partitions(connection)
+        with translated():
+            for step in await migrate.up(connection):
+                log.info("migrated", version=step.version, name=step.name)
+            await _partitions(connection)
     finally:
-        await connection.close()
+        connection.terminate()
 
 
 async def _partitions(connection: "asyncpg.Connection[asyncpg.Record]") -> None:

@@ -6,9 +6,12 @@ from contextlib import AsyncExitStack
 
 import pytest
 from tests.conftest import connected
-from tests.integration.support import Connection
+from tests.integration.support import Connection, blocked_by
+from tests.waiting import eventually
 
+from gnomon.model.errors import StoreUnavailable
 from gnomon.store.postgres import migrate
+from gnomon.wiring import prepare
 
 NEWEST = max(m.version for m in migrate.migrations())
 
@@ -121,3 +124,18 @@ async def test_a_schema_of_a_newer_release_is_left_alone(empty: Connection) -> N
     with pytest.raises(migrate.MigrationError, match="999"):
         await migrate.down(empty, 0)
     assert await schema(empty) == before
+
+
+async def test_a_connection_that_ends_in_the_middle_is_no_riddle(
+    empty: Connection, empty_dsn: str
+) -> None:
+    """A process that starts while PostgreSQL goes says so, and can be started again."""
+    async with empty.transaction():
+        await empty.execute("SELECT pg_advisory_xact_lock($1)", migrate._LOCK)
+        preparing = asyncio.create_task(prepare(empty_dsn))
+        (pid,) = await eventually(lambda: blocked_by(empty))
+        await empty.execute("SELECT pg_terminate_backend($1)", pid)
+        with pytest.raises(StoreUnavailable):
+            await preparing
+    await prepare(empty_dsn)
+    assert await applied(empty) == list(range(1, NEWEST + 1))
