@@ -57,6 +57,7 @@ def options_of(setup: Setup) -> Options:
         slots=setup.slots,
         lease=setup.lease,
         mutant=setup.mutant,
+        downtime=1.0,
     )
 
 

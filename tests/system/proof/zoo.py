@@ -73,6 +73,7 @@ ZOO: dict[str, Mutant] = {
                 _fault("kill", "node-3", 9.6, 1.0),
             ],
             mix=_LONG,
+            rate=50.0,
         ),
     ),
     "complete-without-fence": Mutant(
@@ -137,9 +138,14 @@ ZOO: dict[str, Mutant] = {
     ),
     "claim-takes-running": Mutant(
         broken="a claim takes what is running already",
-        provoked_by="load alone",
+        provoked_by="a node stopped for less than its lease, while others steal its tasks",
         found_by=(Kind.START_UNEXPLAINED, Kind.OVERLAP_UNEXPLAINED),
-        setup=_setup(25.0, mix=_mix(longest_run=1.5), rate=100.0),
+        setup=_setup(
+            16.0,
+            [_fault("pause", "node-1", at, 3.0) for at in (4.0, 10.0)],
+            mix=_mix(targets={"function": 1.0}, longest_run=3.0),
+            lease=8.0,
+        ),
     ),
     "claims-early": Mutant(
         broken="tasks are claimed up to a second before their time",
