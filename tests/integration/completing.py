@@ -213,6 +213,14 @@ def hang_with_an_open_transaction(payload: Any, run: Run) -> None:
         thread_gates[payload["who"]].wait(60)
 
 
+def be_busy_with_an_open_transaction(payload: Any, run: Run) -> None:
+    if keep(payload, run) > 1:
+        return
+    with psycopg.connect(payload["dsn"]) as connection:
+        run.complete_by(connection.execute)
+        connection.execute("SELECT pg_sleep(60)")
+
+
 FUNCTIONS = {
     function.__name__: f"{__name__}:{function.__name__}"
     for function in (
@@ -220,7 +228,7 @@ FUNCTIONS = {
         wait_before_completing, complete_without_a_transaction, complete_in_two_transactions,
         complete_twice_in_one_transaction, lose_the_connection_at_commit, commit_at_the_gate,
         book_slowly, book_by_psycopg, complete_by_autocommit, complete_by_what_was_lost,
-        hang_with_an_open_transaction,
+        hang_with_an_open_transaction, be_busy_with_an_open_transaction,
     )
 }  # fmt: skip
 

@@ -20,6 +20,7 @@ from tests.waiting import eventually
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.task import DeliveryMode
+from gnomon.scheduler.sweeper import _given_back
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
 
@@ -124,3 +125,32 @@ async def test_a_new_claim_has_not_begun(
     assert len((await dispatch.claim(incarnation, [key])).deliveries) == 1
     (row,) = await dispatch.running_on(incarnation)
     assert (row.begun, row.delivery) == (False, EXACTLY)
+
+
+async def test_what_has_begun_meanwhile_is_not_given_back(
+    database: Database, connection: Connection, now: datetime
+) -> None:
+    """Whoever takes over reads first and writes then; in between, the task may begin."""
+    dispatch, incarnation = PostgresDispatch(database, 10), await joined(database)
+    begun, not_begun = await store(
+        database, *(call_of(now, "echo", delivery=MOST)[1] for _ in range(2))
+    )
+    deliveries = (await dispatch.claim(incarnation, [begun, not_begun])).deliveries
+    read = await dispatch.running_on(incarnation)
+    assert [row.begun for row in read] == [False, False]
+    assert await dispatch.begin(incarnation, [d for d in deliveries if d.key == begun]) == {begun}
+    given_back = await dispatch.settle([_given_back(row) for row in read])
+    assert [s.key for s in given_back] == [not_begun]
+    row = await live(connection, begun)
+    assert row is not None
+    assert row["state"] == State.RUNNING
+
+
+async def test_what_others_may_take_over_does_not_begin(
+    database: Database, connection: Connection, now: datetime
+) -> None:
+    dispatch, incarnation = PostgresDispatch(database, 10), await joined(database)
+    (key,) = await store(database, call_of(now, "echo", delivery=MOST)[1])
+    claim = await dispatch.claim(incarnation, [key])
+    await connection.execute("UPDATE gnomon.task SET run_until = clock_timestamp()")
+    assert await dispatch.begin(incarnation, claim.deliveries) == set()

@@ -352,9 +352,14 @@ async def test_a_user_with_the_rights_that_the_docs_name_can_complete(
         await stage.connection.execute(f"DROP ROLE {role}")
 
 
-async def test_a_transaction_that_is_left_open_is_ended(node: RunningNode, stage: Stage) -> None:
+@pytest.mark.parametrize(
+    "function", ["hang_with_an_open_transaction", "be_busy_with_an_open_transaction"]
+)
+async def test_a_transaction_that_is_left_open_is_ended(
+    function: str, node: RunningNode, stage: Stage
+) -> None:
     """The row of its task is locked, and with it whoever would settle it beside others."""
-    who, key = await stage.submit("hang_with_an_open_transaction", timeout_seconds=0.3)
+    who, key = await stage.submit(function, timeout_seconds=0.3)
     await eventually(lambda: _any(runs[who]))
     for _ in range(10):
         _, other = await stage.submit("echo")

@@ -257,13 +257,53 @@ async def test_what_was_stolen_is_dropped_at_once_and_the_rest_is_found(
     rounds = [await stage.dispatcher.run_once() for _ in range(3)]
     assert [r.claimed for r in rounds] == [0, 0, 0]
     assert [r.chosen for r in rounds] == [52, 52, 0]
-    assert (len(stage.agenda), stage.agenda.ready) == (0, 0)
+    assert [r.started_over for r in rounds] == [False, True, False]
+    # Those of the first round will be looked at again, and given up.
+    assert (len(stage.agenda), stage.agenda.ready) == (52, 0)
 
     (left,) = await late_in(database, (9, 5.0))
     await stage.scanner.repair()
     stage.agenda.advance(stage.clock.now())
-    assert (await stage.dispatcher.run_once()).claimed == 1
+    while not (await stage.dispatcher.run_once()).claimed:
+        stage.agenda.advance(stage.clock.now())
     assert stage.dispatcher.held == {left: 1}
+
+
+async def test_what_is_not_due_yet_is_not_dropped_with_what_was_stolen(
+    stage_for: StageFor, database: Database
+) -> None:
+    stage = await stage_for(200)
+    stage.scanner.own(ALL)
+    stolen = await late_in(database, *((n, 5.0) for n in range(200)))
+    (soon,) = await late_in(database, (7, -5.0))
+    await stage.scanner.forward()
+    stage.agenda.advance(stage.clock.now())
+    other = await joined(database)
+    await PostgresDispatch(database, 10.0).claim(other, stolen)
+    assert (await stage.dispatcher.run_once()).started_over
+    assert stage.agenda.knows(soon)
+
+
+async def test_a_suspect_that_has_to_wait_leaves_the_node_idle(
+    stage_for: StageFor, database: Database, connection: Connection
+) -> None:
+    """One in quarantine, another one waiting for it: the slots are free for others' work."""
+    stage = await stage_for(10)
+    stage.scanner.own(ALL)
+    await late_in(database, (1, 5.0), (2, 5.0))
+    await connection.execute("UPDATE gnomon.task SET losses = $1", FREE_LOSSES)
+    await stage.scanner.forward()
+    stage.agenda.advance(stage.clock.now())
+    assert stage.dispatcher.idle() == 0
+    assert (await stage.dispatcher.run_once()).claimed == 1
+    assert stage.agenda.ready == 1
+    assert stage.dispatcher.idle() == 9
+    assert len(stage.pipe.unsent()) == 1
+    stage.scanner.own(MINE)
+    suspects = await late_in(database, (200, 4.0))
+    await connection.execute("UPDATE gnomon.task SET losses = $1 WHERE id = $2", 2, suspects[0].id)
+    (innocent,) = await late_in(database, (200, 5.0))  # behind a suspect that would have to wait
+    assert await stage.stolen() == [innocent]
 
 
 async def test_rows_that_are_only_locked_are_not_read_anew_again_and_again(

@@ -134,7 +134,7 @@ async def test_stealing_walks_the_index_of_what_is_due_and_sorts_nothing(
     filled: Connection,
 ) -> None:
     for count in (1, 128, 255):
-        for used in await plans(filled, "steal", list(range(count)), 1.0, 4, 1000):
+        for used in await plans(filled, "steal", list(range(count)), 1.0, 4, 1000, 1):
             assert used.of_tasks == {"task_due"}
             assert not used.scanned
             assert not used.sorts
@@ -148,13 +148,22 @@ async def test_a_claim_goes_by_primary_key_alone(filled: Connection) -> None:
             assert "task" not in used.scanned
 
 
+async def test_the_consent_to_begin_goes_by_primary_key_alone(filled: Connection) -> None:
+    for count in (1, 30, 1000):
+        keys = await some_keys(filled, 1, count)
+        args = [NODE, [DEFAULT_TENANT] * count, keys, [1] * count]
+        for used in await plans(filled, "begin", *args):
+            assert used.of_tasks == {"task_pkey"}
+            assert "task" not in used.scanned
+
+
 async def test_a_settlement_goes_by_primary_key_alone(filled: Connection) -> None:
     now = await database_now(filled)
     for count in (1, 30, 1000):
         keys = await some_keys(filled, 1, count)
         args = [
             [DEFAULT_TENANT], keys, [1] * count, [NODE], [0], [0], [0.0], [False], [0],
-            [now] * count, [now] * count, ["w"], [None], [200], ["ok"], [None],
+            [now] * count, [now] * count, ["w"], [None], [200], ["ok"], [None], [False],
         ]  # fmt: skip
         for used in await plans(filled, "settle", *args):
             assert used.of_tasks == {"task_pkey"}

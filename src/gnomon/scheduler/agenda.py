@@ -43,6 +43,13 @@ class Agenda:
         """Entries that are due."""
         return len(self._ready) + len(self._suspects)
 
+    def awaits(self, *, suspect: bool) -> bool:
+        """Whether `take` would give anything."""
+        return bool(self._ready) or (suspect and bool(self._suspects))
+
+    def knows(self, key: TaskKey) -> bool:
+        return key in self._known
+
     def room(self) -> int:
         return self._window - len(self._known)
 
@@ -100,11 +107,11 @@ class Agenda:
             else:
                 self._ready.put(entry.lane, entry.key.tenant_id, entry)
 
-    def clear(self) -> None:
-        """Forget everything. What is on the wheel is no longer known, and drops off in time."""
-        self._known.clear()
+    def forget_ready(self) -> None:
+        """Forget all that is due. What is not has its time before it."""
+        self.forget(entry.key for entry in self._suspects)
         self._suspects.clear()
-        self._ready.take(len(self._ready))
+        self.forget(entry.key for entry in self._ready.take(len(self._ready)))
 
     def forget(self, keys: Iterable[TaskKey]) -> None:
         """Entries that were claimed or given up."""

@@ -33,6 +33,7 @@ class DispatchResult(msgspec.Struct, frozen=True):
 
     chosen: int = 0
     claimed: int = 0
+    started_over: bool = False  # what is due must be read anew
 
 
 class Dispatcher:
@@ -80,7 +81,7 @@ class Dispatcher:
 
     def idle(self) -> int:
         """Slots that nothing on the agenda waits for."""
-        if self._agenda.ready or not self._may_claim():
+        if self._agenda.awaits(suspect=self.suspect is None) or not self._may_claim():
             return 0
         return min(self._pipe.free(), self._batch)
 
@@ -136,12 +137,10 @@ class Dispatcher:
         self._tell_started(entries, claim)
         left = [e for e in entries if e.key not in claimed]
         asking = [e for e in left if e.recurring]
+        over = self._look_again([e for e in left if not e.recurring])
         if asking:
-            self._look_again([e for e in left if not e.recurring])
             claimed |= await self._ask(asking)
-        elif left:
-            self._look_again(left)
-        return DispatchResult(chosen=len(entries), claimed=len(claimed))
+        return DispatchResult(len(entries), len(claimed), started_over=over)
 
     async def _ask(self, entries: list[Entry]) -> set[TaskKey]:
         """Runs of cron jobs that were not simply claimed: ask their jobs whether they may start."""
@@ -207,11 +206,15 @@ class Dispatcher:
                 passed.append(msgspec.structs.replace(delivery, start_by=NEVER))
         return passed
 
-    def _look_again(self, entries: Sequence[Entry]) -> None:
-        own = self._own(entries)
+    def _look_again(self, entries: Sequence[Entry]) -> bool:
+        """Look at them soon, or, where there were too many of them, start over."""
+        if not entries:
+            return False
+        own = [e for e in self._own(entries) if self._agenda.knows(e.key)]
         self._missed += len(own)
         if self._missed >= _MISSES and self._start_over():
-            return
+            self._forget([e.key for e in own])
+            return True
         now = self._clock.now()
         for entry in own:
             looks = self._looks.pop(entry.key, 0)
@@ -220,6 +223,7 @@ class Dispatcher:
             else:
                 self._looks[entry.key] = looks + 1
                 self._agenda.again(entry, now + _LOOK_AGAIN[looks])
+        return False
 
     def _start_over(self) -> bool:
         now = self._clock.monotonic()

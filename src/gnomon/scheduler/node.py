@@ -293,6 +293,8 @@ class Node:
                 while (result := await self.dispatcher.run_once()).chosen:
                     if result.claimed < result.chosen:
                         self.signals.due.set()  # it will be looked at again soon
+                    if result.started_over:
+                        self.signals.look.set()
                     if result.claimed and self.agenda.room() > self.settings.window // 2:
                         await self._refill()
             except StoreUnavailable as error:

@@ -71,8 +71,8 @@ class Scanner:
         self._full_pass_at = float("-inf")
 
     def start_over(self) -> None:
-        """Read the owned shards anew: most of what is on the agenda was taken by others."""
-        self._agenda.clear()
+        """Find anew what is due: most of what was ready here has been taken by others."""
+        self._agenda.forget_ready()
         self.look_everywhere()
 
     def hinted(self, entries: Iterable[Entry]) -> int:

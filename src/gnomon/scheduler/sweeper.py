@@ -56,7 +56,7 @@ class Sweeper:
         lost, orphans = 0, BATCH
         while orphans == BATCH:
             rows = await self._store.orphans(BATCH, overdue=False)
-            settled = len(await self._settle(rows, _LOST))
+            settled = len(await self._settle(self._taken_over(rows, _LOST)))
             orphans = len(rows) if settled else 0  # no use in meeting the same ones again
             lost += settled
         if lost:
@@ -68,7 +68,8 @@ class Sweeper:
         that waited for PostgreSQL to come back are written first."""
         if not self._lease.may_judge(self._clock.monotonic()):
             return SweepResult()
-        overdue = await self._settle(await self._store.orphans(BATCH, overdue=True), _OVERDUE)
+        rows = await self._store.orphans(BATCH, overdue=True)
+        overdue = await self._settle(self._taken_over(rows, _OVERDUE))
         if overdue:
             log.warning("took over tasks past their time", count=len(overdue))
         return SweepResult(overdue=len(overdue))
@@ -84,14 +85,13 @@ class Sweeper:
                 self._worker.interrupt(row.key, "cancelled")
         if not unknown:
             return 0
-        given_back = await self._store.settle([self._given_back(row) for row in unknown])
+        given_back = await self._settle([_given_back(row) for row in unknown])
         log.warning("gave back tasks claimed unawares", count=len(given_back))
         return len(given_back)
 
-    async def _settle(self, rows: Sequence[RunningTask], outcome: Outcome) -> list[Settled]:
-        if not rows:
+    async def _settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        if not settlements:
             return []
-        settlements = [self._settlement(row, outcome) for row in rows]
         try:
             return await self._store.settle(settlements)
         except Unstorable:
@@ -109,25 +109,29 @@ class Sweeper:
                 )
         return settled
 
-    def _given_back(self, row: RunningTask) -> Settlement:
-        if row.begun:
-            return self._settlement(row, _LOST)
-        return Settlement(row.key, row.fence, row.incarnation, release(_standing(row)))
+    def _taken_over(self, rows: Sequence[RunningTask], outcome: Outcome) -> list[Settlement]:
+        return [_taken_over(row, outcome, self._chance()) for row in rows]
 
-    def _settlement(self, row: RunningTask, outcome: Outcome) -> Settlement:
-        standing = _standing(row)
-        if standing.asks and not row.begun:
-            return self._given_back(row)  # claimed and not started: no loss
-        return Settlement(
-            key=row.key,
-            fence=row.fence,
-            incarnation=row.incarnation,
-            verdict=decide(outcome, standing, self._chance()),
-            outcome=outcome.kind,
-            started_at=row.started_at,
-            worker=row.worker,
-            error=_error(outcome, row.delivery),
-        )
+
+def _taken_over(row: RunningTask, outcome: Outcome, chance: float) -> Settlement:
+    standing = _standing(row)
+    if standing.asks and not row.begun:
+        return _given_back(row)  # claimed and not started: no loss
+    return Settlement(
+        key=row.key,
+        fence=row.fence,
+        incarnation=row.incarnation,
+        verdict=decide(outcome, standing, chance),
+        outcome=outcome.kind,
+        started_at=row.started_at,
+        worker=row.worker,
+        error=_error(outcome, row.delivery),
+    )
+
+
+def _given_back(row: RunningTask) -> Settlement:
+    verdict = release(_standing(row))
+    return Settlement(row.key, row.fence, row.incarnation, verdict, unbegun=True)
 
 
 def _standing(row: RunningTask) -> Standing:

@@ -48,7 +48,9 @@ class Thief:
         if not most or not shards:
             return StealResult()
         each = -(-most // len(shards))
-        entries = await self._store.stealable(shards, self._seconds, each, most)
+        entries = await self._store.stealable(
+            shards, self._seconds, each, most, suspects=self._dispatcher.suspect is None
+        )
         if not entries:
             return StealResult()
         stolen = (await self._dispatcher.steal(entries)).claimed

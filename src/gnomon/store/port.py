@@ -217,6 +217,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     response_status: int | None = None
     response_body: str | None = None
     result: str | None = None
+    unbegun: bool = False  # holds only while the task has not begun
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
@@ -263,10 +264,10 @@ class DispatchStore(Protocol):
         """Waiting tasks behind the cursors, due from `since` to `until`, in order."""
 
     async def stealable(
-        self, shards: Sequence[int], seconds: float, each: int, most: int
+        self, shards: Sequence[int], seconds: float, each: int, most: int, *, suspects: bool
     ) -> list[Entry]:
         """Waiting tasks that are overdue by so long, the latest of each shard first, at most
-        `each` a shard and `most` in all."""
+        `each` a shard and `most` in all; suspects only if asked for."""
 
     async def oldest_writer(self) -> tuple[datetime, datetime]:
         """When the oldest unfinished writing transaction began, and the store's time."""

@@ -14,7 +14,7 @@ from gnomon.model.lifecycle import State
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode, TaskKey
-from gnomon.model.verdict import is_suspect
+from gnomon.model.verdict import FREE_LOSSES, is_suspect
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.port import Claim, Cursor, Entry, RunningTask, Settled, Settlement
 from gnomon.store.postgres.columns import same_or_all
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _LANES = tuple(Lane)
 _MODES = tuple(sorted(DeliveryMode, key=DELIVERY_CODES.__getitem__))
 _DEFAULT_POLICY = RetryPolicy()
+_ANY_LOSSES = 32767  # more than a task survives
 
 
 # Tasks of one kind share their target and policy to the letter, so decoding them once is enough.
@@ -60,9 +61,10 @@ class PostgresDispatch:
         return [_entry(row) for row in rows]
 
     async def stealable(
-        self, shards: Sequence[int], seconds: float, each: int, most: int
+        self, shards: Sequence[int], seconds: float, each: int, most: int, *, suspects: bool
     ) -> list[Entry]:
-        rows = await self._database.fetch("steal", shards, seconds, each, most)
+        losses = _ANY_LOSSES if suspects else FREE_LOSSES - 1
+        rows = await self._database.fetch("steal", shards, seconds, each, most, losses)
         return [_entry(row) for row in rows]
 
     async def oldest_writer(self) -> tuple[datetime, datetime]:
@@ -113,6 +115,7 @@ class PostgresDispatch:
             same_or_all([s.response_status for s in batch]),
             same_or_all([s.response_body for s in batch]),
             same_or_all([s.result for s in batch]),
+            same_or_all([s.unbegun for s in batch]),
         )
         return [
             Settled(TaskKey(tenant_id, task_id), fence, State(state), due_at, cron_job_id)

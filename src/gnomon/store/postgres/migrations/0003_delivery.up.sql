@@ -9,13 +9,19 @@ ALTER TABLE gnomon.task ADD COLUMN begun boolean NOT NULL DEFAULT false;
 -- handler was called with. Raises GN001 where the run was taken over meanwhile: the caller must
 -- roll back. What it writes is what settle.sql writes for a completed task.
 -- From here to the commit the row is locked, and whoever settles other tasks beside this one waits.
--- So PostgreSQL ends a session that completes and then falls silent: stopped, hung, or cut off.
+-- So PostgreSQL ends a session that completes and does not commit within 5 s: stopped, hung, cut off
+-- or busy. (Before version 17 it can do so only for one that is idle, or busy with one statement.)
 CREATE FUNCTION gnomon.complete_run(
     tenant_id text, task_id uuid, fence bigint, node uuid, result json DEFAULT NULL
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('idle_in_transaction_session_timeout', '5s', true);
+    IF current_setting('transaction_timeout', true) IS NULL THEN
+        PERFORM set_config('statement_timeout', '5s', true);
+    ELSE
+        PERFORM set_config('transaction_timeout', '5s', true);
+    END IF;
     WITH gone AS (
         DELETE FROM gnomon.task AS t
         WHERE t.tenant_id = complete_run.tenant_id AND t.id = complete_run.task_id

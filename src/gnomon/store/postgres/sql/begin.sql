@@ -1,5 +1,6 @@
 -- Let claimed tasks begin: each only if its fence and its node are still those of its claim, the node
--- has not been declared dead, and nobody has asked for its cancelling. Asked again, it says the same.
+-- has not been declared dead, others may not take it over yet, and nobody has asked for its
+-- cancelling. Asked again, it says the same.
 -- One that is locked is being changed: it is not let go, and will be given back.
 -- $1 incarnation, $2/$3 the keys, $4 the fence of each.
 WITH moment AS MATERIALIZED (
@@ -15,6 +16,7 @@ WITH moment AS MATERIALIZED (
           AND task.fence = k.fence
           AND task.node = $1
           AND NOT task.cancel_requested
+          AND task.run_until > (SELECT now FROM moment)
         FOR UPDATE SKIP LOCKED
     ) AS t
     WHERE EXISTS (SELECT FROM gnomon.node WHERE incarnation = $1 AND NOT dead)

@@ -1,6 +1,7 @@
 -- Write what became of a batch of running tasks, each only if its fence and its node are still
 -- the ones that the try was started with. Never by state: see task_running.
 -- verdict: 0 complete, 1 retry, 2 dead-letter, 3 release, 4 expire. outcome null: no try was made.
+-- unbegun: only if it has not begun, which whoever found it so cannot know to be still true.
 -- A requested cancellation is resolved here: success wins, anything else becomes CANCELLED. One
 -- that is requested while this runs makes the settlement miss; its second attempt finds it.
 WITH moment AS MATERIALIZED (
@@ -23,20 +24,22 @@ WITH moment AS MATERIALIZED (
         CASE WHEN cardinality($13::text[]) = 1 THEN ($13::text[])[1] ELSE r.error END AS error,
         CASE WHEN cardinality($14::smallint[]) = 1 THEN ($14::smallint[])[1] ELSE r.response_status END AS response_status,
         CASE WHEN cardinality($15::text[]) = 1 THEN ($15::text[])[1] ELSE r.response_body END AS response_body,
-        CASE WHEN cardinality($16::json[]) = 1 THEN ($16::json[])[1] ELSE r.result END AS result
+        CASE WHEN cardinality($16::json[]) = 1 THEN ($16::json[])[1] ELSE r.result END AS result,
+        CASE WHEN cardinality($17::boolean[]) = 1 THEN ($17::boolean[])[1] ELSE r.unbegun END AS unbegun
     FROM unnest(
         $1::text[], $2::uuid[], $3::bigint[], $4::uuid[], $5::smallint[], $6::smallint[],
         $7::float8[], $8::boolean[], $9::smallint[], $10::timestamptz[], $11::timestamptz[],
-        $12::text[], $13::text[], $14::smallint[], $15::text[], $16::json[]
+        $12::text[], $13::text[], $14::smallint[], $15::text[], $16::json[], $17::boolean[]
     ) AS r (
         tenant_id, id, fence, node, verdict, outcome, delay, spends, losses, started_at,
-        finished_at, worker, error, response_status, response_body, result
+        finished_at, worker, error, response_status, response_body, result, unbegun
     )
 ), gone AS (
     DELETE FROM gnomon.task AS t
     USING report AS r
     WHERE t.tenant_id = r.tenant_id AND t.id = r.id AND t.fence = r.fence AND t.node = r.node
       AND (r.verdict IN (0, 4) OR t.cancel_requested)
+      AND NOT (r.unbegun AND t.begun)
     RETURNING
         t.tenant_id, t.id, t.lane,
         CASE WHEN r.verdict = 0 THEN 10 WHEN t.cancel_requested THEN 11 ELSE 12 END AS state,
@@ -79,6 +82,7 @@ WITH moment AS MATERIALIZED (
     FROM report AS r, moment AS m
     WHERE t.tenant_id = r.tenant_id AND t.id = r.id AND t.fence = r.fence AND t.node = r.node
       AND r.verdict IN (1, 2, 3) AND NOT t.cancel_requested
+      AND NOT (r.unbegun AND t.begun)
     RETURNING
         t.tenant_id, t.id, r.fence, t.state, t.due_at, t.attempt, r.outcome, t.started_at,
         r.finished_at, r.worker, r.error, r.response_status, r.response_body, t.cron_job_id

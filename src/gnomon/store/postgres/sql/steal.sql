@@ -1,6 +1,6 @@
 -- Overdue tasks in the shards of others, the latest of each first: their owner begins at the other
 -- end, where it leaves its dead index entries behind, too.
--- $1 shards, $2 seconds overdue, $3 entries a shard and $4 in all at most.
+-- $1 shards, $2 seconds overdue, $3 entries a shard and $4 in all at most, $5 losses at most.
 SELECT t.tenant_id, t.id, t.due_at, t.lane, t.losses, t.recurring
 FROM unnest($1::smallint[]) AS s (shard)
 CROSS JOIN LATERAL (
@@ -10,6 +10,7 @@ CROSS JOIN LATERAL (
     WHERE task.state = 0
       AND task.shard = s.shard
       AND task.due_at <= (SELECT gnomon.now() - make_interval(secs => $2))
+      AND task.losses <= $5
     ORDER BY task.due_at DESC, task.id DESC
     LIMIT $3
 ) AS t
