@@ -497,6 +497,10 @@ async def test_a_hint_is_enough(
 ) -> None:
     """This node looks so rarely that it would not find the task in time by itself."""
     async with running_node(database_dsn, scan_seconds=3600.0):
+        _, first = call_of(now, "echo")  # for the scan that a node begins with
+        await store(database, first)
+        announcer.due([Entry(key_of(first), first.due_at, first.lane)])
+        await ends.of(key_of(first))
         who, new = call_of(now, "echo")
         await store(database, new)
 
