@@ -1,6 +1,7 @@
 """Threads for functions that block: capacity is kept whatever hangs."""
 
 import asyncio
+import queue
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -159,6 +160,32 @@ async def test_beyond_a_bound_of_hung_threads_calls_are_refused(gate: Gate) -> N
     await threads.run(called.append, True)
     assert called == [True]
     threads.close()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_call_that_has_ended_when_it_is_cancelled_counts(fails: bool) -> None:
+    began: queue.Queue[threading.Thread] = queue.Queue()
+
+    def work(value: str) -> str:
+        began.put(threading.current_thread())
+        if fails:
+            raise KeyError(value)
+        return value
+
+    threads = Threads(1)
+    call = asyncio.create_task(threads.run(work, "in time"))
+    await asyncio.sleep(0)
+    # The loop is kept busy until the thread has ended, so it has not heard of it.
+    thread = began.get(timeout=30)
+    threads.close()
+    thread.join(30)
+    call.cancel()
+    if fails:
+        with pytest.raises(KeyError, match="in time"):
+            await call
+    else:
+        assert await call == "in time"
+    assert threads.hung == 0
 
 
 async def test_closing_waits_for_nobody(gate: Gate) -> None:

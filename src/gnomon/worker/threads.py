@@ -25,10 +25,10 @@ class LeftRunning(asyncio.CancelledError):
 
 
 class TooManyHung(Exception):
-    """So many calls never came back that no more are begun."""
+    """So many calls never came back that no more are begun. Only a new process can."""
 
     def __init__(self, hung: int) -> None:
-        super().__init__(f"{hung} functions hang in threads of this node; it begins no more")
+        super().__init__(f"{hung} functions hang in threads of this node; it can begin no more")
 
 
 class _Stage(Enum):
@@ -62,6 +62,12 @@ class _Call:
 
     def refuse(self, error: BaseException) -> None:
         self._error = error
+
+    def result(self) -> Any:
+        """What the call has given or raised, once it is over."""
+        if self._error is not None:
+            raise self._error
+        return self._value
 
     def tell(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is there to hear it
@@ -100,7 +106,7 @@ class Threads:
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call it in a thread, when one is free. Cancelled before that, the call is not made;
-        cancelled later, it raises `LeftRunning`."""
+        cancelled later, it raises `LeftRunning`, unless the call has just ended."""
         call = _Call(function, arguments)
         with self._changed:
             self._staff(len(self._waiting) + 1)
@@ -110,6 +116,8 @@ class Threads:
         except asyncio.CancelledError:
             if self._give_up(call):
                 raise LeftRunning(call.returned) from None
+            if call.stage is _Stage.OVER:
+                return call.result()
             raise
 
     def close(self) -> None:
