@@ -119,3 +119,21 @@ async def test_a_node_does_not_wait_for_functions_that_it_has_given_up(
     assert all(e["seconds_over"] < 30 for e in told)
     await stopped(node)
     assert await truth.living() == {}
+
+
+async def test_a_node_whose_threads_all_hang_ends_instead_of_failing_whatever_it_claims(
+    new_node: NewProcess, submitter: Submitter, truth: Truth, tmp_path: Path
+) -> None:
+    (tmp_path / "stubborn.py").write_text(FUNCTIONS)
+    node = new_node("node", functions=NAMES, slots=2, threads=1)
+    await node.started()
+    target = PythonTarget("hang_in_thread")
+    ids = await submitter.submit(target, 20, timeout_seconds=0.2)
+    assert await node.code(60.0) == 1, node.text()[-4000:]
+    (told,) = node.said("a slot has died, and the node ends with it")
+    assert told["level"] == "error"
+    assert told["why"] == "10 functions hang in threads of this node; it can begin no more"
+    rows = await truth.fetch("SELECT state FROM gnomon.task WHERE id = ANY($1)", ids)
+    assert len(rows) == 20
+    tried = await truth.fetch("SELECT DISTINCT outcome FROM gnomon.execution")
+    assert {row["outcome"] for row in tried} == {OutcomeKind.TIMED_OUT}

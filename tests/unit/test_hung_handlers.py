@@ -1,147 +1,18 @@
 """A worker whose handlers ignore being told to stop, without a store: every report is counted."""
 
 import asyncio
-import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from datetime import timedelta
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
 from uuid import UUID
 
-import msgspec
 import pytest
+from tests.unit.worker_world import PATIENCE, SLOTS, World, slots_now, working
 from tests.waiting import eventually
 
-from gnomon.clock import SystemClock
 from gnomon.model.outcome import OutcomeKind
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import TaskKey
-from gnomon.observe.events import Event, HandlerHung, HandlerReturned
-from gnomon.pipe.envelope import Delivery, Report
-from gnomon.pipe.memory import MemoryPipe
-from gnomon.testing.pipe_contract import a_delivery
-from gnomon.worker.lease import Lease
-from gnomon.worker.runner import Runner
-from gnomon.worker.starter import Starter
-from gnomon.worker.targets.python import PythonCaller
-from gnomon.worker.worker import Worker
-
-SLOTS = 2
-PATIENCE = 0.2
-
-
-class World:
-    """A worker of two slots, its handlers, and all that it reports."""
-
-    def __init__(self) -> None:
-        self.clock = SystemClock()
-        self.reports: list[Report] = []
-        self.events: list[Event] = []
-        self.begun: list[str] = []
-        self.gate = asyncio.Event()
-        self.thread_gate = threading.Event()
-        self.pipe = MemoryPipe(SLOTS, lambda: None, prefetch=100)
-        self.python = PythonCaller(
-            {
-                "hang": self._hang,
-                "hang_in_thread": self._hang_in_thread,
-                "work": self._work,
-                "cancel_the_slot": self._cancel_the_slot,
-            },
-            SLOTS,
-        )
-        self.runner = Runner(
-            {PythonTarget: self.python}, self._payload, self.clock, 1, PATIENCE, self.events.append
-        )
-        lease = Lease(UUID(int=0), 3600.0)
-        lease.renewed(self.clock.monotonic())
-        starter = Starter(self._begin)
-        self.worker = Worker(self.pipe, self.runner, starter, lease, self.clock, SLOTS)
-
-    async def _hang(self, payload: Any) -> str:
-        self.begun.append("hang")
-        while not self.gate.is_set():
-            try:
-                await self.gate.wait()
-            except asyncio.CancelledError:
-                continue
-        return "late"
-
-    def _hang_in_thread(self, payload: Any) -> str:
-        self.begun.append("hang_in_thread")
-        self.thread_gate.wait(60)
-        return "late"
-
-    async def _work(self, payload: Any) -> str:
-        self.begun.append("work")
-        return "done"
-
-    async def _cancel_the_slot(self, payload: Any) -> None:
-        slot = asyncio.current_task()
-        assert slot is not None
-        slot.cancel()
-        await asyncio.Event().wait()
-
-    async def _payload(self, key: TaskKey) -> bytes | None:
-        raise AssertionError("every payload comes along")
-
-    async def _begin(self, incarnation: UUID, deliveries: Any) -> set[TaskKey]:
-        raise AssertionError("nobody asks")
-
-    def send(self, function: str, *numbers: int, timeout: float = 0.1) -> None:
-        self.pipe.send([self._delivery(function, n, timeout) for n in numbers])
-
-    def _delivery(self, function: str, number: int, timeout: float) -> Delivery:
-        return msgspec.structs.replace(
-            a_delivery(number),
-            target=PythonTarget(function),
-            payload=b"{}",
-            timeout_seconds=timeout,
-            start_by=self.clock.now() + timedelta(hours=1),
-        )
-
-    async def reported(self, count: int) -> None:
-        """So many reports, and no more."""
-
-        async def look() -> bool:
-            return len(self.reports) >= count
-
-        await eventually(look)
-        assert len(self.reports) == count
-
-    async def has_begun(self, count: int) -> None:
-        async def look() -> bool:
-            return len(self.begun) == count
-
-        await eventually(look)
-
-    async def told(self, kind: type[Event], count: int) -> None:
-        async def look() -> bool:
-            return sum(isinstance(e, kind) for e in self.events) == count
-
-        await eventually(look)
-
-    async def collect(self) -> None:
-        while True:
-            self.reports += await self.pipe.reports(100)
-
-    def errors(self) -> set[tuple[OutcomeKind, str | None]]:
-        return {(r.outcome.kind, r.outcome.error) for r in self.reports if r.outcome is not None}
-
-
-@asynccontextmanager
-async def working(world: World) -> AsyncIterator[None]:
-    running = asyncio.create_task(world.worker.run())
-    collecting = asyncio.create_task(world.collect())
-    try:
-        yield
-        assert not running.done()
-    finally:
-        running.cancel()
-        collecting.cancel()
-        await asyncio.wait([running, collecting])
-        world.python.__exit__()
+from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.observe.events import HandlerHung, HandlerReturned
+from gnomon.worker.threads import TooManyHung
 
 
 @pytest.fixture
@@ -152,11 +23,6 @@ async def world() -> AsyncIterator[World]:
     made.thread_gate.set()
 
 
-def slots_now(world: World) -> int:
-    """Coroutines that are slots of the worker, hung ones included."""
-    return sum("Worker._slot" in repr(task) for task in asyncio.all_tasks())
-
-
 async def test_hung_handlers_are_reported_once_and_their_slots_replaced(world: World) -> None:
     async with working(world):
         world.send("hang", *range(6))  # three times as many as there are slots
@@ -164,7 +30,7 @@ async def test_hung_handlers_are_reported_once_and_their_slots_replaced(world: W
         error = "did not end within 0.1 s; it ignored its cancellation"
         assert world.errors() == {(OutcomeKind.TIMED_OUT, error)}
         assert len(world.begun) == 6
-        assert slots_now(world) == 6 + SLOTS
+        assert slots_now() == 6 + SLOTS
         world.send("work", *range(10, 20))
         await world.reported(16)
         hung = [e for e in world.events if isinstance(e, HandlerHung)]
@@ -173,16 +39,16 @@ async def test_hung_handlers_are_reported_once_and_their_slots_replaced(world: W
         assert all(PATIENCE <= e.seconds < 30 for e in hung)
         world.gate.set()
         await world.told(HandlerReturned, 6)
-        await eventually(fewer_slots(world))
+        await eventually(fewer_slots())
         world.send("work", 20)
         await world.reported(17)
     ids = [r.delivery.key.id.int for r in world.reports]
     assert len(set(ids)) == len(ids)
 
 
-def fewer_slots(world: World) -> Callable[[], Any]:
+def fewer_slots() -> Callable[[], Awaitable[bool]]:
     async def look() -> bool:
-        return slots_now(world) == SLOTS
+        return slots_now() == SLOTS
 
     return look
 
@@ -200,7 +66,7 @@ async def test_a_handler_that_ends_within_the_patience_keeps_its_slot(world: Wor
         world.gate.set()
         await world.reported(1)
         assert world.errors() == {(OutcomeKind.SUCCEEDED, None)}
-        assert slots_now(world) == SLOTS
+        assert slots_now() == SLOTS
     assert world.events == []
 
 
@@ -221,7 +87,7 @@ async def test_hung_threads_are_reported_and_starve_nobody(world: World) -> None
         error = "did not end within 0.1 s; it goes on in its thread, which cannot be stopped"
         assert world.errors() == {(OutcomeKind.TIMED_OUT, error)}
         assert len(world.begun) == 6
-        assert slots_now(world) == SLOTS
+        assert slots_now() == SLOTS
         hung = [e for e in world.events if isinstance(e, HandlerHung)]
         assert {(e.handler.function, e.handler.in_thread) for e in hung} == {
             ("hang_in_thread", True)
@@ -238,8 +104,10 @@ async def test_a_handler_that_cancels_its_slot_takes_no_place_away(world: World)
     async with working(world):
         world.send("cancel_the_slot", *range(SLOTS))
         world.send("work", 10)
-        await world.reported(1)
-        assert slots_now(world) == SLOTS
+        await world.reported(SLOTS + 1)
+        assert slots_now() == SLOTS
+    error = "its slot was cancelled from within"
+    assert world.errors() == {(OutcomeKind.FAILED, error), (OutcomeKind.SUCCEEDED, None)}
 
 
 async def test_the_end_of_a_worker_waits_for_no_hung_handler(world: World) -> None:
@@ -248,10 +116,50 @@ async def test_the_end_of_a_worker_waits_for_no_hung_handler(world: World) -> No
         await world.has_begun(1)
         stopped_at = time.monotonic()
     assert time.monotonic() - stopped_at < 30
-    assert slots_now(world) == 1
+    assert slots_now() == 1
     world.gate.set()
 
     async def gone() -> bool:
-        return slots_now(world) == 0
+        return slots_now() == 0
 
     await eventually(gone)
+
+
+async def test_what_was_completed_by_the_function_says_so_however_it_is_cut_off(
+    world: World,
+) -> None:
+    """Its transaction may have been committed, and then no settlement is stale."""
+    async with working(world):
+        world.send("complete_and_hang", 1)
+        world.send("complete_and_wait", 2)
+        await world.reported(2)
+    assert {kind for kind, _ in world.errors()} == {OutcomeKind.TIMED_OUT}
+    assert [r.outcome and r.outcome.completed_by_handler for r in world.reports] == [True, True]
+
+
+async def test_a_node_that_can_call_no_more_functions_ends(world: World) -> None:
+    running = asyncio.create_task(world.worker.run())
+    world.send("hang_in_thread", *range(SLOTS * 10 + SLOTS))  # some may begin beside the tenth
+    await asyncio.wait([running], timeout=30)
+    assert running.done()
+    with pytest.raises(ExceptionGroup) as died:
+        await running
+    assert died.group_contains(TooManyHung, match="functions hang in threads of this node")
+    world.python.__exit__()
+
+
+@pytest.mark.parametrize(
+    ("mode", "error"),
+    [
+        (DeliveryMode.AT_LEAST_ONCE, None),
+        (DeliveryMode.AT_MOST_ONCE, "asked to be called again, which at_most_once never is"),
+    ],
+)
+async def test_a_snooze_that_cannot_be_granted_says_why(
+    world: World, mode: DeliveryMode, error: str | None
+) -> None:
+    world.answered.set()
+    async with working(world):
+        world.send("snooze", 1, mode=mode)
+        await world.reported(1)
+    assert world.errors() == {(OutcomeKind.SNOOZED, error)}

@@ -7,7 +7,7 @@ import pytest
 
 from gnomon.settings import SettingsError
 from gnomon.worker.run import MAX_RESULT_BYTES, stored_result
-from gnomon.worker.targets.python import load_functions, takes_run
+from gnomon.worker.targets.python import PythonCaller, takes_run
 
 
 def one(payload: Any) -> None: ...
@@ -16,7 +16,7 @@ def one(payload: Any) -> None: ...
 def two(payload: Any, run: Any) -> None: ...
 
 
-def two_with_a_default(payload: Any, run: Any = None) -> None: ...
+def two_with_a_default(payload: Any, verbose: bool = False) -> None: ...
 
 
 def one_and_named(payload: Any, *, retries: int = 3) -> None: ...
@@ -45,24 +45,29 @@ class AnObject:
 
 
 @pytest.mark.parametrize(
-    "function", [one, one_and_named, one_and_anything_named, functools.partial(two, run=None), int]
+    "function",
+    [
+        one,
+        one_and_named,
+        one_and_anything_named,
+        two_with_a_default,
+        functools.partial(two, run=None),
+        int,
+    ],
 )
 def test_a_function_of_one_parameter_gets_the_payload(function: Any) -> None:
     assert not takes_run("f", function)
 
 
-@pytest.mark.parametrize(
-    "function", [two, two_async, two_with_a_default, AnObject(), functools.partial(three, 1)]
-)
+@pytest.mark.parametrize("function", [two, two_async, AnObject(), functools.partial(three, 1)])
 def test_a_function_of_two_gets_the_run_too(function: Any) -> None:
     assert takes_run("f", function)
 
 
 @pytest.mark.parametrize("function", [none, three, any_number, needs_a_name])
-def test_any_other_is_refused_when_it_is_loaded(function: Any) -> None:
-    path = f"{__name__}:{function.__name__}"
+def test_any_other_is_refused_before_the_node_starts(function: Any) -> None:
     with pytest.raises(SettingsError, match="'f' must take one parameter, the payload, or two"):
-        load_functions({"f": path})
+        PythonCaller({"f": function}, 1)
 
 
 def test_a_result_is_kept_or_what_is_wrong_with_it() -> None:

@@ -33,7 +33,8 @@ class Connection(Protocol):
 
 
 class Run:
-    """One try at a task. A function that declares a second parameter gets it there."""
+    """One try at a task. A function whose second parameter has no default gets it
+    there."""
 
     __slots__ = ("_delivery", "completed")
 

@@ -14,8 +14,9 @@ from gnomon.model.task import TaskKey
 from gnomon.observe.events import Handler, HandlerHung, HandlerReturned, Observer
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.worker.budget import ByteBudget
+from gnomon.worker.run import Run
 from gnomon.worker.targets import Caller
-from gnomon.worker.threads import LeftRunning
+from gnomon.worker.threads import LeftRunning, TooManyHung
 
 log = structlog.get_logger("gnomon.worker")
 
@@ -24,15 +25,18 @@ FetchPayload = Callable[[TaskKey], Awaitable[bytes | None]]
 
 GivenUp = tuple["asyncio.Task[None]", Report]
 
+_FROM_WITHIN = "its slot was cancelled from within"
 _IGNORED = "; it ignored its cancellation"
 _IN_THREAD = "; it goes on in its thread, which cannot be stopped"
+_PAYLOAD_GONE = Outcome(OutcomeKind.FAILED, error="its payload is gone", retryable=False)
 
 
 class Try:
     """A try under way: when it must end, and what can end it before."""
 
     __slots__ = (
-        "deadline", "delivery", "given_up", "reason", "slot", "started_at", "timed_out", "told_at",
+        "begun", "deadline", "delivery", "given_up", "reason", "run", "slot", "started_at",
+        "timed_out", "told_at",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +46,8 @@ class Try:
         self.started_at = started_at
         self.slot = slot
         self.deadline = deadline
+        self.run = Run(delivery)
+        self.begun = False  # the call; before that, what it needs is gathered
         self.reason: str | None = None
         self.told_at = deadline  # to stop
         self.timed_out = False
@@ -53,16 +59,27 @@ class Try:
         self.told_at = now
         self.slot.cancel()
 
-    def ended(self) -> bool:
-        """Take back the cancellation of an interrupt. False where the slot itself must end."""
-        return self.reason is None or self.slot.uncancel() == 0
+    def take_back(self) -> None:
+        """The cancellation by an interrupt: it was not meant for the slot. Any other stays."""
+        if self.reason is not None:
+            self.slot.uncancel()
 
-    def cut_short(self, note: str = "") -> Outcome:
-        """What to say of it when it did not end by itself."""
+    def cut_short(self, note: str = "") -> Outcome | None:
+        """What to say of it when it did not end by itself. None: the call was not made."""
         if self.timed_out:
-            error = f"did not end within {self.delivery.timeout_seconds:g} s{note}"
-            return Outcome(OutcomeKind.TIMED_OUT, error=error)
-        return Outcome(OutcomeKind.CANCELLED, error=f"{self.reason}{note}")
+            error = f"did not end within {self.delivery.timeout_seconds:g} s"
+            return self._outcome(OutcomeKind.TIMED_OUT, error + note)
+        if self.reason is not None:
+            return self._outcome(OutcomeKind.CANCELLED, self.reason + note)
+        if self.slot.cancelling():
+            return self._outcome(OutcomeKind.FAILED, _FROM_WITHIN + note)
+        # Nobody told the slot to stop: something that the target waited for was cancelled.
+        return self._outcome(OutcomeKind.FAILED, "CancelledError" + note)
+
+    def _outcome(self, kind: OutcomeKind, error: str) -> Outcome | None:
+        if not self.begun:
+            return None
+        return Outcome(kind, error=error, completed_by_handler=self.run.completed)
 
     def handler(self, *, in_thread: bool) -> Handler:
         target = self.delivery.target
@@ -99,15 +116,15 @@ class Runner:
         self, delivery: Delivery, started_at: datetime, slot: "asyncio.Task[None]"
     ) -> Report | None:
         """Make one try, as `slot`. Gives a report whatever happens, or None where the try was
-        given up: then another slot has the place of this one. Raises only when the slot itself is
-        cancelled."""
+        given up: then another slot has the place of this one. If the slot itself was cancelled, it
+        still is. Raises only what must end the node."""
         deadline = self._clock.monotonic() + delivery.timeout_seconds
         attempt = Try(delivery, started_at, slot, deadline)
         outcome = await self._within_its_time(attempt)
         if attempt.given_up:
             self._came_back(attempt, in_thread=False)
             return None
-        return Report(delivery, outcome, started_at, self._clock.now())
+        return self._report(attempt, outcome)
 
     def interrupt(self, key: TaskKey, reason: str) -> bool:
         """End a try; False where there is none."""
@@ -147,14 +164,19 @@ class Runner:
         self._forget(attempt)
         handler = attempt.handler(in_thread=False)
         self._emit(HandlerHung(handler, now - attempt.told_at))
-        outcome = attempt.cut_short(_IGNORED)
-        report = Report(attempt.delivery, outcome, attempt.started_at, self._clock.now())
-        return attempt.slot, report
+        return attempt.slot, self._report(attempt, attempt.cut_short(_IGNORED))
+
+    def _report(self, attempt: Try, outcome: Outcome | None) -> Report:
+        if outcome is None:
+            return Report(attempt.delivery)
+        return Report(attempt.delivery, outcome, attempt.started_at, self._clock.now())
 
     def _leave_in_thread(self, attempt: Try, returned: "asyncio.Future[None]") -> None:
         handler = attempt.handler(in_thread=True)
-        seconds = self._clock.monotonic() - attempt.told_at
-        self._emit(HandlerHung(handler, seconds))
+        now = self._clock.monotonic()
+        if attempt.reason is None:
+            attempt.told_at = now  # by something else than an interrupt
+        self._emit(HandlerHung(handler, now - attempt.told_at))
         returned.add_done_callback(lambda _: self._came_back(attempt, in_thread=True))
 
     def _came_back(self, attempt: Try, *, in_thread: bool) -> None:
@@ -168,35 +190,45 @@ class Runner:
         if self.running.get(attempt.delivery.key) is attempt:
             del self.running[attempt.delivery.key]
 
-    async def _within_its_time(self, attempt: Try) -> Outcome:
+    async def _within_its_time(self, attempt: Try) -> Outcome | None:
         self.running[attempt.delivery.key] = attempt
         try:
-            outcome = await self._call(attempt.delivery)
+            return await self._call(attempt)
         except asyncio.CancelledError as told:
-            if attempt.reason is None and not attempt.slot.cancelling():
-                # Nobody told the slot to stop: something that the target waited for was cancelled.
-                return Outcome(OutcomeKind.FAILED, error="CancelledError")
-            if attempt.reason is None or not attempt.ended():
-                raise
             if isinstance(told, LeftRunning):
                 self._leave_in_thread(attempt, told.returned)
                 return attempt.cut_short(_IN_THREAD)
             return attempt.cut_short()
-        else:
-            attempt.ended()  # it ended well although it was told to stop
-            return outcome
         finally:
+            attempt.take_back()  # also where it ended well although it was told to stop
             self._forget(attempt)
 
-    async def _call(self, delivery: Delivery) -> Outcome:
+    async def _call(self, attempt: Try) -> Outcome | None:
+        """None where the call was not made."""
+        delivery = attempt.delivery
         try:
-            caller = self._callers[type(delivery.target)]
             if delivery.payload_size is None:
-                return await caller.call(delivery, delivery.payload)
+                return await self._begin(attempt, delivery.payload)
             async with self._budget.hold(delivery.payload_size):
-                return await caller.call(delivery, await self._fetch_payload(delivery.key))
-        except StoreUnavailable as error:
-            return Outcome(OutcomeKind.FAILED, error=f"the payload could not be read: {error}")
+                return await self._begin_with_fetched(attempt)
+        except TooManyHung:
+            raise  # a node that can call no more functions must not go on taking them
         except Exception as error:
             log.exception("a target failed inside Gnomon", task_id=str(delivery.key.id))
             return Outcome(OutcomeKind.FAILED, error=f"internal error: {type(error).__name__}")
+
+    async def _begin_with_fetched(self, attempt: Try) -> Outcome | None:
+        key = attempt.delivery.key
+        try:
+            payload = await self._fetch_payload(key)
+        except StoreUnavailable as error:
+            log.warning("a payload cannot be read now", task_id=str(key.id), why=str(error))
+            return None
+        return _PAYLOAD_GONE if payload is None else await self._begin(attempt, payload)
+
+    async def _begin(self, attempt: Try, payload: bytes | None) -> Outcome | None:
+        if attempt.reason is not None:
+            return None  # told to stop before, it may have been given back
+        attempt.begun = True
+        caller = self._callers[type(attempt.delivery.target)]
+        return await caller.call(attempt.delivery, payload, attempt.run)

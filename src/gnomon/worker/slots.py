@@ -4,7 +4,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import structlog
+
 from gnomon.clock import Clock
+
+log = structlog.get_logger("gnomon.worker")
 
 Serve = Callable[[], Coroutine[Any, Any, None]]
 
@@ -20,7 +24,7 @@ class Slots:
         self._patience = patience
         self._serving: set[asyncio.Task[None]] = set()
         self._replaced: set[asyncio.Task[None]] = set()  # kept, or they would be collected
-        self._ending = False
+        self.ending = False  # the slots were told to stop by their owner, and not from within
         self._empty = asyncio.Event()
 
     async def run(self) -> None:
@@ -31,7 +35,7 @@ class Slots:
         try:
             await self._broken
         finally:
-            self._ending = True
+            self.ending = True
             for slot in self._serving:
                 slot.cancel()
             if self._serving:
@@ -41,7 +45,7 @@ class Slots:
         """Leave this one to its fate, and have another in its place."""
         self._serving.discard(slot)
         self._replaced.add(slot)
-        self._add()
+        self._make_up()
 
     def _add(self) -> None:
         slot = asyncio.get_running_loop().create_task(self._serve())
@@ -55,8 +59,14 @@ class Slots:
             return
         self._serving.discard(slot)
         if error is not None and not self._broken.done():
+            log.error("a slot has died, and the node ends with it", why=str(error))
             self._broken.set_exception(error)
-        elif not self._ending:
-            self._add()  # its handler has cancelled it
+        else:
+            self._make_up()  # its handler has cancelled it, unless this is the end
+
+    def _make_up(self) -> None:
+        """For one slot less."""
+        if not self.ending:
+            self._add()
         elif not self._serving:
             self._empty.set()

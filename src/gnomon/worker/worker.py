@@ -1,7 +1,6 @@
 """The slots of a node: long-lived coroutines that take tasks from the pipe and run them."""
 
 import asyncio
-from datetime import datetime
 
 from gnomon.clock import Clock
 from gnomon.model.task import TaskKey
@@ -73,31 +72,37 @@ class Worker:
         assert slot is not None
         while True:
             delivery = await self._pipe.receive()
-            now = self._clock.now()
-            if self._may_start(delivery, now) and (
-                not delivery.asks or await self._may_begin(delivery)
-            ):
-                report = await self._runner.run(delivery, now, slot)
+            if await self._may_begin(delivery):
+                report = await self._runner.run(delivery, self._clock.now(), slot)
             else:
                 report = Report(delivery)
             if report is None:
                 return  # it hung, and was replaced
-            self._pipe.report(report)
+            if not self._slots.ending:  # what the end cuts off is not the fault of the task
+                self._pipe.report(report)
             if slot.cancelling():
-                return  # the handler swallowed what was meant for the slot
+                return  # told to stop, by its owner or by a handler
 
-    def _may_start(self, delivery: Delivery, now: datetime) -> bool:
+    async def _may_begin(self, delivery: Delivery) -> bool:
+        """Whether the call may be made. It may not where the slot is cancelled meanwhile: the
+        delivery would be lost with the slot."""
+        if not self._may_start(delivery):
+            return False
+        if not delivery.asks:
+            return True
+        try:
+            consent = await self._starter.may_begin(delivery)
+        except asyncio.CancelledError:
+            return False
+        # The lease may have run out while the store was asked.
+        return consent and self._may_start(delivery)
+
+    def _may_start(self, delivery: Delivery) -> bool:
         return (
             not self._draining
             and not delivery.expired
-            and now <= delivery.start_by
+            and self._clock.now() <= delivery.start_by
             and self._lease.is_trusted(self._clock.monotonic())
-        )
-
-    async def _may_begin(self, delivery: Delivery) -> bool:
-        # The lease may have run out while the store was asked.
-        return await self._starter.may_begin(delivery) and self._may_start(
-            delivery, self._clock.now()
         )
 
     async def _keep_time(self) -> None:

@@ -14,6 +14,7 @@ from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import parse_retry_after
 from gnomon.model.target import HttpTarget
 from gnomon.pipe.envelope import Delivery
+from gnomon.worker.run import Run
 
 KEPT_BODY_BYTES = 4096
 # A longer answer is not worth reading to its end for the sake of the connection.
@@ -59,7 +60,7 @@ class HttpCaller:
         if self._session is not None:
             await self._session.close()
 
-    async def call(self, delivery: Delivery, payload: bytes | None) -> Outcome:
+    async def call(self, delivery: Delivery, payload: bytes | None, _: Run) -> Outcome:
         assert isinstance(delivery.target, HttpTarget)
         assert self._session is not None, "use HttpCaller as a context manager"
         target, body = delivery.target, payload or b""

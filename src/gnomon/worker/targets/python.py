@@ -1,7 +1,7 @@
 """Python functions, named in the node's settings: async ones run on the loop, others in a thread.
 
 A function takes the payload, decoded from JSON, and may return anything that JSON can hold. One
-that declares a second parameter gets the `Run` there.
+whose second parameter has no default gets the `Run` there.
 """
 
 import importlib
@@ -14,13 +14,15 @@ import msgspec
 from gnomon.model.outcome import SUCCESS, Outcome, OutcomeKind
 from gnomon.model.retry import LONGEST_WAIT
 from gnomon.model.target import PythonTarget
+from gnomon.model.task import DeliveryMode
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import SettingsError
 from gnomon.worker.run import Run, stored_result
-from gnomon.worker.threads import Threads
+from gnomon.worker.threads import Threads, TooManyHung
 
 Function = Callable[..., Any]
 
+_NEVER_AGAIN = "asked to be called again, which at_most_once never is"
 _UNCOMMITTED = Outcome(
     OutcomeKind.FAILED,
     error="the function completed its run in a transaction that was not committed",
@@ -57,7 +59,6 @@ def _load(name: str, path: str) -> Function:
     if not callable(function):
         raise SettingsError(f"function {name!r}: {path} is not callable")
     loaded: Function = function
-    takes_run(name, loaded)
     return loaded
 
 
@@ -77,7 +78,7 @@ def takes_run(name: str, function: Function) -> bool:
             f"function {name!r} must take one parameter, the payload, or two, the payload and "
             f"the run; it takes {inspect.signature(function)}"
         )
-    return len(by_place) == 2
+    return len(by_place) == 2 and by_place[1].default is inspect.Parameter.empty
 
 
 class PythonCaller:
@@ -95,7 +96,7 @@ class PythonCaller:
     def __exit__(self, *_: object) -> None:
         self._threads.close()
 
-    async def call(self, delivery: Delivery, payload: bytes | None) -> Outcome:
+    async def call(self, delivery: Delivery, payload: bytes | None, run: Run) -> Outcome:
         assert isinstance(delivery.target, PythonTarget)
         name = delivery.target.function
         function = self._functions.get(name)
@@ -104,7 +105,6 @@ class PythonCaller:
             return Outcome(
                 OutcomeKind.FAILED, error=f"this node has no function {name!r} (it has: {known})"
             )
-        run = Run(delivery)
         outcome = await self._outcome(name, function, payload, run)
         return _if_uncommitted(outcome) if run.completed else outcome
 
@@ -119,14 +119,25 @@ class PythonCaller:
             else:
                 returned = await self._threads.run(function, *arguments)
         except Snooze as snooze:
-            return Outcome(OutcomeKind.SNOOZED, retry_after=snooze.seconds)
+            return _snoozed(snooze, run)
         except Reject as error:
             return Outcome(OutcomeKind.FAILED, error=_describe(error), retryable=False)
+        except TooManyHung:
+            raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever user code raises
             return Outcome(OutcomeKind.FAILED, error=_describe(error))
         if returned is None:
             return SUCCESS
         return Outcome(OutcomeKind.SUCCEEDED, result=stored_result(returned))
+
+
+def _snoozed(snooze: Snooze, run: Run) -> Outcome:
+    once = run.mode is DeliveryMode.AT_MOST_ONCE
+    return Outcome(
+        OutcomeKind.SNOOZED,
+        error=_NEVER_AGAIN if once else None,  # a dead letter needs a reason
+        retry_after=snooze.seconds,
+    )
 
 
 def _if_uncommitted(outcome: Outcome) -> Outcome:

@@ -1,0 +1,90 @@
+"""Tries that end before their call was made: they are given back, and no retry is spent."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.unit.worker_world import APART, World, working
+from tests.waiting import eventually
+
+from gnomon.model.errors import StoreUnavailable
+from gnomon.model.outcome import OutcomeKind
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    made = World()
+    yield made
+    made.gate.set()
+    made.thread_gate.set()
+
+
+async def test_a_payload_that_cannot_be_read_now(world: World) -> None:
+    world.payload = StoreUnavailable("away")
+    world.answered.set()
+    async with working(world):
+        world.send("work", 1, **APART)
+        await world.reported(1)
+        assert world.reports[0].outcome is None
+        world.payload = b"{}"
+        world.send("work", 1, **APART)
+        await world.reported(2)
+    assert world.errors() == {(OutcomeKind.SUCCEEDED, None)}
+
+
+async def test_a_payload_that_is_gone_is_no_outage(world: World) -> None:
+    world.payload = None
+    world.answered.set()
+    async with working(world):
+        world.send("work", 1, **APART)
+        await world.reported(1)
+    assert world.errors() == {(OutcomeKind.FAILED, "its payload is gone")}
+    assert world.begun == []
+
+
+async def test_time_that_is_used_up_by_the_payload(world: World) -> None:
+    async with working(world):
+        world.send("work", 1, timeout=0.1, **APART)
+        await world.reported(1)
+    assert world.reports[0].outcome is None
+    assert world.begun == []
+
+
+async def test_time_that_is_used_up_by_waiting_for_memory(world: World) -> None:
+    world.answered.set()
+    async with working(world):
+        world.send("wait", 1, timeout=60.0, **APART)
+        await world.has_begun(1)
+        world.send("work", 2, timeout=0.1, **APART)
+        await world.reported(1)
+        assert world.reports[0].outcome is None
+        world.gate.set()
+        world.send("work", 3, timeout=60.0, **APART)
+        await world.reported(3)
+    assert world.begun == ["wait", "work"]
+
+
+async def test_an_interrupt_that_comes_first(world: World) -> None:
+    async with working(world):
+        world.send("work", 1, timeout=60.0, **APART)
+        await world.asked.wait()
+        assert world.worker.interrupt(world.delivery("work", 1, 0.1).key, "cancelled")
+        await world.reported(1)
+    assert world.reports[0].outcome is None
+
+
+async def test_a_payload_that_comes_after_the_try_was_given_up_is_not_used(world: World) -> None:
+    world.stubborn = True  # the store answers although nobody waits
+    async with working(world):
+        world.send("work", 1, timeout=0.1, **APART)
+        await world.reported(1)
+        assert world.reports[0].outcome is None
+        world.answered.set()
+
+        async def came_back() -> bool:
+            return not world.fetching
+
+        await eventually(came_back)
+        world.send("work", 2, timeout=60.0)
+        await world.reported(2)
+    assert world.begun == ["work"]
+    assert world.reports[-1].delivery.key.id.int == 2

@@ -1,0 +1,206 @@
+"""A worker without a store, its handlers, and all that it reports."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from tests.waiting import eventually
+
+from gnomon.clock import SystemClock
+from gnomon.model.errors import StoreUnavailable
+from gnomon.model.outcome import OutcomeKind
+from gnomon.model.target import PythonTarget
+from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.observe.events import Event
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.memory import MemoryPipe
+from gnomon.testing.pipe_contract import a_delivery
+from gnomon.worker.lease import Lease
+from gnomon.worker.run import Run
+from gnomon.worker.runner import Runner
+from gnomon.worker.starter import Starter
+from gnomon.worker.targets.python import PythonCaller, Snooze
+from gnomon.worker.worker import Worker
+
+SLOTS = 2
+PATIENCE = 0.2
+PAYLOAD_MEMORY = 10
+ASKS: dict[str, Any] = {"mode": DeliveryMode.AT_MOST_ONCE}
+APART: dict[str, Any] = {"payload": None, "payload_size": PAYLOAD_MEMORY}
+
+
+class World:
+    """A worker of two slots, its handlers, and all that it reports."""
+
+    def __init__(self) -> None:
+        self.clock = SystemClock()
+        self.reports: list[Report] = []
+        self.events: list[Event] = []
+        self.begun: list[str] = []
+        self.slots: list[asyncio.Task[Any]] = []  # that ran `work` or `wait`, in turn
+        self.gate = asyncio.Event()
+        self.asked = asyncio.Event()  # the store, for consent or for a payload
+        self.answered = asyncio.Event()  # what the store was asked
+        self.consented_at: datetime | None = None
+        self.payload: bytes | StoreUnavailable | None = b"{}"
+        self.stubborn = False  # the store answers even whoever was told to stop
+        self.fetching = 0
+        self.thread_gate = threading.Event()
+        self.pipe = MemoryPipe(SLOTS, lambda: None, prefetch=100)
+        self.python = PythonCaller(
+            {
+                "hang": self._hang,
+                "hang_in_thread": self._hang_in_thread,
+                "work": self._work,
+                "wait": self._wait,
+                "snooze": self._snooze,
+                "complete_and_hang": self._complete_and_hang,
+                "complete_and_wait": self._complete_and_wait,
+                "cancel_the_slot": self._cancel_the_slot,
+            },
+            SLOTS,
+        )
+        self.runner = Runner(
+            {PythonTarget: self.python},
+            self._payload,
+            self.clock,
+            PAYLOAD_MEMORY,
+            PATIENCE,
+            self.events.append,
+        )
+        lease = Lease(UUID(int=0), 3600.0)
+        lease.renewed(self.clock.monotonic())
+        starter = Starter(self._begin)
+        self.worker = Worker(self.pipe, self.runner, starter, lease, self.clock, SLOTS)
+
+    async def _hang(self, payload: Any) -> str:
+        self.begun.append("hang")
+        while not self.gate.is_set():
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    def _hang_in_thread(self, payload: Any) -> str:
+        self.begun.append("hang_in_thread")
+        self.thread_gate.wait(60)
+        return "late"
+
+    async def _work(self, payload: Any) -> str:
+        self.begun.append("work")
+        self._keep_slot()
+        return "done"
+
+    async def _wait(self, payload: Any) -> str:
+        self.begun.append("wait")
+        self._keep_slot()
+        await self.gate.wait()
+        return "waited"
+
+    async def _snooze(self, payload: Any) -> None:
+        raise Snooze(1.0)
+
+    async def _complete_and_hang(self, payload: Any, run: Run) -> None:
+        run.completed = True
+        await self._hang(payload)
+
+    async def _complete_and_wait(self, payload: Any, run: Run) -> None:
+        run.completed = True
+        await self.gate.wait()
+
+    def _keep_slot(self) -> None:
+        slot = asyncio.current_task()
+        assert slot is not None
+        self.slots.append(slot)
+
+    async def _cancel_the_slot(self, payload: Any) -> None:
+        slot = asyncio.current_task()
+        assert slot is not None
+        slot.cancel()
+        await asyncio.Event().wait()
+
+    async def _payload(self, key: TaskKey) -> bytes | None:
+        self.asked.set()
+        self.fetching += 1
+        while not self.answered.is_set():
+            try:
+                await self.answered.wait()
+            except asyncio.CancelledError:
+                if not self.stubborn:
+                    raise
+        self.fetching -= 1
+        if isinstance(self.payload, StoreUnavailable):
+            raise self.payload
+        return self.payload
+
+    async def _begin(self, incarnation: UUID, deliveries: Sequence[Delivery]) -> set[TaskKey]:
+        self.asked.set()
+        await self.answered.wait()
+        self.consented_at = self.clock.now()
+        return {delivery.key for delivery in deliveries}
+
+    def send(self, function: str, *numbers: int, timeout: float = 0.1, **values: Any) -> None:
+        self.pipe.send([self.delivery(function, n, timeout, **values) for n in numbers])
+
+    def delivery(self, function: str, number: int, timeout: float, **values: Any) -> Delivery:
+        given = {"payload": b"{}", **values}
+        return msgspec.structs.replace(
+            a_delivery(number),
+            target=PythonTarget(function),
+            timeout_seconds=timeout,
+            start_by=self.clock.now() + timedelta(hours=1),
+            **given,
+        )
+
+    async def reported(self, count: int) -> None:
+        """So many reports, and no more."""
+
+        async def look() -> bool:
+            return len(self.reports) >= count
+
+        await eventually(look)
+        assert len(self.reports) == count
+
+    async def has_begun(self, count: int) -> None:
+        async def look() -> bool:
+            return len(self.begun) == count
+
+        await eventually(look)
+
+    async def told(self, kind: type[Event], count: int) -> None:
+        async def look() -> bool:
+            return sum(isinstance(e, kind) for e in self.events) == count
+
+        await eventually(look)
+
+    async def collect(self) -> None:
+        while True:
+            self.reports += await self.pipe.reports(100)
+
+    def errors(self) -> set[tuple[OutcomeKind, str | None]]:
+        return {(r.outcome.kind, r.outcome.error) for r in self.reports if r.outcome is not None}
+
+
+@asynccontextmanager
+async def working(world: World) -> AsyncIterator[None]:
+    running = asyncio.create_task(world.worker.run())
+    collecting = asyncio.create_task(world.collect())
+    try:
+        yield
+        assert not running.done()
+    finally:
+        running.cancel()
+        collecting.cancel()
+        await asyncio.wait([running, collecting])
+        world.python.__exit__()
+
+
+def slots_now() -> int:
+    """Coroutines that are slots of a worker, hung ones included."""
+    return sum("Worker._slot" in repr(task) for task in asyncio.all_tasks())
