@@ -219,6 +219,7 @@ def test_a_dead_letter_has_used_up_its_tries() -> None:
     assert judgement.wrong == {}
     assert judgement[Kind.DEAD_EXPECTED].count == 1
     assert wrongs(doomed, used_up[0], final(DEAD, 2)) == {"unexpected": 1}
+    assert wrongs(asked(fails=1, max_retries=1), *used_up, final(DEAD, 4)) == {"unexpected": 1}
 
 
 def test_an_innocent_task_is_no_dead_letter() -> None:

@@ -304,6 +304,9 @@ def _dead(case: Case, asked: Submitted, final: Final, faults: Faults) -> Iterato
     spent = sum(spends(call, asked) for call in case.calls)
     if spent > (0 if at_most_once else asked.max_retries):
         yield Offence(Kind.DEAD_EXPECTED, case.n, f"after {spent} tries that failed")
+        if not at_most_once and asked.fails <= asked.max_retries:
+            why = f"a dead letter after {spent} failures of which {asked.fails} were asked for"
+            yield Offence(Kind.UNEXPECTED, case.n, why)
         return
     why = f"a dead letter after {len(case.calls)} calls, {spent} of them failed: {final.last_error}"
     yield Offence(Kind.DEAD_BY_LOSSES, case.n, why)

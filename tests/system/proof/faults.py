@@ -28,7 +28,7 @@ POSTGRES = "postgres"
 RATES = {
     "kill": 5.4,
     "crash_point": 2.8,
-    "pause": 2.1,
+    "pause": 2.4,
     "postgres_fast": 0.65,
     "postgres_immediate": 0.55,
     "cut": 2.6,

@@ -127,7 +127,7 @@ class Chart:
 def over_time(title: str, delays: Sequence[Delay], faults: Sequence[Fault], began: float) -> str:
     """Delay against time, and below it a row of marks for each kind of fault."""
     kinds = sorted({fault.kind for fault in faults})
-    chart = Chart(60, 40, 1100, 320)
+    chart = Chart(120, 40, 1100, 320)
     end = max((d.due for d in delays), default=1.0)
     chart.axes(title, 0.0, end, _round_step(end))
     chart.delays(bins(delays, max(0.5, end / 1100)))
@@ -143,8 +143,8 @@ def over_time(title: str, delays: Sequence[Delay], faults: Sequence[Fault], bega
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="10" '
                 f'fill="{COLOURS.get(kind, "#777777")}" fill-opacity="{fade}"/>'
             )
-    _legend(chart, 1180, 60)
-    return _svg(1280, top + 16 * len(kinds) + 20, [chart])
+    _legend(chart, 1240, 60)
+    return _svg(1320, top + 16 * len(kinds) + 20, [chart])
 
 
 def around_faults(
