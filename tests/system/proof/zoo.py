@@ -151,7 +151,7 @@ ZOO: dict[str, Mutant] = {
         broken="tasks are claimed up to a second before their time",
         provoked_by="load alone",
         found_by=(Kind.EARLY,),
-        setup=_setup(8.0),
+        setup=_setup(8.0, nodes=1),
     ),
     "sweeps-the-living": Mutant(
         broken="the sweeper takes what living nodes run",
@@ -192,7 +192,7 @@ ZOO: dict[str, Mutant] = {
         broken="a failed try completes its task",
         provoked_by="receivers that fail",
         found_by=(Kind.LOST,),
-        setup=_setup(8.0, mix=_mix(failing=0.3)),
+        setup=_setup(8.0, mix=_mix(failing=0.3), nodes=1),
     ),
     "at-most-once-again": Mutant(
         broken="an at_most_once task is tried again after a loss",
@@ -210,25 +210,25 @@ ZOO: dict[str, Mutant] = {
         broken="a task that was interrupted is tried again",
         provoked_by="interrupts of running tasks",
         found_by=(Kind.UNEXPECTED,),
-        setup=_setup(12.0, mix=_mix(changed=0.6)),
+        setup=_setup(12.0, mix=_mix(changed=0.6), nodes=1),
     ),
     "cancel-not-written": Mutant(
         broken="a cancel is answered and not written",
         provoked_by="cancels of waiting tasks",
         found_by=(Kind.UNEXPECTED,),
-        setup=_setup(10.0, mix=_mix(changed=0.6)),
+        setup=_setup(10.0, mix=_mix(changed=0.6), nodes=1),
     ),
     "paused-run-anyway": Mutant(
         broken="paused tasks are claimed",
         provoked_by="pauses of waiting tasks",
         found_by=(Kind.UNEXPECTED,),
-        setup=_setup(10.0, mix=_mix(changed=0.6)),
+        setup=_setup(10.0, mix=_mix(changed=0.6), nodes=1),
     ),
     "webhook-id-changes": Mutant(
         broken="the webhook-id is another one for each try",
         provoked_by="receivers that fail",
         found_by=(Kind.UNEXPECTED,),
-        setup=_setup(8.0, mix=_mix(targets={"webhook": 1.0}, failing=0.3)),
+        setup=_setup(8.0, mix=_mix(targets={"webhook": 1.0}, failing=0.3), nodes=1),
     ),
 }
 assert ZOO.keys() == patches.PATCHES.keys(), "each bug has a patch, and each patch a campaign"

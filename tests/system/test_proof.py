@@ -1,0 +1,44 @@
+"""The proof harness at work: a short campaign that must find nothing, and planted bugs that it
+must find. `make chaos` and `make zoo` do the same at length."""
+
+from collections import Counter
+
+import pytest
+from tests.system.proof import zoo
+from tests.system.proof.campaign import run
+from tests.system.proof.faults import FAMILIES, POSTGRES, Planned
+from tests.system.proof.progress import Progress
+from tests.system.proof.setup import Setup
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
+
+# The machine may have other things to do, so what was killed has time to come back.
+FAULTS = [
+    Planned(kind="kill", victim="node-1", at=3.0, seconds=0.3),
+    Planned(kind="cut", victim="node-2", at=4.0),
+    Planned(kind="pause", victim="node-3", at=5.0, seconds=3.5),
+    Planned(kind="postgres_immediate", victim=POSTGRES, at=10.0, seconds=0.3),
+    Planned(kind="lost_answer", victim="api-1", at=13.0, seconds=4.0, amount=1),
+    Planned(kind="black_hole", victim="node-2", at=13.0, seconds=3.0),
+    Planned(kind="crash_point", victim="node-3", at=17.0, seconds=5.0, point="after_call"),
+    Planned(kind="postgres_fast", victim=POSTGRES, at=19.0, seconds=0.2),
+    Planned(kind="kill", victim="api-1", at=20.0, seconds=0.2),
+]
+
+
+async def test_a_short_campaign_finds_nothing_wrong() -> None:
+    setup = Setup(name="short", seed=1, seconds=23.0, rate=20.0, faults=FAULTS)
+    with Progress(setup.name) as progress:
+        result = await run(setup, progress)
+    assert not result.judgement.wrong
+    struck = Counter(fault.kind for fault in result.history.faults if fault.took_effect)
+    for family, kinds in FAMILIES.items():
+        assert any(struck[kind] for kind in kinds), f"none of the {family} took effect"
+    assert result.judgement.acknowledged > 100
+    assert result.judgement.effects > 0
+
+
+@pytest.mark.parametrize("name", ["claims-early", "retry-as-complete", "cancel-not-written"])
+async def test_a_planted_bug_is_found(name: str) -> None:
+    found = await zoo.hunt(name)
+    assert found.right, found.readable()
