@@ -1,5 +1,6 @@
 """Who of a job may run, as the store decides it."""
 
+from datetime import timedelta
 from typing import Any
 
 from tests.integration.cron_support import (
@@ -10,7 +11,7 @@ from tests.integration.cron_support import (
     planning,
     runs_of,
 )
-from tests.integration.support import archived, joined, live, settlement
+from tests.integration.support import archived, database_now, joined, live, settlement
 
 from gnomon.cron.job import CronJob, Overlap, Skipped
 from gnomon.model.lifecycle import State
@@ -205,7 +206,11 @@ async def test_a_trigger_goes_before_a_run_that_only_waits_for_its_time(
 ) -> None:
     stage = Stage(database, connection)
     stage.node = await joined(database)
-    stage.job = await created(database, cron_expression=None, interval_seconds=5)
+    # Near enough to be planned with its job, and too far to become due meanwhile.
+    soon = await database_now(connection) + timedelta(seconds=8)
+    stage.job = await created(
+        database, cron_expression=None, interval_seconds=3600, start_date=soon
+    )
     async with changing(database) as change:
         triggered = await change.trigger("job")
     assert triggered.task_id is not None

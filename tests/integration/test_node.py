@@ -603,10 +603,10 @@ async def test_a_node_that_stops_ends_what_runs_and_gives_back_the_rest(
 ) -> None:
     async with running_node(database_dsn, slots=1, prefetch=10) as node:
         who, first = call_of(now, "wait_at_the_gate")
-        await store(database, first)
-        await eventually(called(who))
         rest = [call_of(now, "echo")[1] for _ in range(5)]
-        await store(database, *rest)
+        # Together: once its slot has been busy for a while, the node claims nothing ahead.
+        await store(database, first, *rest)
+        await eventually(called(who))
         for new in rest:
             await eventually(running(connection, key_of(new)))
         node.begin_to_stop()
