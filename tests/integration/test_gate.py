@@ -209,7 +209,10 @@ async def test_a_trigger_goes_before_a_run_that_only_waits_for_its_time(
     # Near enough to be planned with its job, and too far to become due meanwhile.
     soon = await database_now(connection) + timedelta(seconds=8)
     stage.job = await created(
-        database, cron_expression=None, interval_seconds=3600, start_date=soon
+        database,
+        cron_expression=None,
+        interval_seconds=3600,
+        interval_from=soon.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     async with changing(database) as change:
         triggered = await change.trigger("job")
