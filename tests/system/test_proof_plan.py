@@ -156,6 +156,18 @@ def test_the_ledger_adds_up_the_newest_product(tmp_path: Path) -> None:
     assert "missing: " in ledger.readable(lines[:2], "new")
 
 
+def test_a_product_that_was_touched_meanwhile_is_another_one() -> None:
+    before = ledger.Product("c", "tree", False, 1.0)
+    assert ledger.same(before, ledger.Product("d", "tree", False, 1.0))
+    for after in (
+        ledger.Product("c", "other", False, 1.0),
+        ledger.Product("c", "tree", True, 1.0),
+        ledger.Product("c", "tree", False, 2.0),
+    ):
+        assert not ledger.same(before, after)
+    assert ledger.same(ledger.product(), ledger.product()) is not ledger.product().dirty
+
+
 PLANT_ALL = """
 import os, sys, traceback
 import gnomon.api.serve, gnomon.wiring  # so that no child has to load them

@@ -33,6 +33,9 @@ def chaos(asked: argparse.Namespace) -> int:
     )
     code = _finish(folder, result, product, command)
     if asked.ledger:
+        if not ledger.same(product, ledger.product()):
+            print("src was changed meanwhile, and processes were started from it: no line")
+            return 2
         ledger.append(_line(result, product))
         print(ledger.readable(ledger.read(), product.tree))
     return code

@@ -22,16 +22,13 @@ GOALS = {
 }
 
 
-class Dirty(Exception):
-    """The product differs from what is committed: nobody could say later what was tried."""
-
-
 class Product(msgspec.Struct, frozen=True):
     """Which code was tried."""
 
     commit: str
     tree: str  # of src
     dirty: bool
+    touched_at: float  # when a file of src was last written, also if it was put back since
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +55,19 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 def product() -> Product:
     """What is in the working tree now."""
     dirty = _git("status", "--porcelain", "--", "src")
-    return Product(_git("rev-parse", "HEAD"), _git("rev-parse", "HEAD:src"), bool(dirty))
+    touched = max(file.stat().st_mtime for file in _files())
+    return Product(_git("rev-parse", "HEAD"), _git("rev-parse", "HEAD:src"), bool(dirty), touched)
+
+
+def same(before: Product, after: Product) -> bool:
+    """Whether the product was the same all the time in between. Other things may have been
+    committed; but processes are started from the files of src again and again."""
+    unchanged = before.tree == after.tree and before.touched_at == after.touched_at
+    return unchanged and not before.dirty and not after.dirty
+
+
+def _files() -> list[Path]:
+    return [ROOT / name for name in _git("ls-files", "--", "src").splitlines()]
 
 
 def _git(*arguments: str) -> str:
