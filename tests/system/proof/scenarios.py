@@ -116,7 +116,7 @@ async def failover_async(seed: int, folder: Path, progress: Progress) -> Found:
         faults=[],
         mix=msgspec.structs.replace(_CALM, single=1.0, longest_delay=2.0),
     )
-    lost: set[int] = set()
+    lost: set[str] = set()  # ids; one that was not answered may have been stored again since
     touched: set[int] = set()
     async with World(folder, Options(replica="asynchronous")) as world:
         stage = Stage(setup, world, progress)
@@ -131,21 +131,20 @@ async def failover_async(seed: int, folder: Path, progress: Progress) -> Found:
             old = await world.failover()
             stage.broken("failover", POSTGRES, at)
             before = await _rows_of_dead(old)
-            lost.update(before.keys() - after.keys())
+            lost.update(before[n][0] for n in before.keys() - after.keys())
             touched.update(n for n, row in before.items() if after.get(n) != row)
 
         result = await stage.play(happening)
     wrong = result.judgement.wrong
     named = {n for finding in wrong.values() for n, _ in finding.first}
     reported = {n for n, _ in wrong["lost"].first} if "lost" in wrong else set()
-    acknowledged = {s.n for s in result.history.submitted if s.acked_at is not None}
-    known = lost & acknowledged
+    known = {s.n for s in result.history.submitted if s.task_id in lost}
     return Found(
         result=result,
         held={
-            f"tasks were lost ({len(known)})": bool(known),
-            "the checker names each of them": known <= reported,
-            "and nothing that the primary had not taken with it": named <= touched | lost,
+            f"acknowledged tasks were lost ({len(known)})": bool(known),
+            "the checker names exactly them as lost": known == reported,
+            "and nothing as wrong that the primary had not taken with it": named <= touched,
         },
         notes=[f"lost: {sorted(known)}"],
     )
