@@ -6,8 +6,10 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 import asyncpg
+from tests.waiting import eventually
 
 from gnomon.clock import new_id, new_incarnation
+from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DEFAULT_TENANT, Submission, TaskKey
@@ -87,6 +89,18 @@ async def archived(connection: Connection, key: TaskKey) -> asyncpg.Record | Non
     return await connection.fetchrow(
         "SELECT * FROM gnomon.task_archive WHERE tenant_id = $1 AND id = $2", key.tenant_id, key.id
     )
+
+
+async def end_of(connection: Connection, key: TaskKey) -> asyncpg.Record:
+    """The archive row or the dead letter of a task, once there is one."""
+
+    async def look() -> asyncpg.Record | None:
+        row = await archived(connection, key) or await live(connection, key)
+        return row if row is not None and row["state"] >= State.DEAD else None
+
+    row = await eventually(look)
+    assert row is not None
+    return row
 
 
 async def executions(connection: Connection, key: TaskKey) -> Sequence[asyncpg.Record]:

@@ -8,14 +8,13 @@ from tests.integration import handlers
 from tests.integration.nodes import call_of, running_node
 from tests.integration.support import (
     Connection,
-    archived,
     database_now,
+    end_of,
     executions,
     joined,
     live,
     store,
 )
-from tests.waiting import eventually
 
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
@@ -74,14 +73,7 @@ async def test_the_tasks_of_a_dead_node(
     )
 
     async with running_node(database_dsn):
-
-        async def over() -> bool:
-            row = await archived(connection, key) or await live(connection, key)
-            return row is not None and row["state"] >= State.DEAD
-
-        await eventually(over)
-    row = await archived(connection, key) or await live(connection, key)
-    assert row is not None
+        row = await end_of(connection, key)
     assert row["state"] == case.state
     assert len(handlers.calls[who]) == case.calls
     assert [t["outcome"] for t in await executions(connection, key)] == case.tries

@@ -15,8 +15,8 @@ from tests.integration.cron_support import Unheard, created, ledger
 from tests.integration.nodes import SETTINGS, RunningNode, call_of, running_node
 from tests.integration.support import (
     Connection,
-    archived,
     database_now,
+    end_of,
     executions,
     joined,
     key_of,
@@ -67,14 +67,7 @@ class Stage:
 
     async def end(self, key: TaskKey) -> asyncpg.Record:
         """The archive row, or the dead letter."""
-
-        async def look() -> asyncpg.Record | None:
-            row = await archived(self.connection, key) or await live(self.connection, key)
-            return row if row is not None and row["state"] >= State.DEAD else None
-
-        row = await eventually(look)
-        assert row is not None
-        return row
+        return await end_of(self.connection, key)
 
     async def completed(self, key: TaskKey) -> asyncpg.Record:
         row = await self.end(key)

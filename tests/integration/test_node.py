@@ -21,8 +21,8 @@ from tests.integration.nodes import (
 )
 from tests.integration.support import (
     Connection,
-    archived,
     database_now,
+    end_of,
     executions,
     joined,
     key_of,
@@ -78,14 +78,7 @@ class Ends:
 
     async def of(self, key: TaskKey) -> asyncpg.Record:
         """The archive row, or the dead letter."""
-
-        async def look() -> asyncpg.Record | None:
-            row = await archived(self._connection, key) or await live(self._connection, key)
-            return row if row is not None and row["state"] >= State.DEAD else None
-
-        row = await eventually(look)
-        assert row is not None
-        return row
+        return await end_of(self._connection, key)
 
 
 @pytest.fixture
