@@ -34,6 +34,7 @@ _POSITIVE = (
     "plan_ahead_seconds",
     "sweep_seconds",
     "steal_seconds",
+    "aging_seconds",
     "timeout_grace_seconds",  # half of it is all the time that a claimed task may wait for a slot
 )
 _NOT_NEGATIVE = (
@@ -44,6 +45,7 @@ _NOT_NEGATIVE = (
     "prefetch",
     "drain_seconds",
 )
+_LANES = ("CRITICAL", "HIGH", "MEDIUM", "LOW")
 _LOG_FORMATS = ("auto", "console", "json")
 
 
@@ -68,6 +70,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idempotency_seconds: float = 24 * 3600.0
     database_connections: int = 8  # of each process
 
+    # Who may use it
+    authentication: bool = False  # without it, only loopback is served, as the tenant `default`
+    jwt_issuer: str | None = None  # tokens are accepted where all of these three are set
+    jwt_audience: str | None = None
+    jwt_jwks: str | None = None  # a file, or an https URL
+    jwt_algorithms: tuple[str, ...] = ("RS256", "ES256", "EdDSA")
+    jwt_tenant_claim: str = "tenant"
+    jwt_roles_claim: str = "roles"
+    plans: dict[str, dict[str, float | None]] = {}  # name -> quotas, beside the built-in ones
+    api_key: str | None = None  # what the commands that use the API send
+
     # The node
     node_name: str | None = None  # None: host name and process id
     slots: int = 1000  # tasks that run at once in one node
@@ -85,11 +98,22 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drain_seconds: float = 20.0
     timeout_grace_seconds: float = 10.0  # after a task's timeout, before others take it over
 
+    # Who goes first
+    lane_weights: dict[str, int] = {"CRITICAL": 4, "HIGH": 3, "MEDIUM": 2, "LOW": 1}
+    aging_seconds: float = 60.0  # what has waited so long goes before what has not
+    critical_slots: int | None = None  # kept for CRITICAL tasks; None: one in twenty
+    tenant_share: float = 0.9  # of the slots that others leave, for any one tenant
+    serve_tenants: tuple[str, ...] = ()  # a pool: this node runs only what is in all four lists,
+    serve_types: tuple[str, ...] = ()  # of which an empty one holds everything
+    serve_queues: tuple[str, ...] = ()
+    serve_lanes: tuple[str, ...] = ()
+
     # Targets
     functions: dict[str, str] = {}  # name -> "package.module:function", callable as python targets
     threads: int = 32  # for Python functions that are not async
     webhook_secret: str | None = None  # whsec_...; None makes one at first start
     connections_per_host: int = 1000
+    targets_allow: tuple[str, ...] = ()  # private networks that webhooks may reach, as CIDR
 
     # Output
     log_format: str = "auto"  # json, console, or auto: console on a terminal
@@ -109,12 +133,24 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{name} must not be negative")
         if self.direct_database_url is not None and self.database_url is None:
             raise ValueError("direct_database_url is another way to database_url: set both")
+        self._check_lanes()
+        if not 0 < self.tenant_share <= 1:
+            raise ValueError("tenant_share must be more than 0 and at most 1")
+        if self.critical_slots is not None and not 0 <= self.critical_slots < self.slots:
+            raise ValueError("critical_slots must be at least 0 and less than slots")
         if self.log_format not in _LOG_FORMATS:
             raise ValueError(f"log_format must be one of {', '.join(_LOG_FORMATS)}")
         if not 0 <= self.api_port <= 65535:
             raise ValueError("api_port must be between 0 and 65535 (0 picks a free one)")
         if not 0 <= self.metrics_port <= 65535:
             raise ValueError("metrics_port must be between 0 and 65535 (0 serves none)")
+
+    def _check_lanes(self) -> None:
+        if set(self.lane_weights) != set(_LANES) or min(self.lane_weights.values()) < 1:
+            raise ValueError(f"lane_weights must give each of {', '.join(_LANES)} at least 1")
+        unknown = set(self.serve_lanes) - set(_LANES)
+        if unknown:
+            raise ValueError(f"serve_lanes must be among {', '.join(_LANES)}, not {unknown.pop()}")
 
 
 def load(environ: Mapping[str, str], file: Path | None = None) -> Settings:
@@ -163,8 +199,22 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
         if not text and field.name == "database_url":
             text = _variable(environ, "DATABASE_URL")
         if text:  # an empty variable is how compose files and unit files leave one unset
-            values[field.name] = _mapping(variable, text) if field.name == "functions" else text
+            values[field.name] = _parsed(field, variable, text)
     return values
+
+
+def _parsed(field: msgspec.structs.FieldInfo, variable: str, text: str) -> object:
+    """Mappings are name=value pairs and lists are values, separated by commas; plans are JSON."""
+    if field.name == "plans":
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise SettingsError(f"{variable} must be JSON: {error}") from error
+    if field.name in ("functions", "lane_weights"):
+        return _mapping(variable, text)
+    if isinstance(field.default, tuple):
+        return [value.strip() for value in text.split(",") if value.strip()]
+    return text
 
 
 def _variable(environ: Mapping[str, str], name: str) -> str | None:
@@ -180,9 +230,9 @@ def _variable(environ: Mapping[str, str], name: str) -> str | None:
 
 
 def _mapping(variable: str, text: str) -> dict[str, str]:
-    """`name=package.module:function` pairs, separated by commas."""
+    """`name=value` pairs, separated by commas."""
     pairs = [pair.strip() for pair in text.split(",") if pair.strip()]
     if not all("=" in pair for pair in pairs):
-        raise SettingsError(f"{variable} must be name=package.module:function, …; got {text!r}")
+        raise SettingsError(f"{variable} must be name=value, name=value, …; got {text!r}")
     split = (pair.split("=", 1) for pair in pairs)
     return {name.strip(): function.strip() for name, function in split}

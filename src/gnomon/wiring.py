@@ -32,9 +32,11 @@ from gnomon.scheduler.sweeper import Sweeper
 from gnomon.scheduler.thief import Thief
 from gnomon.scheduler.watchdog import Watchdog
 from gnomon.settings import Settings
+from gnomon.store.directory import Directory, plans_of
 from gnomon.store.port import Entry
 from gnomon.store.postgres import migrate, partitions
 from gnomon.store.postgres.database import Database, connect, translated
+from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.events import PostgresWatch
 from gnomon.store.postgres.hints import Listener
@@ -132,7 +134,9 @@ async def _node(
         await database.open()
         stack.push_async_callback(database.close)
         callers = await _callers(stack, settings, clock)
-        node = _assemble(settings, database, callers, clock, emit)
+        directory = Directory(PostgresDirectory(database), clock, plans_of(settings))
+        await directory.load()
+        node = _assemble(settings, database, callers, clock, emit, directory)
         await node.join()
         listener = Listener(
             database.direct, clock, node.heard_due, node.heard_cancel, settings.scan_seconds
@@ -152,7 +156,12 @@ async def _callers(stack: AsyncExitStack, settings: Settings, clock: Clock) -> C
 
 
 def _assemble(
-    settings: Settings, database: Database, callers: Callers, clock: Clock, emit: Observer
+    settings: Settings,
+    database: Database,
+    callers: Callers,
+    clock: Clock,
+    emit: Observer,
+    directory: Directory,
 ) -> Node:
     name = settings.node_name or f"{socket.gethostname()}:{os.getpid()}"
     signals = Signals()
@@ -207,6 +216,7 @@ def _assemble(
         sweeper=Sweeper(store, dispatcher, worker, lease, clock, chance),
         pruner=Pruner(chores, lease, settings),
         watchdog=Watchdog(watch, chores, lease, clock, emit),
+        directory=directory,
         name=name,
     )
 

@@ -120,6 +120,9 @@ async def test_a_claim_carries_all_that_a_try_needs(
         timeout_seconds=7.5,
         retry_policy=RetryPolicy(max_retries=9),
         idempotency_key="once",
+        queue="bulk",
+        preemptible=True,
+        limit_keys='{"per-customer":"7"}',
     )
     await store(database, new)
     claim = await dispatch.claim(node, [key_of(new)])
@@ -144,6 +147,10 @@ async def test_a_claim_carries_all_that_a_try_needs(
         start_by=claim.now + timedelta(seconds=GRACE / 2),
         idempotency_key="once",
         expired=False,
+        queue="bulk",
+        preemptible=True,
+        limit_keys='{"per-customer":"7"}',
+        flow=delivery.flow,
     )
     row = await live(connection, key_of(new))
     assert row is not None

@@ -13,7 +13,7 @@ from gnomon.fair import WeightedLanes
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import FREE_LOSSES
-from gnomon.pipe.envelope import NEVER, Delivery
+from gnomon.pipe.envelope import NEVER, Report, Delivery
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.dispatcher import Dispatcher
@@ -89,9 +89,9 @@ async def test_the_end_of_a_try_that_was_taken_over_leaves_the_next_one_held(
     (first,) = await stage.claimed(connection)
     await connection.execute("UPDATE gnomon.task SET state = 0, node = NULL, fence = fence + 1")
     (second,) = await stage.claimed(connection)
-    stage.dispatcher.released([first])
+    stage.dispatcher.released([Report(first)])
     assert stage.dispatcher.holds(key, second.fence)
-    stage.dispatcher.released([second])
+    stage.dispatcher.released([Report(second)])
     assert not stage.dispatcher.holds(key, second.fence)
 
 

@@ -19,7 +19,7 @@ from gnomon.model.lifecycle import State
 from gnomon.model.shard import SHARDS, owned_shards, shard_of
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import FREE_LOSSES
-from gnomon.pipe.envelope import Delivery
+from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.dispatcher import Dispatcher
@@ -217,7 +217,7 @@ async def test_it_takes_one_suspect_at_a_time(
     assert await stage.stolen() == []
     assert await connection.fetchval("SELECT count(*) FROM gnomon.task WHERE fence > 0") == 2
 
-    stage.dispatcher.released(deliveries)
+    stage.dispatcher.released(Report(d) for d in deliveries)
     assert len(await stage.stolen()) == 1
 
 

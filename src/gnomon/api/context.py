@@ -13,6 +13,7 @@ from gnomon.model.task import DEFAULT_TENANT
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
 from gnomon.store.cron_port import CronStore
+from gnomon.store.directory import Directory
 from gnomon.store.event_port import EventStore
 from gnomon.store.port import RosterStore, TaskStore
 
@@ -32,6 +33,7 @@ class Context(msgspec.Struct, frozen=True):
     events: EventStore
     roster: RosterStore
     metrics: ApiMetrics
+    directory: Directory
 
 
 def context_of(request: Request) -> Context:

@@ -19,6 +19,7 @@ DEFAULT_LIMIT = 50
 
 TaskType = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Name = Annotated[str, msgspec.Meta(max_length=200)]
+Queue = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Tags = Annotated[tuple[Tag, ...], msgspec.Meta(max_length=32)]
 Key = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -61,6 +62,8 @@ class SubmitTask(Strict):
     expires_at: Moment | None = None
     tags: Tags = ()
     idempotency_key: Key | None = None
+    queue: Queue | None = None
+    preemptible: bool = False
 
 
 class SubmitBatch(Strict):
@@ -164,6 +167,8 @@ class TaskView(msgspec.Struct, kw_only=True):
     retry_policy: RetryPolicyView
     timeout_seconds: float
     idempotency_key: str | None
+    preemptible: bool
+    queue: str | None
 
 
 class TaskPage(msgspec.Struct):

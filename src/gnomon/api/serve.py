@@ -20,8 +20,10 @@ from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings, SettingsError
+from gnomon.store.directory import Directory, plans_of
 from gnomon.store.postgres.cron_jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.events import PostgresEvents
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.nodes import PostgresRoster
@@ -83,10 +85,13 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
         announcer = Announcer(dsn, clock, settings.horizon_seconds)
         store = PostgresTasks(database, announcer, settings.idempotency_seconds)
         intake = Intake(store)
+        directory = Directory(PostgresDirectory(database), clock, plans_of(settings))
+        await directory.load()
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(announcer.run()),
                 group.create_task(intake.run()),
+                group.create_task(directory.run()),
                 group.create_task(_align(database, clock)),
             ]
             try:
@@ -99,6 +104,7 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                     PostgresEvents(database),
                     PostgresRoster(database),
                     ApiMetrics(),
+                    directory,
                 )
             finally:
                 for task in background:

@@ -57,6 +57,8 @@ def submission_of(
         expires_at=expires_at,
         tags=distinct(asked.tags),
         idempotency_key=key,
+        queue=asked.queue,
+        preemptible=_preemptible(asked),
     )
 
 
@@ -121,6 +123,8 @@ def task_of(submission: Submission, now: datetime) -> Task:
         retry_policy=submission.retry_policy,
         timeout_seconds=submission.timeout_seconds,
         idempotency_key=submission.idempotency_key,
+        preemptible=submission.preemptible,
+        queue=submission.queue,
     )
 
 
@@ -142,7 +146,16 @@ def repetition_of(task: Task, now: datetime) -> Submission:
         tags=task.tags,
         created_by=task.created_by,
         retry_of=task.task_id,
+        preemptible=task.preemptible,
+        queue=task.queue,
     )
+
+
+def _preemptible(asked: SubmitTask) -> bool:
+    if asked.preemptible and asked.delivery is DeliveryMode.AT_MOST_ONCE:
+        detail = "what is delivered at_most_once cannot be given back once it has begun"
+        raise InvalidTask(detail, "/preemptible")
+    return asked.preemptible
 
 
 def _moment_asked(at: datetime | None, delay: float | None, now: datetime) -> datetime | None:

@@ -51,6 +51,8 @@ def task_view(task: Task) -> TaskView:
         retry_policy=policy_view(task.retry_policy),
         timeout_seconds=task.timeout_seconds,
         idempotency_key=task.idempotency_key,
+        preemptible=task.preemptible,
+        queue=task.queue,
     )
 
 

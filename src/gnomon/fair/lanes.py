@@ -1,16 +1,16 @@
 """A ready queue that shares slots between priorities by weight, first come first served in each.
 
-Next: tenants within a lane, by start-time fair queuing.
+Next: tenants, by start-time fair queuing.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Generic
 
+from gnomon.fair.queue import Admit, Flow, T, everyone
 from gnomon.model.lane import Lane
-
-T = TypeVar("T")
 
 DEFAULT_WEIGHTS: Mapping[Lane, int] = MappingProxyType(
     {Lane.CRITICAL: 4, Lane.HIGH: 3, Lane.MEDIUM: 2, Lane.LOW: 1}
@@ -33,23 +33,76 @@ class WeightedLanes(Generic[T]):
         self._round = [self._lanes[lane] for lane in _smooth_round(weights)]
         self._turn = 0
         self._size = 0
+        self._aside: dict[Flow, deque[T]] = {}
 
-    def put(self, lane: Lane, tenant_id: str, entry: T) -> None:
-        del tenant_id  # all tenants share a lane's queue in this version
-        self._lanes[lane].append(entry)
+    def put(self, entry: T) -> None:
+        aside = self._aside.get((entry.key.tenant_id, entry.flow))
+        if aside is not None:
+            aside.append(entry)
+            return
+        self._lanes[entry.lane].append(entry)
         self._size += 1
 
-    def take(self, most: int) -> list[T]:
-        wanted = min(most, self._size)
-        turn, last = self._turn, len(self._round) - 1
+    def take(
+        self, most: int, now: datetime, admit: Admit[T] = everyone, *, urgent: bool = False
+    ) -> list[T]:
+        del now
         taken: list[T] = []
-        while len(taken) < wanted:
-            if lane := self._round[turn]:
-                taken.append(lane.popleft())
-            turn = turn + 1 if turn < last else 0
-        self._turn = turn
-        self._size -= len(taken)
+        last = len(self._round) - 1
+        while len(taken) < most and self._size:
+            lane = self._lanes[Lane.CRITICAL] if urgent else self._round[self._turn]
+            if lane:
+                entry = lane.popleft()
+                self._size -= 1
+                if admit(entry):
+                    taken.append(entry)
+                else:
+                    self._set_aside(entry)
+            elif urgent:
+                break
+            self._turn = self._turn + 1 if self._turn < last else 0
         return taken
+
+    def _set_aside(self, entry: T) -> None:
+        self._aside.setdefault((entry.key.tenant_id, entry.flow), deque()).append(entry)
+
+    def put_back(self, entry: T) -> None:
+        self._lanes[entry.lane].appendleft(entry)
+        self._size += 1
+
+    def let_in(self, flows: Iterable[Flow] | None = None) -> bool:
+        chosen = list(self._aside) if flows is None else flows
+        found = False
+        for flow in chosen:
+            for entry in reversed(self._aside.pop(flow, ())):
+                self.put_back(entry)
+                found = True
+        return found
+
+    def started(self, tenant_id: str) -> None:
+        del tenant_id
+
+    def ended(self, tenant_id: str, seconds: float | None) -> None:
+        del tenant_id, seconds
+
+    def waiting(self, tenant_id: str, lane: Lane, flow: int) -> int:
+        ready = sum(e.key.tenant_id == tenant_id and e.flow == flow for e in self._lanes[lane])
+        return ready + sum(e.lane == lane for e in self._aside.get((tenant_id, flow), ()))
+
+    def longest_waits(self, now: datetime) -> Mapping[Lane, float]:
+        waits = dict.fromkeys(Lane, 0.0)
+        for queue in (*self._lanes.values(), *self._aside.values()):
+            for entry in queue:
+                waits[entry.lane] = max(waits[entry.lane], (now - entry.due_at).total_seconds())
+        return waits
+
+    def clear(self) -> list[T]:
+        self.let_in()
+        cleared = [entry for lane in self._lanes.values() for entry in lane]
+        for lane in self._lanes.values():
+            lane.clear()
+        self._size = 0
+        return cleared
 
     def __len__(self) -> int:
         return self._size

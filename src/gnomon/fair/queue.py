@@ -1,10 +1,35 @@
 """The port of the ready queue: due work that waits for a free slot."""
 
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from gnomon.model.lane import Lane
+from gnomon.model.task import TaskKey
 
-T = TypeVar("T")
+Flow = tuple[str, int]  # a tenant, and the number of one of its flows
+
+
+class Due(Protocol):
+    """What the queue looks at in an entry."""
+
+    @property
+    def key(self) -> TaskKey: ...
+    @property
+    def due_at(self) -> datetime: ...
+    @property
+    def lane(self) -> Lane: ...
+    @property
+    def flow(self) -> int: ...
+
+
+T = TypeVar("T", bound=Due)
+Admit = Callable[[T], bool]
+
+
+def everyone(_: Due) -> bool:
+    """Admits whatever is due."""
+    return True
 
 
 class ReadyQueue(Protocol[T]):
@@ -15,18 +40,48 @@ class ReadyQueue(Protocol[T]):
     no removal. Every implementation keeps these promises:
 
     - What is put comes out once, and nothing else does.
-    - Entries of the same lane and tenant come out in the order they were put.
-    - No lane starves: while a lane holds entries, a bounded number of entries of other lanes is
-      taken before its next one.
+    - Entries of the same lane, tenant and flow come out in the order they were put.
+    - No lane starves: while a lane of a tenant holds entries, a bounded number of entries of its
+      other lanes is taken before its next one.
     - The order does not depend on how takes are cut: one take of 100 gives what 100 takes of 1
-      give.
+      give, at the same moment.
+    - A flow that was not admitted is set aside with all its entries, and keeps nobody else waiting,
+      until it is let back in.
     """
 
-    def put(self, lane: Lane, tenant_id: str, entry: T) -> None:
+    def put(self, entry: T) -> None:
         """Add an entry that is due."""
 
-    def take(self, most: int) -> list[T]:
-        """Remove up to `most` entries, in the order they should start; fewer only when empty."""
+    def take(
+        self, most: int, now: datetime, admit: Admit[T] = everyone, *, urgent: bool = False
+    ) -> list[T]:
+        """Remove up to `most` entries, in the order they should start; fewer only when there are
+        no more that are admitted. `admit` is asked once for each, right before it is taken, and
+        may take what the entry needs: if it says yes, the entry is taken. `urgent`: only what is
+        CRITICAL."""
+
+    def put_back(self, entry: T) -> None:
+        """An entry that was taken and could not be claimed: as if it had not been taken."""
+
+    def let_in(self, flows: Iterable[Flow] | None = None) -> bool:
+        """Admit what was set aside of these flows, of all by default; gives whether anything
+        was."""
+
+    def started(self, tenant_id: str) -> None:
+        """A task of this tenant takes a slot that was not taken from here."""
+
+    def ended(self, tenant_id: str, seconds: float | None) -> None:
+        """One that was taken, or has started, ran for so long; None: it was not run after all."""
+
+    def waiting(self, tenant_id: str, lane: Lane, flow: int) -> int:
+        """Entries of a flow, set aside or not."""
+
+    def longest_waits(self, now: datetime) -> Mapping[Lane, float]:
+        """Seconds since the oldest entry of each lane is due, of whichever tenant; 0 where none
+        waits."""
+
+    def clear(self) -> list[T]:
+        """Remove everything, also what was set aside."""
 
     def __len__(self) -> int:
-        """Entries that wait."""
+        """Entries that wait to be taken, less what was set aside."""

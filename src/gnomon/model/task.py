@@ -61,6 +61,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     cron_job_id: UUID | None = None
     fire_at: datetime | None = None  # of a cron job's run
     gated: bool = False  # must not start without the consent of its cron job
+    preemptible: bool = False  # may be given back for the sake of a CRITICAL task
+    queue: str | None = None
+    limit_keys: str | None = None  # see gnomon.model.limit
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +96,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     retry_policy: RetryPolicy
     timeout_seconds: float
     idempotency_key: str | None
+    preemptible: bool
+    queue: str | None
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):

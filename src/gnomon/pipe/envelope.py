@@ -5,6 +5,7 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.lane import Lane
 from gnomon.model.outcome import Outcome
 from gnomon.model.retry import RetryPolicy
@@ -36,6 +37,10 @@ class Delivery(msgspec.Struct, frozen=True):
     idempotency_key: str | None
     expired: bool  # claimed after its `expires_at`: must not be started
     mode: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
+    preemptible: bool = False  # may be given back for the sake of a CRITICAL task
+    queue: str | None = None
+    limit_keys: str | None = None  # JSON: what keyed limiters found in the payload
+    flow: int = UNKNOWN_FLOW
 
     @property
     def standing(self) -> Standing:
@@ -55,3 +60,10 @@ class Report(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it ran; None: it was not started."""
+        if self.outcome is None or self.started_at is None or self.finished_at is None:
+            return None
+        return max(0.0, (self.finished_at - self.started_at).total_seconds())

@@ -31,6 +31,9 @@ class MemoryPipe:
     def room(self) -> int:
         return self._slots + self._ahead - self._outstanding
 
+    def urgent_room(self) -> int:
+        return self.room()
+
     def free(self) -> int:
         return max(0, self._slots - self._outstanding)
 

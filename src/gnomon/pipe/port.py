@@ -20,6 +20,9 @@ class Pipe(Protocol):
     def room(self) -> int:
         """How many more deliveries the workers can take now."""
 
+    def urgent_room(self) -> int:
+        """The room for CRITICAL deliveries: where slots are kept for them, it is larger."""
+
     def free(self) -> int:
         """How many they could begin at once: the room, less what is claimed ahead."""
 

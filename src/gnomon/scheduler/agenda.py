@@ -5,11 +5,12 @@ not claimed; one that is missing here is found by the scanner.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from gnomon.clock import to_micros
-from gnomon.fair.queue import ReadyQueue
+from gnomon.fair.queue import Admit, Flow, ReadyQueue, everyone
+from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 from gnomon.store.port import Entry
 from gnomon.wheel import Wheel
@@ -40,7 +41,7 @@ class Agenda:
 
     @property
     def ready(self) -> int:
-        """Entries that are due."""
+        """Entries that are due, less those whose flows are set aside."""
         return len(self._ready) + len(self._suspects)
 
     def awaits(self, *, suspect: bool) -> bool:
@@ -84,34 +85,58 @@ class Agenda:
             if entry.suspect:
                 self._suspects.append(entry)
             else:
-                self._ready.put(entry.lane, entry.key.tenant_id, entry)
+                self._ready.put(entry)
         return made
 
     def next_tick(self) -> int | None:
         """The tick up to which nothing becomes due."""
         return self._wheel.next_due()
 
-    def take(self, most: int, *, suspect: bool) -> list[Entry]:
+    def take(
+        self, most: int, admit: Admit[Entry] = everyone, *, suspect: bool, urgent: bool = False
+    ) -> list[Entry]:
         """Entries to claim now; one suspect among them at the most, and only where allowed."""
         taken: list[Entry] = []
-        if suspect and most > 0 and self._suspects:
+        if suspect and not urgent and most > 0 and self._suspects and admit(self._suspects[0]):
             taken.append(self._suspects.popleft())
-        taken += self._ready.take(most - len(taken))
+            self._ready.started(taken[0].key.tenant_id)
+        taken += self._ready.take(most - len(taken), self._advanced, admit, urgent=urgent)
         return taken
 
     def put_back(self, entries: Iterable[Entry]) -> None:
         """Entries whose claim could not be made: ready as before."""
         for entry in entries:
             if entry.suspect:
+                self._ready.ended(entry.key.tenant_id, None)
                 self._suspects.appendleft(entry)
             else:
-                self._ready.put(entry.lane, entry.key.tenant_id, entry)
+                self._ready.put_back(entry)
+
+    def stole(self, entries: Iterable[Entry]) -> None:
+        """Entries of others, about to be claimed: their tenants are charged for them, too."""
+        for entry in entries:
+            self._ready.started(entry.key.tenant_id)
+
+    def ended(self, tenant_id: str, seconds: float | None) -> None:
+        """A task that was taken from here, or stolen, ran for so long; None: it did not run."""
+        self._ready.ended(tenant_id, seconds)
+
+    def let_in(self, flows: Iterable[Flow] | None = None) -> bool:
+        """Take up again what was set aside; gives whether anything was."""
+        return self._ready.let_in(flows)
+
+    def waiting(self, tenant_id: str, lane: Lane, flow: int) -> int:
+        """Due entries of one flow."""
+        return self._ready.waiting(tenant_id, lane, flow)
+
+    def longest_waits(self, now: datetime) -> Mapping[Lane, float]:
+        return self._ready.longest_waits(now)
 
     def forget_ready(self) -> None:
         """Forget all that is due. What is not has its time before it."""
         self.forget(entry.key for entry in self._suspects)
         self._suspects.clear()
-        self.forget(entry.key for entry in self._ready.take(len(self._ready)))
+        self.forget(entry.key for entry in self._ready.clear())
 
     def forget(self, keys: Iterable[TaskKey]) -> None:
         """Entries that were claimed or given up."""

@@ -11,8 +11,9 @@ from gnomon.model.shard import shard_of
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import is_suspect
 from gnomon.observe.events import Observer, RunSkipped, RunStarted, nobody
-from gnomon.pipe.envelope import NEVER, Delivery
+from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.port import Pipe
+from gnomon.scheduler.admission import Admission, Admissions
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.scanner import Scanner
 from gnomon.store.cron_port import PlanningStore
@@ -50,6 +51,7 @@ class Dispatcher:
         clock: Clock,
         batch: int,
         emit: Observer = nobody,
+        admission: Admission | None = None,
     ) -> None:
         self._store = store
         self._planning = planning
@@ -60,6 +62,7 @@ class Dispatcher:
         self._clock = clock
         self._batch = batch
         self._emit = emit
+        self._admission = admission or Admissions()
         self._looks: dict[TaskKey, int] = {}
         self._missed = 0  # since the last claim
         self._started_over_at = float("-inf")
@@ -89,9 +92,14 @@ class Dispatcher:
         """Claim due tasks of shards that others serve, as far as slots are still idle. Those that
         were not claimed are left to whoever has them."""
         async with self.claiming:
-            chosen = self._one_suspect(entries)[: self.idle()]
+            idle = self.idle()
+            chosen: list[Entry] = []
+            for entry in self._one_suspect(entries):
+                if len(chosen) < idle and self._admission.admit(entry):
+                    chosen.append(entry)
             if not chosen:
                 return DispatchResult()
+            self._agenda.stole(chosen)
             return await self._claim(chosen)
 
     def _may_claim(self) -> bool:
@@ -103,20 +111,30 @@ class Dispatcher:
         next_one = next(suspects, None) if self.suspect is None else None
         return [e for e in entries if not e.suspect or e is next_one]
 
-    def released(self, deliveries: Iterable[Delivery]) -> None:
+    def released(self, reports: Iterable[Report]) -> None:
         """These are settled: the node holds them no longer. Another claim of the same task, made
         after this one was taken over, is still held."""
-        for delivery in deliveries:
-            key = delivery.key
-            if self.held.get(key) != delivery.fence:
+        for report in reports:
+            key = report.delivery.key
+            if self.held.get(key) != report.delivery.fence:
                 continue
             del self.held[key]
+            self._agenda.ended(key.tenant_id, report.seconds)
+            self._admission.ended(report)
             if key == self.suspect:
                 self.suspect = None
 
     def _choose(self) -> list[Entry]:
         room = min(self._pipe.room(), self._batch)
-        return self._own(self._agenda.take(room, suspect=self.suspect is None))
+        chosen = self._agenda.take(room, self._admission.admit, suspect=self.suspect is None)
+        urgent = min(self._pipe.urgent_room(), self._batch) - len(chosen)
+        if urgent > 0:
+            chosen += self._agenda.take(urgent, self._admission.admit, suspect=False, urgent=True)
+        own = self._own(chosen)
+        if len(own) < len(chosen):
+            kept = {e.key for e in own}
+            self._unclaimed([e for e in chosen if e.key not in kept])
+        return own
 
     def _own(self, entries: Sequence[Entry]) -> list[Entry]:
         """Those of the own shards; what others serve has no place on the agenda."""
@@ -126,18 +144,35 @@ class Dispatcher:
             self._forget([e.key for e in entries if shard_of(e.key.id) not in owned])
         return own
 
+    def _unclaimed(self, entries: Collection[Entry]) -> None:
+        """These were chosen, and surely not claimed."""
+        for entry in entries:
+            self._agenda.ended(entry.key.tenant_id, None)
+        self._admission.missed([e.key for e in entries])
+
+    def _put_back(self, entries: Sequence[Entry]) -> None:
+        """The claim failed, and may or may not have been made: so what was admitted keeps what it
+        took for that, and takes nothing when it is admitted again."""
+        own = self._own(entries)
+        for entry in entries:
+            if shard_of(entry.key.id) not in self._scanner.owned:
+                self._agenda.ended(entry.key.tenant_id, None)
+        self._agenda.put_back(own)
+
     async def _claim(self, entries: list[Entry]) -> DispatchResult:
         asked_at = self._clock.monotonic()
         try:
             claim = await self._store.claim(self._lease.incarnation, [e.key for e in entries])
         except BaseException:
-            self._agenda.put_back(self._own(entries))
+            self._put_back(entries)
             raise
         claimed = self._take(claim, asked_at)
         self._tell_started(entries, claim)
         left = [e for e in entries if e.key not in claimed]
         asking = [e for e in left if e.recurring]
-        over = self._look_again([e for e in left if not e.recurring])
+        missed = [e for e in left if not e.recurring]
+        self._unclaimed(missed)
+        over = self._look_again(missed)
         if asking:
             claimed |= await self._ask(asking)
         return DispatchResult(len(entries), len(claimed), started_over=over)
@@ -150,9 +185,10 @@ class Dispatcher:
                 self._lease.incarnation, [e.key for e in entries]
             )
         except BaseException:
-            self._agenda.put_back(self._own(entries))
+            self._put_back(entries)
             raise
         claimed = self._take(admission.claim, asked_at)
+        self._unclaimed([e for e in entries if e.key not in claimed])
         self._tell_started(entries, admission.claim)
         for reason in admission.skipped:
             self._emit(RunSkipped(reason))
@@ -169,8 +205,10 @@ class Dispatcher:
         claimed = {d.key for d in claim.deliveries}
         if claimed:
             self._missed = 0
-        deliveries = self._in_quarantine(claim.deliveries)
+        deliveries = self._in_quarantine(self._admitted(claim.deliveries))
         for delivery in deliveries:
+            if delivery.key in self.held:  # taken over from this very node, which goes on with it
+                self._agenda.ended(delivery.key.tenant_id, None)
             self.held[delivery.key] = delivery.fence
         self._forget(claimed)
         self._pipe.send(deliveries)
@@ -191,6 +229,14 @@ class Dispatcher:
         if self._looks:
             for key in keys:
                 self._looks.pop(key, None)
+
+    def _admitted(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """What the row says may differ from the hint that was admitted: then it is too late to
+        start, and will be given back."""
+        return [
+            d if self._admission.claimed(d) else msgspec.structs.replace(d, start_by=NEVER)
+            for d in deliveries
+        ]
 
     def _in_quarantine(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Let one suspect through at a time. A hint does not tell suspects, so more of them may

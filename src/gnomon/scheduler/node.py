@@ -29,6 +29,7 @@ from gnomon.scheduler.thief import Thief
 from gnomon.scheduler.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.scheduler.watchdog import Watchdog
 from gnomon.settings import Settings
+from gnomon.store.directory import Directory
 from gnomon.store.port import Entry, RosterStore
 from gnomon.worker.lease import Lease
 from gnomon.worker.worker import Worker
@@ -83,6 +84,7 @@ class Node:
         sweeper: Sweeper,
         pruner: Pruner,
         watchdog: Watchdog,
+        directory: Directory,
         name: str,
     ) -> None:
         self.settings = settings
@@ -101,6 +103,7 @@ class Node:
         self.sweeper = sweeper
         self.pruner = pruner
         self.watchdog = watchdog
+        self.directory = directory
         self.name = name
         self._lost = asyncio.Event()
 
@@ -172,6 +175,7 @@ class Node:
             self._every(_RECONCILE_SECONDS, self._reconcile),
             self._every(PRUNE_SECONDS, self.pruner.run_once),
             self._every(WATCH_SECONDS, self.watchdog.run_once),
+            self.directory.run(),
         ]
 
     async def _stopped_or_lost(self, stop: asyncio.Event) -> None:

@@ -59,7 +59,7 @@ class Recorder:
         reports = await self._pipe.reports(most)
         settlements = [self._settlement(report) for report in reports]
         settled = await self._written(settlements)
-        self._dispatcher.released(report.delivery for report in reports)
+        self._dispatcher.released(reports)
         self._pipe.settled(len(reports))
         self._plan_next(reports, settled)
         self._tell_ended(settled)
@@ -157,7 +157,9 @@ class Recorder:
             due_at = again.get(delivery.key)
             if due_at is not None and due_at <= until:
                 suspect = report.outcome is None and is_suspect(delivery.losses)
-                entries.append(Entry(delivery.key, due_at, delivery.lane, suspect))
+                entries.append(
+                    Entry(delivery.key, due_at, delivery.lane, suspect, flow=delivery.flow)
+                )
         self._scanner.hinted(entries)
 
 

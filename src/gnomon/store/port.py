@@ -23,6 +23,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.explanation import Circumstances
+from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.outcome import OutcomeKind
@@ -185,6 +186,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     lane: Lane
     suspect: bool = False  # has been lost before, and must run in quarantine
     recurring: bool = False  # a cron job's run, which may need its consent to start
+    flow: int = UNKNOWN_FLOW  # what keeps one task of a flow from starting keeps all
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False):

@@ -159,15 +159,16 @@ def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list
 
 
 def _entry(row: asyncpg.Record) -> Entry:
-    tenant_id, task_id, due_at, lane, losses, recurring = row
-    return Entry(TaskKey(tenant_id, task_id), due_at, _LANES[lane], is_suspect(losses), recurring)
+    tenant_id, task_id, due_at, lane, losses, recurring, flow = row
+    key = TaskKey(tenant_id, task_id)
+    return Entry(key, due_at, _LANES[lane], is_suspect(losses), recurring, flow)
 
 
 def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: datetime) -> Delivery:
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
         timeout_seconds, retry_policy, task_type, lane, delivery, execute_at, idempotency_key,
-        expired, _,
+        preemptible, queue, limit_keys, flow, expired, _,
     ) = row  # fmt: skip
     return Delivery(
         key=TaskKey(tenant_id, task_id),
@@ -188,6 +189,10 @@ def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: datetime) -> Del
         idempotency_key=idempotency_key,
         expired=expired,
         mode=_MODES[delivery],
+        preemptible=preemptible,
+        queue=queue,
+        limit_keys=limit_keys,
+        flow=flow,
     )
 
 

@@ -33,6 +33,7 @@ _NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $
 def encode_entries(entries: Iterable[Entry]) -> str:
     lines = [
         f"{e.key.tenant_id}\t{e.key.id.hex}\t{to_micros(e.due_at)}\t{int(e.lane)}\t{e.recurring:d}"
+        f"\t{e.flow}"
         for e in entries
     ]
     text = "\n".join(lines)
@@ -45,8 +46,14 @@ def decode_entries(text: str) -> list[Entry] | None:
         return None
     rows = (line.split("\t") for line in text.split("\n"))
     return [
-        Entry(TaskKey(t, UUID(i)), from_micros(int(due)), Lane(int(lane)), recurring=r == "1")
-        for t, i, due, lane, r in rows
+        Entry(
+            TaskKey(t, UUID(i)),
+            from_micros(int(due)),
+            Lane(int(lane)),
+            recurring=r == "1",
+            flow=int(flow),
+        )
+        for t, i, due, lane, r, flow in rows
     ]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from gnomon.model.task import Submission, TaskKey
 from gnomon.store.port import Entry, NewTask, Receipt
@@ -22,10 +23,18 @@ if TYPE_CHECKING:
 
 async def insert(connection: "Connection", submissions: Sequence[Submission]) -> list[Entry]:
     """Store tasks; gives the hints to be sent once that is committed."""
-    if submissions:
-        await connection.execute(query("insert_tasks"), *_columns(submissions))
+    if not submissions:
+        return []
+    rows = await connection.fetch(query("insert_tasks"), *_columns(submissions))
+    flows = dict[UUID, int](rows)  # type: ignore[arg-type]
     return [
-        Entry(TaskKey(s.tenant_id, s.id), s.due_at, s.lane, recurring=s.cron_job_id is not None)
+        Entry(
+            TaskKey(s.tenant_id, s.id),
+            s.due_at,
+            s.lane,
+            recurring=s.cron_job_id is not None,
+            flow=flows[s.id],
+        )
         for s in submissions
     ]
 
@@ -86,7 +95,14 @@ def _columns(batch: Sequence[Submission]) -> list[list[object]]:
         [s.created_by for s in batch],
         [s.retry_of for s in batch],
         *_recurrence(batch),
+        [s.preemptible for s in batch] if any(s.preemptible for s in batch) else [],
+        _column_or_nothing([s.queue for s in batch]),
+        _column_or_nothing([s.limit_keys for s in batch]),
     ]
+
+
+def _column_or_nothing(values: list[str | None]) -> list[object]:
+    return [] if all(value is None for value in values) else [*values]
 
 
 def _recurrence(batch: Sequence[Submission]) -> list[list[object]]:

@@ -66,6 +66,8 @@ def task_of(row: asyncpg.Record) -> Task:
         retry_policy=policy_of(row["retry_policy"]),
         timeout_seconds=exact(row["timeout_seconds"]),
         idempotency_key=row["idempotency_key"],
+        preemptible=row["preemptible"],
+        queue=row["queue"],
     )
 
 

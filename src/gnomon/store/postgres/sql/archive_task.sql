@@ -6,10 +6,12 @@ WITH gone AS (
 INSERT INTO gnomon.task_archive (
     tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at, fence,
     attempt, timeout_seconds, payload_size, task_type, name, target, payload, retry_policy, tags,
-    idempotency_key, created_by, last_error, resolution, cron_job_id, retry_of
+    idempotency_key, created_by, last_error, resolution, cron_job_id, retry_of,
+    preemptible, queue
 )
 SELECT
     tenant_id, id, lane, $3::smallint, delivery, execute_at, expires_at, started_at, gnomon.now(),
     fence, attempt, timeout_seconds, payload_size, task_type, name, target, payload, retry_policy,
-    tags, idempotency_key, created_by, last_error, $4::text, cron_job_id, retry_of
+    tags, idempotency_key, created_by, last_error, $4::text, cron_job_id, retry_of,
+    preemptible, queue
 FROM gone

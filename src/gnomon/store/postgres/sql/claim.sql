@@ -42,6 +42,6 @@ WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM chosen))
 RETURNING
     t.tenant_id, t.id, t.fence, t.attempt, t.retries_left, t.losses, t.target, t.payload,
     t.payload_size, t.timeout_seconds, t.retry_policy, t.task_type, t.lane, t.delivery,
-    t.execute_at, t.idempotency_key,
+    t.execute_at, t.idempotency_key, t.preemptible, t.queue, t.limit_keys, t.flow,
     coalesce(t.expires_at <= m.now AND (t.cron_job_id IS NULL OR t.attempt = 1), false) AS expired,
     m.now

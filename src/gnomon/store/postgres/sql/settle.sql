@@ -50,20 +50,20 @@ WITH moment AS MATERIALIZED (
         t.timeout_seconds, t.payload_size, r.response_status, t.task_type, t.name, t.target,
         t.payload, t.retry_policy, t.tags, t.idempotency_key, t.created_by,
         coalesce(r.error, t.last_error) AS last_error, r.worker, r.response_body, r.result,
-        t.cron_job_id, t.retry_of, r.outcome, r.error
+        t.cron_job_id, t.retry_of, t.preemptible, t.queue, r.outcome, r.error
 ), archived AS (
     INSERT INTO gnomon.task_archive (
         tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at,
         fence, attempt, timeout_seconds, payload_size, response_status, task_type, name, target,
         payload, retry_policy, tags, idempotency_key, created_by, last_error, worker,
-        response_body, result, cron_job_id, retry_of
+        response_body, result, cron_job_id, retry_of, preemptible, queue
     )
     SELECT
         g.tenant_id, g.id, g.lane, g.state, g.delivery, g.execute_at, g.expires_at, g.started_at,
         coalesce(g.finished_at, m.now), g.fence, g.attempt, g.timeout_seconds, g.payload_size,
         g.response_status, g.task_type, g.name, g.target, g.payload, g.retry_policy, g.tags,
         g.idempotency_key, g.created_by, g.last_error, g.worker, g.response_body, g.result,
-        g.cron_job_id, g.retry_of
+        g.cron_job_id, g.retry_of, g.preemptible, g.queue
     FROM gone AS g, moment AS m
 ), kept AS (
     UPDATE gnomon.task AS t

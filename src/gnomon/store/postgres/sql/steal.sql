@@ -1,11 +1,11 @@
 -- Overdue tasks in the shards of others, the latest of each first: their owner begins at the other
 -- end, where it leaves its dead index entries behind, too.
 -- $1 shards, $2 seconds overdue, $3 entries a shard and $4 in all at most, $5 losses at most.
-SELECT t.tenant_id, t.id, t.due_at, t.lane, t.losses, t.recurring
+SELECT t.tenant_id, t.id, t.due_at, t.lane, t.losses, t.recurring, t.flow
 FROM unnest($1::smallint[]) AS s (shard)
 CROSS JOIN LATERAL (
     SELECT task.tenant_id, task.id, task.due_at, task.lane, task.losses,
-        task.cron_job_id IS NOT NULL AS recurring
+        task.cron_job_id IS NOT NULL AS recurring, task.flow
     FROM gnomon.task
     WHERE task.state = 0
       AND task.shard = s.shard

@@ -1,0 +1,68 @@
+"""A tenant: its share of the slots, and what it may use."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+STANDARD = "standard"  # the plan of tenants that are made without naming one
+UNLIMITED = "unlimited"  # the plan of the tenant `default`
+
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+
+
+class Quotas(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a tenant may use. None: as much as it likes."""
+
+    scheduled_tasks: int | None = None  # submitted and not ended; runs of cron jobs not counted
+    executions_per_minute: int | None = None  # over it, tasks wait
+    submissions_per_second: int | None = None
+    payload_bytes: int | None = None
+    cron_jobs: int | None = None
+    cron_interval_seconds: float | None = None  # the shortest time between two fires of a job
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ValueError(f"{name} must not be negative")
+
+
+QUOTA_NAMES = Quotas.__struct_fields__
+
+BUILT_IN_PLANS: Mapping[str, Quotas] = {
+    STANDARD: Quotas(scheduled_tasks=10_000, executions_per_minute=1_000, payload_bytes=256 * 1024),
+    UNLIMITED: Quotas(),
+}
+
+
+class Tenant(msgspec.Struct, frozen=True, kw_only=True):
+    """The owner of tasks, keys and quotas."""
+
+    id: str
+    plan: str = STANDARD
+    weight: float = 1.0
+    quotas: Mapping[str, float | None] = {}  # what differs from the plan; None lifts a quota
+    created_at: datetime | None = None
+
+
+def is_tenant_id(text: str) -> bool:
+    return _ID.fullmatch(text) is not None
+
+
+def quotas_of(tenant: Tenant, plans: Mapping[str, Quotas]) -> Quotas:
+    """The quotas in force. A plan that this process does not know is taken for the standard one:
+    a misspelt plan must not lift every quota."""
+    known = {**BUILT_IN_PLANS, **plans}
+    plan = known.get(tenant.plan, known[STANDARD])
+    return msgspec.structs.replace(plan, **_whole(tenant.quotas)) if tenant.quotas else plan
+
+
+def _whole(quotas: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Counts are whole numbers, whatever JSON made of them."""
+    return {
+        name: value if value is None or name == "cron_interval_seconds" else int(value)
+        for name, value in quotas.items()
+        if name in QUOTA_NAMES
+    }

@@ -1,0 +1,2 @@
+-- How often what processes remember about tenants has changed.
+SELECT number FROM gnomon.revision
