@@ -99,7 +99,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_grace_seconds: float = 10.0  # after a task's timeout, before others take it over
 
     # Who goes first
-    lane_weights: dict[str, int] = {"CRITICAL": 4, "HIGH": 3, "MEDIUM": 2, "LOW": 1}
+    lane_weights: dict[str, int] = msgspec.field(
+        default_factory=lambda: dict(zip(_LANES, (4, 3, 2, 1), strict=True))
+    )
     aging_seconds: float = 60.0  # what has waited so long goes before what has not
     critical_slots: int | None = None  # kept for CRITICAL tasks; None: one in twenty
     tenant_share: float = 0.9  # of the slots that others leave, for any one tenant

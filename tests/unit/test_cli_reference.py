@@ -60,9 +60,14 @@ def _variable(name: str) -> str:
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:
-    if field.default is msgspec.NODEFAULT:
-        return "`{}`"
-    return "none" if field.default is None else f"`{field.default}`"
+    default: Any = field.default
+    if default is msgspec.NODEFAULT:
+        default = field.default_factory()
+    if isinstance(default, dict) and default:
+        default = ", ".join(f"{name}={value}" for name, value in default.items())
+    if isinstance(default, tuple):
+        default = ", ".join(default)
+    return "none" if default in (None, "") else f"`{default}`"
 
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, set[str]]]:
