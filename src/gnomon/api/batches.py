@@ -16,6 +16,7 @@ from gnomon.api.tasks import PATH
 from gnomon.api.views import task_view
 from gnomon.clock import Clock
 from gnomon.model.errors import InvalidTask
+from gnomon.model.principal import Role
 from gnomon.model.task import Task
 from gnomon.settings import Settings
 from gnomon.store.port import Change, NewTask, Receipt
@@ -36,6 +37,7 @@ class _Prepared(msgspec.Struct, frozen=True):
     opt=described(
         Operation(
             name="submit_batch",
+            role=Role.SUBMIT,
             summary="Submit many tasks: all or none",
             body=SubmitBatch,
             body_required=True,

@@ -32,6 +32,7 @@ from gnomon.api.tasks import READ
 from gnomon.api.views import cursor_of, cursor_view
 from gnomon.cron.job import CronJob, Definition
 from gnomon.model.errors import CronJobNotFound, InvalidTask
+from gnomon.model.principal import Role
 from gnomon.store.cron_port import Put
 from gnomon.store.port import Change
 
@@ -42,6 +43,7 @@ from gnomon.store.port import Change
     opt=described(
         Operation(
             name="create_cron_job",
+            role=Role.SUBMIT,
             summary="Declare a job that recurs",
             body=CreateCronJob,
             body_required=True,
@@ -70,6 +72,7 @@ async def create_cron_job(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="list_cron_jobs",
+            role=Role.READ,
             summary="List cron jobs, newest first",
             query=CronJobQuery,
             answers={200: CronJobPage},
@@ -94,6 +97,7 @@ async def list_cron_jobs(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="get_cron_job",
+            role=Role.READ,
             summary="Read a cron job",
             query=NoQuery,
             answers={200: CronJobView},
@@ -113,6 +117,7 @@ async def get_cron_job(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="put_cron_job",
+            role=Role.SUBMIT,
             summary="Make the cron job of this name be as given, whether there is one or not",
             query=PutQuery,
             body=PutCronJob,
@@ -170,6 +175,7 @@ def _foreseen(before: CronJob | None, definition: Definition, now: datetime) -> 
     opt=described(
         Operation(
             name="patch_cron_job",
+            role=Role.SUBMIT,
             summary="Change a cron job",
             body=PatchCronJob,
             body_required=True,
@@ -204,6 +210,7 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="delete_cron_job",
+            role=Role.OPERATE,
             summary="Remove a cron job and the runs that have not started",
             answers={204: None},
             errors=(404, 503),
@@ -227,6 +234,7 @@ async def delete_cron_job(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="pause_cron_job",
+            role=Role.OPERATE,
             summary="Start nothing more on schedule",
             body=PauseCronJob,
             answers={200: CronJobView},
@@ -253,6 +261,7 @@ async def pause_cron_job(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="resume_cron_job",
+            role=Role.OPERATE,
             summary="Go on with the next fire",
             body=Nothing,
             answers={200: CronJobView},

@@ -15,6 +15,7 @@ from gnomon.api.tasks import READ
 from gnomon.cron.job import CronJob
 from gnomon.cron.zones import zone
 from gnomon.model.errors import InvalidTask
+from gnomon.model.principal import Role
 from gnomon.store.port import Change
 
 
@@ -24,6 +25,7 @@ from gnomon.store.port import Change
     opt=described(
         Operation(
             name="trigger_cron_job",
+            role=Role.SUBMIT,
             summary="Run a cron job now, whatever its schedule says",
             body=Nothing,
             answers={202: RunView},
@@ -49,6 +51,7 @@ async def trigger_cron_job(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="backfill_cron_job",
+            role=Role.OPERATE,
             summary="Run the fires of the past that have no run yet",
             body=BackfillCronJob,
             body_required=True,
@@ -92,6 +95,7 @@ async def locked(change: Change, ref: str) -> CronJob:
     opt=described(
         Operation(
             name="list_cron_runs",
+            role=Role.READ,
             summary="List the runs of a cron job, latest fire first",
             query=RunQuery,
             answers={200: RunPage},

@@ -21,6 +21,7 @@ from gnomon.api.tasks import READ
 from gnomon.api.views import cursor_of, cursor_view, task_view
 from gnomon.model.errors import TaskNotFound
 from gnomon.model.lifecycle import Status
+from gnomon.model.principal import Role
 from gnomon.model.task import Resolution, TaskKey
 from gnomon.store.port import Change
 
@@ -33,6 +34,7 @@ MOST_REDRIVEN = 10_000  # in one request
     opt=described(
         Operation(
             name="list_dead_letters",
+            role=Role.READ,
             summary="List the dead letters that are not resolved, newest first",
             query=PageQuery,
             answers={200: DeadLetterPage},
@@ -55,6 +57,7 @@ async def list_dead_letters(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="get_dead_letter",
+            role=Role.READ,
             summary="Read a dead letter, resolved or not",
             query=NoQuery,
             answers={200: TaskView},
@@ -77,6 +80,7 @@ async def get_dead_letter(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="retry_dead_letter",
+            role=Role.OPERATE,
             summary="Run a dead letter again, with a new retry budget",
             body=Nothing,
             answers={202: TaskView},
@@ -102,6 +106,7 @@ async def retry_dead_letter(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="archive_dead_letter",
+            role=Role.OPERATE,
             summary="Put a dead letter to rest: it was dealt with",
             body=Nothing,
             answers={200: TaskView},
@@ -120,6 +125,7 @@ async def archive_dead_letter(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="discard_dead_letter",
+            role=Role.OPERATE,
             summary="Put a dead letter to rest: it is not worth dealing with",
             body=Nothing,
             answers={200: TaskView},
@@ -149,6 +155,7 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
     opt=described(
         Operation(
             name="retry_dead_letters",
+            role=Role.OPERATE,
             summary="Run the dead letters that match again, at most 10 000 in one request",
             body=DeadLetterFilter,
             answers={202: Redriven},

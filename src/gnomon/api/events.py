@@ -15,6 +15,7 @@ from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import DEFAULT_LIMIT, Json, Strict
 from gnomon.api.tasks import READ
 from gnomon.api.views import cursor_of, cursor_view
+from gnomon.model.principal import Role
 from gnomon.store.event_port import EventFilter, EventRecord
 
 
@@ -51,6 +52,7 @@ class EventPage(msgspec.Struct):
     opt=described(
         Operation(
             name="list_events",
+            role=Role.READ,
             summary="List events, newest first",
             query=EventQuery,
             answers={200: EventPage},

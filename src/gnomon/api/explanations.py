@@ -11,6 +11,7 @@ from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import NoQuery, TaskView
 from gnomon.api.views import task_view
 from gnomon.model.explanation import explain
+from gnomon.model.principal import Role
 from gnomon.model.task import TaskKey
 
 
@@ -28,6 +29,7 @@ class ExplanationView(msgspec.Struct):
     opt=described(
         Operation(
             name="explain_task",
+            role=Role.READ,
             summary="Say why a task is not running",
             query=NoQuery,
             answers={200: ExplanationView},

@@ -11,12 +11,15 @@ from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import Health
 from gnomon.api.tasks import READ
 from gnomon.model.errors import StoreUnavailable
+from gnomon.model.principal import Role
 
 
 @route(
     "/healthz",
     http_method=READ,
-    opt=described(Operation(name="healthz", summary="The process answers", answers={200: Health})),
+    opt=described(
+        Operation(name="healthz", role=None, summary="The process answers", answers={200: Health})
+    ),
 )
 async def healthz() -> ASGIResponse:
     return respond(answer(200, Health("ok")))
@@ -28,6 +31,7 @@ async def healthz() -> ASGIResponse:
     opt=described(
         Operation(
             name="readyz",
+            role=None,
             summary="The process can store tasks now",
             answers={200: Health},
             errors=(503,),
@@ -45,6 +49,7 @@ async def readyz(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="metrics",
+            role=Role.READ,
             summary="What the process counts, as Prometheus reads it",
             answers={200: None},
             media_type="text/plain",

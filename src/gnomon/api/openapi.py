@@ -12,6 +12,7 @@ from litestar import Litestar
 from litestar.routes import HTTPRoute
 
 from gnomon.api.problems import MEDIA_TYPE, TITLES, Problem
+from gnomon.model.principal import Role
 
 OPT = "operation"
 _REF = "#/components/schemas/{name}"
@@ -22,6 +23,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """What a handler does."""
 
     name: str
+    role: Role | None  # whoever asks must have it; None: open to all
     summary: str
     answers: Mapping[int, type | None]
     body: type | None = None

@@ -16,6 +16,7 @@ from gnomon.api.submissions import utc
 from gnomon.clock import Clock
 from gnomon.cron.job import schedule_of
 from gnomon.cron.schedule import Fire, Schedule
+from gnomon.model.principal import Role
 
 _AT_ONCE = 20
 
@@ -26,6 +27,7 @@ _AT_ONCE = 20
     opt=described(
         Operation(
             name="preview_cron_job",
+            role=Role.READ,
             summary="Say when a schedule fires, and in words what it means",
             body=PreviewSchedule,
             body_required=True,

@@ -30,6 +30,7 @@ from gnomon.api.submissions import (
 from gnomon.api.views import cursor_of, cursor_view, execution_page, task_view
 from gnomon.model.errors import IdempotencyConflict, IllegalTransition
 from gnomon.model.lifecycle import Status
+from gnomon.model.principal import Role
 from gnomon.model.task import Task, TaskKey
 from gnomon.store.port import Change, NewTask
 
@@ -45,6 +46,7 @@ _FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
     opt=described(
         Operation(
             name="submit_task",
+            role=Role.SUBMIT,
             summary="Submit a task",
             body=SubmitTask,
             body_required=True,
@@ -90,6 +92,7 @@ def _with_payload(bare: Answer, payload: msgspec.Raw | msgspec.UnsetType) -> Ans
     opt=described(
         Operation(
             name="list_tasks",
+            role=Role.READ,
             summary="List tasks, newest first",
             query=TaskQuery,
             answers={200: TaskPage},
@@ -112,6 +115,7 @@ async def list_tasks(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="get_task",
+            role=Role.READ,
             summary="Read a task",
             query=NoQuery,
             answers={200: TaskView},
@@ -131,6 +135,7 @@ async def get_task(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="list_executions",
+            role=Role.READ,
             summary="List the tries of a task, oldest first",
             query=NoQuery,
             answers={200: ExecutionPage},
@@ -149,6 +154,7 @@ async def list_executions(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="patch_task",
+            role=Role.OPERATE,
             summary="Change a task that waits",
             body=PatchTask,
             body_required=True,
@@ -179,6 +185,7 @@ async def patch_task(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="delete_task",
+            role=Role.OPERATE,
             summary="Remove a task, its payload and its tries",
             answers={204: None},
             errors=(404, 409, 503),
@@ -202,6 +209,7 @@ async def delete_task(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="cancel_task",
+            role=Role.OPERATE,
             summary="Cancel a task; one that runs only with interrupt",
             body=CancelTask,
             answers={200: TaskView},
@@ -227,6 +235,7 @@ async def cancel_task(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="pause_task",
+            role=Role.OPERATE,
             summary="Keep a task from running",
             body=Nothing,
             answers={200: TaskView},
@@ -252,6 +261,7 @@ async def pause_task(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="resume_task",
+            role=Role.OPERATE,
             summary="Let a paused task run again",
             body=Nothing,
             answers={200: TaskView},
@@ -277,6 +287,7 @@ async def resume_task(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="retry_task",
+            role=Role.OPERATE,
             summary="Run a task again; a finished one as a new task",
             body=Nothing,
             answers={202: TaskView},
