@@ -130,6 +130,20 @@ async def test_reading_ahead_and_behind_walks_the_index_of_what_is_due(filled: C
         assert not used.scanned
 
 
+async def test_a_backlog_is_read_by_the_index_of_flows(filled: Connection) -> None:
+    now = await database_now(filled)
+    flow = await filled.fetchval("SELECT flow FROM gnomon.task LIMIT 1")
+    found = await plans(filled, "flows", "", 0, -(2**63), 2000)
+    heads = await plans(
+        filled, "heads", [DEFAULT_TENANT] * 50, [2] * 50, [flow] * 50, [now] * 50,
+        [UUID(int=0)] * 50, [10] * 50, list(range(256)),
+    )  # fmt: skip
+    for used in (*found, *heads):
+        assert used.of_tasks == {"task_flow"}
+        assert not used.scanned
+    assert not any(used.sorts for used in heads)
+
+
 async def test_stealing_walks_the_index_of_what_is_due_and_sorts_nothing(
     filled: Connection,
 ) -> None:

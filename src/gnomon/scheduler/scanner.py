@@ -3,24 +3,23 @@
 Forward: each shard has a cursor, and what lies behind it has been read. Repair: a cursor alone
 never sees rows that commit late, are written by plain SQL, or wait again after a try; so the
 last stretch behind the cursors is read again and again, from the start of the oldest transaction
-that could still bring such a row. A rare full pass catches what was backdated by hand.
+that could still bring such a row. A rare full pass catches what was backdated by hand. While more
+is due than fits, the backlog's flows are read beside (`gnomon.scheduler.backlog`).
 """
 
 import asyncio
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from datetime import timedelta
 
 import msgspec
 
 from gnomon.clock import Clock
 from gnomon.model.shard import shard_of
 from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.backlog import Backlog
 from gnomon.settings import Settings
-from gnomon.store.port import Cursor, DispatchStore, Entry
+from gnomon.store.port import BEGINNING, HIGHEST_ID, LOWEST_ID, Cursor, DispatchStore, Entry
 
-BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
-_LOWEST, _HIGHEST = UUID(int=0), UUID(int=(1 << 128) - 1)
 # What a repair looks ahead: by the time that the next one runs, all before this has been seen.
 _REPAIR_AHEAD = timedelta(seconds=2)
 # A row may be due since its transaction began, which it did before it was seen to write.
@@ -45,9 +44,11 @@ class Scanner:
         self._agenda = agenda
         self._clock = clock
         self._horizon = timedelta(seconds=settings.horizon_seconds)
-        # The forward scan leaves a quarter of the window to hints and repairs, so that no backlog
-        # can shut out what comes in now.
+        # The forward scan leaves a quarter of the window to hints, repairs and the flows of a
+        # backlog, so that no backlog can shut out what comes in now.
         self._forward_window = settings.window * 3 // 4
+        self._reserve = max(1, settings.window // 8)
+        self._backlog = Backlog(store, agenda, self._reserve)
         self._cursors: dict[int, Cursor] = {}
         self._since = BEGINNING
         self._full_pass_at = float("-inf")
@@ -61,8 +62,9 @@ class Scanner:
         """Serve these shards from now on; new ones are read from their beginning."""
         kept = {shard: c for shard, c in self._cursors.items() if shard in shards}
         for shard in shards - kept.keys():
-            kept[shard] = Cursor(shard, BEGINNING, _LOWEST)
+            kept[shard] = Cursor(shard, BEGINNING, LOWEST_ID)
         self._cursors = kept
+        self._backlog.reset()
         # A node that goes gives back what it had claimed, also of shards that were ours already.
         self.look_everywhere()
 
@@ -73,39 +75,57 @@ class Scanner:
     def start_over(self) -> None:
         """Find anew what is due: most of what was ready here has been taken by others."""
         self._agenda.forget_ready()
+        self._backlog.reset()
         self.look_everywhere()
 
     def hinted(self, entries: Iterable[Entry]) -> int:
-        """Take hints about owned shards; what does not fit is found by a repair."""
-        if self._agenda.room() <= 0:
+        """Take hints about owned shards; what does not fit is found by a repair. Where little
+        fits, it is kept for flows that have little here."""
+        room = self._agenda.room()
+        if room <= 0:
             return 0
-        return self._agenda.add(e for e in entries if shard_of(e.key.id) in self._cursors)
+        own = (e for e in entries if shard_of(e.key.id) in self._cursors)
+        if room > self._reserve:
+            return self._agenda.add(own)
+        few = self._backlog.each
+        waiting = self._agenda.waiting
+        return self._agenda.add(e for e in own if waiting(e.key.tenant_id, e.lane, e.flow) < few)
 
     async def forward(self) -> ScanResult:
         """Read on from the cursors, as far as the horizon and the window allow."""
         async with self._reading:
-            return await self._forward()
+            result, all_read = await self._forward()
+            if all_read:
+                self._backlog.reset()
+                return result
+            heads = self._take_in(await self._backlog.read(self._cursors.keys()))
+            return ScanResult(result.read + heads.read, result.new + heads.new)
 
-    async def _forward(self) -> ScanResult:
+    async def _forward(self) -> tuple[ScanResult, bool]:
+        """What was read, and whether that was all there is up to the horizon."""
         room = self._forward_window - len(self._agenda)
         cursors = list(self._cursors.values())
+        if not cursors:
+            return ScanResult(), True
         # A handful of entries is not worth a probe of every shard.
-        if not cursors or room < self._forward_window // 8:
-            return ScanResult()
+        if room < self._forward_window // 8:
+            return ScanResult(), False
         until = self._clock.now() + self._horizon
         each = max(1, room // len(cursors))
         entries = await self._store.scan(cursors, until, each)
         by_shard = _by_shard(entries)
+        all_read = True
         for cursor in cursors:
             if cursor.shard not in self._cursors:
                 continue
             found = by_shard.get(cursor.shard, [])
             if len(found) == each:
+                all_read = False
                 last = found[-1]
                 self._cursors[cursor.shard] = Cursor(cursor.shard, last.due_at, last.key.id)
             elif until > cursor.due_at:
-                self._cursors[cursor.shard] = Cursor(cursor.shard, until, _HIGHEST)
-        return self._take_in(entries)
+                self._cursors[cursor.shard] = Cursor(cursor.shard, until, HIGHEST_ID)
+        return self._take_in(entries), all_read
 
     async def repair(self) -> ScanResult:
         """Read again what lies shortly behind the cursors (now and then: all that lies there)."""

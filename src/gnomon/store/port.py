@@ -14,9 +14,9 @@ answer.
 Tenants. Every key carries its tenant; another tenant's task does not exist.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -189,12 +189,34 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     flow: int = UNKNOWN_FLOW  # what keeps one task of a flow from starting keeps all
 
 
+# Before and after all places that a cursor can be at.
+BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
+LOWEST_ID, HIGHEST_ID = UUID(int=0), UUID(int=(1 << 128) - 1)
+
+
 class Cursor(msgspec.Struct, frozen=True, gc=False):
     """How far a shard has been read."""
 
     shard: int
     due_at: datetime
     id: UUID
+
+
+class FlowKey(msgspec.Struct, frozen=True, order=True, gc=False):
+    """One lane of one flow: what is read by itself when not all that is due fits into memory."""
+
+    tenant_id: str
+    lane: Lane
+    flow: int
+
+
+class FlowCursor(msgspec.Struct, frozen=True, gc=False):
+    """How far a flow has been read, and how many more are wanted."""
+
+    key: FlowKey
+    due_at: datetime
+    id: UUID
+    most: int
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -264,6 +286,12 @@ class DispatchStore(Protocol):
         self, cursors: Sequence[Cursor], since: datetime, until: datetime, each: int
     ) -> list[Entry]:
         """Waiting tasks behind the cursors, due from `since` to `until`, in order."""
+
+    async def flows(self, after: FlowKey | None, most: int) -> list[FlowKey]:
+        """Flows that have waiting tasks, in order, after the given one."""
+
+    async def heads(self, cursors: Sequence[FlowCursor], shards: Collection[int]) -> list[Entry]:
+        """Due tasks in these shards, after the cursors, as many of each flow as it wants."""
 
     async def stealable(
         self, shards: Sequence[int], seconds: float, each: int, most: int, *, suspects: bool

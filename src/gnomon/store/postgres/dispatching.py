@@ -1,6 +1,6 @@
 """The node's side of the store: find, claim, settle."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -16,7 +16,16 @@ from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.model.verdict import FREE_LOSSES, is_suspect
 from gnomon.pipe.envelope import Delivery
-from gnomon.store.port import Claim, Cursor, Entry, RunningTask, Settled, Settlement
+from gnomon.store.port import (
+    Claim,
+    Cursor,
+    Entry,
+    FlowCursor,
+    FlowKey,
+    RunningTask,
+    Settled,
+    Settlement,
+)
 from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
 _LANES = tuple(Lane)
 _MODES = tuple(sorted(DeliveryMode, key=DELIVERY_CODES.__getitem__))
 _DEFAULT_POLICY = RetryPolicy()
+_BEFORE_ALL = FlowKey("", Lane.CRITICAL, -(1 << 63))
 _ANY_LOSSES = 32767  # more than a task survives
 
 
@@ -58,6 +68,24 @@ class PostgresDispatch:
         self, cursors: Sequence[Cursor], since: datetime, until: datetime, each: int
     ) -> list[Entry]:
         rows = await self._database.fetch("repair", *_columns(cursors), since, until, each)
+        return [_entry(row) for row in rows]
+
+    async def flows(self, after: FlowKey | None, most: int) -> list[FlowKey]:
+        start = _BEFORE_ALL if after is None else after
+        rows = await self._database.fetch("flows", start.tenant_id, start.lane, start.flow, most)
+        return [FlowKey(tenant_id, _LANES[lane], flow) for tenant_id, lane, flow in rows]
+
+    async def heads(self, cursors: Sequence[FlowCursor], shards: Collection[int]) -> list[Entry]:
+        rows = await self._database.fetch(
+            "heads",
+            [c.key.tenant_id for c in cursors],
+            [c.key.lane for c in cursors],
+            [c.key.flow for c in cursors],
+            [c.due_at for c in cursors],
+            [c.id for c in cursors],
+            [c.most for c in cursors],
+            list(shards),
+        )
         return [_entry(row) for row in rows]
 
     async def stealable(

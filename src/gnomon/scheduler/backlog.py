@@ -1,0 +1,66 @@
+"""Reads each flow by itself while more is due than fits into memory.
+
+The scanner reads in the order of time, so what one tenant has left due by the million would hide
+what others have behind it. While that is so, the first due tasks of every flow are read as well,
+each from where it was left. The ready queue has something of everybody then, and can be fair.
+"""
+
+from collections.abc import Collection
+
+from gnomon.scheduler.agenda import Agenda
+from gnomon.store.port import (
+    BEGINNING,
+    LOWEST_ID,
+    DispatchStore,
+    Entry,
+    FlowCursor,
+    FlowKey,
+)
+
+MOST_FLOWS = 2000  # looked at in one pass; the next one goes on from there
+
+
+class Backlog:
+    """Keeps up to `room` entries on the agenda that the scanner alone would not get to."""
+
+    def __init__(self, store: DispatchStore, agenda: Agenda, room: int) -> None:
+        self._store = store
+        self._agenda = agenda
+        self._room = room
+        self._read: dict[FlowKey, Entry] = {}  # the last entry that was read of each flow
+        self._last: FlowKey | None = None  # where the last pass ended
+        self.each = room  # entries of one flow at most
+
+    def reset(self) -> None:
+        """Forget how far was read: there is no backlog any more, or it must be read anew."""
+        self._read.clear()
+        self._last = None
+
+    async def read(self, shards: Collection[int]) -> list[Entry]:
+        """The next entries of the flows that have few here."""
+        if self._agenda.room() < 1:
+            return []
+        flows = await self._store.flows(self._last, MOST_FLOWS)
+        if len(self._read) > 4 * MOST_FLOWS:
+            self._read.clear()  # most of them will have ended
+        self._last = flows[-1] if len(flows) == MOST_FLOWS else None
+        if not flows:
+            return []
+        self.each = max(1, self._room // len(flows))
+        hungry = [cursor for flow in flows if (cursor := self._cursor(flow)) is not None]
+        if not hungry:
+            return []
+        entries = await self._store.heads(hungry, shards)
+        for entry in entries:  # in the order of time within each flow
+            self._read[FlowKey(entry.key.tenant_id, entry.lane, entry.flow)] = entry
+        return entries
+
+    def _cursor(self, flow: FlowKey) -> FlowCursor | None:
+        """From where to read how many; None: there are enough."""
+        wanted = self.each - self._agenda.waiting(flow.tenant_id, flow.lane, flow.flow)
+        if wanted <= self.each // 2:
+            return None
+        last = self._read.get(flow)
+        if last is None:
+            return FlowCursor(flow, BEGINNING, LOWEST_ID, wanted)
+        return FlowCursor(flow, last.due_at, last.key.id, wanted)

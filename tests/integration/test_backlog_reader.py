@@ -1,0 +1,137 @@
+"""Flows behind a backlog: each is read by itself, whatever lies before it in time."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.integration.support import Connection, database_now, store, submission
+
+from gnomon.clock import SystemClock
+from gnomon.fair import WeightedLanes
+from gnomon.model.lane import Lane
+from gnomon.model.shard import SHARDS, shard_of
+from gnomon.model.task import TaskKey
+from gnomon.scheduler import backlog
+from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.scanner import Scanner
+from gnomon.settings import Settings
+from gnomon.store.port import Entry
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import PostgresDispatch
+
+WINDOW = 800
+ALL = frozenset(range(SHARDS))
+
+
+class Reading:
+    """A scanner whose window a backlog fills."""
+
+    def __init__(self, database: Database, clock: SystemClock, shards: frozenset[int] = ALL):
+        settings = msgspec.structs.replace(Settings(), window=WINDOW)
+        self.agenda = Agenda(WeightedLanes[Entry](), clock.now(), WINDOW)
+        self.scanner = Scanner(PostgresDispatch(database, 10.0), self.agenda, clock, settings)
+        self.scanner.own(shards)
+        self.clock = clock
+
+    async def look(self) -> None:
+        await self.scanner.forward()
+        self.agenda.advance(self.clock.now())
+
+    def knows_all(self, keys: list[TaskKey]) -> bool:
+        return all(self.agenda.knows(key) for key in keys)
+
+
+@pytest.fixture
+async def clock(connection: Connection) -> SystemClock:
+    clock = SystemClock()
+    asked_at = clock.monotonic()
+    clock.observe(await database_now(connection), asked_at)
+    return clock
+
+
+async def due(
+    database: Database, connection: Connection, count: int, **values: Any
+) -> list[TaskKey]:
+    now = await database_now(connection)
+    return await store(database, *(submission(now, **values) for _ in range(count)))
+
+
+async def test_what_lies_behind_a_backlog_is_read_beside_it(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    await due(database, connection, 3000, tenant_id="big")
+    others = [
+        *await due(database, connection, 3, tenant_id="small"),
+        *await due(database, connection, 3, tenant_id="big", lane=Lane.CRITICAL),
+        *await due(database, connection, 3, tenant_id="big", task_type="another"),
+        *await due(database, connection, 3, tenant_id="big", queue="another"),
+    ]
+    reading = Reading(database, clock)
+    await reading.look()
+    assert reading.knows_all(others)
+    assert len(reading.agenda) <= WINDOW + SHARDS
+
+
+async def test_it_goes_on_where_it_was_left_and_finds_everything_once(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    await due(database, connection, 3000, tenant_id="big")
+    wanted = await due(database, connection, 500, tenant_id="small")
+    reading = Reading(database, clock)
+    found: list[TaskKey] = []
+    for _ in range(40):
+        await reading.look()
+        taken = [
+            e.key
+            for e in reading.agenda.take(WINDOW, lambda e: e.key.tenant_id == "small", suspect=True)
+        ]
+        found += taken
+        await connection.execute(
+            "UPDATE gnomon.task SET state = 1 WHERE id = ANY ($1::uuid[])", [k.id for k in taken]
+        )
+        reading.agenda.forget(taken)
+        if len(found) >= len(wanted):
+            break
+    assert sorted(found) == sorted(wanted)
+
+
+async def test_more_flows_than_one_pass_looks_at_are_read_in_turn(
+    database: Database, connection: Connection, clock: SystemClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog, "MOST_FLOWS", 4)
+    await due(database, connection, 2000, tenant_id="a")
+    others: list[TaskKey] = []
+    for number in range(10):
+        others += await due(database, connection, 1, tenant_id=f"b{number}")
+    reading = Reading(database, clock)
+    for _ in range(4):
+        await reading.look()
+    assert reading.knows_all(others)
+
+
+async def test_only_the_own_shards_are_read(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    await due(database, connection, 2000, tenant_id="big")
+    keys = await due(database, connection, 60, tenant_id="small")
+    mine = frozenset(range(0, SHARDS, 2))
+    reading = Reading(database, clock, mine)
+    await reading.look()
+    assert {k for k in keys if reading.agenda.knows(k)} == {
+        k for k in keys if shard_of(k.id) in mine
+    }
+
+
+async def test_a_flood_of_hints_leaves_room_for_those_of_others(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    await due(database, connection, 2000, tenant_id="big")
+    reading = Reading(database, clock)
+    await reading.look()
+    now = await database_now(connection)
+    flood = await due(database, connection, 2000, tenant_id="big", task_type="flood")
+    for key in flood:
+        reading.scanner.hinted([Entry(key, now, Lane.MEDIUM, flow=7)])
+        reading.agenda.advance(clock.now())
+    small = TaskKey("small", flood[0].id)
+    assert reading.scanner.hinted([Entry(small, now, Lane.MEDIUM, flow=8)]) == 1
