@@ -6,6 +6,7 @@ time, never ahead of it, and uses it only to decide how long to sleep and what t
 
 import asyncio
 import random
+import secrets
 import time
 import uuid
 from collections.abc import Callable
@@ -120,3 +121,8 @@ def new_id_in(shard: int, now: datetime, turn: int) -> uuid.UUID:
 def new_incarnation() -> uuid.UUID:
     """A name for one life of one node, never used again."""
     return uuid.uuid4()
+
+
+def new_secret(size: int) -> bytes:
+    """Bytes that nobody can guess."""
+    return secrets.token_bytes(size)
