@@ -26,7 +26,7 @@ up: $(STAMP) ## Run Gnomon with its embedded PostgreSQL (Ctrl-C stops it)
 	@exec $(BIN)/gnomon up
 
 test: $(STAMP) ## Run all tests; the servers they need are started by the tests themselves
-	$(BIN)/python -m pytest -n $(TEST_JOBS) $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(ARGS)
 
 lint: $(STAMP) ## ruff, mypy strict, import contracts, unused dependencies
 	$(BIN)/ruff format --check .

@@ -1,7 +1,7 @@
 """Fixtures of the whole project: a real PostgreSQL, and a fresh migrated database for each test.
 
 Each test process runs one server of its own, without fsync: nothing here outlives the run. A test
-gets a copy of a template that was migrated once.
+gets a copy of a template that was migrated once (by FILE_COPY: without fsync, the quicker way).
 """
 
 import asyncio
@@ -93,7 +93,7 @@ def server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def database_dsn(server_dsn: str) -> AsyncIterator[str]:
     """A fresh, migrated database. It is dropped afterwards, whoever is still connected."""
     name = f"test_{next(_numbers)}"
-    await _execute(server_dsn, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    await _execute(server_dsn, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
     yield on_database(server_dsn, name)
     await _execute(server_dsn, f"DROP DATABASE {name} WITH (FORCE)")
 
