@@ -3,15 +3,24 @@
     GnomonError
     ├── InvalidTask            a submission or change that makes no sense, with the place
     │   ├── InvalidSchedule    times that cannot be read, or never come
-    │   └── PayloadTooLarge
+    │   ├── PayloadTooLarge
+    │   └── TypeForbidden      a task type that the key or token may not submit
     ├── TaskNotFound           unknown here, or another tenant's
     ├── CronJobNotFound        likewise
+    ├── KeyNotFound            likewise, of an API key
+    ├── TenantNotFound         no tenant of this name
+    ├── TenantExists           a tenant of this name is there already
+    ├── TenantInUse            a tenant that cannot go while it has tasks or cron jobs
     ├── NameTaken              another cron job has this name
     ├── Overlapping            a run of the cron job has not ended
     ├── IllegalTransition      the task is in a state that forbids this
     ├── IdempotencyConflict    a key used before, for something else
     ├── IdempotencyPending     a key whose first request is still under way
     ├── Unstorable             a value that PostgreSQL cannot hold
+    ├── Unauthenticated        nobody whom we know asks
+    ├── RoleMissing            whoever asks may not do this
+    ├── TooManyKeys            two keys of a name are live; a third would not be noticed
+    ├── KeyEnded               an API key that was revoked, or has expired
     ├── StoreUnavailable       PostgreSQL cannot be reached; nothing was done
     ├── LeaseLost              this node was declared dead
     ├── RunLost                a try whose task was taken over, or is completed already
@@ -20,6 +29,7 @@
 An error names a condition; what to do about it is the catcher's business.
 """
 
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 
@@ -44,6 +54,10 @@ class PayloadTooLarge(InvalidTask):
     """A payload over the limit."""
 
 
+class TypeForbidden(InvalidTask):
+    """A task type outside of the list that a key was made with."""
+
+
 class TaskNotFound(GnomonError):
     """No such task for this tenant."""
 
@@ -58,6 +72,34 @@ class CronJobNotFound(GnomonError):
     def __init__(self, ref: UUID | str) -> None:
         super().__init__(f"there is no cron job {ref}")
         self.ref = ref
+
+
+class KeyNotFound(GnomonError):
+    """No such API key for this tenant."""
+
+    def __init__(self, key_id: UUID | str) -> None:
+        super().__init__(f"there is no API key {key_id}")
+        self.key_id = key_id
+
+
+class TenantNotFound(GnomonError):
+    """No such tenant."""
+
+    def __init__(self, tenant_id: str) -> None:
+        super().__init__(f"there is no tenant {tenant_id!r}")
+        self.tenant_id = tenant_id
+
+
+class TenantExists(GnomonError):
+    """A tenant of this name is there already."""
+
+    def __init__(self, tenant_id: str) -> None:
+        super().__init__(f"there is a tenant {tenant_id!r} already; change it with `set`")
+        self.tenant_id = tenant_id
+
+
+class TenantInUse(GnomonError):
+    """A tenant that cannot be removed as it stands."""
 
 
 class NameTaken(GnomonError):
@@ -112,6 +154,48 @@ class IdempotencyPending(GnomonError):
 
 class Unstorable(GnomonError):
     """A value that the store cannot hold; trying again cannot help."""
+
+
+class Unauthenticated(GnomonError):
+    """No key or token, or none that is known, or not any more: which of these is not told."""
+
+    def __init__(self, *, given: bool) -> None:
+        super().__init__(
+            "this key or token is not valid; it may be mistyped, expired or revoked"
+            if given
+            else "send an API key or a token: `Authorization: Bearer <key>`"
+        )
+        self.given = given
+
+
+class RoleMissing(GnomonError):
+    """Whoever asks may do other things, but not this."""
+
+    def __init__(self, role: str, roles: Iterable[str]) -> None:
+        had = ", ".join(sorted(roles)) or "none"
+        super().__init__(f"this needs the role {role!r}; your key or token has: {had}")
+        self.role = role
+
+
+class TooManyKeys(GnomonError):
+    """A tenant has as many live keys of one name as it may have."""
+
+    def __init__(self, name: str, ids: Sequence[UUID]) -> None:
+        old, new = ids[0], ids[-1]
+        super().__init__(
+            f"two keys named {name!r} are live already: {old} and, since, {new}; "
+            f"revoke the older one once nobody uses it, or choose another name"
+        )
+        self.name = name
+        self.ids = ids
+
+
+class KeyEnded(GnomonError):
+    """The key was revoked, or has expired."""
+
+    def __init__(self, key_id: UUID) -> None:
+        super().__init__(f"the API key {key_id} has ended, so it cannot be rotated; make a new one")
+        self.key_id = key_id
 
 
 class StoreUnavailable(GnomonError):

@@ -1,5 +1,6 @@
 """Who makes a request, and what they may do."""
 
+from collections.abc import Container
 from enum import StrEnum
 
 import msgspec
@@ -15,6 +16,11 @@ class Role(StrEnum):
 
 
 ALL_ROLES = frozenset(Role)
+
+
+def roles_of(names: Container[object]) -> frozenset[Role]:
+    """The roles among these; what a later version may call a role gives no right here."""
+    return frozenset(role for role in Role if role in names)
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):

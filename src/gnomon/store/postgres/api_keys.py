@@ -1,0 +1,127 @@
+"""API keys in PostgreSQL."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
+
+from gnomon.model.api_key import MOST_LIVE_KEYS, ApiKey
+from gnomon.model.errors import KeyEnded, KeyNotFound, TenantNotFound, TooManyKeys
+from gnomon.model.principal import roles_of
+from gnomon.store.key_port import KeyPage, NewKey, Replacement
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+
+
+class PostgresKeys:
+    """`KeyStore` on PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, hashes: Sequence[bytes]) -> dict[bytes, ApiKey]:
+        rows = await self._database.fetch("find_api_keys", hashes)
+        return {row["hash"]: _key(row) for row in rows}
+
+    async def note_use(self, ids: Sequence[UUID]) -> None:
+        await self._database.execute("note_key_use", ids)
+
+    async def list(self, tenant_id: str, cursor: UUID | None, limit: int) -> KeyPage:
+        rows = await self._database.fetch(
+            "list_api_keys", tenant_id, cursor or _AFTER_ALL, limit + 1
+        )
+        keys = [_key(row) for row in rows[:limit]]
+        return KeyPage(keys, keys[-1].id if len(rows) > limit else None)
+
+    async def get(self, tenant_id: str, key_id: UUID) -> ApiKey:
+        row = await self._database.fetchrow("get_api_key", tenant_id, key_id)
+        if row is None:
+            raise KeyNotFound(key_id)
+        return _key(row)
+
+    async def create(self, new: NewKey) -> ApiKey:
+        async with self._database.transaction() as connection:
+            return await _insert(connection, new)
+
+    async def rotate(
+        self, tenant_id: str, key_id: UUID, replacement: Replacement, overlap_seconds: float
+    ) -> ApiKey:
+        async with self._database.transaction() as connection:
+            row = await connection.fetchrow(query("get_api_key"), tenant_id, key_id)
+            if row is None:
+                raise KeyNotFound(key_id)
+            if not row["live"]:
+                raise KeyEnded(key_id)
+            made = await _insert(connection, _like(_key(row), replacement, row["now"]))
+            statement = query("expire_api_key")
+            await connection.fetchrow(statement, tenant_id, key_id, overlap_seconds)
+            return made
+
+    async def revoke(self, tenant_id: str, key_id: UUID) -> None:
+        async with self._database.transaction() as connection:
+            if await connection.fetchrow(query("revoke_api_key"), tenant_id, key_id) is None:
+                raise KeyNotFound(key_id)
+
+
+async def _insert(connection: "Connection", new: NewKey) -> ApiKey:
+    await connection.execute(query("lock_key_name"), new.tenant_id, new.name)
+    rows = await connection.fetch(query("live_api_keys"), new.tenant_id, new.name)
+    if len(rows) >= MOST_LIVE_KEYS:
+        raise TooManyKeys(new.name, [row["id"] for row in rows])
+    try:
+        row = await connection.fetchrow(
+            query("insert_api_key"),
+            new.id,
+            new.tenant_id,
+            new.name,
+            new.hash,
+            new.hint,
+            sorted(new.roles),
+            None if new.task_types is None else sorted(new.task_types),
+            new.created_by,
+            new.expires_at,
+        )
+    except asyncpg.ForeignKeyViolationError as error:
+        raise TenantNotFound(new.tenant_id) from error
+    assert row is not None, "an insert returns its row"
+    return _key(row)
+
+
+def _like(key: ApiKey, replacement: Replacement, now: datetime) -> NewKey:
+    """The key that takes its place, with as long a life as it had."""
+    expires_at = None if key.expires_at is None else now + (key.expires_at - key.created_at)
+    return NewKey(
+        id=replacement.id,
+        tenant_id=key.tenant_id,
+        name=key.name,
+        hash=replacement.hash,
+        hint=replacement.hint,
+        roles=key.roles,
+        task_types=key.task_types,
+        expires_at=expires_at,
+        created_by=replacement.created_by,
+    )
+
+
+def _key(row: asyncpg.Record) -> ApiKey:
+    types = row["task_types"]
+    return ApiKey(
+        id=row["id"],
+        tenant_id=row["tenant_id"],
+        name=row["name"],
+        hint=row["hint"],
+        roles=roles_of(row["roles"]),
+        task_types=None if types is None else frozenset(types),
+        created_at=row["created_at"],
+        created_by=row["created_by"],
+        expires_at=row["expires_at"],
+        revoked_at=row["revoked_at"],
+        last_used_at=row["last_used_at"],
+    )

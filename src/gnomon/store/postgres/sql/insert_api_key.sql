@@ -1,0 +1,6 @@
+-- Keep a new key, by its hash.
+INSERT INTO gnomon.api_key (
+    id, tenant_id, name, hash, hint, roles, task_types, created_by, expires_at, created_at
+)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, gnomon.now())
+RETURNING *
