@@ -14,6 +14,7 @@ _INSTALL = """
 CREATE TABLE IF NOT EXISTS gnomon.turned_clock (seconds double precision NOT NULL);
 TRUNCATE gnomon.turned_clock;
 INSERT INTO gnomon.turned_clock VALUES (0);
+GRANT SELECT ON gnomon.turned_clock TO PUBLIC;
 CREATE OR REPLACE FUNCTION gnomon.now() RETURNS timestamptz
     LANGUAGE sql STABLE PARALLEL SAFE
     AS 'SELECT clock_timestamp()

@@ -1,6 +1,7 @@
 """Cron jobs as they stand: one, a page, and what they ran."""
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from gnomon.cron.job import CronJob
@@ -8,6 +9,10 @@ from gnomon.model.errors import CronJobNotFound
 from gnomon.store.cron_port import CronFilter, CronPage, RunPage
 from gnomon.store.postgres.cron_rows import job_of, run_of
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
 
 LOOKED_AT = 20_000  # jobs of one page at the most, however rare those are that it wants
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
@@ -30,37 +35,44 @@ class PostgresCronJobs:
         self._database = database
 
     async def get(self, tenant_id: str, ref: str) -> CronJob:
-        row = await self._database.fetchrow("get_job", tenant_id, id_in(ref), ref)
-        if row is None:
-            raise CronJobNotFound(ref)
-        return job_of(row)
+        async with self._database.scoped(tenant_id) as connection:
+            return await _get(connection, tenant_id, ref)
 
     async def list(
         self, tenant_id: str, chosen: CronFilter, cursor: UUID | None, limit: int
     ) -> CronPage:
         after = cursor or _AFTER_ALL
-        rows = await self._database.fetch(
-            "list_jobs",
-            tenant_id,
-            after,
-            limit + 1,
-            LOOKED_AT,
-            chosen.name,
-            chosen.tag,
-            chosen.paused,
-            chosen.source,
-            chosen.next_fire_before,
-        )
-        jobs = [job_of(row) for row in rows[:limit]]
-        if len(rows) > limit:
-            return CronPage(jobs, jobs[-1].id)
-        last = await self._database.fetchrow("jobs_looked_at", tenant_id, after, LOOKED_AT)
-        return CronPage(jobs, None if last is None else last["id"])
+        async with self._database.scoped(tenant_id) as connection:
+            rows = await connection.fetch(
+                query("list_jobs"),
+                tenant_id,
+                after,
+                limit + 1,
+                LOOKED_AT,
+                chosen.name,
+                chosen.tag,
+                chosen.paused,
+                chosen.source,
+                chosen.next_fire_before,
+            )
+            jobs = [job_of(row) for row in rows[:limit]]
+            if len(rows) > limit:
+                return CronPage(jobs, jobs[-1].id)
+            last = await connection.fetchval(query("jobs_looked_at"), tenant_id, after, LOOKED_AT)
+        return CronPage(jobs, last)
 
     async def runs(self, tenant_id: str, ref: str, cursor: datetime | None, limit: int) -> RunPage:
-        job = await self.get(tenant_id, ref)
-        rows = await self._database.fetch(
-            "runs", tenant_id, job.id, cursor or _END_OF_TIME, limit + 1
-        )
+        async with self._database.scoped(tenant_id) as connection:
+            job = await _get(connection, tenant_id, ref)
+            rows = await connection.fetch(
+                query("runs"), tenant_id, job.id, cursor or _END_OF_TIME, limit + 1
+            )
         runs = [run_of(row) for row in rows[:limit]]
         return RunPage(runs, runs[-1].fire_at if len(rows) > limit else None)
+
+
+async def _get(connection: "Connection", tenant_id: str, ref: str) -> CronJob:
+    row = await connection.fetchrow(query("get_job"), tenant_id, id_in(ref), ref)
+    if row is None:
+        raise CronJobNotFound(ref)
+    return job_of(row)

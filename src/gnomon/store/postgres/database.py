@@ -14,6 +14,7 @@ import asyncpg
 import structlog
 
 from gnomon.model.errors import StoreUnavailable, Unstorable
+from gnomon.model.tenant import is_tenant_id
 from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:
@@ -94,20 +95,22 @@ class PoolerConnection(DriverConnection):
                 await super().execute("COMMIT")
                 return result
         except BaseException:
-            await self._undo()
+            await _undo(self)
             raise
 
-    async def _undo(self) -> None:
-        """Roll back. One that does not answer is given up: to wait for it could take for ever."""
-        undone = False
-        try:
-            with contextlib.suppress(*_UNAVAILABLE):
-                async with asyncio.timeout(_UNDO_SECONDS):
-                    await super().execute("ROLLBACK")
-                    undone = True
-        finally:
-            if not undone:
-                self.terminate()
+
+async def _undo(connection: "DriverConnection | Connection") -> None:
+    """Roll back. One that does not answer is given up: to wait for it could take for ever, and
+    whoever gets the connection next must find nothing of this transaction on it."""
+    undone = False
+    try:
+        with contextlib.suppress(*_UNAVAILABLE):
+            async with asyncio.timeout(_UNDO_SECONDS):
+                await connection.execute("ROLLBACK")
+                undone = True
+    finally:
+        if not undone:
+            connection.terminate()
 
 
 _OPTIONS: dict[str, Any] = {
@@ -148,6 +151,17 @@ async def _finds_pooler(connection: DriverConnection) -> bool:
         f"SELECT WHERE pg_backend_pid() <> {told}", timeout=CONNECT_SECONDS
     )
     return answer == "SELECT 1"
+
+
+def _scope(tenant_id: str, wait_seconds: float | None) -> str:
+    """What begins a tenant's transaction, in one round trip. All of it ends with it: nothing stays
+    on the connection, nor on the server behind a pooler."""
+    if not is_tenant_id(tenant_id):  # so it needs no quoting, either
+        raise ValueError(f"{tenant_id!r} cannot be the id of a tenant")
+    text = f"BEGIN; SET LOCAL ROLE gnomon_tenant; SET LOCAL gnomon.tenant = '{tenant_id}'"
+    if wait_seconds is not None:
+        text += f"; SET LOCAL lock_timeout = {round(wait_seconds * 1000)}"
+    return text
 
 
 async def _keep(_connection: object) -> None:
@@ -207,6 +221,23 @@ class Database:
         """A pooled connection in a transaction, committed when the context is left well."""
         async with self.connection() as connection, connection.transaction():
             yield connection
+
+    @asynccontextmanager
+    async def scoped(
+        self, tenant_id: str, wait_seconds: float | None = None
+    ) -> AsyncIterator["Connection"]:
+        """A transaction that is shown the rows of one tenant, and can change no others, whatever
+        its statements forget. It waits for a lock for `wait_seconds` at the most."""
+        begin = _scope(tenant_id, wait_seconds)
+        async with self.connection() as connection:
+            try:
+                await connection.execute(begin)
+                yield connection
+                done = await connection.execute("COMMIT")
+                assert done == "COMMIT", "a statement failed, and nobody minded"
+            except BaseException:
+                await _undo(connection)
+                raise
 
     async def fetch(self, name: str, *args: Any) -> list[asyncpg.Record]:
         async with self.connection() as connection:

@@ -8,6 +8,7 @@ import asyncpg
 from gnomon.observe.events import SLA_MISSED, SlaMissed
 from gnomon.store.event_port import EventFilter, EventPage, EventRecord, Judged
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 # A start that was made in time, by a statement that is still under way, is not seen yet.
@@ -23,14 +24,15 @@ class PostgresEvents:
     async def list(
         self, tenant_id: str, chosen: EventFilter, cursor: UUID | None, limit: int
     ) -> EventPage:
-        rows = await self._database.fetch(
-            "list_events",
-            tenant_id,
-            cursor or _AFTER_ALL,
-            limit + 1,
-            chosen.kind,
-            chosen.cron_job_id,
-        )
+        async with self._database.scoped(tenant_id) as connection:
+            rows = await connection.fetch(
+                query("list_events"),
+                tenant_id,
+                cursor or _AFTER_ALL,
+                limit + 1,
+                chosen.kind,
+                chosen.cron_job_id,
+            )
         events = [_record(row) for row in rows[:limit] if row["kind"] is not None]
         if len(rows) > limit:
             return EventPage(events, events[-1].id)

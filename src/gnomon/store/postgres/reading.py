@@ -12,6 +12,7 @@ from gnomon.model.shard import owner, shard_of
 from gnomon.model.task import Execution, Task, TaskKey
 from gnomon.store.port import Page, TaskFilter
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import execution_of, task_of
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
@@ -40,20 +41,26 @@ _SHOWN = {
 
 
 async def get(database: Database, key: TaskKey) -> Task:
-    row = await database.fetchrow("get_task", key.tenant_id, key.id)
+    async with database.scoped(key.tenant_id) as connection:
+        row = await connection.fetchrow(query("get_task"), key.tenant_id, key.id)
     if row is None:
         raise TaskNotFound(key.id)
     return task_of(row)
 
 
 async def circumstances(database: Database, key: TaskKey) -> Circumstances:
-    row = await database.fetchrow("circumstances", key.tenant_id, key.id, COUNTED_AHEAD)
+    async with database.scoped(key.tenant_id) as connection:
+        row = await connection.fetchrow(query("circumstances"), key.tenant_id, key.id)
     assert row is not None, "the store's time is always there"
+    # Other tenants' tasks are before it, too: those are counted from outside the wall.
+    ahead = await database.fetchrow("ahead", key.tenant_id, key.id, COUNTED_AHEAD)
+    assert ahead is not None, "a count is always there"
     nodes = {node["incarnation"]: node for node in await database.fetch("roster")}
     shard = shard_of(key.id)
     server = nodes.get(owner(shard, nodes.keys()))
     return Circumstances(
         **row,
+        **ahead,
         shard=shard,
         server=None if server is None else server["name"],
         server_alive_until=None if server is None else server["alive_until"],
@@ -61,7 +68,8 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
 
 
 async def executions(database: Database, key: TaskKey) -> list[Execution]:
-    rows = await database.fetch("executions", key.tenant_id, key.id)
+    async with database.scoped(key.tenant_id) as connection:
+        rows = await connection.fetch(query("executions"), key.tenant_id, key.id)
     if not rows:
         raise TaskNotFound(key.id)
     return [execution_of(row) for row in rows if row["fence"] is not None]
@@ -71,25 +79,27 @@ async def page(
     database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
 ) -> Page:
     shown = None if chosen.status is None else _SHOWN[chosen.status]
-    rows = await database.fetch(
-        "list_tasks",
-        tenant_id,
-        cursor or _AFTER_ALL,
-        limit + 1,
-        None if shown is None else list(shown.states),
-        None if shown is None else shown.due,
-        None if shown is None else shown.tried,
-        *filter_columns(chosen),
-    )
+    async with database.scoped(tenant_id) as connection:
+        rows = await connection.fetch(
+            query("list_tasks"),
+            tenant_id,
+            cursor or _AFTER_ALL,
+            limit + 1,
+            None if shown is None else list(shown.states),
+            None if shown is None else shown.due,
+            None if shown is None else shown.tried,
+            *filter_columns(chosen),
+        )
     return _page(rows, limit)
 
 
 async def page_of_dead(
     database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
 ) -> Page:
-    rows = await database.fetch(
-        "list_dead", tenant_id, cursor or _AFTER_ALL, limit + 1, *filter_columns(chosen)
-    )
+    async with database.scoped(tenant_id) as connection:
+        rows = await connection.fetch(
+            query("list_dead"), tenant_id, cursor or _AFTER_ALL, limit + 1, *filter_columns(chosen)
+        )
     return _page(rows, limit)
 
 

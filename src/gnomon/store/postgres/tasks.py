@@ -51,8 +51,7 @@ class PostgresTasks:
         self, tenant_id: str, once: Once | None = None
     ) -> AsyncIterator[PostgresChange]:
         with _refusals():
-            async with self._database.transaction() as connection:
-                await _wait_at_most(connection, keys.ALONE_SECONDS)
+            async with self._database.scoped(tenant_id, keys.ALONE_SECONDS) as connection:
                 replay = None if once is None else await self._claim(connection, tenant_id, once)
                 change = PostgresChange(connection, tenant_id, self._keep_seconds, replay)
                 yield change
