@@ -105,6 +105,30 @@ WITH moment AS MATERIALIZED (
         FROM gone
         WHERE outcome IS NOT NULL AND state = 11
     ) AS e, moment AS m
+), metered AS (
+    -- Tenants in one order, and after all tasks are locked: no two settlements can wait for each other.
+    INSERT INTO gnomon.usage AS u (tenant_id, day, slot, executions, compute_seconds, stored_bytes)
+    SELECT
+        w.tenant_id, (m.now AT TIME ZONE 'UTC')::date, 64 + pg_backend_pid() % 64, w.executions,
+        extract(epoch FROM w.computed), w.stored
+    FROM (
+        SELECT tenant_id, count(*) AS executions,
+            coalesce(sum(greatest(coalesce(finished_at, now) - started_at, '0')), '0') AS computed,
+            coalesce(sum(octet_length(response_body)), 0)
+                + coalesce(sum(octet_length(result::text)), 0) AS stored
+        FROM (
+            SELECT tenant_id, started_at, finished_at, response_body, result, outcome FROM gone
+            UNION ALL
+            SELECT tenant_id, started_at, finished_at, response_body, NULL, outcome FROM kept
+        ) AS t, moment
+        WHERE outcome IS NOT NULL
+        GROUP BY tenant_id
+    ) AS w, moment AS m
+    ORDER BY w.tenant_id
+    ON CONFLICT (tenant_id, day, slot) DO UPDATE
+    SET executions = u.executions + excluded.executions,
+        compute_seconds = u.compute_seconds + excluded.compute_seconds,
+        stored_bytes = u.stored_bytes + excluded.stored_bytes
 )
 SELECT tenant_id, id, fence, state, NULL::timestamptz AS due_at, cron_job_id FROM gone
 UNION ALL
