@@ -10,6 +10,7 @@ from gnomon.api import (
     cron_jobs,
     dead_letters,
     documents,
+    door,
     events,
     explanations,
     health,
@@ -36,10 +37,12 @@ def create_app(context: Context) -> Litestar:
             documents.docs,
             documents.root,
         ],
+        before_request=door.admit,
         exception_handlers={Exception: answer_error},
         openapi_config=None,  # made from what the handlers say: see openapi.py
         logging_config=None,
         state=State({"context": context}),
     )
+    door.check(app)
     app.state.openapi = document(app, version("gnomon"))
     return app

@@ -6,15 +6,17 @@ from uuid import UUID
 import msgspec
 from litestar import Request as LitestarRequest
 
+from gnomon.api.authentication import Authenticator
 from gnomon.api.intake import Intake
 from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.principal import Principal
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
 from gnomon.store.cron_port import CronStore
 from gnomon.store.directory import Directory
 from gnomon.store.event_port import EventStore
+from gnomon.store.key_port import KeyStore
 from gnomon.store.port import RosterStore, TaskStore
 
 Request: TypeAlias = LitestarRequest[Any, Any, Any]
@@ -34,6 +36,8 @@ class Context(msgspec.Struct, frozen=True):
     roster: RosterStore
     metrics: ApiMetrics
     directory: Directory
+    keys: KeyStore
+    authenticator: Authenticator | None  # None: whoever can connect is welcome
 
 
 def context_of(request: Request) -> Context:
@@ -49,10 +53,15 @@ def header_of(request: Request, name: bytes) -> str | None:
     return None
 
 
+def principal_of(request: Request) -> Principal:
+    """Who asks, as the door found out."""
+    principal: Principal = request.scope["auth"]
+    return principal
+
+
 def tenant_of(request: Request) -> str:
-    """Whose request it is. Without authentication there is one tenant."""
-    del request
-    return DEFAULT_TENANT
+    """Whose request it is."""
+    return principal_of(request).tenant_id
 
 
 def task_id_of(request: Request) -> UUID:

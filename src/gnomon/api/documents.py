@@ -6,22 +6,23 @@ from litestar import Response, route
 from litestar.response import Redirect
 
 from gnomon.api.context import Request
+from gnomon.api.door import OPEN
 from gnomon.api.tasks import READ
 
 _DOCS_PATH = "/api/v1/docs"
 
 
-@route("/api/v1/openapi.json", http_method=READ)
+@route("/api/v1/openapi.json", http_method=READ, opt=OPEN)
 async def openapi_json(request: Request) -> Response[bytes]:
     return Response(request.app.state.openapi, media_type="application/json")
 
 
-@route(_DOCS_PATH, http_method=READ, sync_to_thread=False)
+@route(_DOCS_PATH, http_method=READ, opt=OPEN, sync_to_thread=False)
 def docs() -> Response[bytes]:
     page = files(__package__).joinpath("docs.html").read_bytes()
     return Response(page, media_type="text/html; charset=utf-8")
 
 
-@route("/", http_method=READ, sync_to_thread=False)
+@route("/", http_method=READ, opt=OPEN, sync_to_thread=False)
 def root() -> Redirect:
     return Redirect(_DOCS_PATH, status_code=307)

@@ -17,6 +17,12 @@ from gnomon.model.principal import Role
 OPT = "operation"
 _REF = "#/components/schemas/{name}"
 _JSON = "application/json"
+_SCHEME = "key"
+_BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "An API key, or a token (JWT), where the server asks for one",
+}
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +60,7 @@ def document(app: Litestar, version: str) -> bytes:
             "info": {"title": "Gnomon", "version": version, "license": {"name": "Apache-2.0"}},
             "servers": [{"url": "/"}],
             "paths": paths,
-            "components": {"schemas": components},
+            "components": {"schemas": components, "securitySchemes": {_SCHEME: _BEARER}},
         }
     )
 
@@ -88,6 +94,8 @@ def _operation(path: str, operation: Operation, refs: Mapping[type, Any]) -> dic
             **{str(status): _error(status, refs) for status in _errors(operation)},
         },
     }  # fmt: skip
+    if operation.role is not None:
+        found["security"] = [{_SCHEME: [operation.role]}]
     if operation.body is not None:
         found["requestBody"] = {
             "required": operation.body_required,
@@ -98,6 +106,8 @@ def _operation(path: str, operation: Operation, refs: Mapping[type, Any]) -> dic
 
 def _errors(operation: Operation) -> list[int]:
     errors = {*operation.errors, 500}
+    if operation.role is not None:
+        errors |= {401, 403, 503}
     if operation.body is not None:
         errors |= {400, 413, 415, 422}
     if operation.query is not None:
@@ -134,6 +144,10 @@ def _error(status: int, refs: Mapping[type, Any]) -> dict[str, Any]:
         "description": TITLES[status][1],
         "content": {MEDIA_TYPE: {"schema": refs[Problem]}},
     }
+    if status == 401:
+        found["headers"] = {
+            "WWW-Authenticate": {"description": "What to send", "schema": {"type": "string"}}
+        }
     if status in (429, 503):
         found["headers"] = {
             "Retry-After": {"description": "Seconds to wait", "schema": {"type": "string"}}

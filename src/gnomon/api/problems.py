@@ -14,11 +14,17 @@ from gnomon.model.errors import (
     IdempotencyPending,
     IllegalTransition,
     InvalidTask,
+    KeyEnded,
+    KeyNotFound,
     NameTaken,
     Overlapping,
     PayloadTooLarge,
+    RoleMissing,
     StoreUnavailable,
     TaskNotFound,
+    TooManyKeys,
+    TypeForbidden,
+    Unauthenticated,
     Unstorable,
 )
 
@@ -61,6 +67,8 @@ class Overloaded(GnomonError):
 # What each status is called, here and in the documentation.
 TITLES = {
     400: ("malformed", "The request cannot be read"),
+    401: ("unauthenticated", "It is not known who asks"),
+    403: ("forbidden", "Whoever asks may not do this"),
     404: ("not-found", "There is no such thing"),
     405: ("method-not-allowed", "This method is not known here"),
     409: ("conflict", "The present state forbids this"),
@@ -96,15 +104,21 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
 def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
     again = {"Retry-After": _RETRY_SECONDS}
     match error:
+        case Unauthenticated():
+            return problem(401, str(error)), {"WWW-Authenticate": _challenge(error)}
+        case RoleMissing():
+            return problem(403, str(error)), {}
+        case TypeForbidden():
+            return _invalid(403, error), {}
         case PayloadTooLarge():
             return _invalid(413, error), {}
         case InvalidTask():
             return _invalid(422, error), {}
         case Unstorable() | IdempotencyConflict():
             return problem(422, str(error)), {}
-        case TaskNotFound() | CronJobNotFound():
+        case TaskNotFound() | CronJobNotFound() | KeyNotFound():
             return problem(404, str(error)), {}
-        case IllegalTransition() | Overlapping():
+        case IllegalTransition() | Overlapping() | TooManyKeys() | KeyEnded():
             return problem(409, str(error)), {}
         case NameTaken():
             return problem(409, f"{error} with PUT"), {}
@@ -122,6 +136,10 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return _routing(error), dict(error.headers or {})
         case _:
             return problem(500, "it is in the log, with the time of this answer"), {}
+
+
+def _challenge(error: Unauthenticated) -> str:
+    return 'Bearer error="invalid_token"' if error.given else "Bearer"
 
 
 def _invalid(status: int, error: InvalidTask) -> Problem:

@@ -14,6 +14,7 @@ from granian.server.embed import Server
 from litestar import Litestar
 
 from gnomon.api.app import create_app
+from gnomon.api.authentication import authenticator_of
 from gnomon.api.context import Context
 from gnomon.api.intake import Intake
 from gnomon.clock import Clock
@@ -21,6 +22,7 @@ from gnomon.model.errors import StoreUnavailable
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.directory import Directory, plans_of
+from gnomon.store.postgres.api_keys import PostgresKeys
 from gnomon.store.postgres.cron_jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.directory import PostgresDirectory
@@ -57,10 +59,10 @@ def listen(settings: Settings) -> socket.socket:
         )[0]
     except OSError as error:
         raise SettingsError(f"api_host {host!r} is no address: {error}") from error
-    if not ipaddress.ip_address(address[0]).is_loopback:
+    if not settings.authentication and not ipaddress.ip_address(address[0]).is_loopback:
         raise SettingsError(
             f"api_host is {host!r}, but without authentication the API listens only on loopback; "
-            "set api_host to 127.0.0.1, and put a proxy that authenticates in front of it"
+            "set authentication to true (GNOMON_AUTHENTICATION=true), or api_host to 127.0.0.1"
         )
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -87,6 +89,8 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
         intake = Intake(store)
         directory = Directory(PostgresDirectory(database), clock, plans_of(settings))
         await directory.load()
+        keys = PostgresKeys(database)
+        authenticator = await authenticator_of(settings, keys, directory, clock)
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(announcer.run()),
@@ -94,6 +98,8 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                 group.create_task(directory.run()),
                 group.create_task(_align(database, clock)),
             ]
+            if authenticator is not None:
+                background.append(group.create_task(authenticator.run()))
             try:
                 yield Context(
                     settings,
@@ -105,6 +111,8 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                     PostgresRoster(database),
                     ApiMetrics(),
                     directory,
+                    keys,
+                    authenticator,
                 )
             finally:
                 for task in background:

@@ -117,7 +117,8 @@ def _free_port(settings: Settings) -> int:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family) as probe:
-            _check_loopback(probe.getsockname()[0])
+            if not settings.authentication:
+                _check_loopback(probe.getsockname()[0])
             return int(probe.getsockname()[1])
     except OSError as error:
         raise CommandFailed(
@@ -133,7 +134,7 @@ def _check_loopback(address: str) -> None:
     if not ipaddress.ip_address(address).is_loopback:
         raise CommandFailed(
             f"without authentication the API listens only on loopback, not on {address}; "
-            "set api_host to 127.0.0.1, and put a proxy that authenticates in front of it"
+            "set authentication to true (GNOMON_AUTHENTICATION=true), or api_host to 127.0.0.1"
         )
 
 

@@ -50,6 +50,9 @@ class KeyLookup(Protocol):
     async def find(self, hashes: Sequence[bytes]) -> dict[bytes, ApiKey]:
         """The live keys among these, by their hash."""
 
+    async def any(self) -> bool:
+        """Whether there is a live key at all."""
+
     async def note_use(self, ids: Sequence[UUID]) -> None:
         """Write down that these were used just now."""
 

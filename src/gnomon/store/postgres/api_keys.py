@@ -30,6 +30,12 @@ class PostgresKeys:
         rows = await self._database.fetch("find_api_keys", hashes)
         return {row["hash"]: _key(row) for row in rows}
 
+    async def any(self) -> bool:
+        row = await self._database.fetchrow("any_api_key")
+        assert row is not None, "the statement gives one row"
+        found: bool = row["found"]
+        return found
+
     async def note_use(self, ids: Sequence[UUID]) -> None:
         await self._database.execute("note_key_use", ids)
 

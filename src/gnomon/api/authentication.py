@@ -1,0 +1,60 @@
+"""From the header of a request to the one who makes it."""
+
+import asyncio
+
+import structlog
+
+from gnomon.api.authentication_keys import KeyRing
+from gnomon.api.authentication_tokens import Tokens, tokens_of
+from gnomon.clock import Clock
+from gnomon.model.api_key import PREFIX
+from gnomon.model.errors import Unauthenticated
+from gnomon.model.principal import Principal
+from gnomon.settings import Settings
+from gnomon.store.directory import Directory
+from gnomon.store.key_port import KeyLookup
+
+_SCHEME = "bearer"
+
+log = structlog.get_logger("gnomon.api")
+
+
+class Authenticator:
+    """Knows keys and, where they are configured, tokens. `run` must be running."""
+
+    def __init__(self, keys: KeyRing, tokens: Tokens | None) -> None:
+        self._keys = keys
+        self._tokens = tokens
+
+    async def principal(self, header: str | None) -> Principal:
+        """Who sends this `Authorization`. Raises Unauthenticated, StoreUnavailable."""
+        scheme, _, credentials = (header or "").partition(" ")
+        credentials = credentials.strip()
+        if scheme.lower() != _SCHEME or not credentials:
+            raise Unauthenticated(given=False)
+        principal = None
+        if credentials.startswith(PREFIX):
+            principal = await self._keys.principal(credentials)
+        elif self._tokens is not None:
+            principal = await self._tokens.principal(credentials)
+        if principal is None:
+            raise Unauthenticated(given=True)
+        return principal
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keys.run())
+            if self._tokens is not None:
+                group.create_task(self._tokens.run())
+
+
+async def authenticator_of(
+    settings: Settings, keys: KeyLookup, directory: Directory, clock: Clock
+) -> Authenticator | None:
+    """What the settings ask for; None where nobody need say who they are. Raises SettingsError."""
+    if not settings.authentication:
+        return None
+    tokens = tokens_of(settings, directory, clock)
+    if tokens is None and not await keys.any():
+        log.warning("there is no API key yet: make one with `gnomon keys create --name first`")
+    return Authenticator(KeyRing(keys, clock), tokens)

@@ -1,0 +1,58 @@
+"""The one place where it is decided who may do what: every request comes through here, before its
+body is read."""
+
+from collections.abc import Iterator
+
+from litestar import Litestar
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
+from litestar.routes import HTTPRoute
+
+from gnomon.api.context import Request, context_of, header_of
+from gnomon.api.openapi import OPT, Operation
+from gnomon.model.errors import RoleMissing
+from gnomon.model.principal import ALL_ROLES, Principal, Role
+from gnomon.model.task import DEFAULT_TENANT
+
+OPEN = {"open": True}  # the `opt` of what is served to all and is no operation
+_WITHOUT_AUTHENTICATION = Principal(tenant_id=DEFAULT_TENANT, name=None, roles=ALL_ROLES)
+
+
+async def admit(request: Request) -> None:
+    """Find out who asks, and whether they may. What runs before every handler."""
+    authenticator = context_of(request).authenticator
+    if authenticator is None:
+        request.scope["auth"] = _WITHOUT_AUTHENTICATION
+        return
+    role = _role(request.scope["route_handler"])
+    if role is None:
+        return
+    principal = await authenticator.principal(header_of(request, b"authorization"))
+    if not principal.may(role):
+        raise RoleMissing(role, principal.roles)
+    request.scope["auth"] = principal
+
+
+def check(app: Litestar) -> None:
+    """Nothing is served past the door, and everything says which role it takes."""
+    for path, handler in _handlers(app):
+        _role(handler)
+        # Litestar calls the innermost one only.
+        if handler.resolve_before_request() is not admit:
+            raise TypeError(f"{path}: a before_request of its own would leave the door open")
+
+
+def _role(handler: BaseRouteHandler) -> Role | None:
+    operation: Operation | None = handler.opt.get(OPT)
+    if operation is not None:
+        return operation.role
+    if handler.opt.get("open") is not True:
+        raise TypeError(f"{handler}: says neither which role it takes, nor that it takes none")
+    return None
+
+
+def _handlers(app: Litestar) -> Iterator[tuple[str, HTTPRouteHandler]]:
+    for route in app.routes:
+        if isinstance(route, HTTPRoute):
+            for handler in route.route_handlers:
+                if handler.http_methods != {"OPTIONS"}:  # Litestar's own: the methods of a path
+                    yield route.path, handler
