@@ -147,6 +147,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not 0 <= self.metrics_port <= 65535:
             raise ValueError("metrics_port must be between 0 and 65535 (0 serves none)")
 
+    @property
+    def reserved_slots(self) -> int:
+        """How many slots are kept for CRITICAL tasks."""
+        if self.critical_slots is not None:
+            return self.critical_slots
+        return max(1, self.slots // 20) if self.slots > 1 else 0
+
     def _check_lanes(self) -> None:
         if set(self.lane_weights) != set(_LANES) or min(self.lane_weights.values()) < 1:
             raise ValueError(f"lane_weights must give each of {', '.join(_LANES)} at least 1")

@@ -19,11 +19,14 @@ from gnomon.model.task import TaskKey
 from gnomon.observe.events import Observer, fan_out, to_log
 from gnomon.observe.metrics import NodeMetrics
 from gnomon.pipe.memory import MemoryPipe
+from gnomon.scheduler.admission import Admissions
 from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.breakers import RULES, Breakers, Rules
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.keeper import LeaseKeeper
 from gnomon.scheduler.node import Node, Signals
 from gnomon.scheduler.planner import Planner
+from gnomon.scheduler.preemption import Preemption
 from gnomon.scheduler.pruner import Pruner
 from gnomon.scheduler.recorder import Recorder
 from gnomon.scheduler.roster import Roster
@@ -35,6 +38,7 @@ from gnomon.settings import Settings
 from gnomon.store.directory import Directory, plans_of
 from gnomon.store.port import Entry
 from gnomon.store.postgres import migrate, partitions
+from gnomon.store.postgres.breakers import PostgresBreakers
 from gnomon.store.postgres.database import Database, connect, translated
 from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.dispatching import PostgresDispatch
@@ -93,7 +97,11 @@ async def run_api(
 
 
 async def run_node(
-    settings: Settings, dsn: str, on_started: Started, stop: asyncio.Event | None = None
+    settings: Settings,
+    dsn: str,
+    on_started: Started,
+    stop: asyncio.Event | None = None,
+    rules: Rules = RULES,
 ) -> None:
     """Serve as a node until SIGTERM or SIGINT (or `stop`). A node that was declared dead begins
     a new life at once."""
@@ -102,16 +110,25 @@ async def run_node(
     await prepare(settings.direct_database_url or dsn)
     metrics = NodeMetrics()
     with metrics.served(settings):
-        await _live(settings, dsn, fan_out(metrics, to_log), on_started, stop)
+        await _live(settings, dsn, fan_out(metrics, to_log), on_started, stop, rules)
 
 
 async def _live(
-    settings: Settings, dsn: str, emit: Observer, on_started: Started, stop: asyncio.Event
+    settings: Settings,
+    dsn: str,
+    emit: Observer,
+    on_started: Started,
+    stop: asyncio.Event,
+    rules: Rules,
 ) -> None:
     """One life after the other."""
     while not stop.is_set():
         try:
-            async with _node(settings, dsn, SystemClock(), emit) as (node, listener, keeper):
+            async with _node(settings, dsn, SystemClock(), emit, rules) as (
+                node,
+                listener,
+                keeper,
+            ):
                 on_started(node.name)
                 async with asyncio.TaskGroup() as group:
                     listening = group.create_task(listener.run())
@@ -126,7 +143,7 @@ async def _live(
 
 @asynccontextmanager
 async def _node(
-    settings: Settings, dsn: str, clock: Clock, emit: Observer
+    settings: Settings, dsn: str, clock: Clock, emit: Observer, rules: Rules
 ) -> AsyncIterator[tuple[Node, Listener, LeaseKeeper]]:
     """A node that has joined the roster, and what speaks to it from outside of its loop."""
     async with AsyncExitStack() as stack:
@@ -136,7 +153,7 @@ async def _node(
         callers = await _callers(stack, settings, clock)
         directory = Directory(PostgresDirectory(database), clock, plans_of(settings))
         await directory.load()
-        node = _assemble(settings, database, callers, clock, emit, directory)
+        node = _assemble(settings, database, callers, clock, emit, directory, rules)
         await node.join()
         listener = Listener(
             database.direct, clock, node.heard_due, node.heard_cancel, settings.scan_seconds
@@ -162,6 +179,7 @@ def _assemble(
     clock: Clock,
     emit: Observer,
     directory: Directory,
+    rules: Rules,
 ) -> Node:
     name = settings.node_name or f"{socket.gethostname()}:{os.getpid()}"
     signals = Signals()
@@ -170,14 +188,9 @@ def _assemble(
     roster_store = PostgresRoster(database)
     agenda = Agenda(WeightedLanes[Entry](), clock.now(), settings.window)
     scanner = Scanner(store, agenda, clock, settings)
-    pipe = MemoryPipe(settings.slots, signals.made_room, settings.prefetch)
-    planning = PostgresPlanning(database, clock, settings.timeout_grace_seconds)
-    planner = Planner(planning, scanner, clock, settings, emit)
-    dispatcher = Dispatcher(
-        store, planning, agenda, scanner, pipe, lease, clock, settings.batch, emit
-    )
-    chores = PostgresChores(database)
-    watch = PostgresWatch(database, settings.timeout_grace_seconds)
+    breaker_store = PostgresBreakers(database, lease.incarnation, name)
+    breakers = Breakers(agenda, clock, breaker_store, signals.ready.set, emit, rules)
+    pipe = MemoryPipe(settings.slots, signals.made_room, settings.prefetch, settings.reserved_slots)
     runner = Runner(
         callers,
         store.payload,
@@ -186,7 +199,25 @@ def _assemble(
         # The other half is for the claim to reach a slot, and for the report to be written.
         patience=settings.timeout_grace_seconds / 2,
         emit=emit,
+        gate=breakers,
     )
+    planning = PostgresPlanning(database, clock, settings.timeout_grace_seconds)
+    planner = Planner(planning, scanner, clock, settings, emit)
+    dispatcher = Dispatcher(
+        store,
+        planning,
+        agenda,
+        scanner,
+        pipe,
+        lease,
+        clock,
+        settings.batch,
+        emit,
+        Admissions([breakers]),
+        preemption=Preemption(pipe, runner, clock, emit),
+    )
+    chores = PostgresChores(database)
+    watch = PostgresWatch(database, settings.timeout_grace_seconds)
     worker = Worker(pipe, runner, Starter(store.begin), lease, clock, settings.slots)
     recorder = Recorder(
         store,
@@ -217,6 +248,7 @@ def _assemble(
         pruner=Pruner(chores, lease, settings),
         watchdog=Watchdog(watch, chores, lease, clock, emit),
         directory=directory,
+        breakers=breakers,
         name=name,
     )
 

@@ -8,5 +8,5 @@ from gnomon.testing.pipe_contract import PipeContract
 
 
 class TestMemoryPipe(PipeContract):
-    def make_pipe(self, capacity: int, on_room: Callable[[], None]) -> Pipe:
-        return MemoryPipe(capacity, on_room)
+    def make_pipe(self, capacity: int, on_room: Callable[[], None], reserved: int = 0) -> Pipe:
+        return MemoryPipe(capacity, on_room, reserved=reserved)

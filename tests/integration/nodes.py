@@ -28,6 +28,7 @@ FUNCTIONS = (
 # Quick to look, so that tests are quick; whatever is found late is found, all the same.
 SETTINGS = Settings(
     slots=20,
+    critical_slots=0,  # so that `slots` are for all
     prefetch=20,
     batch=100,
     window=5000,

@@ -56,9 +56,10 @@ async def test_prefetching_stops_while_the_slots_stay_busy_and_comes_back() -> N
     pipe.send([a_delivery(number) for number in range(5)])
     pipe.pace()
     assert pipe.room() == -3  # nothing was settled: two in the slots, and three too many
-    for number in range(4):
-        pipe.report(Report(a_delivery(number), SUCCESS))
-    pipe.settled(4)
+    reports = [Report(a_delivery(number), SUCCESS) for number in range(4)]
+    for report in reports:
+        pipe.report(report)
+    pipe.settled(reports)
     assert pipe.room() == 1
     pipe.pace()
     assert pipe.room() == 4  # nobody waits, so there is no reason to hold back

@@ -162,7 +162,7 @@ async def test_a_node_that_has_something_else_to_do_steals_nothing(
 
     stage.pipe.send([a_delivery(1), a_delivery(2)])
     assert await stage.thief.run_once() == NOTHING
-    stage.pipe.settled(1)
+    stage.pipe.settled([Report(a_delivery(1))])
     assert (await stage.thief.run_once()).stolen == 1
 
 

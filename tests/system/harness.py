@@ -143,6 +143,7 @@ class Process:
             "GNOMON_LOG_FORMAT": "json",
             "GNOMON_NODE_NAME": name,
             "GNOMON_NODE_LEASE_SECONDS": str(LEASE),
+            "GNOMON_CRITICAL_SLOTS": "0",  # so that all slots are for all
             **{f"GNOMON_{key.upper()}": str(value) for key, value in settings.items()},
         }
         self._folder = folder

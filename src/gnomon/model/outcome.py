@@ -14,6 +14,7 @@ class OutcomeKind(IntEnum):
     LOST = 3  # the node died, or gave the task up, before it could tell
     SNOOZED = 4  # the handler asked to be called again later
     CANCELLED = 5
+    PREEMPTED = 6  # ended to make room for a CRITICAL task
 
     @property
     def label(self) -> str:
@@ -30,6 +31,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     response_status: int | None = None
     response_body: str | None = None
     result: str | None = None  # JSON
+    unreachable: bool = False  # a webhook's host did not answer: no connection, or no whole answer
     # The function completed the task in a transaction of its own. If that was committed the task
     # is settled; so this is what happened if it was not.
     completed_by_handler: bool = False

@@ -74,6 +74,8 @@ def decide(outcome: Outcome, standing: Standing, chance: float) -> Verdict:
             return Verdict(VerdictKind.RETRY, delay=outcome.retry_after or 0.0)
         case OutcomeKind.LOST:
             return _after_loss(standing)
+        case OutcomeKind.PREEMPTED:
+            return Verdict(VerdictKind.RETRY, losses=standing.losses)
         case OutcomeKind.CANCELLED:
             # The settling statement turns every verdict but COMPLETE on a task whose cancelling
             # was asked for into CANCELLED; this is what a stray cancellation comes to.

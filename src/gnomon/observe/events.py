@@ -12,10 +12,12 @@ import msgspec
 import structlog
 
 from gnomon.cron.job import Skipped
+from gnomon.model.lane import Lane
 
 log = structlog.get_logger("gnomon.events")
 
 SLA_MISSED = "cron.sla_missed"  # as the store and the API call it
+BREAKER_OPENED, BREAKER_CLOSED = "breaker.opened", "breaker.closed"
 
 
 class RunsPlanned(msgspec.Struct, frozen=True):
@@ -81,8 +83,48 @@ class HandlerReturned(msgspec.Struct, frozen=True):
     seconds: float  # since it was told to stop
 
 
+class BreakerOpened(msgspec.Struct, frozen=True, kw_only=True):
+    """Too many calls failed: tasks wait, but for one now and then. Kept in the store, too."""
+
+    tenant_id: str
+    host: str | None  # None: all that the tenant runs
+    failures: int
+    calls: int  # within the last minute
+    until: datetime  # when the first task is tried
+
+
+class BreakerClosed(msgspec.Struct, frozen=True, kw_only=True):
+    """A call has succeeded: tasks run again. Kept in the store, too."""
+
+    tenant_id: str
+    host: str | None
+    seconds: float  # that it was open for
+
+
+class BreakersForgotten(msgspec.Struct, frozen=True):
+    """The node has ended, and with it what its breakers knew."""
+
+
+class TaskPreempted(msgspec.Struct, frozen=True):
+    """A running task was told to give way to a CRITICAL one. It will run again."""
+
+    task_id: UUID
+    task_type: str
+    lane: Lane
+
+
 Event = (
-    RunsPlanned | FiresMissed | RunSkipped | RunStarted | SlaMissed | HandlerHung | HandlerReturned
+    RunsPlanned
+    | FiresMissed
+    | RunSkipped
+    | RunStarted
+    | SlaMissed
+    | HandlerHung
+    | HandlerReturned
+    | TaskPreempted
+    | BreakerOpened
+    | BreakerClosed
+    | BreakersForgotten
 )
 Observer = Callable[[Event], None]
 
@@ -110,6 +152,26 @@ def to_log(event: Event) -> None:
             log.warning("a handler ignores its cancellation", **_about(handler, seconds))
         case HandlerReturned(handler, seconds):
             log.info("a handler that hung has returned", **_about(handler, seconds))
+        case BreakerOpened():
+            log.warning(
+                "a breaker has opened: tasks wait",
+                kind=BREAKER_OPENED,
+                tenant=event.tenant_id,
+                host=event.host,
+                failures=event.failures,
+                calls=event.calls,
+                until=event.until.isoformat(),
+            )
+        case BreakerClosed(tenant_id=tenant, host=host, seconds=seconds):
+            told = {"tenant": tenant, "host": host, "seconds": round(seconds, 3)}
+            log.info("a breaker has closed: tasks run again", kind=BREAKER_CLOSED, **told)
+        case TaskPreempted(task_id, task_type, lane):
+            log.info(
+                "a task gives way to a CRITICAL one",
+                task_id=str(task_id),
+                task_type=task_type,
+                priority=lane.name,
+            )
 
 
 def _about(handler: Handler, seconds: float) -> dict[str, object]:

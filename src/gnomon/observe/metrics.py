@@ -24,6 +24,9 @@ from prometheus_client.exposition import choose_encoder
 from gnomon import __version__
 from gnomon.cron.job import Skipped
 from gnomon.observe.events import (
+    BreakerClosed,
+    BreakerOpened,
+    BreakersForgotten,
     Event,
     FiresMissed,
     HandlerHung,
@@ -32,6 +35,7 @@ from gnomon.observe.events import (
     RunsPlanned,
     RunStarted,
     SlaMissed,
+    TaskPreempted,
     place,
 )
 from gnomon.settings import Settings, SettingsError
@@ -124,9 +128,15 @@ class NodeMetrics(Metrics):
             ["runs_in"],
             registry=registry,
         )
+        self._preempted = Counter(
+            "gnomon_preemptions",
+            "Running tasks that were told to give way to a CRITICAL one.",
+            registry=registry,
+        )
         for where in _PLACES:
             self._hung.labels(where)
             self._given_up.labels(where)
+        self._breakers = _BreakerMetrics(registry)
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -145,6 +155,10 @@ class NodeMetrics(Metrics):
                 self._given_up.labels(place(handler)).inc()
             case HandlerReturned(handler):
                 self._hung.labels(place(handler)).dec()
+            case BreakerOpened() | BreakerClosed() | BreakersForgotten():
+                self._breakers(event)
+            case TaskPreempted():
+                self._preempted.inc()
 
     @contextmanager
     def served(self, settings: Settings) -> Iterator[None]:
@@ -166,6 +180,36 @@ class NodeMetrics(Metrics):
             server.shutdown()
             server.server_close()
             thread.join()
+
+
+class _BreakerMetrics:
+    """Breakers of this node, by what they keep from being called."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._open = Gauge(
+            "gnomon_breakers_open",
+            "Breakers that are open: tasks wait for a host, or for their tenant's calls to work.",
+            ["of"],
+            registry=registry,
+        )
+        self._openings = Counter(
+            "gnomon_breaker_openings", "Breakers that have opened.", ["of"], registry=registry
+        )
+        for what in ("host", "tenant"):
+            self._open.labels(what)
+            self._openings.labels(what)
+
+    def __call__(self, event: BreakerOpened | BreakerClosed | BreakersForgotten) -> None:
+        if isinstance(event, BreakersForgotten):
+            for what in ("host", "tenant"):
+                self._open.labels(what).set(0)
+            return
+        what = "tenant" if event.host is None else "host"
+        if isinstance(event, BreakerOpened):
+            self._open.labels(what).inc()
+            self._openings.labels(what).inc()
+        else:
+            self._open.labels(what).dec()
 
 
 def _label(reason: Skipped) -> str:

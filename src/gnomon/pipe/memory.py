@@ -1,12 +1,15 @@
-"""The pipe of a node that runs its own workers: two queues in memory."""
+"""The pipe of a node that runs its own workers: queues in memory."""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 
+from gnomon.model.lane import Lane
 from gnomon.pipe.envelope import Delivery, Report
+
+_CRITICAL = Lane.CRITICAL
 
 
 class MemoryPipe:
@@ -14,66 +17,98 @@ class MemoryPipe:
 
     Prefetching pays while slots become free by the dozen. Where they stay busy, it would only keep
     tasks from other nodes: so `pace` cuts it down to what has ended lately.
+
+    `reserved` of the slots are never given to anything but CRITICAL deliveries, which come before
+    all others and may use the rest as well.
     """
 
-    def __init__(self, slots: int, on_room: Callable[[], None], prefetch: int = 0) -> None:
+    def __init__(
+        self, slots: int, on_room: Callable[[], None], prefetch: int = 0, reserved: int = 0
+    ) -> None:
         self._slots = slots
+        self._reserved = reserved
+        self._most_others = slots - reserved
         self._prefetch = prefetch
         self._ahead = prefetch
         self._ended = 0
         self._on_room = on_room
-        self._outstanding = 0
-        self._deliveries: deque[Delivery] = deque()
+        self._outstanding = 0  # sent and not settled
+        self._outstanding_urgent = 0  # those of them that are CRITICAL
+        self._busy = 0  # slots, with CRITICAL deliveries that are not reported
+        self._busy_others = 0
+        self._urgent: deque[Delivery] = deque()
+        self._others: deque[Delivery] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._reports: deque[Report] = deque()
         self._reported = asyncio.Event()
 
     def room(self) -> int:
-        return self._slots + self._ahead - self._outstanding
+        return self._unclaimed() + self._ahead
 
     def urgent_room(self) -> int:
-        return self.room()
+        return max(0, self.room()) + max(0, self._reserved - self._outstanding_urgent)
 
     def free(self) -> int:
-        return max(0, self._slots - self._outstanding)
+        return max(0, self._unclaimed())
+
+    def stranded(self, now: datetime) -> int:
+        if not self._urgent:
+            return 0
+        waiting = sum(not d.expired and d.start_by >= now for d in self._urgent)
+        return max(0, waiting - (self._slots - self._busy - self._busy_others))
 
     def pace(self) -> None:
-        busy = self._outstanding >= self._slots
+        busy = self._unclaimed() <= 0
         self._ahead = min(self._prefetch, self._ended) if busy else self._prefetch
         self._ended = 0
 
     def send(self, deliveries: Sequence[Delivery]) -> None:
+        urgent = [d for d in deliveries if d.lane is _CRITICAL]
+        if urgent:
+            self._urgent.extend(urgent)
+            self._others.extend(d for d in deliveries if d.lane is not _CRITICAL)
+        else:
+            self._others.extend(deliveries)
         self._outstanding += len(deliveries)
-        self._deliveries.extend(deliveries)
-        for _ in range(len(deliveries)):
+        self._outstanding_urgent += len(urgent)
+        others = min(len(deliveries) - len(urgent), self._most_others - self._busy_others)
+        for _ in range(len(urgent) + max(0, others)):
             if not self._wake_one():
                 break
 
     async def receive(self) -> Delivery:
-        while not self._deliveries:
+        while (delivery := self._next()) is None:
             idle = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
             try:
                 await idle
             except asyncio.CancelledError:
                 # The wake-up that reached this slot belongs to another one now.
-                if idle.done() and not idle.cancelled() and self._deliveries:
+                if idle.done() and not idle.cancelled():
                     self._wake_one()
                 raise
-        return self._deliveries.popleft()
+        return delivery
 
     def unsent(self) -> list[Delivery]:
-        taken = list(self._deliveries)
-        self._deliveries.clear()
-        return taken
+        unsent = [*self._urgent, *self._others]
+        self._urgent.clear()
+        self._others.clear()
+        return self._taken_back(unsent)
 
     def late(self, now: datetime) -> list[Delivery]:
-        late = []
-        while self._deliveries and self._deliveries[0].start_by < now:  # the oldest claim first
-            late.append(self._deliveries.popleft())
-        return late
+        late: list[Delivery] = []
+        for waiting in (self._urgent, self._others):
+            while waiting and waiting[0].start_by < now:  # the oldest claim first
+                late.append(waiting.popleft())
+        return self._taken_back(late)
 
     def report(self, report: Report) -> None:
+        # No idle slot is woken for the one that is free now: it comes back by itself, or another
+        # is made in its place.
+        if report.delivery.lane is _CRITICAL:
+            self._busy -= 1
+        else:
+            self._busy_others -= 1
         self._reports.append(report)
         if report.outcome is not None:
             self._ended += 1
@@ -88,9 +123,32 @@ class MemoryPipe:
             self._reported.clear()
         return batch
 
-    def settled(self, count: int) -> None:
-        self._outstanding -= count
+    def settled(self, reports: Sequence[Report]) -> None:
+        self._outstanding -= len(reports)
+        self._outstanding_urgent -= _critical(report.delivery for report in reports)
         self._on_room()
+
+    def _unclaimed(self) -> int:
+        """Slots that are not kept, and that nothing was claimed for; what was claimed ahead makes
+        it negative. CRITICAL deliveries fill the kept ones first."""
+        kept = max(0, self._reserved - self._outstanding_urgent)
+        return self._slots - self._outstanding - kept
+
+    def _taken_back(self, deliveries: list[Delivery]) -> list[Delivery]:
+        """Count them like those in slots: whoever takes them back will report them, too."""
+        urgent = _critical(deliveries)
+        self._busy += urgent
+        self._busy_others += len(deliveries) - urgent
+        return deliveries
+
+    def _next(self) -> Delivery | None:
+        if self._urgent:
+            self._busy += 1
+            return self._urgent.popleft()
+        if self._others and self._busy_others < self._most_others:
+            self._busy_others += 1
+            return self._others.popleft()
+        return None
 
     def _wake_one(self) -> bool:
         while self._idle:
@@ -99,3 +157,7 @@ class MemoryPipe:
                 idle.set_result(None)
                 return True
         return False
+
+
+def _critical(deliveries: Iterable[Delivery]) -> int:
+    return sum(d.lane is _CRITICAL for d in deliveries)

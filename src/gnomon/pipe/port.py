@@ -18,10 +18,11 @@ class Pipe(Protocol):
     """Deliveries one way, reports the other."""
 
     def room(self) -> int:
-        """How many more deliveries the workers can take now."""
+        """How many more deliveries of any priority the workers can take now."""
 
     def urgent_room(self) -> int:
-        """The room for CRITICAL deliveries: where slots are kept for them, it is larger."""
+        """The room for CRITICAL deliveries: at least `room`, and more where slots are kept for
+        them."""
 
     def free(self) -> int:
         """How many they could begin at once: the room, less what is claimed ahead."""
@@ -30,7 +31,11 @@ class Pipe(Protocol):
         """Hand claimed tasks to the workers."""
 
     async def receive(self) -> Delivery:
-        """A slot's next task."""
+        """A slot's next task: a CRITICAL one, where there is any. The slots that are kept for
+        those get nothing else."""
+
+    def stranded(self, now: datetime) -> int:
+        """How many CRITICAL deliveries could start now, but for want of a slot."""
 
     def unsent(self) -> list[Delivery]:
         """Take back all that no slot has received."""
@@ -39,13 +44,15 @@ class Pipe(Protocol):
         """Called at a steady rhythm: decide how far to claim ahead until the next call."""
 
     def late(self, now: datetime) -> list[Delivery]:
-        """Take back what no slot has received by its `start_by`."""
+        """Take back what no slot has received by its `start_by`. Like what is `unsent`, it must
+        be reported."""
 
     def report(self, report: Report) -> None:
-        """Say what became of a delivery."""
+        """Say what became of a delivery. Its slot is free: it, or one that replaces it, comes
+        back for another."""
 
     async def reports(self, most: int) -> list[Report]:
         """What was reported since the last call: at least one, oldest first."""
 
-    def settled(self, count: int) -> None:
-        """So many deliveries are over and done with: there is room for as many more."""
+    def settled(self, reports: Sequence[Report]) -> None:
+        """What these told of is over and done with: there is room for as many more."""

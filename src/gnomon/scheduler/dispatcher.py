@@ -15,6 +15,7 @@ from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.port import Pipe
 from gnomon.scheduler.admission import Admission, Admissions
 from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.preemption import Preemption
 from gnomon.scheduler.scanner import Scanner
 from gnomon.store.cron_port import PlanningStore
 from gnomon.store.port import Claim, DispatchStore, Entry
@@ -52,6 +53,7 @@ class Dispatcher:
         batch: int,
         emit: Observer = nobody,
         admission: Admission | None = None,
+        preemption: Preemption | None = None,
     ) -> None:
         self._store = store
         self._planning = planning
@@ -63,6 +65,7 @@ class Dispatcher:
         self._batch = batch
         self._emit = emit
         self._admission = admission or Admissions()
+        self._preemption = preemption
         self._looks: dict[TaskKey, int] = {}
         self._missed = 0  # since the last claim
         self._started_over_at = float("-inf")
@@ -78,9 +81,10 @@ class Dispatcher:
             return DispatchResult()
         async with self.claiming:
             entries = self._choose()
-            if not entries:
-                return DispatchResult()
-            return await self._claim(entries)
+            result = await self._claim(entries) if entries else DispatchResult()
+        if self._preemption is not None:
+            self._preemption.run_once()
+        return result
 
     def idle(self) -> int:
         """Slots that nothing on the agenda waits for."""
@@ -127,14 +131,27 @@ class Dispatcher:
     def _choose(self) -> list[Entry]:
         room = min(self._pipe.room(), self._batch)
         chosen = self._agenda.take(room, self._admission.admit, suspect=self.suspect is None)
-        urgent = min(self._pipe.urgent_room(), self._batch) - len(chosen)
-        if urgent > 0:
-            chosen += self._agenda.take(urgent, self._admission.admit, suspect=False, urgent=True)
+        chosen += self._urgent(len(chosen))
         own = self._own(chosen)
         if len(own) < len(chosen):
             kept = {e.key for e in own}
             self._unclaimed([e for e in chosen if e.key not in kept])
         return own
+
+    def _urgent(self, chosen: int) -> list[Entry]:
+        """What is CRITICAL, for the slots that are kept for it, and for those that running tasks
+        can be made to leave."""
+        room = min(self._pipe.urgent_room(), self._batch) - chosen
+        taken = self._take_urgent(room)
+        if len(taken) < room or self._preemption is None:
+            return taken  # there is no more of it
+        more = min(self._preemption.room(), self._batch) - chosen - len(taken)
+        return taken + self._take_urgent(more)
+
+    def _take_urgent(self, most: int) -> list[Entry]:
+        if most <= 0:
+            return []
+        return self._agenda.take(most, self._admission.admit, suspect=False, urgent=True)
 
     def _own(self, entries: Sequence[Entry]) -> list[Entry]:
         """Those of the own shards; what others serve has no place on the agenda."""

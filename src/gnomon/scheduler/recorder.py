@@ -8,6 +8,7 @@ import structlog
 
 from gnomon.clock import Chance, Clock
 from gnomon.model.errors import StoreUnavailable, Unstorable
+from gnomon.model.outcome import OutcomeKind
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import EXPIRE, Verdict, decide, is_suspect, release
 from gnomon.pipe.envelope import Report
@@ -60,7 +61,7 @@ class Recorder:
         settlements = [self._settlement(report) for report in reports]
         settled = await self._written(settlements)
         self._dispatcher.released(reports)
-        self._pipe.settled(len(reports))
+        self._pipe.settled(reports)
         self._plan_next(reports, settled)
         self._tell_ended(settled)
         refused = _refused(reports, settled)
@@ -156,11 +157,16 @@ class Recorder:
             delivery = report.delivery
             due_at = again.get(delivery.key)
             if due_at is not None and due_at <= until:
-                suspect = report.outcome is None and is_suspect(delivery.losses)
+                suspect = _as_lost_as_before(report) and is_suspect(delivery.losses)
                 entries.append(
                     Entry(delivery.key, due_at, delivery.lane, suspect, flow=delivery.flow)
                 )
         self._scanner.hinted(entries)
+
+
+def _as_lost_as_before(report: Report) -> bool:
+    """Whether the try says nothing about the losses of its task."""
+    return report.outcome is None or report.outcome.kind is OutcomeKind.PREEMPTED
 
 
 def _refused(reports: Sequence[Report], settled: Sequence[Settled]) -> int:

@@ -1,15 +1,15 @@
 """What every pipe must keep, as tests: derive from `PipeContract` and give it a pipe.
 
     class TestMine(PipeContract):
-        def make_pipe(self, capacity, on_room):
-            return MyPipe(capacity, on_room)
+        def make_pipe(self, capacity, on_room, reserved=0):
+            return MyPipe(capacity, on_room, reserved)
 
 The tests are coroutines: run them with pytest-asyncio or the like, in its auto mode.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 _MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def a_delivery(number: int) -> Delivery:
+def a_delivery(number: int, lane: Lane = Lane.MEDIUM) -> Delivery:
     """A claimed task that can be told from others by its number."""
     return Delivery(
         key=TaskKey("tenant", UUID(int=number)),
@@ -41,7 +41,7 @@ def a_delivery(number: int) -> Delivery:
         timeout_seconds=30.0,
         retry_policy=RetryPolicy(),
         task_type="t",
-        lane=Lane.MEDIUM,
+        lane=lane,
         execute_at=_MOMENT,
         start_by=_MOMENT,
         idempotency_key=None,
@@ -52,9 +52,9 @@ def a_delivery(number: int) -> Delivery:
 class PipeContract:
     """The suite."""
 
-    def make_pipe(self, capacity: int, on_room: Callable[[], None]) -> Pipe:
-        """A pipe whose workers can hold `capacity` deliveries; it calls `on_room` when there is
-        room again."""
+    def make_pipe(self, capacity: int, on_room: Callable[[], None], reserved: int = 0) -> Pipe:
+        """A pipe whose workers can hold `capacity` deliveries, of which `reserved` are kept for
+        CRITICAL ones; it calls `on_room` when there is room again."""
         raise NotImplementedError
 
     async def test_deliveries_come_in_the_order_they_were_sent(self) -> None:
@@ -104,9 +104,9 @@ class PipeContract:
         delivery = await pipe.receive()
         assert pipe.room() == 1  # it is not over and done with
         pipe.report(Report(delivery, SUCCESS))
-        await pipe.reports(10)
+        reports = await pipe.reports(10)
         assert (pipe.room(), called) == (1, [])
-        pipe.settled(1)
+        pipe.settled(reports)
         assert (pipe.room(), len(called)) == (2, 1)
 
     async def test_what_is_free_is_never_more_than_the_room(self) -> None:
@@ -119,7 +119,7 @@ class PipeContract:
         assert pipe.free() == 0
         await pipe.receive()
         assert pipe.free() == 0  # it runs now
-        pipe.settled(2)
+        pipe.settled([Report(a_delivery(1)), Report(a_delivery(2))])
         assert pipe.free() == free
 
     async def test_what_was_not_received_can_be_taken_back(self) -> None:
@@ -135,6 +135,83 @@ class PipeContract:
         assert not waiting.done()
         waiting.cancel()
         await asyncio.wait([waiting])
+
+    async def test_critical_deliveries_overtake_all_others(self) -> None:
+        pipe = self.make_pipe(10, _nothing)
+        pipe.send([a_delivery(1), a_delivery(2, Lane.HIGH)])
+        pipe.send([a_delivery(3, Lane.CRITICAL), a_delivery(4), a_delivery(5, Lane.CRITICAL)])
+        received = [(await pipe.receive()).key for _ in range(5)]
+        assert received == [a_delivery(number).key for number in (3, 5, 1, 2, 4)]
+
+    async def test_the_slots_that_are_kept_get_only_critical_deliveries(self) -> None:
+        pipe = self.make_pipe(3, _nothing, reserved=1)
+        slots = [_begun(pipe.receive()) for _ in range(3)]
+        pipe.send([a_delivery(number) for number in range(3)])
+        await _settle_down()
+        assert sum(slot.done() for slot in slots) == 2
+        pipe.send([a_delivery(3, Lane.CRITICAL)])
+        await asyncio.wait_for(asyncio.gather(*slots), 5)
+        assert {slot.result().key.id.int for slot in slots} == {0, 1, 3}
+        # A slot that has done with a critical delivery is kept for the next one.
+        pipe.report(Report(a_delivery(3, Lane.CRITICAL), SUCCESS))
+        again = _begun(pipe.receive())
+        await _settle_down()
+        assert not again.done()
+        pipe.report(Report(a_delivery(0), SUCCESS))
+        another = _begun(pipe.receive())
+        assert (await asyncio.wait_for(another, 5)).key == a_delivery(2).key
+        pipe.send([a_delivery(4, Lane.CRITICAL)])
+        assert (await asyncio.wait_for(again, 5)).key == a_delivery(4).key
+
+    async def test_critical_deliveries_may_use_every_slot(self) -> None:
+        pipe = self.make_pipe(3, _nothing, reserved=1)
+        pipe.send([a_delivery(number, Lane.CRITICAL) for number in range(3)])
+        assert [(await pipe.receive()).key.id.int for _ in range(3)] == [0, 1, 2]
+
+    async def test_the_room_for_critical_deliveries_is_larger_by_the_slots_that_are_kept(
+        self,
+    ) -> None:
+        pipe = self.make_pipe(4, _nothing, reserved=1)
+        assert (pipe.room(), pipe.urgent_room()) == (3, 4)
+        pipe.send([a_delivery(number) for number in range(3)])
+        assert (pipe.room(), pipe.free(), pipe.urgent_room()) == (0, 0, 1)
+        pipe.send([a_delivery(3, Lane.CRITICAL)])
+        assert (pipe.room(), pipe.free(), pipe.urgent_room()) == (0, 0, 0)
+        pipe.settled([Report(a_delivery(3, Lane.CRITICAL))])
+        assert (pipe.room(), pipe.urgent_room()) == (0, 1)
+        pipe.settled([Report(a_delivery(0)), Report(a_delivery(1))])
+        # The first critical delivery fills the kept slot, the next ones the room of all.
+        pipe.send([a_delivery(number, Lane.CRITICAL) for number in (4, 5)])
+        assert (pipe.room(), pipe.urgent_room()) == (1, 1)
+
+    async def test_critical_deliveries_that_no_slot_is_free_for_are_counted(self) -> None:
+        pipe = self.make_pipe(2, _nothing, reserved=1)
+        early = _MOMENT - timedelta(seconds=1)
+        pipe.send([a_delivery(1), a_delivery(2)])
+        await pipe.receive()
+        assert pipe.stranded(early) == 0
+        pipe.send([a_delivery(3, Lane.CRITICAL)])
+        assert pipe.stranded(early) == 0  # its slot has not come for it yet
+        pipe.send([a_delivery(4, Lane.CRITICAL)])
+        assert pipe.stranded(early) == 1
+        urgent = await pipe.receive()
+        assert pipe.stranded(early) == 1
+        assert pipe.stranded(_MOMENT + timedelta(seconds=1)) == 0  # too late to be started
+        pipe.report(Report(urgent, SUCCESS))
+        assert pipe.stranded(early) == 0
+
+    async def test_what_is_late_can_be_taken_back(self) -> None:
+        pipe = self.make_pipe(1, _nothing)
+        await _occupied(pipe)
+        pipe.send([a_delivery(1), a_delivery(2, Lane.CRITICAL)])
+        assert pipe.late(_MOMENT) == []
+        late = pipe.late(_MOMENT + timedelta(seconds=1))
+        assert {delivery.key.id.int for delivery in late} == {1, 2}
+        assert pipe.unsent() == []
+        for delivery in late:
+            pipe.report(Report(delivery))
+        pipe.settled(await pipe.reports(2))
+        assert pipe.room() == 0  # the one in the slot is all there is
 
     async def test_reports_come_in_batches_in_order(self) -> None:
         pipe = self.make_pipe(10, _nothing)
@@ -158,6 +235,12 @@ class PipeContract:
         await asyncio.wait([reader])
         if reader.cancelled():
             assert await asyncio.wait_for(pipe.reports(10), 5) == [Report(a_delivery(1))]
+
+
+async def _occupied(pipe: Pipe) -> None:
+    """The only slot has something to do."""
+    pipe.send([a_delivery(0)])
+    await pipe.receive()
 
 
 def _begun(waiting: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":

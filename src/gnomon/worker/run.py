@@ -36,11 +36,12 @@ class Run:
     """One try at a task. A function whose second parameter has no default gets it
     there."""
 
-    __slots__ = ("_delivery", "completed")
+    __slots__ = ("_delivery", "completed", "in_thread")
 
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery
         self.completed = False  # in a transaction that may or may not have been committed
+        self.in_thread = False
 
     @property
     def tenant_id(self) -> str:

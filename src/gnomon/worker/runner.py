@@ -14,9 +14,11 @@ from gnomon.model.task import TaskKey
 from gnomon.observe.events import Handler, HandlerHung, HandlerReturned, Observer
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.worker.budget import ByteBudget
+from gnomon.worker.gate import Gate, OpenGate
 from gnomon.worker.run import Run
 from gnomon.worker.targets import Caller
 from gnomon.worker.threads import LeftRunning, TooManyHung
+from gnomon.worker.victims import may_give_way, victims
 
 log = structlog.get_logger("gnomon.worker")
 
@@ -28,6 +30,7 @@ GivenUp = tuple["asyncio.Task[None]", Report]
 _FROM_WITHIN = "its slot was cancelled from within"
 _IGNORED = "; it ignored its cancellation"
 _IN_THREAD = "; it goes on in its thread, which cannot be stopped"
+_PREEMPTED = "preempted by a CRITICAL task"
 _PAYLOAD_GONE = Outcome(OutcomeKind.FAILED, error="its payload is gone", retryable=False)
 
 
@@ -35,8 +38,8 @@ class Try:
     """A try under way: when it must end, and what can end it before."""
 
     __slots__ = (
-        "begun", "deadline", "delivery", "given_up", "reason", "run", "slot", "started_at",
-        "timed_out", "told_at",
+        "begun", "deadline", "delivery", "given_up", "preempted", "reason", "run", "slot",
+        "started_at", "timed_out", "told_at",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +54,7 @@ class Try:
         self.reason: str | None = None
         self.told_at = deadline  # to stop
         self.timed_out = False
+        self.preempted = False
         self.given_up = False
 
     def interrupt(self, reason: str, now: float) -> None:
@@ -70,11 +74,19 @@ class Try:
             error = f"did not end within {self.delivery.timeout_seconds:g} s"
             return self._outcome(OutcomeKind.TIMED_OUT, error + note)
         if self.reason is not None:
-            return self._outcome(OutcomeKind.CANCELLED, self.reason + note)
+            kind = OutcomeKind.PREEMPTED if self.preempted else OutcomeKind.CANCELLED
+            return self._outcome(kind, self.reason + note)
         if self.slot.cancelling():
             return self._outcome(OutcomeKind.FAILED, _FROM_WITHIN + note)
         # Nobody told the slot to stop: something that the target waited for was cancelled.
         return self._outcome(OutcomeKind.FAILED, "CancelledError" + note)
+
+    def came_to(self, outcome: Outcome | None) -> Outcome | None:
+        """What the try came to. One that failed while it gave way may have failed of that, so it
+        is not held against the task."""
+        if not self.preempted or outcome is None or outcome.kind is not OutcomeKind.FAILED:
+            return outcome
+        return self.cut_short(f"; {outcome.error}") if outcome.retryable else outcome
 
     def _outcome(self, kind: OutcomeKind, error: str) -> Outcome | None:
         if not self.begun:
@@ -102,14 +114,17 @@ class Runner:
         payload_memory: int,
         patience: float,
         emit: Observer,
+        gate: Gate | None = None,
     ) -> None:
         self._callers = callers
         self._fetch_payload = fetch_payload
         self._clock = clock
         self._budget = ByteBudget(payload_memory)
         self._emit = emit
+        self._gate = gate or OpenGate()
         self.patience = patience  # seconds for a try to end in once it was told to
         self.running: dict[TaskKey, Try] = {}
+        self._preemptible: set[Try] = set()
         self._stopping: set[Try] = set()
 
     async def run(
@@ -124,7 +139,7 @@ class Runner:
         if attempt.given_up:
             self._came_back(attempt, in_thread=False)
             return None
-        return self._report(attempt, outcome)
+        return self._report(attempt, attempt.came_to(outcome))
 
     def interrupt(self, key: TaskKey, reason: str) -> bool:
         """End a try; False where there is none."""
@@ -137,6 +152,22 @@ class Runner:
     def interrupt_all(self, reason: str) -> None:
         for attempt in list(self.running.values()):
             self._tell(attempt, reason)
+
+    def preemptible(self) -> int:
+        """How many tries could be made to give way."""
+        return sum(map(may_give_way, self._preemptible))
+
+    def giving_way(self) -> int:
+        """How many have been, and have not ended."""
+        return sum(attempt.preempted for attempt in self._stopping)
+
+    def preempt(self, most: int) -> list[Delivery]:
+        """End up to so many tries for the sake of something more urgent; gives which."""
+        chosen = victims(self._preemptible, most)
+        for attempt in chosen:
+            attempt.preempted = True
+            self._tell(attempt, _PREEMPTED)
+        return [attempt.delivery for attempt in chosen]
 
     def end_overdue(self) -> None:
         """End the tries whose time is up. One look at all of them, every now and then, costs far
@@ -169,7 +200,9 @@ class Runner:
     def _report(self, attempt: Try, outcome: Outcome | None) -> Report:
         if outcome is None:
             return Report(attempt.delivery)
-        return Report(attempt.delivery, outcome, attempt.started_at, self._clock.now())
+        report = Report(attempt.delivery, outcome, attempt.started_at, self._clock.now())
+        self._gate.called(report)
+        return report
 
     def _leave_in_thread(self, attempt: Try, returned: "asyncio.Future[None]") -> None:
         handler = attempt.handler(in_thread=True)
@@ -186,12 +219,15 @@ class Runner:
 
     def _forget(self, attempt: Try) -> None:
         self._stopping.discard(attempt)
+        self._preemptible.discard(attempt)
         # One that ignored its timeout may have been taken over, by this very node.
         if self.running.get(attempt.delivery.key) is attempt:
             del self.running[attempt.delivery.key]
 
     async def _within_its_time(self, attempt: Try) -> Outcome | None:
         self.running[attempt.delivery.key] = attempt
+        if attempt.delivery.preemptible:
+            self._preemptible.add(attempt)
         try:
             return await self._call(attempt)
         except asyncio.CancelledError as told:
@@ -229,6 +265,8 @@ class Runner:
     async def _begin(self, attempt: Try, payload: bytes | None) -> Outcome | None:
         if attempt.reason is not None:
             return None  # told to stop before, it may have been given back
+        if not self._gate.may_call(attempt.delivery):
+            return None
         attempt.begun = True
         caller = self._callers[type(attempt.delivery.target)]
         return await caller.call(attempt.delivery, payload, attempt.run)

@@ -117,6 +117,7 @@ class PythonCaller:
             if name in self._async:
                 returned = await function(*arguments)
             else:
+                run.in_thread = True
                 returned = await self._threads.run(function, *arguments)
         except Snooze as snooze:
             return _snoozed(snooze, run)
