@@ -20,6 +20,7 @@ from gnomon.api.views import cursor_of, cursor_view, task_view
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.ids import created_at
 from gnomon.model.lane import Lane
+from gnomon.model.principal import ALL_ROLES, Principal
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import Submission
@@ -28,9 +29,12 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BODY: dict[str, Any] = {"task_type": "t", "callback_url": "http://127.0.0.1/"}
 
 
+BY = Principal(tenant_id="default", name=None, roles=ALL_ROLES)
+
+
 def submission(**fields: Any) -> Submission:
     asked = decoded(msgspec.json.encode(BODY | fields), SubmitTask)
-    return submission_of(asked, "default", NOW, None, 100)
+    return submission_of(asked, BY, NOW, None, 100)
 
 
 def test_defaults_are_filled_in() -> None:
@@ -62,7 +66,7 @@ def test_a_zone_is_converted() -> None:
 def test_a_payload_is_kept_as_it_was_written() -> None:
     body = b'{"task_type":"t","callback_url":"http://x/","payload": {"b":1.50, "a":1e3} }'
     asked = decoded(body, SubmitTask)
-    assert submission_of(asked, "default", NOW, None, 100).payload == b'{"b":1.50, "a":1e3}'
+    assert submission_of(asked, BY, NOW, None, 100).payload == b'{"b":1.50, "a":1e3}'
     with pytest.raises(PayloadTooLarge):
         submission(payload="x" * 99)
 

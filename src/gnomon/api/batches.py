@@ -6,7 +6,7 @@ import msgspec
 from litestar import post
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.context import Request, context_of, tenant_of
+from gnomon.api.context import Request, context_of, principal_of
 from gnomon.api.idempotency import Answer, answer, changed, kept, once_of, replayed
 from gnomon.api.incoming import decoded, read_body
 from gnomon.api.openapi import Operation, described
@@ -16,7 +16,7 @@ from gnomon.api.tasks import PATH
 from gnomon.api.views import task_view
 from gnomon.clock import Clock
 from gnomon.model.errors import InvalidTask
-from gnomon.model.principal import Role
+from gnomon.model.principal import Principal, Role
 from gnomon.model.task import Task
 from gnomon.settings import Settings
 from gnomon.store.port import Change, NewTask, Receipt
@@ -52,7 +52,7 @@ async def submit_batch(request: Request) -> ASGIResponse:
     body = await read_body(request, context.settings.max_batch_bytes)
     # Thousands of tasks take a while; in a thread of their own they hold nobody else up.
     prepared = await asyncio.to_thread(
-        _prepare, body, tenant_of(request), context.settings, context.clock
+        _prepare, body, principal_of(request), context.settings, context.clock
     )
 
     async def act(change: Change) -> Answer:
@@ -63,7 +63,7 @@ async def submit_batch(request: Request) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-def _prepare(body: bytes, tenant_id: str, settings: Settings, clock: Clock) -> list[_Prepared]:
+def _prepare(body: bytes, by: Principal, settings: Settings, clock: Clock) -> list[_Prepared]:
     asked = decoded(body, SubmitBatch)
     raw = _raw_items(body, keyed=any(each.idempotency_key for each in asked.tasks))
     prepared = []
@@ -71,7 +71,7 @@ def _prepare(body: bytes, tenant_id: str, settings: Settings, clock: Clock) -> l
         now = clock.now()
         key = each.idempotency_key
         try:
-            submission = submission_of(each, tenant_id, now, key, settings.max_payload_bytes)
+            submission = submission_of(each, by, now, key, settings.max_payload_bytes)
         except InvalidTask as error:
             raise type(error)(error.detail, f"/tasks/{index}{error.pointer}") from error
         task = task_of(submission, now)

@@ -1,12 +1,19 @@
 """`/cron-jobs`: declare, read, change, stop."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from litestar import Router, delete, patch, post, put, route
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.context import Context, Request, context_of, cron_ref_of, tenant_of
+from gnomon.api.context import (
+    Context,
+    Request,
+    context_of,
+    cron_ref_of,
+    principal_of,
+    tenant_of,
+)
 from gnomon.api.cron_definitions import definition_of, edit_of, filter_of
 from gnomon.api.cron_runs import backfill_cron_job, list_cron_runs, locked, trigger_cron_job
 from gnomon.api.cron_schemas import (
@@ -27,14 +34,16 @@ from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.previews import preview_cron_job
 from gnomon.api.schemas import NoQuery, Nothing
-from gnomon.api.submissions import check_line, given
+from gnomon.api.submissions import check_line, check_type, given
 from gnomon.api.tasks import READ
 from gnomon.api.views import cursor_of, cursor_view
 from gnomon.cron.job import CronJob, Definition
 from gnomon.model.errors import CronJobNotFound, InvalidTask
-from gnomon.model.principal import Role
+from gnomon.model.principal import Principal, Role
 from gnomon.store.cron_port import Put
 from gnomon.store.port import Change
+
+Edit = Callable[[Definition], Definition]
 
 
 @post(
@@ -59,9 +68,11 @@ async def create_cron_job(request: Request) -> ASGIResponse:
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, CreateCronJob)
     definition = definition_of(asked, asked.name, most_bytes)
+    by = principal_of(request)
+    check_type(by, definition.task_type)
 
     async def act(change: Change) -> Answer:
-        return _shown(201, await change.cron.create(definition), context)
+        return _shown(201, await change.cron.create(definition, by.name), context)
 
     return await changed(request, body, act)
 
@@ -137,13 +148,17 @@ async def put_cron_job(request: Request) -> ASGIResponse:
     if asked.name not in (None, name):
         raise InvalidTask("is not the name in the path; to rename a job, PATCH it", "/name")
     definition = definition_of(asked, name, most_bytes)
+    by = principal_of(request)
+    check_type(by, definition.task_type)
     if dry_run:
-        before = await _known(context.cron.get(tenant_of(request), name))
+        before = await _known(context.cron.get(by.tenant_id, name))
         return respond(answer(200, _foreseen(before, definition, context.clock.now())))
 
     async def act(change: Change) -> Answer:
         before = await _known(locked(change, name))
-        job, done = await change.cron.put(definition)
+        if before is not None:
+            check_type(by, before.definition.task_type)
+        job, done = await change.cron.put(definition, by.name)
         fields = {}
         if before is not None and done is Put.CHANGED:
             fields = difference(before.definition, definition)
@@ -190,7 +205,7 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, PatchCronJob)
-    edit = edit_of(asked, most_bytes)
+    edit = _within_types(principal_of(request), edit_of(asked, most_bytes))
 
     async def act(change: Change) -> Answer:
         job = await change.cron.patch(ref, edit)
@@ -202,6 +217,18 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
         return _shown(200, job, context)
 
     return await changed(request, body, act)
+
+
+def _within_types(by: Principal, edit: Edit) -> Edit:
+    """The edit, for those who may have both the job as it was and as it will be."""
+
+    def checked(before: Definition) -> Definition:
+        after = edit(before)
+        check_type(by, before.task_type)
+        check_type(by, after.task_type)
+        return after
+
+    return checked
 
 
 @delete(

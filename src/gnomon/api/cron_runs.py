@@ -3,14 +3,14 @@
 from litestar import post, route
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.context import Request, context_of, cron_ref_of, tenant_of
+from gnomon.api.context import Request, context_of, cron_ref_of, principal_of, tenant_of
 from gnomon.api.cron_schemas import BackfillCronJob, BackfillView, RunPage, RunQuery, RunView
 from gnomon.api.cron_views import backfill_view, run_cursor_of, run_cursor_view, run_view
 from gnomon.api.idempotency import Answer, answer, changed, respond
 from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import Nothing
-from gnomon.api.submissions import moment_of
+from gnomon.api.submissions import check_type, moment_of
 from gnomon.api.tasks import READ
 from gnomon.cron.job import CronJob
 from gnomon.cron.zones import zone
@@ -39,7 +39,11 @@ async def trigger_cron_job(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
+    by = principal_of(request)
+
     async def act(change: Change) -> Answer:
+        if by.task_types is not None:
+            check_type(by, (await locked(change, ref)).definition.task_type)
         return answer(202, run_view(await change.cron.trigger(ref)))
 
     return await changed(request, body, act)
@@ -62,7 +66,7 @@ async def trigger_cron_job(request: Request) -> ASGIResponse:
     ),
 )
 async def backfill_cron_job(request: Request) -> ASGIResponse:
-    context, ref = context_of(request), cron_ref_of(request)
+    context, ref, by = context_of(request), cron_ref_of(request), principal_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     asked = decoded(body, BackfillCronJob)
     first, last = moment_of(asked.first, "/from"), moment_of(asked.last, "/to")
@@ -72,7 +76,9 @@ async def backfill_cron_job(request: Request) -> ASGIResponse:
         raise InvalidTask("must not be in the future: what is still to come fires by itself", "/to")
 
     async def act(change: Change) -> Answer:
-        where = zone((await locked(change, ref)).definition.timezone)
+        definition = (await locked(change, ref)).definition
+        check_type(by, definition.task_type)
+        where = zone(definition.timezone)
         found = await change.cron.backfill(ref, first, last, asked.limit, dry_run=asked.dry_run)
         view = backfill_view(found, where, dry_run=asked.dry_run)
         return answer(200 if asked.dry_run else 202, view)
@@ -80,7 +86,7 @@ async def backfill_cron_job(request: Request) -> ASGIResponse:
     if not asked.dry_run:
         return await changed(request, body, act)
     # A key is for what changes something: the same one may be used to carry this out.
-    async with context.store.change(tenant_of(request)) as change:
+    async with context.store.change(by.tenant_id) as change:
         return respond(await act(change))
 
 

@@ -9,10 +9,11 @@ import msgspec
 from gnomon.api.cron_schemas import PatchCronJob, PutCronJob
 from gnomon.api.schemas import DeadLetterFilter, PatchTask, SubmitTask, TaskQuery
 from gnomon.clock import new_id
-from gnomon.model.errors import InvalidTask, PayloadTooLarge
+from gnomon.model.errors import InvalidTask, PayloadTooLarge, TypeForbidden
 from gnomon.model.ids import created_at
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, status_of
+from gnomon.model.principal import Principal
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import DeliveryMode, Submission, Task
@@ -28,10 +29,11 @@ _T = TypeVar("_T")
 
 
 def submission_of(
-    asked: SubmitTask, tenant_id: str, now: datetime, key: str | None, most_bytes: int
+    asked: SubmitTask, by: Principal, now: datetime, key: str | None, most_bytes: int
 ) -> Submission:
     """Raises InvalidTask, with the place."""
     check_text(asked)
+    check_type(by, asked.task_type)
     execute_at = _moment_asked(asked.execute_at, asked.delay_seconds, now) or now
     expires_at = utc(asked.expires_at, "/expires_at")
     due_at = max(execute_at, now)
@@ -42,7 +44,7 @@ def submission_of(
     if target is None:
         raise InvalidTask("say what to call: target, or callback_url", "/target")
     return Submission(
-        tenant_id=tenant_id,
+        tenant_id=by.tenant_id,
         id=new_id(now),
         task_type=asked.task_type,
         target=target,
@@ -57,6 +59,7 @@ def submission_of(
         expires_at=expires_at,
         tags=distinct(asked.tags),
         idempotency_key=key,
+        created_by=by.name,
         queue=asked.queue,
         preemptible=_preemptible(asked),
     )
@@ -128,7 +131,7 @@ def task_of(submission: Submission, now: datetime) -> Task:
     )
 
 
-def repetition_of(task: Task, now: datetime) -> Submission:
+def repetition_of(task: Task, by: Principal, now: datetime) -> Submission:
     """A new task that does now what a finished one did. Its expiry was about the old one."""
     return Submission(
         tenant_id=task.tenant_id,
@@ -144,7 +147,7 @@ def repetition_of(task: Task, now: datetime) -> Submission:
         retry_policy=task.retry_policy,
         timeout_seconds=task.timeout_seconds,
         tags=task.tags,
-        created_by=task.created_by,
+        created_by=by.name,
         retry_of=task.task_id,
         preemptible=task.preemptible,
         queue=task.queue,
@@ -233,6 +236,14 @@ def check_text(asked: SubmitTask | PatchTask | PutCronJob | PatchCronJob) -> Non
     target = given(asked.target)
     if isinstance(target, PythonTarget):
         check_line(target.function, "/target/function")
+
+
+def check_type(by: Principal, task_type: str) -> None:
+    """Raises TypeForbidden where this is not theirs to submit, or to change."""
+    if not by.may_submit(task_type):
+        allowed = ", ".join(sorted(by.task_types or ()))
+        detail = f"is {task_type!r}, but your key is only for: {allowed or 'nothing'}"
+        raise TypeForbidden(detail, "/task_type")
 
 
 def check_line(text: str | msgspec.UnsetType | None, pointer: str) -> None:

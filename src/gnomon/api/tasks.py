@@ -4,7 +4,7 @@ import msgspec
 from litestar import HttpMethod, Router, delete, patch, post, route
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.context import Request, context_of, task_id_of, tenant_of
+from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
 from gnomon.api.idempotency import Answer, answer, changed, kept, key_of, once_of, replayed, respond
 from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
@@ -21,6 +21,7 @@ from gnomon.api.schemas import (
 )
 from gnomon.api.submissions import (
     check_policy,
+    check_type,
     filter_of,
     patch_of,
     repetition_of,
@@ -63,7 +64,7 @@ async def submit(request: Request) -> ASGIResponse:
     asked = decoded(body, SubmitTask)
     key = key_of(request, asked.idempotency_key)
     now = context.clock.now()
-    submission = submission_of(asked, tenant_of(request), now, key, most_bytes)
+    submission = submission_of(asked, principal_of(request), now, key, most_bytes)
     task = task_of(submission, now)
     if key is None:
         await context.intake.submit(NewTask(submission))
@@ -171,7 +172,11 @@ async def patch_task(request: Request) -> ASGIResponse:
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     wanted = patch_of(decoded(body, PatchTask), context.clock.now(), most_bytes)
 
+    by = principal_of(request)
+
     async def act(change: Change) -> Answer:
+        if by.task_types is not None:
+            check_type(by, (await change.get(task_id)).task_type)
         if wanted.retry_policy is not msgspec.UNSET:
             check_policy(wanted.retry_policy, (await change.get(task_id)).delivery)
         return _shown(200, await change.patch(task_id, wanted))
@@ -297,7 +302,7 @@ async def resume_task(request: Request) -> ASGIResponse:
     ),
 )
 async def retry_task(request: Request) -> ASGIResponse:
-    context, task_id = context_of(request), task_id_of(request)
+    context, task_id, by = context_of(request), task_id_of(request), principal_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
@@ -305,7 +310,8 @@ async def retry_task(request: Request) -> ASGIResponse:
         task = await change.get(task_id)
         if task.status in _FINISHED or task.resolution is not None:
             now = context.clock.now()
-            repetition = repetition_of(task, now)
+            check_type(by, task.task_type)
+            repetition = repetition_of(task, by, now)
             await change.insert([NewTask(repetition)])
             return _shown(202, task_of(repetition, now))
         if task.status is Status.DEAD_LETTERED:

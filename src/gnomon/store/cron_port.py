@@ -75,10 +75,12 @@ class CronChange(Protocol):
     definition withdraws the runs that were planned ahead, and their entries, and plans anew.
     """
 
-    async def create(self, definition: Definition) -> CronJob:
+    async def create(self, definition: Definition, created_by: str | None = None) -> CronJob:
         """Store a new job. Raises NameTaken."""
 
-    async def put(self, definition: Definition) -> tuple[CronJob, Put]:
+    async def put(
+        self, definition: Definition, created_by: str | None = None
+    ) -> tuple[CronJob, Put]:
         """Make the job of this name be as defined. The same definition again changes nothing."""
 
     async def patch(self, ref: str, edit: Callable[[Definition], Definition]) -> CronJob:

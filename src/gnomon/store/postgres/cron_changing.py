@@ -57,16 +57,18 @@ class PostgresCronChange:
         self._tenant_id = tenant_id
         self._due = due
 
-    async def create(self, definition: Definition) -> CronJob:
+    async def create(self, definition: Definition, created_by: str | None = None) -> CronJob:
         now = await self._now()
-        row = await self._insert(definition, now)
+        row = await self._insert(definition, now, created_by)
         if row is None:
             raise NameTaken(definition.name)
         return await self._plan_ahead(job_of(row), now)
 
-    async def put(self, definition: Definition) -> tuple[CronJob, Put]:
+    async def put(
+        self, definition: Definition, created_by: str | None = None
+    ) -> tuple[CronJob, Put]:
         now = await self._now()
-        row = await self._insert(definition, now)
+        row = await self._insert(definition, now, created_by)
         if row is not None:
             return await self._plan_ahead(job_of(row), now), Put.CREATED
         before, _ = await self._lock(definition.name)
@@ -173,7 +175,9 @@ class PostgresCronChange:
             raise CronJobNotFound(ref)
         return job_of(row), row["now"]
 
-    async def _insert(self, definition: Definition, now: datetime) -> asyncpg.Record | None:
+    async def _insert(
+        self, definition: Definition, now: datetime, created_by: str | None
+    ) -> asyncpg.Record | None:
         job_id = new_id(now)
         return await self._connection.fetchrow(
             query("insert_job"),
@@ -185,7 +189,7 @@ class PostgresCronChange:
             stored_definition(definition),
             schedule_of(definition, str(job_id)).next_after(now),
             now,
-            None,
+            created_by,
         )
 
     async def _withdraw(
