@@ -1,0 +1,374 @@
+"""The second wall: behind it, a statement that forgets its tenant reaches nothing of the others.
+
+What is walled is asked of the catalogue, so that a table that is added later is held to it too.
+"""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import pytest
+from tests.integration.support import Connection, database_now, joined, key_of, store, submission
+from tests.waiting import eventually
+
+from gnomon.clock import new_id
+from gnomon.model.errors import StoreUnavailable
+from gnomon.model.task import Submission
+from gnomon.store.postgres import migrate
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.reading import circumstances
+
+MINE, THEIRS = "mine", "theirs"
+ROLE = "gnomon_tenant"
+DENIED = asyncpg.InsufficientPrivilegeError
+PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
+
+_TABLES = """
+SELECT c.relname AS name,
+    (SELECT a.attname FROM pg_attribute AS a
+     WHERE a.attrelid = c.oid AND NOT a.attisdropped
+       AND (a.attname = 'tenant_id' OR (c.relname = 'tenant' AND a.attname = 'id'))) AS owner,
+    c.relrowsecurity AS walled, c.relispartition AS part
+FROM pg_class AS c
+WHERE c.relnamespace = 'gnomon'::regnamespace AND c.relkind IN ('r', 'p')
+ORDER BY c.relname
+"""
+_COLUMNS = """
+SELECT a.attname AS name, format_type(a.atttypid, NULL) AS type
+FROM pg_attribute AS a
+WHERE a.attrelid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped
+  AND a.attgenerated = '' AND a.attidentity = ''
+"""
+
+
+async def walled_tables(connection: Connection) -> dict[str, str]:
+    """Each table that holds tenants' rows, with the column that says whose they are."""
+    rows = await connection.fetch(_TABLES)
+    return {r["name"]: r["owner"] for r in rows if r["owner"] and not r["part"]}
+
+
+async def values_of(connection: Connection, table: str, owner: str, tenant: str) -> dict[str, Any]:
+    """A row of that tenant, with some value in every column."""
+    now = await database_now(connection)
+    some: dict[str, Any] = {
+        "uuid": new_id(now),
+        "bytea": tenant.encode(),
+        "timestamp with time zone": now,
+        "date": now.date(),
+        "boolean": False,
+        "text": "x",
+        "json": "{}",
+        "jsonb": "[]",
+    }
+    rows = await connection.fetch(_COLUMNS, f"gnomon.{table}")
+    values: dict[str, Any] = {}
+    for row in rows:
+        value = some.get(row["type"].removesuffix("[]"), 1)
+        values[row["name"]] = [value] if row["type"].endswith("[]") else value
+    return values | {owner: tenant}
+
+
+def insertion(table: str, values: dict[str, Any]) -> str:
+    places = ", ".join(f"${n}" for n in range(1, len(values) + 1))
+    return f"INSERT INTO gnomon.{table} ({', '.join(values)}) VALUES ({places})"
+
+
+@pytest.fixture
+async def filled(connection: Connection) -> dict[str, str]:
+    """A row of each of two tenants in every table."""
+    # Nothing here is about foreign keys; the rows need not fit together.
+    await connection.execute("SET session_replication_role = replica")
+    tables = await walled_tables(connection)
+    for table, owner in tables.items():
+        for tenant in (MINE, THEIRS):
+            values = await values_of(connection, table, owner, tenant)
+            await connection.execute(insertion(table, values), *values.values())
+    return tables
+
+
+async def owners(connection: Any, table: str, owner: str) -> set[str]:
+    rows = await connection.fetch(f"SELECT {owner} FROM gnomon.{table}")
+    return {row[owner] for row in rows} - {"default"}
+
+
+async def may(connection: Connection, privilege: str, table: str) -> bool:
+    found: bool = await connection.fetchval(
+        "SELECT has_table_privilege($1, $2, $3)", ROLE, f"gnomon.{table}", privilege
+    )
+    return found
+
+
+async def test_every_table_of_tenants_has_its_wall(connection: Connection) -> None:
+    rows = await connection.fetch(_TABLES)
+    assert {r["name"] for r in rows if r["owner"]} >= {"task", "task_archive", "tenant", "api_key"}
+    for table in rows:
+        granted = {p for p in PRIVILEGES if await may(connection, p, table["name"])}
+        if table["part"] or not table["owner"]:
+            assert not granted, table
+            continue
+        assert granted <= {"SELECT", "INSERT", "UPDATE", "DELETE"}, table
+        assert table["walled"], f"{table['name']} has no wall: see gnomon.wall"
+        policies = await connection.fetch(
+            """
+            SELECT policyname, permissive, roles::text, cmd, qual, with_check FROM pg_policies
+            WHERE schemaname = 'gnomon' AND tablename = $1 ORDER BY policyname
+            """,
+            table["name"],
+        )
+        assert [tuple(p) for p in policies] == [
+            ("everybody", "PERMISSIVE", "{public}", "ALL", "true", None),
+            (
+                "tenant",
+                "RESTRICTIVE",
+                f"{{{ROLE}}}",
+                "ALL",
+                f"({table['owner']} = current_setting('gnomon.tenant'::text, true))",
+                None,
+            ),
+        ]
+
+
+async def test_the_role_owns_nothing_and_no_way_leads_around_it(connection: Connection) -> None:
+    role = await connection.fetchrow("SELECT * FROM pg_roles WHERE rolname = $1", ROLE)
+    assert role is not None
+    powers = ("rolsuper", "rolcreaterole", "rolcreatedb", "rolcanlogin", "rolbypassrls")
+    assert not any(role[power] for power in powers)
+    assert await connection.fetchval(
+        "SELECT count(*) = 0 FROM pg_shdepend WHERE refobjid = $1 AND deptype = 'o'", role["oid"]
+    )
+    for view in await connection.fetch(
+        """
+        SELECT relname, reloptions FROM pg_class
+        WHERE relnamespace = 'gnomon'::regnamespace AND relkind IN ('v', 'm')
+        """
+    ):
+        assert "security_invoker=true" in (view["reloptions"] or []), view
+    definers = await connection.fetch(
+        "SELECT proname FROM pg_proc WHERE pronamespace = 'gnomon'::regnamespace AND prosecdef"
+    )
+    assert [row["proname"] for row in definers] == ["revise"]
+    of_nodes = await connection.fetch(
+        """
+        SELECT attname FROM pg_attribute
+        WHERE attrelid = 'gnomon.node'::regclass AND attnum > 0 AND NOT attisdropped
+          AND has_column_privilege($1, attrelid, attname, 'SELECT')
+        """,
+        ROLE,
+    )
+    assert {row["attname"] for row in of_nodes} == {"incarnation", "name"}
+
+
+async def test_a_statement_without_its_tenant_sees_and_changes_no_foreign_row(
+    database: Database, connection: Connection, filled: dict[str, str]
+) -> None:
+    for table, owner in filled.items():
+        async with database.scoped(MINE) as scoped:
+            assert await owners(scoped, table, owner) == {MINE}
+        if await may(connection, "UPDATE", table):
+            async with database.scoped(MINE) as scoped:
+                done = await scoped.execute(f"UPDATE gnomon.{table} SET {owner} = {owner}")
+                assert done == "UPDATE 1", table
+            with pytest.raises(DENIED, match="row-level security"):
+                async with database.scoped(MINE) as scoped:
+                    await scoped.execute(f"UPDATE gnomon.{table} SET {owner} = $1", THEIRS)
+        if await may(connection, "DELETE", table):
+            async with database.scoped(MINE) as scoped:
+                assert await scoped.execute(f"DELETE FROM gnomon.{table}") == "DELETE 1", table
+            assert await owners(connection, table, owner) == {THEIRS}
+
+
+async def test_nothing_can_be_written_under_a_foreign_name(
+    database: Database, connection: Connection, filled: dict[str, str]
+) -> None:
+    for table, owner in filled.items():
+        values = await values_of(connection, table, owner, THEIRS)
+        why = "row-level security" if await may(connection, "INSERT", table) else "permission"
+        with pytest.raises(DENIED, match=why):
+            async with database.scoped(MINE) as scoped:
+                await scoped.execute(insertion(table, values), *values.values())
+
+
+async def test_whoever_names_no_tenant_sees_nobodys_rows(
+    connection: Connection, filled: dict[str, str]
+) -> None:
+    async with connection.transaction():
+        await connection.execute(f"SET LOCAL ROLE {ROLE}")
+        for table, owner in filled.items():
+            assert await owners(connection, table, owner) == set()
+
+
+async def test_tries_are_seen_by_their_owner_only(
+    database: Database, connection: Connection, filled: dict[str, str]
+) -> None:
+    assert await owners(connection, "try", "tenant_id") == {MINE, THEIRS}
+    async with database.scoped(MINE) as scoped:
+        assert await owners(scoped, "try", "tenant_id") == {MINE}
+
+
+async def test_only_what_can_be_a_tenant_opens_a_scope(database: Database) -> None:
+    for wrong in ("", "A", "a'; RESET ROLE; --", "-a", "a" * 64, "a\n", "ä"):
+        with pytest.raises(ValueError, match="cannot be the id of a tenant"):
+            async with database.scoped(wrong):
+                pass
+
+
+async def test_tasks_of_others_that_come_first_are_counted(
+    database: Database, connection: Connection
+) -> None:
+    now = await database_now(connection)
+    mine = submission(now, -1.0, tenant_id=MINE)
+    before: list[Submission] = []
+    while len(before) < 3:
+        one = submission(now, -10.0, tenant_id=THEIRS)
+        if one.id.bytes[15] == mine.id.bytes[15]:
+            before.append(one)
+    await store(database, *before)
+    await store(database, mine)
+    await joined(database)
+    found = await circumstances(database, key_of(mine))
+    assert (found.ahead, found.server) == (3, "node")
+    assert found.due_at is not None
+
+
+class Single:
+    """A pool of one connection, which is looked at between two uses."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def whose(self) -> tuple[bool, str]:
+        async with self.database.connection() as connection:
+            row = await connection.fetchrow(
+                """
+                SELECT current_user = session_user AS itself,
+                    coalesce(current_setting('gnomon.tenant', true), '') AS tenant
+                """
+            )
+        assert row is not None
+        return row["itself"], row["tenant"]
+
+
+@pytest.fixture
+async def single(database_dsn: str) -> Any:
+    database = Database(database_dsn, 1)
+    await database.open()
+    # The driver tells the loop when it finds a transaction on a connection that is given back.
+    left_open: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: left_open.append(context))
+    yield Single(database)
+    loop.set_exception_handler(None)
+    await database.close()
+    assert not left_open
+
+
+NOBODYS = (True, "")
+
+
+async def test_a_scope_ends_with_its_transaction(single: Single) -> None:
+    async with single.database.scoped(MINE) as scoped:
+        assert await scoped.fetchval("SELECT current_user::text") == ROLE
+    assert await single.whose() == NOBODYS
+    with pytest.raises(asyncpg.UndefinedTableError):
+        async with single.database.scoped(MINE) as scoped:
+            await scoped.fetchval("SELECT FROM gnomon.nothing")
+    assert await single.whose() == NOBODYS
+
+
+async def test_what_is_cancelled_at_any_moment_leaves_no_role_behind(single: Single) -> None:
+    async def work() -> None:
+        async with single.database.scoped(MINE) as scoped:
+            await scoped.fetchval("SELECT pg_sleep(0.001)")
+
+    for turns in range(60):
+        task = asyncio.create_task(work())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert await single.whose() == NOBODYS, turns
+
+
+async def test_a_statement_that_is_cancelled_leaves_no_role_behind(
+    single: Single, connection: Connection
+) -> None:
+    async def hang() -> None:
+        async with single.database.scoped(MINE) as scoped:
+            await scoped.fetchval("SELECT pg_sleep(60)")
+
+    task = asyncio.create_task(hang())
+    await eventually(lambda: sleeping(connection))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await single.whose() == NOBODYS
+
+    task = asyncio.create_task(hang())
+    pid = await eventually(lambda: sleeping(connection))
+    await connection.execute("SELECT pg_terminate_backend($1)", pid)
+    with pytest.raises(StoreUnavailable):
+        await task
+    assert await single.whose() == NOBODYS
+
+
+async def sleeping(connection: Connection) -> int | None:
+    """The session that hangs in a statement of the test's database."""
+    pid: int | None = await connection.fetchval(
+        """
+        SELECT pid FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event = 'PgSleep' LIMIT 1
+        """
+    )
+    return pid
+
+
+PLAIN = "gnomon_plain_user"
+
+
+@pytest.fixture
+async def plain(empty_dsn: str) -> Any:
+    """A connection of a user that may make a schema in its database, and nothing else."""
+    connection = await asyncpg.connect(empty_dsn)
+    await connection.execute(f"DROP ROLE IF EXISTS {PLAIN}; CREATE ROLE {PLAIN} LOGIN")
+    name = await connection.fetchval("SELECT quote_ident(current_database())")
+    await connection.execute(f"GRANT CREATE ON DATABASE {name} TO {PLAIN}")
+    await connection.execute(f"SET SESSION AUTHORIZATION {PLAIN}")
+    yield connection
+    await connection.execute("RESET SESSION AUTHORIZATION")
+    await connection.execute(f"DROP OWNED BY {PLAIN} CASCADE; DROP ROLE {PLAIN}")
+    await connection.close()
+
+
+async def test_a_user_that_may_not_take_on_the_role_is_told_what_to_ask_for(
+    plain: Connection,
+) -> None:
+    with pytest.raises(DENIED) as refused:
+        await migrate.up(plain)
+    hint = str(refused.value.hint)
+    asked = hint.partition("NOLOGIN; ")[2]
+    assert hint.startswith("Let an administrator run: CREATE ROLE gnomon_tenant NOLOGIN; GRANT")
+    await plain.execute(f"RESET SESSION AUTHORIZATION; {asked}; SET SESSION AUTHORIZATION {PLAIN}")
+    await migrate.up(plain)
+
+    # It owns the tables, so no wall is before itself; there is one before the role.
+    await plain.execute("INSERT INTO gnomon.tenant (id) VALUES ('mine'), ('theirs')")
+    assert await owners(plain, "tenant", "id") == {MINE, THEIRS}
+    async with plain.transaction():
+        await plain.execute(f"SET LOCAL ROLE {ROLE}; SET LOCAL gnomon.tenant = '{MINE}'")
+        assert await owners(plain, "tenant", "id") == {MINE}
+
+
+async def test_plain_sql_of_other_users_goes_on_as_before(
+    connection: Connection, filled: dict[str, str]
+) -> None:
+    user = f"{PLAIN}_sql"
+    await connection.execute(
+        f"DROP ROLE IF EXISTS {user}; CREATE ROLE {user}; GRANT USAGE ON SCHEMA gnomon TO {user};"
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON gnomon.task TO {user}"
+    )
+    try:
+        await connection.execute(f"SET ROLE {user}")
+        assert await owners(connection, "task", "tenant_id") == {MINE, THEIRS}
+        assert await connection.execute("DELETE FROM gnomon.task") == "DELETE 2"
+    finally:
+        await connection.execute(f"RESET ROLE; DROP OWNED BY {user}; DROP ROLE {user}")
