@@ -1,9 +1,12 @@
 """Reads stay cheap however much is finished: by their keys, in order, without sorting it all."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
+
+from tests.plans.test_hot_plans import plans
 
 from gnomon.store.postgres.queries import query
 
@@ -60,8 +63,18 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(inner)
 
 
+@asynccontextmanager
+async def behind_the_wall(connection: Connection) -> AsyncIterator[None]:
+    """As the API reads: see `Database.scoped`."""
+    async with connection.transaction():
+        await connection.execute("SET LOCAL ROLE gnomon_tenant")
+        await connection.execute("SET LOCAL gnomon.tenant = 'default'")
+        yield
+
+
 async def plan_of(connection: Connection, name: str, *args: Any) -> list[dict[str, Any]]:
-    text = await connection.fetchval(f"EXPLAIN (FORMAT JSON, ANALYZE) {query(name)}", *args)
+    async with behind_the_wall(connection):
+        text = await connection.fetchval(f"EXPLAIN (FORMAT JSON, ANALYZE) {query(name)}", *args)
     return list(nodes(json.loads(text)[0]["Plan"]))
 
 
@@ -119,3 +132,21 @@ async def test_a_task_is_read_by_key(connection: Connection) -> None:
             if node.get("Relation Name", "").startswith("task_archive")
         }
         assert len(archives) == 1
+
+
+async def test_plans_that_are_made_once_for_all_values_read_by_key_too(
+    connection: Connection,
+) -> None:
+    await connection.execute(_FILL)
+    task_id = await connection.fetchval("SELECT id FROM gnomon.task LIMIT 1")
+    listed = ("default", NEWEST, 51)
+    async with behind_the_wall(connection):
+        for used in await plans(connection, "list_tasks", *listed, *NO_STATUS, *NO_FILTER):
+            assert not {name for name in used.scanned if name.startswith("task")}
+        for used in await plans(connection, "list_dead", *listed, *NO_FILTER):
+            assert "task_dead" in used.indexes
+            assert "task" not in used.scanned
+        for name in ("get_task", "lock_task", "executions"):
+            for used in await plans(connection, name, "default", task_id):
+                assert "task_pkey" in used.of_tasks
+                assert "task" not in used.scanned
