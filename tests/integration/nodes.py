@@ -14,6 +14,7 @@ from tests.integration.support import submission
 
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import Submission
+from gnomon.scheduler.breakers import RULES, Rules
 from gnomon.settings import Settings
 from gnomon.wiring import run_node
 
@@ -51,20 +52,28 @@ class RunningNode:
         self.task = task
         self._stop = stop
 
+    async def kill(self) -> None:
+        """End it where it stands: it gives nothing back, and stays in the roster."""
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
     def begin_to_stop(self) -> None:
         self._stop.set()
 
     async def stop(self) -> None:
         """Drain and leave. Raises what the node died of."""
         self._stop.set()
-        await self.task
+        if not self.task.cancelled():
+            await self.task
 
 
 @asynccontextmanager
-async def running_node(dsn: str, **changes: Any) -> AsyncIterator[RunningNode]:
+async def running_node(
+    dsn: str, rules: Rules = RULES, **changes: Any
+) -> AsyncIterator[RunningNode]:
     settings = msgspec.structs.replace(SETTINGS, **changes)
     stop, started = asyncio.Event(), asyncio.Event()
-    task = asyncio.create_task(run_node(settings, dsn, lambda _: started.set(), stop))
+    task = asyncio.create_task(run_node(settings, dsn, lambda _: started.set(), stop, rules))
     begun = asyncio.create_task(started.wait())
     try:
         await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)

@@ -96,6 +96,11 @@ class Breaker:
         self.probe, self._probe_until = key, probe_until
         return True
 
+    def next_probe_at(self) -> float:
+        """When the next call may be admitted, if nothing ends before; of an open one."""
+        assert self.until is not None, "a closed one admits whatever comes"
+        return self.until if self.probe is None else max(self.until, self._probe_until)
+
     def passes(self, key: Hashable) -> bool:
         """Whether a call that was admitted before may still be made."""
         return self.until is None or self.probe == key

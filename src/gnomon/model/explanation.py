@@ -7,9 +7,18 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.lifecycle import Status
+from gnomon.model.target import HttpTarget, host_of
 from gnomon.model.task import Resolution, Task
 
 COUNTED_AHEAD = 1000  # beyond this, "at least"
+
+
+class OpenBreaker(msgspec.Struct, frozen=True):
+    """A breaker that keeps a node from calling a host; None: from running anything."""
+
+    node: str
+    host: str | None
+    until: datetime
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +34,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     ahead: int = 0  # due tasks of its shard that come first, counted up to COUNTED_AHEAD
     cron_job: str | None = None  # the name of the job that it is a run of
     active_run: UUID | None = None  # the task of that job that may be under way
+    breakers: tuple[OpenBreaker, ...] = ()  # all that are open for its tenant
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -46,7 +56,7 @@ def _summary(task: Task, around: Circumstances) -> str:
         case Status.FAILED:
             return f"Its last try failed; it is retried {_ahead(around.due_at, around.now)}."
         case Status.READY:
-            return _why_ready(around)
+            return _why_ready(task, around)
         case Status.RUNNING:
             node = around.running_on or "a node that has left"
             asked = " Its cancelling was asked for." if task.cancel_requested else ""
@@ -61,7 +71,7 @@ def _summary(task: Task, around: Circumstances) -> str:
             return f"It is over: {task.status.lower()}."
 
 
-def _why_ready(around: Circumstances) -> str:
+def _why_ready(task: Task, around: Circumstances) -> str:
     if around.server is None:
         return "It is due, but no scheduler node is in the roster; start one (`gnomon scheduler`)."
     if around.server_alive_until is not None and around.server_alive_until < around.now:
@@ -69,9 +79,26 @@ def _why_ready(around: Circumstances) -> str:
             f"It is due, but {around.server}, which serves its shard, has not renewed its lease; "
             "a peer takes over once it is declared dead."
         )
+    breaker = next((b for b in _breakers(task, around) if b.node == around.server), None)
+    if breaker is not None:
+        return (
+            f"It is due, but {_breaker(breaker)}: too many calls have failed. Then one task is "
+            "tried, and if it succeeds all run."
+        )
     if around.ahead > 0:
         return f"It is due and waits its turn: {_count(around.ahead)} due before it in its shard."
     return f"It is due, and {around.server} is about to start it."
+
+
+def _breakers(task: Task, around: Circumstances) -> Iterator[OpenBreaker]:
+    """Those that keep it from running."""
+    host = host_of(task.target.url) if isinstance(task.target, HttpTarget) else None
+    return (b for b in around.breakers if b.host is None or b.host == host)
+
+
+def _breaker(breaker: OpenBreaker) -> str:
+    what = "its tenant" if breaker.host is None else f"host {breaker.host}"
+    return f"the breaker of {what} is open on {breaker.node} until {_stamp(breaker.until)}"
 
 
 def _why_blocked(around: Circumstances) -> str:
@@ -102,6 +129,8 @@ def _facts(task: Task, around: Circumstances) -> Iterator[str]:
         yield f"must not start after {_stamp(task.expires_at)}"
     if task.last_error is not None:
         yield f"last error: {task.last_error}"
+    if not task.status.is_over:
+        yield from map(_breaker, _breakers(task, around))
     if around.run_until is not None:
         yield f"is taken over by others if it has not ended by {_stamp(around.run_until)}"
     if not task.status.is_over:

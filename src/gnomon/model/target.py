@@ -1,6 +1,7 @@
 """What a task calls."""
 
 import re
+from functools import lru_cache
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -38,6 +39,14 @@ class PythonTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 
 
 Target = HttpTarget | PythonTarget
+
+
+@lru_cache(maxsize=4096)
+def host_of(url: str) -> str:
+    """Who answers at a URL: the name or address, with the port, in one spelling."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
 
 def _check_url(url: str) -> None:

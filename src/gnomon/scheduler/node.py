@@ -16,6 +16,7 @@ from gnomon.clock import Clock
 from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.model.task import TaskKey
 from gnomon.scheduler.agenda import Agenda, tick_at_or_before
+from gnomon.scheduler.breakers import NOTE_SECONDS, Breakers
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.keeper import LeaseKeeper
 from gnomon.scheduler.planner import Planner
@@ -85,6 +86,7 @@ class Node:
         pruner: Pruner,
         watchdog: Watchdog,
         directory: Directory,
+        breakers: Breakers,
         name: str,
     ) -> None:
         self.settings = settings
@@ -104,6 +106,7 @@ class Node:
         self.pruner = pruner
         self.watchdog = watchdog
         self.directory = directory
+        self.breakers = breakers
         self.name = name
         self._lost = asyncio.Event()
 
@@ -176,6 +179,8 @@ class Node:
             self._every(PRUNE_SECONDS, self.pruner.run_once),
             self._every(WATCH_SECONDS, self.watchdog.run_once),
             self.directory.run(),
+            self.breakers.run(),
+            self._every(NOTE_SECONDS, self.breakers.note),
         ]
 
     async def _stopped_or_lost(self, stop: asyncio.Event) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.errors import TaskNotFound
-from gnomon.model.explanation import COUNTED_AHEAD, Circumstances
+from gnomon.model.explanation import COUNTED_AHEAD, Circumstances, OpenBreaker
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.shard import owner, shard_of
 from gnomon.model.task import Execution, Task, TaskKey
@@ -56,6 +56,7 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
     ahead = await database.fetchrow("ahead", key.tenant_id, key.id, COUNTED_AHEAD)
     assert ahead is not None, "a count is always there"
     nodes = {node["incarnation"]: node for node in await database.fetch("roster")}
+    breakers = await database.fetch("open_breakers", key.tenant_id)
     shard = shard_of(key.id)
     server = nodes.get(owner(shard, nodes.keys()))
     return Circumstances(
@@ -64,6 +65,7 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         shard=shard,
         server=None if server is None else server["name"],
         server_alive_until=None if server is None else server["alive_until"],
+        breakers=tuple(OpenBreaker(**row) for row in breakers),
     )
 
 

@@ -73,8 +73,10 @@ class HttpCaller:
                 allow_redirects=False,
             ) as response:
                 return self._outcome(delivery, response, await _beginning(response))
+        except (aiohttp.InvalidURL, UnicodeError) as error:  # not the host's fault
+            return Outcome(OutcomeKind.FAILED, error=_describe(error))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Outcome(OutcomeKind.FAILED, error=f"{type(error).__name__}: {error}"[:2000])
+            return Outcome(OutcomeKind.FAILED, error=_describe(error), unreachable=True)
 
     def _headers(self, delivery: Delivery, target: HttpTarget, body: bytes) -> dict[str, str]:
         task_id = str(delivery.key.id)
@@ -118,6 +120,10 @@ class HttpCaller:
             response_status=status,
             response_body=body or None,
         )
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:2000]
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:

@@ -1,0 +1,286 @@
+"""Keeps tasks from being started whose calls would most likely fail.
+
+One breaker for each host that a tenant calls, and one for each tenant; see gnomon.fair.breaker for
+when they open and close. While one is open its tasks wait, unclaimed, with their flows set aside.
+Those that were claimed before are given back unstarted. Each node goes by what it has seen itself:
+so nothing needs to be agreed on, and a fleet makes one probe a node.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from gnomon.clock import Clock, new_id
+from gnomon.fair.breaker import HOST_RULE, TENANT_RULE, WINDOW_SECONDS, Breaker, Change, Rule
+from gnomon.fair.queue import Flow
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.target import HttpTarget, host_of
+from gnomon.model.task import TaskKey
+from gnomon.observe.events import BreakerClosed, BreakerOpened, BreakersForgotten, Observer
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.scheduler.agenda import Agenda
+from gnomon.store.breaker_port import BreakerEvent, BreakerStore, Circuit
+from gnomon.store.port import Entry
+
+NOTE_SECONDS = 0.5  # between writes of what has changed
+_CLAIM_SECONDS = 60.0  # for a probe to be claimed
+_SETTLE_SECONDS = 60.0  # for it to be settled after its timeout
+_TOO_MANY_REQUESTS = 429
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """When breakers open."""
+
+    host: Rule = HOST_RULE
+    tenant: Rule = TENANT_RULE
+
+
+RULES = Rules()
+
+
+class _Guard:
+    """A breaker and the flows that it holds up."""
+
+    __slots__ = ("aside", "breaker", "circuit", "flows", "opened_at")
+
+    def __init__(self, circuit: Circuit, rule: Rule) -> None:
+        self.circuit = circuit
+        self.breaker = Breaker(rule)
+        self.aside: set[Flow] = set()  # refused here, to be let in again
+        self.flows: set[Flow] = set()  # known to call this host, while it is open
+        self.opened_at = 0.0
+
+
+class Breakers:
+    """An `Admission`, and the last look before a call is made. `run` must be running for tasks to
+    be let in again, `note` be called for others to know."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        clock: Clock,
+        store: BreakerStore,
+        wake: Callable[[], None],
+        emit: Observer,
+        rules: Rules = RULES,
+    ) -> None:
+        self._agenda = agenda
+        self._clock = clock
+        self._store = store
+        self._wake = wake
+        self._emit = emit
+        self._rules = rules
+        self._guards: dict[Circuit, _Guard] = {}
+        self._open: dict[Circuit, _Guard] = {}
+        self._by_flow: dict[Flow, _Guard] = {}  # of open hosts; learned from what was claimed
+        self._changed = asyncio.Event()
+        self._unwritten: set[Circuit] = set()
+        self._events: list[BreakerEvent] = []
+
+    # Before the claim, and after it
+
+    def admit(self, entry: Entry) -> bool:
+        if not self._open:
+            return True
+        flow = (entry.key.tenant_id, entry.flow)
+        guards = (self._open.get(Circuit(entry.key.tenant_id, None)), self._by_flow.get(flow))
+        refusing = self._refusing([g for g in guards if g is not None], entry.key)
+        if refusing is not None:
+            refusing.aside.add(flow)
+        return refusing is None
+
+    def missed(self, keys: Iterable[TaskKey]) -> None:
+        if self._open:
+            self._forgo(set(keys))
+
+    def claimed(self, delivery: Delivery) -> bool:
+        guards = self._guards_before(delivery)
+        if not guards:
+            return True
+        now = self._clock.monotonic()
+        if self._refusing(guards, delivery.key) is not None:
+            return False
+        latest = now + _CLAIM_SECONDS + delivery.timeout_seconds + _SETTLE_SECONDS
+        for guard in guards:
+            guard.breaker.extend(delivery.key, latest)
+        return True
+
+    def ended(self, report: Report) -> None:
+        """What is still the probe by now was not called, or its call says nothing."""
+        if self._open:
+            self._forgo({report.delivery.key})
+
+    def _refusing(self, guards: Collection[_Guard], key: TaskKey) -> _Guard | None:
+        """The one that does not let it pass. Then none of the others keeps it as a probe."""
+        now = self._clock.monotonic()
+        for guard in guards:
+            if not guard.breaker.admits(key, now, now + _CLAIM_SECONDS):
+                self._forgo({key})
+                return guard
+        return None
+
+    def _forgo(self, keys: set[TaskKey]) -> None:
+        for guard in self._open.values():
+            if guard.breaker.probe in keys and guard.breaker.forgo(guard.breaker.probe):
+                self._changed.set()  # another may be the probe
+
+    def _guards_before(self, delivery: Delivery) -> list[_Guard]:
+        """The open ones that concern it. Whoever looks here learns where its flow leads."""
+        if not self._open:
+            return []
+        guards = (self._open.get(circuit) for circuit in _circuits(delivery))
+        found = [guard for guard in guards if guard is not None]
+        for guard in found:
+            self._learn(guard, delivery)
+        return found
+
+    def _learn(self, guard: _Guard, delivery: Delivery) -> None:
+        if guard.circuit.host is not None:
+            flow = (delivery.key.tenant_id, delivery.flow)
+            guard.flows.add(flow)
+            self._by_flow[flow] = guard
+
+    # At the call
+
+    def may_call(self, delivery: Delivery) -> bool:
+        """Whether what was claimed may still be called: a breaker may have opened meanwhile."""
+        if not self._open:
+            return True
+        return all(g.breaker.passes(delivery.key) for g in self._guards_before(delivery))
+
+    def called(self, report: Report) -> None:
+        """A call was made; be told at once, not only when it is settled."""
+        if report.outcome is None:
+            return
+        now = self._clock.monotonic()
+        began = now - (report.seconds or 0.0)
+        delivery = report.delivery
+        for circuit in _circuits(delivery):
+            failed = _failed(report.outcome, of_host=circuit.host is not None)
+            if failed is not None:
+                guard = self._guard(circuit)
+                change = guard.breaker.record(delivery.key, began, now, failed=failed)
+                if change is not None:
+                    self._note_change(guard, change, now)
+                    if change is Change.OPENED:
+                        self._learn(guard, delivery)
+
+    def _guard(self, circuit: Circuit) -> _Guard:
+        guard = self._guards.get(circuit)
+        if guard is None:
+            rule = self._rules.tenant if circuit.host is None else self._rules.host
+            guard = self._guards[circuit] = _Guard(circuit, rule)
+        return guard
+
+    def _note_change(self, guard: _Guard, change: Change, now: float) -> None:
+        self._unwritten.add(guard.circuit)
+        self._changed.set()
+        if change is Change.OPENED:
+            self._open[guard.circuit] = guard
+            guard.opened_at = now
+            self._tell(
+                BreakerOpened(
+                    tenant_id=guard.circuit.tenant_id,
+                    host=guard.circuit.host,
+                    failures=guard.breaker.tally.failures,
+                    calls=guard.breaker.tally.calls,
+                    until=self._until(guard),
+                )
+            )
+        elif change is Change.CLOSED:
+            self._close(guard, now)
+
+    def _close(self, guard: _Guard, now: float) -> None:
+        del self._open[guard.circuit]
+        for flow in guard.flows:
+            self._by_flow.pop(flow, None)
+        guard.flows.clear()
+        self._let_in(guard.aside)
+        guard.aside.clear()
+        self._tell(
+            BreakerClosed(
+                tenant_id=guard.circuit.tenant_id,
+                host=guard.circuit.host,
+                seconds=now - guard.opened_at,
+            )
+        )
+
+    def _tell(self, event: BreakerOpened | BreakerClosed) -> None:
+        now = self._clock.now()
+        self._events.append(BreakerEvent(new_id(now), now, event))
+        self._emit(event)
+
+    def _until(self, guard: _Guard) -> datetime:
+        """When the next probe may be made, by the store's clock."""
+        assert guard.breaker.until is not None, "it is open"
+        seconds = guard.breaker.until - self._clock.monotonic()
+        return self._clock.now() + timedelta(seconds=seconds)
+
+    # As time goes by
+
+    async def run(self) -> None:
+        """Let in what may be tried, when it may."""
+        try:
+            while True:
+                self._changed.clear()
+                await self._clock.wait(self._changed, self._let_in_due())
+        finally:
+            self._emit(BreakersForgotten())
+
+    def _let_in_due(self) -> float:
+        """Gives the seconds until there is more to let in, or to forget."""
+        now = self._clock.monotonic()
+        for guard in [g for g in self._guards.values() if g.breaker.is_idle(now)]:
+            del self._guards[guard.circuit]
+        soonest = now + WINDOW_SECONDS
+        for guard in self._open.values():
+            probe_at = guard.breaker.next_probe_at()
+            if probe_at <= now:
+                self._let_in(guard.aside)  # all but the first will be refused again
+                guard.aside.clear()
+            else:
+                soonest = min(soonest, probe_at)
+        return soonest - now
+
+    def _let_in(self, flows: Collection[Flow]) -> None:
+        if flows and self._agenda.let_in(list(flows)):
+            self._wake()
+
+    async def note(self) -> None:
+        """Write what has changed since the last time."""
+        if not self._unwritten and not self._events:
+            return
+        circuits, events = list(self._unwritten), list(self._events)
+        opened = [(c, self._until(self._open[c])) for c in circuits if c in self._open]
+        await self._store.note(opened, [c for c in circuits if c not in self._open], events)
+        self._unwritten.difference_update(circuits)
+        del self._events[: len(events)]
+
+
+def _circuits(delivery: Delivery) -> tuple[Circuit, ...]:
+    tenant_id, target = delivery.key.tenant_id, delivery.target
+    tenant = Circuit(tenant_id, None)
+    if isinstance(target, HttpTarget):
+        return tenant, Circuit(tenant_id, host_of(target.url))
+    return (tenant,)
+
+
+def _failed(outcome: Outcome, *, of_host: bool) -> bool | None:
+    """Whether a call failed; None: it says nothing. A host that answers works, whatever it says
+    about the request."""
+    match outcome.kind:
+        case OutcomeKind.SUCCEEDED | OutcomeKind.SNOOZED:
+            return False
+        case OutcomeKind.TIMED_OUT:
+            return True
+        case OutcomeKind.FAILED if not of_host:
+            return True
+        case OutcomeKind.FAILED if outcome.response_status is not None:
+            status = outcome.response_status
+            return status >= 500 or status == _TOO_MANY_REQUESTS
+        case OutcomeKind.FAILED if outcome.unreachable:
+            return True
+        case _:
+            return None

@@ -1,0 +1,26 @@
+"""The last look before a call is made, and the first to hear what came of it."""
+
+from typing import Protocol
+
+from gnomon.pipe.envelope import Delivery, Report
+
+
+class Gate(Protocol):
+    """Keeps calls from being made that would only fail."""
+
+    def may_call(self, delivery: Delivery) -> bool:
+        """Whether to call now; if not, it is given back unstarted."""
+
+    def called(self, report: Report) -> None:
+        """What a try came to, before it is settled. Without an outcome no call was made."""
+
+
+class OpenGate:
+    """Lets everything through."""
+
+    def may_call(self, delivery: Delivery) -> bool:
+        del delivery
+        return True
+
+    def called(self, report: Report) -> None:
+        pass

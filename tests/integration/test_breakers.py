@@ -1,0 +1,182 @@
+"""A dead endpoint: its breaker opens, its tasks wait unspent, and nobody else notices."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+import asyncpg
+import msgspec
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer, unused_port
+from tests.integration.nodes import running_node
+from tests.integration.support import Connection, archived, database_now, store, submission
+from tests.waiting import eventually
+
+from gnomon.fair.breaker import HOST_RULE, TENANT_RULE
+from gnomon.model.explanation import explain
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.model.task import Submission, TaskKey
+from gnomon.scheduler.breakers import Rules
+from gnomon.store.postgres import reading
+from gnomon.store.postgres.database import Database
+
+SLOTS = 20  # of the nodes here, which claim as many ahead
+QUICK = Rules(host=msgspec.structs.replace(HOST_RULE, pause=1.0))
+# A retry comes soon, and there are few: if the outage spent them, the tasks would be dead letters.
+POLICY = RetryPolicy(max_retries=2, base_seconds=0.05, max_seconds=0.05)
+ONCE = RetryPolicy(max_retries=0)
+
+
+@pytest.fixture
+async def now(connection: Connection) -> datetime:
+    return await database_now(connection)
+
+
+class Endpoint:
+    """A host that can be away."""
+
+    def __init__(self) -> None:
+        self.port = unused_port()
+        self.calls = 0
+
+    def tasks(self, now: datetime, count: int, tenant_id: str) -> list[Submission]:
+        target = HttpTarget(f"http://127.0.0.1:{self.port}/hook")
+        return [
+            submission(now, tenant_id=tenant_id, target=target, retry_policy=POLICY)
+            for _ in range(count)
+        ]
+
+    async def _answer(self, _: web.Request) -> web.Response:
+        self.calls += 1
+        return web.Response()
+
+    @asynccontextmanager
+    async def up(self) -> AsyncIterator[None]:
+        app = web.Application()
+        app.router.add_post("/hook", self._answer)
+        async with TestServer(app, port=self.port):
+            yield
+
+
+async def all_completed(connection: Connection, keys: Sequence[TaskKey]) -> None:
+    async def look() -> bool:
+        rows = [await archived(connection, key) for key in keys]
+        return all(row is not None and row["state"] == 10 for row in rows)
+
+    await eventually(look)
+
+
+async def events(connection: Connection, count: int) -> list[asyncpg.Record]:
+    """So many events, once they are there."""
+
+    async def look() -> list[asyncpg.Record] | None:
+        rows = await connection.fetch("SELECT * FROM gnomon.event ORDER BY id")
+        return rows if len(rows) >= count else None
+
+    rows = await eventually(look)
+    assert len(rows) == count
+    return rows
+
+
+async def opened(connection: Connection) -> asyncpg.Record:
+    """The one breaker that is open."""
+    return await eventually(lambda: connection.fetchrow("SELECT * FROM gnomon.breaker"))
+
+
+async def attempts(connection: Connection) -> tuple[int, int]:
+    """Tries in all, and those under way."""
+    row = await connection.fetchrow(
+        "SELECT sum(attempt) AS tries, count(*) FILTER (WHERE state = 1) AS running"
+        " FROM gnomon.task"
+    )
+    assert row is not None
+    return row["tries"] or 0, row["running"]
+
+
+async def at_rest(connection: Connection) -> int:
+    """The tries so far, once nothing runs."""
+
+    async def look() -> tuple[int, int] | None:
+        tries = await attempts(connection)
+        return tries if tries[1] == 0 else None
+
+    return (await eventually(look))[0]
+
+
+async def test_a_dead_endpoint_holds_up_its_own_tasks_only(
+    database_dsn: str, database: Database, connection: Connection, now: datetime
+) -> None:
+    dead, well = Endpoint(), Endpoint()
+    async with well.up(), running_node(database_dsn, QUICK):
+        waiting = await store(database, *dead.tasks(now, 200, "a"))
+        await opened(connection)
+        others = await store(database, *well.tasks(now, 5, "a"), *well.tasks(now, 5, "b"))
+        await all_completed(connection, others)
+
+        # What had begun when it opened, and a probe a second.
+        before = await at_rest(connection)
+        assert 20 <= before <= 20 + SLOTS + 5
+        row = await opened(connection)
+        assert (row["tenant_id"], row["host"]) == ("a", f"127.0.0.1:{dead.port}")
+        told = explain(
+            await reading.get(database, waiting[-1]),
+            await reading.circumstances(database, waiting[-1]),
+        )
+        assert any(f"the breaker of host 127.0.0.1:{dead.port} is open" in f for f in told.facts)
+
+        async def probed() -> bool:
+            return (await attempts(connection))[0] >= before + 2
+
+        await eventually(probed)
+        assert (await attempts(connection))[0] <= before + 4, "one at a time"
+        assert await connection.fetchval("SELECT count(*) FROM gnomon.task WHERE state = 4") == 0
+        async with dead.up():
+            await all_completed(connection, waiting)
+        first, second = await events(connection, 2)
+        assert (first["kind"], second["kind"]) == ("breaker.opened", "breaker.closed")
+        detail = msgspec.json.decode(first["detail"])
+        assert detail["host"] == f"127.0.0.1:{dead.port}"
+        assert detail["calls"] == detail["failures"] == 20
+        assert not await connection.fetch("SELECT * FROM gnomon.breaker")
+
+
+async def test_a_node_that_dies_while_its_breaker_is_open_leaves_nothing_behind(
+    database_dsn: str, database: Database, connection: Connection, now: datetime
+) -> None:
+    dead = Endpoint()
+    waiting = await store(database, *dead.tasks(now, 60, "a"))
+    slow = Rules(host=msgspec.structs.replace(HOST_RULE, pause=600.0))
+    async with running_node(database_dsn, slow, node_name="first") as node:
+        await opened(connection)
+        await node.kill()
+    facts = explain(
+        await reading.get(database, waiting[-1]),
+        await reading.circumstances(database, waiting[-1]),
+    ).facts
+    assert any("is open on first" in fact for fact in facts), "nobody has declared it dead"
+    async with dead.up(), running_node(database_dsn, slow):
+        await all_completed(connection, waiting)
+    assert not await database.fetch("open_breakers", "a")
+
+
+async def test_a_tenant_whose_tasks_all_fail_is_slowed_down(
+    database_dsn: str, database: Database, connection: Connection, now: datetime
+) -> None:
+    rules = Rules(tenant=msgspec.structs.replace(TENANT_RULE, lasting=0.0, pause=1.0))
+    failing = [
+        submission(now, tenant_id="a", target=PythonTarget("unknown"), retry_policy=ONCE)
+        for _ in range(60)
+    ]
+    async with running_node(database_dsn, rules):
+        await store(database, *failing)
+        row = await opened(connection)
+        assert (row["tenant_id"], row["host"]) == ("a", None)
+        good = [submission(now, tenant_id=t, target=PythonTarget("echo")) for t in "aab"]
+        keys = await store(database, *good)
+        await all_completed(connection, keys[2:])
+        assert await archived(connection, keys[0]) is None
+        await all_completed(connection, keys)
+    kinds = [row["kind"] for row in await connection.fetch("SELECT * FROM gnomon.event")]
+    assert "breaker.closed" in kinds
