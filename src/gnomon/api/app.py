@@ -14,7 +14,9 @@ from gnomon.api import (
     events,
     explanations,
     health,
+    keys,
     tasks,
+    tenants,
 )
 from gnomon.api.context import Context
 from gnomon.api.openapi import document
@@ -30,6 +32,8 @@ def create_app(context: Context) -> Litestar:
             dead_letters.router,
             cron_jobs.router,
             events.list_events,
+            keys.router,
+            tenants.get_tenant,
             health.healthz,
             health.readyz,
             health.metrics,

@@ -156,9 +156,10 @@ def _error(status: int, refs: Mapping[type, Any]) -> dict[str, Any]:
 
 
 def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
-    if "{task_id}" in path:
-        schema = {"type": "string", "format": "uuid"}
-        yield {"name": "task_id", "in": "path", "required": True, "schema": schema}
+    for name in ("task_id", "key_id"):
+        if f"{{{name}}}" in path:
+            schema = {"type": "string", "format": "uuid"}
+            yield {"name": name, "in": "path", "required": True, "schema": schema}
     if "{ref}" in path:
         yield {
             "name": "ref",

@@ -84,6 +84,10 @@ class Directory:
         """Whether there is any other tenant."""
         return len(self._snapshot.tenants) > self.knows(tenant_id)
 
+    def tenant(self, tenant_id: str) -> Tenant:
+        """What is known of it; one without a row has no quotas."""
+        return self._snapshot.tenants.get(tenant_id) or Tenant(id=tenant_id, plan=UNLIMITED)
+
     def weight(self, tenant_id: str) -> float:
         tenant = self._snapshot.tenants.get(tenant_id)
         return 1.0 if tenant is None else tenant.weight

@@ -40,26 +40,28 @@ class PostgresKeys:
         await self._database.execute("note_key_use", ids)
 
     async def list(self, tenant_id: str, cursor: UUID | None, limit: int) -> KeyPage:
-        rows = await self._database.fetch(
-            "list_api_keys", tenant_id, cursor or _AFTER_ALL, limit + 1
-        )
+        async with self._database.scoped(tenant_id) as connection:
+            rows = await connection.fetch(
+                query("list_api_keys"), tenant_id, cursor or _AFTER_ALL, limit + 1
+            )
         keys = [_key(row) for row in rows[:limit]]
         return KeyPage(keys, keys[-1].id if len(rows) > limit else None)
 
     async def get(self, tenant_id: str, key_id: UUID) -> ApiKey:
-        row = await self._database.fetchrow("get_api_key", tenant_id, key_id)
+        async with self._database.scoped(tenant_id) as connection:
+            row = await connection.fetchrow(query("get_api_key"), tenant_id, key_id)
         if row is None:
             raise KeyNotFound(key_id)
         return _key(row)
 
     async def create(self, new: NewKey) -> ApiKey:
-        async with self._database.transaction() as connection:
+        async with self._database.scoped(new.tenant_id) as connection:
             return await _insert(connection, new)
 
     async def rotate(
         self, tenant_id: str, key_id: UUID, replacement: Replacement, overlap_seconds: float
     ) -> ApiKey:
-        async with self._database.transaction() as connection:
+        async with self._database.scoped(tenant_id) as connection:
             row = await connection.fetchrow(query("get_api_key"), tenant_id, key_id)
             if row is None:
                 raise KeyNotFound(key_id)
@@ -71,7 +73,7 @@ class PostgresKeys:
             return made
 
     async def revoke(self, tenant_id: str, key_id: UUID) -> None:
-        async with self._database.transaction() as connection:
+        async with self._database.scoped(tenant_id) as connection:
             if await connection.fetchrow(query("revoke_api_key"), tenant_id, key_id) is None:
                 raise KeyNotFound(key_id)
 
