@@ -22,6 +22,7 @@ from gnomon.model.errors import (
     RoleMissing,
     StoreUnavailable,
     TaskNotFound,
+    TaskTypeNotFound,
     TooManyKeys,
     TypeForbidden,
     Unauthenticated,
@@ -116,7 +117,7 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return _invalid(422, error), {}
         case Unstorable() | IdempotencyConflict():
             return problem(422, str(error)), {}
-        case TaskNotFound() | CronJobNotFound() | KeyNotFound():
+        case TaskNotFound() | TaskTypeNotFound() | CronJobNotFound() | KeyNotFound():
             return problem(404, str(error)), {}
         case IllegalTransition() | Overlapping() | TooManyKeys() | KeyEnded():
             return problem(409, str(error)), {}
@@ -144,7 +145,7 @@ def _challenge(error: Unauthenticated) -> str:
 
 def _invalid(status: int, error: InvalidTask) -> Problem:
     where = f"{error.pointer}: " if error.pointer else ""
-    errors = (FieldError(error.pointer, error.detail),)
+    errors = tuple(FieldError(*mistake) for mistake in error.mistakes)
     return problem(status, f"{where}{error.detail}", errors)
 
 

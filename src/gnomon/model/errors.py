@@ -3,16 +3,20 @@
     GnomonError
     ├── InvalidTask            a submission or change that makes no sense, with the place
     │   ├── InvalidSchedule    times that cannot be read, or never come
+    │   ├── InvalidPayload     a payload that is not as its task type's schema says
+    │   ├── InvalidSchema      a JSON Schema that cannot be used
     │   ├── PayloadTooLarge
     │   └── TypeForbidden      a task type that the key or token may not submit
     ├── TaskNotFound           unknown here, or another tenant's
     ├── CronJobNotFound        likewise
+    ├── TaskTypeNotFound       likewise, of a task type that has a schema
     ├── KeyNotFound            likewise, of an API key
     ├── TenantNotFound         no tenant of this name
     ├── TenantExists           a tenant of this name is there already
     ├── TenantInUse            a tenant that cannot go while it has tasks or cron jobs
     ├── NameTaken              another cron job has this name
     ├── Overlapping            a run of the cron job has not ended
+    ├── QuotaExceeded          the tenant may not have or do more of this
     ├── IllegalTransition      the task is in a state that forbids this
     ├── IdempotencyConflict    a key used before, for something else
     ├── IdempotencyPending     a key whose first request is still under way
@@ -22,6 +26,7 @@
     ├── TooManyKeys            two keys of a name are live; a third would not be noticed
     ├── KeyEnded               an API key that was revoked, or has expired
     ├── StoreUnavailable       PostgreSQL cannot be reached; nothing was done
+    │   └── TenantBusy         others hold what decides about a tenant's quotas
     ├── LeaseLost              this node was declared dead
     ├── RunLost                a try whose task was taken over, or is completed already
     └── NoTransaction          a try that was to be completed outside of a transaction
@@ -30,6 +35,7 @@ An error names a condition; what to do about it is the catcher's business.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 
@@ -37,17 +43,61 @@ class GnomonError(Exception):
     """The root of every error that Gnomon raises on purpose."""
 
 
+class OverQuota(NamedTuple):
+    """Which quota, what it is, and what would have been too much or is used already."""
+
+    quota: str
+    limit: float
+    used: float
+
+
+class Mistake(NamedTuple):
+    """A place, as a JSON pointer, and what is wrong there."""
+
+    pointer: str
+    detail: str
+
+
 class InvalidTask(GnomonError):
     """A value that cannot be used; `pointer` is the JSON pointer of the place."""
 
-    def __init__(self, detail: str, pointer: str = "") -> None:
+    def __init__(self, detail: str, pointer: str = "", over: OverQuota | None = None) -> None:
         super().__init__(detail)
         self.detail = detail
         self.pointer = pointer
+        self.over = over
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """All that is known to be wrong."""
+        return (Mistake(self.pointer, self.detail),)
+
+    def within(self, pointer: str) -> "InvalidTask":
+        """The same, of a value that lies there in what was sent."""
+        return type(self)(self.detail, f"{pointer}{self.pointer}", self.over)
 
 
 class InvalidSchedule(InvalidTask):
     """An expression, interval, zone or template that cannot be used, and what could be instead."""
+
+
+class InvalidPayload(InvalidTask):
+    """A payload that does not satisfy the schema of its task type, at one place or several."""
+
+    def __init__(self, found: Sequence[Mistake]) -> None:
+        super().__init__(found[0].detail, found[0].pointer)
+        self._mistakes = tuple(found)
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return self._mistakes
+
+    def within(self, pointer: str) -> "InvalidPayload":
+        return InvalidPayload([Mistake(f"{pointer}{m.pointer}", m.detail) for m in self._mistakes])
+
+
+class InvalidSchema(InvalidTask):
+    """A JSON Schema that cannot be used; the pointer is of a place in it."""
 
 
 class PayloadTooLarge(InvalidTask):
@@ -64,6 +114,14 @@ class TaskNotFound(GnomonError):
     def __init__(self, task_id: UUID | str) -> None:
         super().__init__(f"there is no task {task_id}")
         self.task_id = task_id
+
+
+class TaskTypeNotFound(GnomonError):
+    """No schema is kept for this task type of this tenant."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no schema for the task type {name}")
+        self.name = name
 
 
 class CronJobNotFound(GnomonError):
@@ -120,6 +178,50 @@ class Overlapping(GnomonError):
         )
         self.name = name
         self.task_id = task_id
+
+
+class QuotaExceeded(GnomonError):
+    """The tenant has as much as its quota allows, or `number` more would be too much."""
+
+    def __init__(
+        self,
+        quota: str,
+        limit: int,
+        used: int,
+        number: int = 1,
+        *,
+        left: int | None = None,
+        wait: int | None = None,
+    ) -> None:
+        super().__init__(_in_words(quota, limit, used, number))
+        self.over = OverQuota(quota, limit, used)
+        self.left = left  # of the submissions in this second, where they are bounded
+        self.wait = wait  # seconds after which it can pass, where that is known
+
+
+def _in_words(quota: str, limit: int, used: int, number: int) -> str:
+    more = "another one does" if number == 1 else f"{number} more do"
+    match quota:
+        case "submissions_per_second" if number > limit:
+            return (
+                f"a batch of {number} is more than the quota submissions_per_second, {limit}, lets "
+                f"in at any time; send at most {limit} at once"
+            )
+        case "submissions_per_second":
+            return (
+                f"{used} tasks were submitted within the last second, and {more} not fit into the "
+                f"quota submissions_per_second, {limit}; try again in a second"
+            )
+        case "scheduled_tasks":
+            return (
+                f"{used} tasks have not ended, and {more} not fit into the quota scheduled_tasks, "
+                f"{limit}; wait until some have ended, or cancel some"
+            )
+        case _:
+            return (
+                f"there are {used} already, and {more} not fit into the quota {quota}, {limit}; "
+                "remove some first"
+            )
 
 
 class IllegalTransition(GnomonError):
@@ -200,6 +302,10 @@ class KeyEnded(GnomonError):
 
 class StoreUnavailable(GnomonError):
     """PostgreSQL cannot be reached or refused the work; nothing was acknowledged."""
+
+
+class TenantBusy(StoreUnavailable):
+    """Others take so long to store tasks of the same tenant that it was not waited for."""
 
 
 class LeaseLost(GnomonError):

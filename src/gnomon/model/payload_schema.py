@@ -1,0 +1,131 @@
+"""JSON Schemas that payloads must satisfy: checked themselves, compiled, and asked.
+
+Nothing outside of a schema is ever read, patterns take time in proportion to the text (so without
+look-around and back-references), and formats count.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import accumulate, islice
+from typing import Any, NoReturn
+
+import jsonschema_rs
+import msgspec
+
+from gnomon.model.errors import InvalidSchema, Mistake
+from gnomon.model.schema_survey import most_levels
+
+MOST_BYTES = 64 * 1024
+MOST_SCHEMA_LEVELS = 32
+MOST_MISTAKES = 10
+# All mistakes are collected before the first is shown. Of a larger payload it is the first alone.
+_LARGE = 8 * 1024
+_MOST_CHARACTERS = 300
+
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=256 * 1024, dfa_size_limit=256 * 1024)
+_NO_BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^\[\]{}"]+', re.DOTALL)
+_OPENING = b"[{"
+
+
+class PayloadSchema:
+    """A schema, ready to check payloads."""
+
+    def __init__(self, text: bytes) -> None:
+        """Raises InvalidSchema, with the place in the schema."""
+        schema = _read(text)
+        self.most_levels = most_levels(schema)
+        self._validator = _validator(schema)
+
+    def mistakes(self, payload: bytes | None) -> list[Mistake]:
+        """What is wrong with a payload, with the places in it; not all, where there is much."""
+        text = b"null" if payload is None else payload
+        if nests_deeper(text, self.most_levels):
+            detail = (
+                f"is nested deeper than {self.most_levels} levels, "
+                "the most that the schema of this task type can be checked for"
+            )
+            return [Mistake("", detail)]
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return [Mistake("", f"cannot be checked against the schema of its task type: {error}")]
+        if self._validator.is_valid(value):
+            return []
+        if len(text) > _LARGE:
+            return [_first(self._validator, value)]
+        return [_mistake(e) for e in islice(self._validator.iter_errors(value), MOST_MISTAKES)]
+
+
+def nests_deeper(text: bytes, levels: int) -> bool:
+    """Whether arrays and objects of valid JSON lie more than so many deep in each other."""
+    if text.count(b"[") + text.count(b"{") <= levels:
+        return False
+    steps = (1 if bracket in _OPENING else -1 for bracket in _NO_BRACKETS.sub(b"", text))
+    return any(depth > levels for depth in accumulate(steps))
+
+
+def _read(text: bytes) -> Any:
+    if len(text) > MOST_BYTES:
+        raise InvalidSchema(f"is {len(text)} bytes; at most {MOST_BYTES} are kept")
+    if nests_deeper(text, MOST_SCHEMA_LEVELS):
+        raise InvalidSchema(f"is nested deeper than {MOST_SCHEMA_LEVELS} levels; use $defs")
+    try:
+        schema = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidSchema(f"cannot be read: {error}") from error
+    if not isinstance(schema, dict | bool):
+        raise InvalidSchema("must be an object, or true or false")
+    return schema
+
+
+def _validator(schema: Any) -> jsonschema_rs.Validator:
+    try:
+        return jsonschema_rs.validator_for(
+            schema,
+            validate_formats=True,
+            ignore_unknown_formats=False,
+            retriever=_refuse,
+            mask="the value",  # payloads hold secrets, and messages end up in logs
+            pattern_options=_PATTERNS,
+        )
+    except jsonschema_rs.ValidationError as error:
+        raise InvalidSchema(_schema_detail(error), _pointer(error.instance_path)) from error
+    except ValueError as error:
+        raise InvalidSchema(_short(str(error))) from error
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise LookupError(f"{uri} is outside of the schema")
+
+
+def _schema_detail(error: jsonschema_rs.ValidationError) -> str:
+    keyword = error.instance_path[-1] if error.instance_path else ""
+    if keyword == "pattern" or "patternProperties" in error.schema_path[-2:]:
+        return (
+            "is not a pattern that can be used: it must be a regular expression without "
+            "look-around and back-references, and not too large"
+        )
+    return _short(error.message)
+
+
+def _first(validator: jsonschema_rs.Validator, value: Any) -> Mistake:
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return _mistake(error)
+    raise AssertionError("it was found not to be valid")
+
+
+def _mistake(error: jsonschema_rs.ValidationError) -> Mistake:
+    return Mistake(
+        _pointer(error.instance_path),
+        f"{_short(error.message)} (says the schema at {_pointer(error.schema_path) or '/'})",
+    )
+
+
+def _pointer(path: Sequence[str | int]) -> str:
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."

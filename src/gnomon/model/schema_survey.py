@@ -1,0 +1,240 @@
+"""What checking a JSON Schema can cost, found without checking anything.
+
+A schema comes from a tenant. It must refer to nothing outside of itself, and no payload may take
+for ever to be checked against it, or nest so deep that the checker's stack ends. So every way that
+a check can go is followed here: a keyword applies its subschemas to the same value, or to one that
+lies a level below. How often they apply along one path into a payload grows with its depth; how
+deep payloads may be is where that gets too much.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from gnomon.model.errors import InvalidSchema
+
+MOST_LEVELS = 100  # of a payload
+FEWEST_LEVELS = 4  # a schema that does not even allow for these is of no use
+MOST_STEPS = 20_000  # along one path into a payload
+MOST_HEIGHT = 1_000  # of the stack
+MOST_SUBSCHEMAS = 2_000
+MOST_PATTERNS = 100
+
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_SAME_VALUE = ("not", "if", "then", "else")
+_SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
+_SAME_VALUE_MAPS = ("dependentSchemas", "dependencies")
+_BELOW = (
+    "additionalProperties", "propertyNames", "items", "additionalItems", "contains",
+    "unevaluatedProperties", "unevaluatedItems",
+)  # fmt: skip
+_ASIDE = ("$defs", "definitions")
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+
+
+class _Node(msgspec.Struct):
+    """A subschema: what it applies to the same value, and what to values below it. Of each group
+    one at the most applies to any one of these."""
+
+    pointer: str
+    own: int = 1
+    again: int = 1  # how often those for the same value may apply
+    same: list[int] = []
+    below: list[list[int]] = []
+
+
+def most_levels(schema: Any) -> int:
+    """How deep payloads may be nested that are checked against it. Raises InvalidSchema."""
+    survey = _Survey(schema)
+    levels = _levels(survey.nodes, _inner_first(survey.nodes))
+    if levels < FEWEST_LEVELS:
+        raise InvalidSchema(
+            f"takes more than {MOST_STEPS} steps to check for a payload of {FEWEST_LEVELS} levels; "
+            "let fewer alternatives refer to each other"
+        )
+    return levels
+
+
+class _Survey:
+    """All subschemas of a schema, and how they lead to each other. The first is the whole."""
+
+    def __init__(self, schema: Any) -> None:
+        self.nodes: list[_Node] = []
+        self._whole = schema
+        self._old = isinstance(schema, dict) and "draft-04" in str(schema.get("$schema", ""))
+        self._found: dict[int, int] = {}  # by the identity of the object in memory
+        self._anchors: dict[str, int] = {}
+        self._references: list[tuple[int, str, str]] = []
+        self._patterns = 0
+        self._visit(schema, "")
+        while self._references:
+            self._follow(*self._references.pop())
+
+    def _visit(self, schema: Any, pointer: str) -> int:
+        if isinstance(schema, dict) and id(schema) in self._found:
+            return self._found[id(schema)]
+        index = len(self.nodes)
+        node = _Node(pointer, same=[], below=[])
+        self.nodes.append(node)
+        if index >= MOST_SUBSCHEMAS:
+            raise InvalidSchema(f"has more than {MOST_SUBSCHEMAS} subschemas", pointer)
+        if isinstance(schema, dict):
+            self._found[id(schema)] = index
+            self._identify(schema, index, pointer)
+            self._same_value(schema, node, index)
+            self._below(schema, node)
+            for key in _ASIDE:
+                for name, each in _members(schema, key):
+                    self._visit(each, f"{pointer}/{key}/{_escaped(name)}")
+        return index
+
+    def _identify(self, schema: dict[str, Any], index: int, pointer: str) -> None:
+        for key in ("$anchor", "$dynamicAnchor"):
+            if isinstance(schema.get(key), str):
+                self._anchors[schema[key]] = index
+        key = "id" if self._old else "$id"
+        name = schema.get(key)
+        if not isinstance(name, str) or not pointer:
+            return
+        if not name.startswith("#"):
+            raise InvalidSchema(
+                "only the whole schema may have one; refer to its parts by #/...",
+                f"{pointer}/{key}",
+            )
+        self._anchors[name[1:]] = index
+
+    def _same_value(self, schema: dict[str, Any], node: _Node, index: int) -> None:
+        for key in _REFERENCES:
+            if isinstance(schema.get(key), str):
+                self._references.append((index, schema[key], f"{node.pointer}/{key}"))
+        for key in _SAME_VALUE:
+            if key in schema:
+                node.same.append(self._visit(schema[key], f"{node.pointer}/{key}"))
+        for key in _SAME_VALUE_LISTS:
+            node.same += self._list(schema, key, node.pointer)
+        for key in _SAME_VALUE_MAPS:
+            for name, each in _members(schema, key):
+                if not isinstance(each, list):  # of names that must be there
+                    node.same.append(self._visit(each, f"{node.pointer}/{key}/{_escaped(name)}"))
+        # To know what is left over, the rest is applied again, and once more for its own errors.
+        node.again += 2 * sum(key in schema for key in _UNEVALUATED)
+
+    def _below(self, schema: dict[str, Any], node: _Node) -> None:
+        groups = [
+            [
+                self._visit(each, f"{node.pointer}/properties/{_escaped(name)}")
+                for name, each in _members(schema, "properties")
+            ],
+            self._list(schema, "prefixItems", node.pointer),
+            self._list(schema, "items", node.pointer),
+        ]
+        patterns = _members(schema, "patternProperties")
+        for pattern, each in patterns:
+            pointer = f"{node.pointer}/patternProperties/{_escaped(pattern)}"
+            groups.append([self._visit(each, pointer)])
+        groups += [
+            [self._visit(schema[key], f"{node.pointer}/{key}")]
+            for key in _BELOW
+            if key in schema and not isinstance(schema[key], list)
+        ]
+        node.below += [group for group in groups if group]
+        node.own += len(patterns)
+        self._patterns += len(patterns) + ("pattern" in schema)
+        if self._patterns > MOST_PATTERNS:
+            raise InvalidSchema(f"is one of more than {MOST_PATTERNS} patterns", node.pointer)
+
+    def _list(self, schema: dict[str, Any], key: str, pointer: str) -> list[int]:
+        value = schema.get(key)
+        if not isinstance(value, list):
+            return []
+        return [self._visit(each, f"{pointer}/{key}/{i}") for i, each in enumerate(value)]
+
+    def _follow(self, index: int, reference: str, pointer: str) -> None:
+        if not reference.startswith("#"):
+            raise InvalidSchema(
+                "must begin with #: nothing outside of this schema is ever read; put what it "
+                "refers to under $defs",
+                pointer,
+            )
+        name = unquote(reference[1:])
+        if name in self._anchors:
+            found = self._anchors[name]
+        else:
+            found = self._visit(_at(self._whole, name, pointer), name)
+        self.nodes[index].same.append(found)
+
+
+def _at(whole: Any, name: str, pointer: str) -> Any:
+    value = whole
+    if name and not name.startswith("/"):
+        raise InvalidSchema(f"there is no $anchor {name!r} in this schema", pointer)
+    for part in name.split("/")[1:]:
+        step = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            raise InvalidSchema("leads to nothing in this schema", pointer)
+    return value
+
+
+def _members(schema: dict[str, Any], key: str) -> list[tuple[str, Any]]:
+    value = schema.get(key)
+    return list(value.items()) if isinstance(value, dict) else []
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _inner_first(nodes: list[_Node]) -> list[int]:
+    """An order in which everything comes after what it applies to the same value."""
+    order: list[int] = []
+    done = [False] * len(nodes)
+    under_way: dict[int, Iterator[int]] = {}
+    for start in range(len(nodes)):
+        stack = [] if done[start] else [start]
+        while stack:
+            here = stack[-1]
+            inner = next(under_way.setdefault(here, iter(nodes[here].same)), None)
+            if inner is None:
+                done[here] = True
+                order.append(here)
+                del under_way[stack.pop()]
+            elif inner in under_way:
+                detail = "comes back to itself without a step into the payload: it would never end"
+                raise InvalidSchema(detail, nodes[inner].pointer)
+            elif not done[inner]:
+                stack.append(inner)
+    return order
+
+
+def _levels(nodes: list[_Node], order: list[int]) -> int:
+    steps, heights = [0] * len(nodes), [0] * len(nodes)
+    for level in range(MOST_LEVELS + 1):
+        before = steps, heights
+        steps, heights = _level(nodes, order, *before)
+        if steps[0] > MOST_STEPS or heights[0] > MOST_HEIGHT:
+            return level - 1
+        if (steps, heights) == before:
+            break  # it leads no deeper
+    return MOST_LEVELS
+
+
+def _level(
+    nodes: list[_Node], order: list[int], steps_below: list[int], heights_below: list[int]
+) -> tuple[list[int], list[int]]:
+    """What checking takes for a value with a level more below it than the one before."""
+    steps, heights = [0] * len(nodes), [0] * len(nodes)
+    for index in order:
+        node = nodes[index]
+        taken = node.own + node.again * sum(steps[i] for i in node.same)
+        taken += sum(max(steps_below[i] for i in group) for group in node.below)
+        steps[index] = min(taken, MOST_STEPS + 1)
+        highest = max((heights[i] for i in node.same), default=0)
+        lower = (heights_below[i] for group in node.below for i in group)
+        heights[index] = min(1 + max(highest, *lower, 0), MOST_HEIGHT + 1)
+    return steps, heights
