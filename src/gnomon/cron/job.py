@@ -151,6 +151,12 @@ def schedule_of(definition: Definition, job_id: str) -> Schedule:
     )
 
 
+def schedule_pointer(definition: Definition) -> str:
+    """The place in a definition that says when it fires."""
+    by_interval = definition.interval_seconds is not None
+    return "/interval_seconds" if by_interval else "/cron_expression"
+
+
 @lru_cache(maxsize=4096)
 def _schedule(
     expression: str | None,

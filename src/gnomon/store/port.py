@@ -22,6 +22,7 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.model.errors import QuotaExceeded
 from gnomon.model.explanation import Circumstances
 from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.lane import Lane
@@ -60,11 +61,13 @@ class NewTask(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What became of one submission: stored, replayed, or refused (`conflict`)."""
+    """What became of one submission: stored, replayed, or refused (`conflict`, `refused`)."""
 
     task_id: UUID
     replay: bytes | None = None
     conflict: bool = False
+    refused: QuotaExceeded | None = None
+    left: int | None = None  # of the submissions in this second, where they are bounded
 
 
 class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +114,8 @@ class Change(Protocol):
         """Changes of cron jobs, in the same transaction."""
 
     async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
-        """Store new tasks, each under its own key where it has one."""
+        """Store new tasks, each under its own key where it has one. Raises QuotaExceeded where not
+        all of them may be stored."""
 
     async def get(self, task_id: UUID) -> Task:
         """Read one, locked until the end of the transaction where it is live."""
@@ -132,10 +136,12 @@ class Change(Protocol):
         """Remove a task, its payload and its tries. A running one is refused."""
 
     async def redrive(self, task_id: UUID) -> Task:
-        """Run a dead letter again: now, with a new retry budget, under the same id."""
+        """Run a dead letter again: now, with a new retry budget, under the same id. Raises
+        QuotaExceeded."""
 
     async def redrive_matching(self, chosen: TaskFilter, most: int) -> tuple[int, bool]:
-        """Run dead letters again, at most so many; gives how many, and whether there are more."""
+        """Run dead letters again, at most so many and no more than the quotas allow; gives how
+        many, and whether there are more. Raises QuotaExceeded where they allow none."""
 
     async def hasten(self, task_id: UUID) -> Task:
         """Make a retry that is waiting for its time run now."""
@@ -148,7 +154,8 @@ class TaskStore(Protocol):
     """What the API asks."""
 
     async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
-        """Store tasks of any tenants in one commit; a conflict fails only its own entry."""
+        """Store tasks of any tenants in one commit; a conflict or a quota fails only its own
+        entry. Raises TenantBusy where one tenant holds all of them up."""
 
     def change(
         self, tenant_id: str, once: Once | None = None

@@ -12,8 +12,11 @@ from gnomon.model.errors import IllegalTransition, InvalidTask, TaskNotFound
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Event, State, Status, after, status_of
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import Resolution, Task, TaskKey
+from gnomon.model.task import Resolution, Submission, Task, TaskKey
+from gnomon.model.tenant import Quotas
 from gnomon.store.port import Entry, NewTask, Receipt, TaskFilter, TaskPatch
+from gnomon.store.postgres import admitting
+from gnomon.store.postgres.admitting import Asked
 from gnomon.store.postgres.cron_changing import PostgresCronChange
 from gnomon.store.postgres.inserting import insert_once
 from gnomon.store.postgres.queries import query
@@ -53,22 +56,33 @@ class PostgresChange:
     """An open transaction of one tenant, with what is to be said once it is committed."""
 
     def __init__(
-        self, connection: "Connection", tenant_id: str, keep_seconds: float, replay: bytes | None
+        self,
+        connection: "Connection",
+        tenant_id: str,
+        quotas: Quotas,
+        keep_seconds: float,
+        replay: bytes | None,
     ) -> None:
         self.replay = replay
         self.answer = b"null"
         self.due: list[Entry] = []
         self.cancels: list[TaskKey] = []
-        self.cron = PostgresCronChange(connection, tenant_id, self.due)
+        self.cron = PostgresCronChange(connection, tenant_id, quotas, self.due)
         self._connection = connection
         self._tenant_id = tenant_id
+        self._quotas = quotas
         self._keep_seconds = keep_seconds
 
     async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
         """Store new tasks, and find those that were stored before under their key."""
-        receipts, entries = await insert_once(self._connection, batch, self._keep_seconds)
+        receipts, entries = await insert_once(
+            self._connection, batch, self._keep_seconds, self._ask
+        )
         self.due += entries
         return receipts
+
+    def _ask(self, batch: Sequence[Submission]) -> Asked:
+        return admitting.asked(batch, lambda _: self._quotas, whole=True)
 
     async def get(self, task_id: UUID) -> Task:
         await self._lock(task_id)
@@ -117,6 +131,8 @@ class PostgresChange:
     async def redrive(self, task_id: UUID) -> Task:
         row = await self._lock_live(task_id, Event.REDRIVE)
         state = _next(task_id, row, Event.REDRIVE)
+        if row["cron_job_id"] is None:
+            await admitting.take_room(self._connection, self._tenant_id, self._quotas, 1)
         budget = policy_of(row["retry_policy"]).max_retries
         await self._wait_until(task_id, row, state, row["now"], retries_left=budget, losses=0)
         return await self._read(task_id)
@@ -142,26 +158,31 @@ class PostgresChange:
     async def redrive_matching(self, chosen: TaskFilter, most: int) -> tuple[int, bool]:
         """Run up to `most` dead letters again, newest first; gives how many, and whether there
         may be more."""
-        retried, cursor = 0, _AFTER_ALL
-        while retried < most:
+        allowed = await admitting.take_room(
+            self._connection, self._tenant_id, self._quotas, most, whole=False
+        )
+        retried, counted, more, cursor = 0, 0, True, _AFTER_ALL
+        while retried < allowed and more:
             rows = await self._connection.fetch(
                 query("redrive_dead"),
                 self._tenant_id,
                 cursor,
-                min(_REDRIVE_BATCH, most - retried),
+                min(_REDRIVE_BATCH, allowed - retried),
                 *filter_columns(chosen),
             )
             moved = [row for row in rows if row["lane"] is not None]
             retried += len(moved)
+            counted += sum(not row["recurring"] for row in moved)
             self.due += [
                 Entry(TaskKey(self._tenant_id, row["id"]), row["due_at"], Lane(row["lane"]))
                 for row in moved
             ]
             stops = [row["id"] for row in rows if row["lane"] is None]
-            if not stops:
-                return retried, False
-            cursor = stops[0]
-        return retried, True
+            more, cursor = bool(stops), stops[0] if stops else cursor
+        await admitting.leave_room(
+            self._connection, self._tenant_id, self._quotas, allowed - counted
+        )
+        return retried, more
 
     async def _lock(self, task_id: UUID) -> asyncpg.Record | None:
         return await self._connection.fetchrow(query("lock_task"), self._tenant_id, task_id)

@@ -15,11 +15,20 @@ from gnomon.cron.job import (
     Run,
     RunKind,
     schedule_of,
+    schedule_pointer,
 )
 from gnomon.cron.plan import Occurrence, plan
-from gnomon.model.errors import CronJobNotFound, InvalidSchedule, NameTaken, Overlapping
+from gnomon.cron.rhythm import check_interval
+from gnomon.model.errors import (
+    CronJobNotFound,
+    InvalidSchedule,
+    NameTaken,
+    Overlapping,
+    QuotaExceeded,
+)
 from gnomon.model.lifecycle import Status
 from gnomon.model.meaning import meaning_of
+from gnomon.model.tenant import Quotas
 from gnomon.store.cron_port import Backfilled, Put
 from gnomon.store.port import Entry
 from gnomon.store.postgres import gate, planning
@@ -52,9 +61,12 @@ _TIMES = (
 class PostgresCronChange:
     """`CronChange` on PostgreSQL; `due` is told what to hint at once it is committed."""
 
-    def __init__(self, connection: "Connection", tenant_id: str, due: list[Entry]) -> None:
+    def __init__(
+        self, connection: "Connection", tenant_id: str, quotas: Quotas, due: list[Entry]
+    ) -> None:
         self._connection = connection
         self._tenant_id = tenant_id
+        self._quotas = quotas
         self._due = due
 
     async def create(self, definition: Definition, created_by: str | None = None) -> CronJob:
@@ -62,7 +74,7 @@ class PostgresCronChange:
         row = await self._insert(definition, now, created_by)
         if row is None:
             raise NameTaken(definition.name)
-        return await self._plan_ahead(job_of(row), now)
+        return await self._begin(job_of(row), now)
 
     async def put(
         self, definition: Definition, created_by: str | None = None
@@ -70,7 +82,7 @@ class PostgresCronChange:
         now = await self._now()
         row = await self._insert(definition, now, created_by)
         if row is not None:
-            return await self._plan_ahead(job_of(row), now), Put.CREATED
+            return await self._begin(job_of(row), now), Put.CREATED
         before, _ = await self._lock(definition.name)
         job = await self.patch(definition.name, lambda _: definition)
         return job, Put.UNCHANGED if job.version == before.version else Put.CHANGED
@@ -80,6 +92,7 @@ class PostgresCronChange:
         definition = edit(job.definition)
         if same(job.definition, definition):
             return job
+        self._check_interval(definition, str(job.id), now)
         withdrawn = await self._withdraw(job, now, _SCHEDULED)
         next_fire_at = None
         if job.paused_at is None:
@@ -191,6 +204,22 @@ class PostgresCronChange:
             now,
             created_by,
         )
+
+    async def _begin(self, job: CronJob, now: datetime) -> CronJob:
+        """Let a new job begin, where the quotas of its tenant leave room for it."""
+        self._check_interval(job.definition, str(job.id), now)
+        quota = self._quotas.cron_jobs
+        if quota is not None:
+            # Whoever creates another one waits until this one is there, or is not.
+            await self._connection.execute(query("hold_cron_jobs"), self._tenant_id)
+            number = await self._connection.fetchval(query("count_cron_jobs"), self._tenant_id)
+            if number > quota:
+                raise QuotaExceeded("cron_jobs", quota, number - 1)
+        return await self._plan_ahead(job, now)
+
+    def _check_interval(self, definition: Definition, job_id: str, now: datetime) -> None:
+        least = self._quotas.cron_interval_seconds
+        check_interval(schedule_of(definition, job_id), now, least, schedule_pointer(definition))
 
     async def _withdraw(
         self, job: CronJob, after: datetime | None, kinds: Sequence[RunKind]

@@ -1,12 +1,17 @@
 """New tasks into their table, many in one statement."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+import asyncpg
+
+from gnomon.model.errors import TenantBusy
 from gnomon.model.task import Submission, TaskKey
 from gnomon.store.port import Entry, NewTask, Receipt
 from gnomon.store.postgres import keys
+from gnomon.store.postgres.admitting import NOTHING, Asked, Stored
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import (
     DELIVERY_CODES,
@@ -20,13 +25,43 @@ from gnomon.store.postgres.rows import (
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
+Ask = Callable[[Sequence[Submission]], Asked]
+
 
 async def insert(connection: "Connection", submissions: Sequence[Submission]) -> list[Entry]:
-    """Store tasks; gives the hints to be sent once that is committed."""
+    """Store tasks that no quota is about; gives the hints to be sent once that is committed."""
+    return _entries(submissions, (await _insert(connection, submissions, NOTHING)).flows)
+
+
+async def insert_within(
+    connection: "Connection", submissions: Sequence[Submission], question: Asked
+) -> tuple[list[Receipt], list[Entry]]:
+    """Store those that the quotas of their tenants leave room for. Raises QuotaExceeded where the
+    question is about all or none, and it is none."""
+    stored = await _insert(connection, submissions, question)
+    if question.quotas:
+        receipts = _receipts(submissions, question, stored)
+    else:
+        receipts = [Receipt(s.id) for s in submissions]
+    return receipts, _entries(submissions, stored.flows)
+
+
+async def _insert(
+    connection: "Connection", submissions: Sequence[Submission], question: Asked
+) -> Stored:
     if not submissions:
-        return []
-    rows = await connection.fetch(query("insert_tasks"), *_columns(submissions))
-    flows = dict[UUID, int](rows)  # type: ignore[arg-type]
+        return Stored({})
+    columns = [*_columns(submissions), *question.columns(submissions)]
+    try:
+        rows = await connection.fetch(query("insert_tasks"), *columns)
+    except asyncpg.LockNotAvailableError as error:
+        if question.quotas:
+            raise TenantBusy("others store tasks of the same tenant for too long") from error
+        raise
+    return Stored.of(question, rows)
+
+
+def _entries(submissions: Sequence[Submission], flows: Mapping[UUID, int]) -> list[Entry]:
     return [
         Entry(
             TaskKey(s.tenant_id, s.id),
@@ -36,11 +71,30 @@ async def insert(connection: "Connection", submissions: Sequence[Submission]) ->
             flow=flows[s.id],
         )
         for s in submissions
+        if s.id in flows
     ]
 
 
+def _receipts(submissions: Sequence[Submission], question: Asked, stored: Stored) -> list[Receipt]:
+    refusals = {
+        tenant: each.refusal(whole=question.whole)
+        for tenant, each in stored.admitted.items()
+        if each.passed < each.wanted
+    }
+    if question.whole and refusals:
+        raise next(iter(refusals.values()))
+    receipts, places = [], Counter[str]()
+    for s in submissions:
+        places[s.tenant_id] += 1
+        admitted = stored.admitted.get(s.tenant_id)
+        left = None if admitted is None else admitted.left(places[s.tenant_id])
+        refused = None if s.id in stored.flows else refusals[s.tenant_id]
+        receipts.append(Receipt(s.id, refused=refused, left=left))
+    return receipts
+
+
 async def insert_once(
-    connection: "Connection", batch: Sequence[NewTask], keep_seconds: float
+    connection: "Connection", batch: Sequence[NewTask], keep_seconds: float, ask: Ask
 ) -> tuple[list[Receipt], list[Entry]]:
     """Store those whose key is new. Needs a transaction around it."""
     used = iter(await _claim(connection, batch, keep_seconds))
@@ -50,7 +104,34 @@ async def insert_once(
         for new, receipt in zip(batch, receipts, strict=True)
         if receipt.replay is None and not receipt.conflict
     ]
-    return receipts, await insert(connection, fresh)
+    outcomes, entries = await insert_within(connection, fresh, ask(fresh))
+    by_id = {outcome.task_id: outcome for outcome in outcomes}
+    if any(outcome.refused for outcome in outcomes):
+        await _free_keys(connection, batch, by_id)
+    return [_final(receipt, by_id) for receipt in receipts], entries
+
+
+def _final(receipt: Receipt, outcomes: Mapping[UUID, Receipt]) -> Receipt:
+    """The receipt of what was new. What repeats a task of the same batch is refused with it."""
+    outcome = outcomes.get(receipt.task_id)
+    if receipt.conflict or outcome is None:
+        return receipt
+    return outcome if receipt.replay is None or outcome.refused is not None else receipt
+
+
+async def _free_keys(
+    connection: "Connection", batch: Sequence[NewTask], outcomes: Mapping[UUID, Receipt]
+) -> None:
+    """A refusal is no answer to be given again."""
+    refused = [
+        new
+        for new in batch
+        if new.once is not None
+        and (outcome := outcomes.get(new.submission.id)) is not None
+        and outcome.refused is not None
+    ]
+    taken = [(new.submission.tenant_id, new.once.key) for new in refused if new.once is not None]
+    await keys.free(connection, taken)
 
 
 async def _claim(

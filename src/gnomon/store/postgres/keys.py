@@ -70,6 +70,13 @@ async def answer(connection: "Connection", tenant_id: str, key: str, text: bytes
     await connection.execute(query("answer_key"), tenant_id, key, text.decode())
 
 
+async def free(connection: "Connection", taken: Sequence[tuple[str, str]]) -> None:
+    """Give back keys that were claimed in this transaction."""
+    await connection.execute(
+        query("free_keys"), [tenant_id for tenant_id, _ in taken], [key for _, key in taken]
+    )
+
+
 async def _take(
     connection: "Connection", wanted: Sequence[Wanted], keep_seconds: float
 ) -> set[tuple[str, str]]:

@@ -1,21 +1,28 @@
 """The store of tasks as the API sees it, on PostgreSQL."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import asyncpg
 
-from gnomon.model.errors import IdempotencyConflict, StoreUnavailable, Unstorable
+from gnomon.model.errors import (
+    IdempotencyConflict,
+    QuotaExceeded,
+    StoreUnavailable,
+    Unstorable,
+)
 from gnomon.model.explanation import Circumstances
-from gnomon.model.task import Execution, Task, TaskKey
+from gnomon.model.task import Execution, Submission, Task, TaskKey
+from gnomon.model.tenant import Quotas
 from gnomon.store.port import Entry, NewTask, Once, Page, Receipt, TaskFilter
-from gnomon.store.postgres import keys, reading
+from gnomon.store.postgres import admitting, keys, reading
+from gnomon.store.postgres.admitting import Asked, QuotasOf, no_quotas
 from gnomon.store.postgres.changing import PostgresChange
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Hints
-from gnomon.store.postgres.inserting import insert, insert_once
+from gnomon.store.postgres.inserting import insert_once, insert_within
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
@@ -24,10 +31,17 @@ if TYPE_CHECKING:
 class PostgresTasks:
     """Implements TaskStore."""
 
-    def __init__(self, database: Database, hints: Hints, idempotency_seconds: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        hints: Hints,
+        idempotency_seconds: float,
+        quotas_of: QuotasOf = no_quotas,
+    ) -> None:
         self._database = database
         self._hints = hints
         self._keep_seconds = idempotency_seconds
+        self._quotas_of = quotas_of
 
     async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
         with _refusals():
@@ -37,29 +51,45 @@ class PostgresTasks:
 
     async def _insert(self, batch: Sequence[NewTask]) -> tuple[list[Receipt], list[Entry]]:
         if all(new.once is None for new in batch):
+            submissions = [new.submission for new in batch]
             # One statement is one transaction and one round trip.
             async with self._database.connection() as connection:
-                entries = await insert(connection, [new.submission for new in batch])
-            return [Receipt(new.submission.id) for new in batch], entries
+                return await insert_within(connection, submissions, self._ask(submissions))
         async with self._database.transaction() as connection:
             alone = len(batch) == 1
             await _wait_at_most(connection, keys.ALONE_SECONDS if alone else keys.TOGETHER_SECONDS)
-            return await insert_once(connection, batch, self._keep_seconds)
+            return await insert_once(connection, batch, self._keep_seconds, self._ask)
+
+    def _ask(self, batch: Sequence[Submission]) -> Asked:
+        return admitting.asked(batch, self._quotas_of)
 
     @asynccontextmanager
     async def change(
         self, tenant_id: str, once: Once | None = None
     ) -> AsyncIterator[PostgresChange]:
-        with _refusals():
-            async with self._database.scoped(tenant_id, keys.ALONE_SECONDS) as connection:
-                replay = None if once is None else await self._claim(connection, tenant_id, once)
-                change = PostgresChange(connection, tenant_id, self._keep_seconds, replay)
-                yield change
-                if once is not None and replay is None:
-                    await keys.answer(connection, tenant_id, once.key, change.answer)
+        quotas = self._quotas_of(tenant_id)
+        try:
+            with _refusals():
+                async with self._database.scoped(tenant_id, keys.ALONE_SECONDS) as connection:
+                    used = None if once is None else await self._claim(connection, tenant_id, once)
+                    change = PostgresChange(
+                        connection, tenant_id, quotas, self._keep_seconds, replay=used
+                    )
+                    yield change
+                    if once is not None and used is None:
+                        await keys.answer(connection, tenant_id, once.key, change.answer)
+        except QuotaExceeded as error:
+            if error.over.quota == "scheduled_tasks":
+                await self._remember_room(tenant_id, quotas)
+            raise
         self._hints.due(change.due)
         for key in change.cancels:
             self._hints.cancel(key)
+
+    async def _remember_room(self, tenant_id: str, quotas: Quotas) -> None:
+        with suppress(StoreUnavailable):
+            async with self._database.scoped(tenant_id) as connection:
+                await admitting.remember_room(connection, tenant_id, quotas)
 
     async def _claim(self, connection: "Connection", tenant_id: str, once: Once) -> bytes | None:
         """Take the key; gives the first answer where it was used before."""

@@ -2,33 +2,58 @@
 -- None is due before it is stored, however long it waited for that: the repair scan looks no further
 -- back than the oldest transaction that is still writing.
 -- Columns that no task of the batch has a value for are empty, which `unnest` reads as NULL.
-WITH submitted AS MATERIALIZED (
+-- Of tenants that have quotas, those are stored that there is room for, by their place among the
+-- tenant's tasks in this batch ($26). $27 the tenants, $28 how many tasks each has here, $29 and $30
+-- their quotas, $31 whether it is all or none, $32 how long to wait (see gnomon.admit).
+-- Gives the id and the flow of each task that was stored, then what each such tenant was let in.
+WITH admitted AS MATERIALIZED (
+    SELECT * FROM gnomon.admit(
+        $27::text[], $28::integer[], $29::bigint[], $30::integer[], $31::boolean, $32::integer
+    )
+), offered AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::text[], $2::uuid[], $3::smallint[], $4::smallint[], $5::timestamptz[],
         $6::timestamptz[], $7::timestamptz[], $8::integer[], $9::real[], $10::integer[],
         $11::text[], $12::text[], $13::json[], $14::json[], $15::json[], $16::jsonb[],
         $17::text[], $18::text[], $19::uuid[], $20::uuid[], $21::timestamptz[], $22::boolean[],
-        $23::boolean[], $24::text[], $25::text[]
+        $23::boolean[], $24::text[], $25::text[], $26::integer[]
     ) AS s (
         tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left,
         timeout_seconds, payload_size, task_type, name, target, payload, retry_policy, tags,
         idempotency_key, created_by, retry_of, cron_job_id, fire_at, gated,
-        preemptible, queue, limit_keys
+        preemptible, queue, limit_keys, place
     )
+), submitted AS MATERIALIZED (
+    SELECT o.* FROM offered AS o LEFT JOIN admitted AS a USING (tenant_id)
+    WHERE o.place IS NULL OR o.place <= a.passed
 ), apart AS (
     INSERT INTO gnomon.task_payload (tenant_id, task_id, payload)
     SELECT tenant_id, id, payload FROM submitted WHERE payload_size IS NOT NULL
+), metered AS (
+    INSERT INTO gnomon.usage AS u (tenant_id, day, slot, submissions, stored_bytes)
+    SELECT tenant_id, (SELECT (gnomon.now() AT TIME ZONE 'UTC')::date), pg_backend_pid() % 64,
+        count(*), coalesce(sum(octet_length(payload::text)), 0)
+    FROM submitted
+    GROUP BY tenant_id
+    ORDER BY tenant_id
+    ON CONFLICT (tenant_id, day, slot) DO UPDATE
+    SET submissions = u.submissions + excluded.submissions,
+        stored_bytes = u.stored_bytes + excluded.stored_bytes
+), stored AS (
+    INSERT INTO gnomon.task (
+        tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left, timeout_seconds,
+        payload_size, task_type, name, target, payload, retry_policy, tags, idempotency_key,
+        created_by, retry_of, cron_job_id, fire_at, gated, preemptible, queue, limit_keys
+    )
+    SELECT
+        tenant_id, id, lane, delivery, execute_at, greatest(due_at, (SELECT gnomon.now())), expires_at,
+        retries_left, timeout_seconds, payload_size, task_type, name, target,
+        CASE WHEN payload_size IS NULL THEN payload END,
+        retry_policy, tags, idempotency_key, created_by, retry_of, cron_job_id, fire_at,
+        coalesce(gated, false), coalesce(preemptible, false), queue, limit_keys
+    FROM submitted
+    RETURNING id, flow
 )
-INSERT INTO gnomon.task (
-    tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left, timeout_seconds,
-    payload_size, task_type, name, target, payload, retry_policy, tags, idempotency_key,
-    created_by, retry_of, cron_job_id, fire_at, gated, preemptible, queue, limit_keys
-)
-SELECT
-    tenant_id, id, lane, delivery, execute_at, greatest(due_at, (SELECT gnomon.now())), expires_at,
-    retries_left, timeout_seconds, payload_size, task_type, name, target,
-    CASE WHEN payload_size IS NULL THEN payload END,
-    retry_policy, tags, idempotency_key, created_by, retry_of, cron_job_id, fire_at,
-    coalesce(gated, false), coalesce(preemptible, false), queue, limit_keys
-FROM submitted
-RETURNING id, flow
+SELECT id, flow, NULL AS tenant_id, NULL AS passed, NULL AS room, NULL AS pace FROM stored
+UNION ALL
+SELECT NULL, NULL, tenant_id, passed, room, pace FROM admitted

@@ -38,7 +38,7 @@ WITH moment AS MATERIALIZED (
         losses = 0
     FROM held AS h, moment AS m
     WHERE t.tenant_id = $1 AND t.id = h.id
-    RETURNING t.id, t.lane, t.due_at
+    RETURNING t.id, t.lane, t.due_at, t.cron_job_id IS NOT NULL AS recurring
 ), stop AS (
     (SELECT id FROM chosen WHERE (SELECT count(*) FROM chosen) = $3 ORDER BY id LIMIT 1)
     UNION ALL
@@ -46,6 +46,6 @@ WITH moment AS MATERIALIZED (
      WHERE (SELECT count(*) FROM chosen) < $3 AND (SELECT count(*) FROM examined) = 10000
      ORDER BY id LIMIT 1)
 )
-SELECT id, lane, due_at FROM moved
+SELECT id, lane, due_at, recurring FROM moved
 UNION ALL
-SELECT id, NULL, NULL FROM stop
+SELECT id, NULL, NULL, NULL FROM stop

@@ -1,0 +1,174 @@
+"""Quotas at submission: how many of a tenant's tasks may be stored, decided where they are stored.
+
+What is asked and what comes back are columns of the inserting statement: see insert_tasks.sql and
+gnomon.admit. Tenants without such quotas are not in them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from gnomon.model.errors import QuotaExceeded
+from gnomon.model.task import Submission
+from gnomon.model.tenant import Quotas
+from gnomon.store.postgres.queries import query
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+# How long a batch waits for others who store for one of its tenants: where several tenants share
+# it, not long; the tenants are then tried apart.
+ALONE_SECONDS = 3.0
+TOGETHER_SECONDS = 0.25
+_MORE_THAN_ANY = 2**31 - 1
+
+QuotasOf = Callable[[str], Quotas]
+
+
+def no_quotas(tenant_id: str) -> Quotas:
+    """Of every tenant, for those who keep tasks without tenants."""
+    del tenant_id
+    return _NONE
+
+
+_NONE = Quotas()
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a batch would take of the quotas of its tenants."""
+
+    quotas: Mapping[str, Quotas] = {}  # of tenants that have some
+    wanted: Mapping[str, int] = {}  # how many tasks each of them has in the batch
+    whole: bool = False  # all tasks of a tenant, or none
+    patience: int = 0  # milliseconds to wait for others who store tasks of the same tenant
+
+    def columns(self, batch: Sequence[Submission]) -> list[object]:
+        """The last parameters of insert_tasks.sql, in its order."""
+        return [self._places(batch), *self.parameters()]
+
+    def parameters(self) -> list[object]:
+        """Those of gnomon.admit."""
+        return [
+            [*self.quotas],
+            [self.wanted[tenant] for tenant in self.quotas],
+            [q.scheduled_tasks for q in self.quotas.values()],
+            [q.submissions_per_second for q in self.quotas.values()],
+            self.whole,
+            self.patience,
+        ]
+
+    def _places(self, batch: Sequence[Submission]) -> list[int | None]:
+        if not self.quotas:
+            return []
+        counts: Counter[str] = Counter()
+        places: list[int | None] = []
+        for submission in batch:
+            counts[submission.tenant_id] += 1
+            known = submission.tenant_id in self.quotas
+            places.append(counts[submission.tenant_id] if known else None)
+        return places
+
+
+NOTHING = Asked()
+
+
+def asked(batch: Sequence[Submission], quotas_of: QuotasOf, *, whole: bool = False) -> Asked:
+    """What storing the batch must ask for. Where tenants share it, none waits long for another."""
+    tenants = {submission.tenant_id for submission in batch}
+    quotas = {tenant: quotas_of(tenant) for tenant in tenants}
+    quotas = {tenant: each for tenant, each in quotas.items() if _bounds(each)}
+    if not quotas:
+        return NOTHING
+    wanted = Counter(submission.tenant_id for submission in batch)
+    seconds = ALONE_SECONDS if len(tenants) == 1 else TOGETHER_SECONDS
+    return Asked(quotas, wanted, whole, round(seconds * 1000))
+
+
+def _bounds(quotas: Quotas) -> bool:
+    return quotas.scheduled_tasks is not None or quotas.submissions_per_second is not None
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    """How far the tasks of one tenant were let in."""
+
+    quotas: Quotas
+    wanted: int
+    passed: int
+    room: int  # for scheduled tasks, before
+    pace: int | None  # submissions that the last second left, before; None: there is no such quota
+
+    @classmethod
+    def of(cls, question: Asked, row: asyncpg.Record) -> "Admitted":
+        tenant = row["tenant_id"]
+        quotas, wanted = question.quotas[tenant], question.wanted[tenant]
+        return cls(quotas, wanted, row["passed"], row["room"], row["pace"])
+
+    def left(self, place: int) -> int | None:
+        """What the second still has after the task at this place (from 1) of the tenant's own."""
+        return None if self.pace is None else self.pace - min(place, self.passed)
+
+    def refusal(self, *, whole: bool) -> QuotaExceeded:
+        """Why the first one that was not let in was not."""
+        number = self.wanted if whole else 1
+        left = self.left(self.wanted)
+        most, quota = self.quotas.submissions_per_second, self.quotas.scheduled_tasks
+        if most is not None and left is not None and left < number:
+            return QuotaExceeded(
+                "submissions_per_second", most, most - left, number, left=left, wait=1
+            )
+        assert quota is not None, "one of the two has refused it"
+        used = quota - self.room + self.passed
+        return QuotaExceeded("scheduled_tasks", quota, used, number, left=left)
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """What became of a batch: the flows of what was stored, and the word on the rest."""
+
+    flows: Mapping[UUID, int]
+    admitted: Mapping[str, Admitted] = {}
+
+    @classmethod
+    def of(cls, question: Asked, rows: Sequence[asyncpg.Record]) -> "Stored":
+        if not question.quotas:
+            return cls({row["id"]: row["flow"] for row in rows})
+        return cls(
+            {row["id"]: row["flow"] for row in rows if row["id"] is not None},
+            {row["tenant_id"]: Admitted.of(question, row) for row in rows if row["id"] is None},
+        )
+
+
+async def take_room(
+    connection: "Connection", tenant_id: str, quotas: Quotas, number: int, *, whole: bool = True
+) -> int:
+    """Take room for tasks that are not new but will count again: `number`, or without `whole` as
+    much as there is. Raises QuotaExceeded where that is nothing."""
+    if quotas.scheduled_tasks is None:
+        return number
+    question = _room_alone(tenant_id, quotas, number, whole=whole)
+    (row,) = await connection.fetch(query("admit"), *question.parameters())
+    admitted = Admitted.of(question, row)
+    if admitted.passed == 0:
+        raise msgspec.structs.replace(admitted, wanted=1).refusal(whole=whole)
+    return admitted.passed
+
+
+async def leave_room(connection: "Connection", tenant_id: str, quotas: Quotas, number: int) -> None:
+    """Give back what was taken and is not needed."""
+    if quotas.scheduled_tasks is not None and number > 0:
+        await connection.execute(query("leave_room"), tenant_id, number)
+
+
+async def remember_room(connection: "Connection", tenant_id: str, quotas: Quotas) -> None:
+    """Count, so that it is known for a while: what a refusal found out was rolled back with it."""
+    question = _room_alone(tenant_id, quotas, _MORE_THAN_ANY, whole=True)
+    await connection.fetch(query("admit"), *question.parameters())
+
+
+def _room_alone(tenant_id: str, quotas: Quotas, number: int, *, whole: bool) -> Asked:
+    """About scheduled tasks, and not about the pace of submissions."""
+    bare = Quotas(scheduled_tasks=quotas.scheduled_tasks)
+    return Asked({tenant_id: bare}, {tenant_id: number}, whole, round(ALONE_SECONDS * 1000))
