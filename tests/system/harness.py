@@ -321,6 +321,7 @@ class Submitter:
         delay: float = 0.0,
         timeout_seconds: float = 60.0,
         payload: bytes = b'{"n":1}',
+        **values: Any,
     ) -> list[UUID]:
         """So many tasks for a function or a URL; gives the ids, all of them committed."""
         target = HttpTarget(target) if isinstance(target, str) else target
@@ -338,6 +339,7 @@ class Submitter:
                     due_at=due,
                     payload=payload,
                     timeout_seconds=timeout_seconds,
+                    **values,
                 )
                 for _ in range(min(_AT_ONCE, count - len(ids)))
             ]

@@ -133,3 +133,21 @@ def test_a_missing_file_is_named(folder: Path) -> None:
         load({}, folder / "nowhere.toml")
     with pytest.raises(SettingsError, match="GNOMON_WEBHOOK_SECRET_FILE names nowhere: No such"):
         load({"GNOMON_WEBHOOK_SECRET_FILE": "nowhere"})
+
+
+@pytest.mark.parametrize(
+    ("slots", "critical", "kept"),
+    [
+        (1, None, 0),
+        (2, None, 1),
+        (39, None, 1),
+        (40, None, 2),
+        (1000, None, 50),
+        (4, 0, 0),
+        (4, 3, 3),
+    ],
+)
+def test_one_slot_in_twenty_is_kept_for_critical_tasks(
+    slots: int, critical: int | None, kept: int
+) -> None:
+    assert Settings(slots=slots, critical_slots=critical).reserved_slots == kept

@@ -13,6 +13,7 @@ from gnomon.model.verdict import (
     FREE_LOSSES,
     QUARANTINE_LOSSES,
     Standing,
+    Verdict,
     VerdictKind,
     decide,
     is_suspect,
@@ -87,6 +88,11 @@ def test_a_snooze_spends_nothing_and_waits_as_asked() -> None:
 def test_a_stray_cancellation_is_tried_again_and_changes_nothing() -> None:
     verdict = decide(Outcome(OutcomeKind.CANCELLED), Standing(0, FIXED, losses=3), 0.5)
     assert (verdict.kind, verdict.spends, verdict.losses) == (VerdictKind.RETRY, False, 3)
+
+
+def test_what_was_preempted_is_tried_again_at_once_and_changes_nothing() -> None:
+    verdict = decide(Outcome(OutcomeKind.PREEMPTED), Standing(0, FIXED, losses=3), 0.5)
+    assert verdict == Verdict(VerdictKind.RETRY, delay=0.0, spends=False, losses=3)
 
 
 def test_what_is_given_back_keeps_its_losses() -> None:

@@ -58,9 +58,11 @@ class World:
                 "hang_in_thread": self._hang_in_thread,
                 "work": self._work,
                 "wait": self._wait,
+                "fail_when_told": self._fail_when_told,
                 "snooze": self._snooze,
                 "complete_and_hang": self._complete_and_hang,
                 "complete_and_wait": self._complete_and_wait,
+                "complete_when_told": self._complete_when_told,
                 "cancel_the_slot": self._cancel_the_slot,
             },
             SLOTS,
@@ -103,6 +105,12 @@ class World:
         await self.gate.wait()
         return "waited"
 
+    async def _fail_when_told(self, payload: Any) -> None:
+        try:
+            await self._wait(payload)
+        except asyncio.CancelledError:
+            raise ValueError("no way to stop") from None
+
     async def _snooze(self, payload: Any) -> None:
         raise Snooze(1.0)
 
@@ -113,6 +121,12 @@ class World:
     async def _complete_and_wait(self, payload: Any, run: Run) -> None:
         run.completed = True
         await self.gate.wait()
+
+    async def _complete_when_told(self, payload: Any, run: Run) -> None:
+        try:
+            await self._wait(payload)
+        finally:
+            run.completed = True
 
     def _keep_slot(self) -> None:
         slot = asyncio.current_task()
@@ -149,12 +163,12 @@ class World:
         self.pipe.send([self.delivery(function, n, timeout, **values) for n in numbers])
 
     def delivery(self, function: str, number: int, timeout: float, **values: Any) -> Delivery:
-        given = {"payload": b"{}", **values}
+        start_by = self.clock.now() + timedelta(hours=1)
+        given = {"payload": b"{}", "start_by": start_by, **values}
         return msgspec.structs.replace(
             a_delivery(number),
             target=PythonTarget(function),
             timeout_seconds=timeout,
-            start_by=self.clock.now() + timedelta(hours=1),
             **given,
         )
 
@@ -166,6 +180,10 @@ class World:
 
         await eventually(look)
         assert len(self.reports) == count
+
+    def numbers(self) -> list[int]:
+        """Of what was reported, in that order."""
+        return [report.delivery.key.id.int for report in self.reports]
 
     async def has_begun(self, count: int) -> None:
         async def look() -> bool:

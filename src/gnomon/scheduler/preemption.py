@@ -4,6 +4,7 @@ from gnomon.clock import Clock
 from gnomon.observe.events import Observer, TaskPreempted
 from gnomon.pipe.port import Pipe
 from gnomon.worker.runner import Runner
+from gnomon.worker.victims import may_give_way
 
 
 class Preemption:
@@ -18,12 +19,12 @@ class Preemption:
 
     def room(self) -> int:
         """CRITICAL tasks that may be claimed beyond the room of the pipe."""
-        leaving = self._runner.preemptible() + self._runner.giving_way()
+        leaving = sum(map(may_give_way, self._runner.preemptible)) + self._runner.giving_way()
         return leaving - self._pipe.stranded(self._clock.now()) if leaving else 0
 
     def run_once(self) -> int:
         """Have as many tasks end as are needed now, as far as there are any; gives how many."""
-        if not self._runner.preemptible():
+        if not self._runner.preemptible:
             return 0
         wanted = self._pipe.stranded(self._clock.now()) - self._runner.giving_way()
         ended = self._runner.preempt(wanted) if wanted > 0 else []

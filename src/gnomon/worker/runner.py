@@ -18,7 +18,7 @@ from gnomon.worker.gate import Gate, OpenGate
 from gnomon.worker.run import Run
 from gnomon.worker.targets import Caller
 from gnomon.worker.threads import LeftRunning, TooManyHung
-from gnomon.worker.victims import may_give_way, victims
+from gnomon.worker.victims import victims
 
 log = structlog.get_logger("gnomon.worker")
 
@@ -124,7 +124,7 @@ class Runner:
         self._gate = gate or OpenGate()
         self.patience = patience  # seconds for a try to end in once it was told to
         self.running: dict[TaskKey, Try] = {}
-        self._preemptible: set[Try] = set()
+        self.preemptible: set[Try] = set()  # of those, by their own word
         self._stopping: set[Try] = set()
 
     async def run(
@@ -153,17 +153,13 @@ class Runner:
         for attempt in list(self.running.values()):
             self._tell(attempt, reason)
 
-    def preemptible(self) -> int:
-        """How many tries could be made to give way."""
-        return sum(map(may_give_way, self._preemptible))
-
     def giving_way(self) -> int:
-        """How many have been, and have not ended."""
+        """How many tries were made to, and have not ended."""
         return sum(attempt.preempted for attempt in self._stopping)
 
     def preempt(self, most: int) -> list[Delivery]:
         """End up to so many tries for the sake of something more urgent; gives which."""
-        chosen = victims(self._preemptible, most)
+        chosen = victims(self.preemptible, most)
         for attempt in chosen:
             attempt.preempted = True
             self._tell(attempt, _PREEMPTED)
@@ -219,7 +215,7 @@ class Runner:
 
     def _forget(self, attempt: Try) -> None:
         self._stopping.discard(attempt)
-        self._preemptible.discard(attempt)
+        self.preemptible.discard(attempt)
         # One that ignored its timeout may have been taken over, by this very node.
         if self.running.get(attempt.delivery.key) is attempt:
             del self.running[attempt.delivery.key]
@@ -227,7 +223,7 @@ class Runner:
     async def _within_its_time(self, attempt: Try) -> Outcome | None:
         self.running[attempt.delivery.key] = attempt
         if attempt.delivery.preemptible:
-            self._preemptible.add(attempt)
+            self.preemptible.add(attempt)
         try:
             return await self._call(attempt)
         except asyncio.CancelledError as told:
