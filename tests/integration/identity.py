@@ -1,0 +1,53 @@
+"""Tenants and keys, for tests that need somebody to be."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from gnomon.clock import SystemClock, new_id, new_secret
+from gnomon.model.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
+from gnomon.model.principal import ALL_ROLES, Role
+from gnomon.store.key_port import NewKey
+from gnomon.store.postgres.api_keys import PostgresKeys
+from gnomon.store.postgres.database import Database
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+async def make_tenant(database: Database, tenant_id: str, plan: str = "unlimited") -> str:
+    async with database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO gnomon.tenant (id, plan) VALUES ($1, $2)", tenant_id, plan
+        )
+    return tenant_id
+
+
+async def make_key(
+    database: Database,
+    tenant_id: str = "default",
+    *,
+    name: str = "test",
+    roles: Iterable[Role] = ALL_ROLES,
+    task_types: Iterable[str] | None = None,
+    expires_at: datetime | None = None,
+) -> tuple["UUID", str]:
+    """The id of a new key, and the key."""
+    secret = key_from(new_secret(RANDOM_BYTES))
+    made = await PostgresKeys(database).create(
+        NewKey(
+            id=new_id(SystemClock().now()),
+            tenant_id=tenant_id,
+            name=name,
+            hash=hash_of(secret),
+            hint=hint_of(secret),
+            roles=frozenset(roles),
+            task_types=None if task_types is None else frozenset(task_types),
+            expires_at=expires_at,
+        )
+    )
+    return made.id, secret
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
