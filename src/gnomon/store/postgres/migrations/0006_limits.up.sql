@@ -15,3 +15,247 @@ CREATE TABLE gnomon.limiter (
 );
 CREATE TRIGGER revise AFTER INSERT OR UPDATE OR DELETE ON gnomon.limiter
     FOR EACH STATEMENT EXECUTE FUNCTION gnomon.revise();
+
+-- What is limited together. Whoever counts what is given of a bucket locks its row first.
+CREATE TABLE gnomon.limit_bucket (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant_id text COLLATE "C" NOT NULL,
+    limiter   text COLLATE "C" NOT NULL,
+    key       text COLLATE "C" NOT NULL,  -- '' where the limiter has no key
+    UNIQUE (tenant_id, limiter, key)
+);
+
+-- Permits that nodes hold: each lets one task of the bucket run. All of a bucket together are never
+-- more than the limiter's concurrency, and a node runs no more than it holds.
+CREATE TABLE gnomon.limit_lease (
+    bucket        bigint NOT NULL REFERENCES gnomon.limit_bucket (id) ON DELETE CASCADE,
+    node          uuid NOT NULL,        -- an incarnation
+    turn          bigint NOT NULL,      -- of the call that wrote this; what is older comes too late
+    permits       integer NOT NULL CHECK (permits >= 0),
+    seen_at       timestamptz NOT NULL, -- when the node last asked
+    held_since    timestamptz,          -- since when it has held any
+    permits_since timestamptz,          -- since when it waits for permits, where it does
+    starts_since  timestamptz,          -- and for starts
+    PRIMARY KEY (bucket, node)
+) WITH (fillfactor = 50);
+
+-- Starts that were granted: usable until `until`, so they count for the time of the limiter longer.
+CREATE TABLE gnomon.limit_window (
+    bucket bigint NOT NULL REFERENCES gnomon.limit_bucket (id) ON DELETE CASCADE,
+    until  timestamptz NOT NULL,
+    starts integer NOT NULL,
+    PRIMARY KEY (bucket, until)
+) WITH (fillfactor = 50);
+
+-- Remove the leases of dead nodes under a bucket that the caller has locked. A lease counts for as
+-- long as a task may be running under it. Every claim locks the row of its node (FOR KEY SHARE) and
+-- makes sure that it is alive: so while we hold that row no claim is under way, and later ones will
+-- see that the node is dead. Where it is held, somebody comes back.
+CREATE FUNCTION gnomon.drop_dead_leases(p_bucket bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_node uuid;
+BEGIN
+    FOR v_node IN
+        SELECT l.node FROM gnomon.limit_lease AS l
+        WHERE l.bucket = p_bucket
+          AND NOT EXISTS (SELECT FROM gnomon.node AS n WHERE n.incarnation = l.node AND NOT n.dead)
+    LOOP
+        PERFORM FROM gnomon.node AS n WHERE n.incarnation = v_node FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND AND EXISTS (SELECT FROM gnomon.node WHERE incarnation = v_node);
+        DELETE FROM gnomon.limit_lease AS l
+        WHERE l.bucket = p_bucket AND l.node = v_node
+          AND NOT EXISTS (SELECT FROM gnomon.task AS t WHERE t.state = 1 AND t.node = v_node);
+    END LOOP;
+END
+$$;
+
+-- One node's permits and starts of many buckets, in the order of their names: what it keeps and wants
+-- against what it may have. Runs in READ COMMITTED, where each statement of a function sees all that
+-- was committed before it: so what is read after the lock of a bucket is the truth about it.
+--
+-- Permits: when others wait, each node may have an equal share; what is over goes to whoever asks.
+-- Where there are more nodes than permits, each holds one for a second at a time, the longest
+-- waiting first. A lease shrinks only to what its node keeps, because the answer may be lost: a node
+-- that is allowed less than it holds uses no more, and returns the rest with its next call.
+-- Starts: granted as far as those of the last `per_seconds` leave room, in equal shares as well.
+CREATE FUNCTION gnomon.exchange_permits(
+    p_node uuid,
+    p_turn bigint,                      -- grows with every call of a node
+    p_tenants text[], p_limiters text[], p_keys text[],
+    p_rates integer[],                  -- of what is no row of gnomon.limiter: starts a minute
+    p_kept integer[],                   -- permits that are in use, or may be before the answer
+    p_wanted integer[],                 -- permits, those included
+    p_starts integer[],                 -- more starts wanted
+    p_unused_until timestamptz[], p_unused integer[]  -- granted before, and returned
+) RETURNS TABLE (
+    place integer, permits integer, allowed integer, starts integer, until timestamptz,
+    seconds float8,                     -- that the starts are good for
+    contended boolean                   -- others wait
+)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_bucket bigint;
+    v_now timestamptz;
+    v_limit integer;
+    v_rate integer;
+    v_per float8;
+    v_own gnomon.limit_lease;
+    v_others record;
+    v_share integer;
+    v_bound bigint;
+    v_slice float8;
+    v_window interval;
+    v_free bigint;
+BEGIN
+    FOR i IN 1 .. cardinality(p_tenants) LOOP
+        LOOP
+            SELECT b.id INTO v_bucket FROM gnomon.limit_bucket AS b
+            WHERE b.tenant_id = p_tenants[i] AND b.limiter = p_limiters[i] AND b.key = p_keys[i]
+            FOR UPDATE;
+            EXIT WHEN FOUND;
+            INSERT INTO gnomon.limit_bucket (tenant_id, limiter, key)
+            VALUES (p_tenants[i], p_limiters[i], p_keys[i])
+            ON CONFLICT DO NOTHING;
+        END LOOP;
+        v_now := gnomon.now();
+        SELECT m.concurrency, m.rate, m.per_seconds INTO v_limit, v_rate, v_per
+        FROM gnomon.limiter AS m
+        WHERE m.tenant_id = p_tenants[i] AND m.name = p_limiters[i];
+        IF p_rates[i] IS NOT NULL THEN
+            v_rate := p_rates[i];
+            v_per := 60;
+        END IF;
+        SELECT l.* INTO v_own FROM gnomon.limit_lease AS l
+        WHERE l.bucket = v_bucket AND l.node = p_node;
+        CONTINUE WHEN v_own.turn >= p_turn;
+        PERFORM gnomon.drop_dead_leases(v_bucket);
+
+        -- One that waits and does not come for its turn is waited for no longer.
+        SELECT
+            coalesce(sum(l.permits), 0) AS held,
+            count(*) FILTER (WHERE l.permits > 0 OR w.permits) AS nodes,
+            coalesce(bool_or(w.permits), false) AS wait,
+            count(*) FILTER (WHERE w.permits AND l.permits = 0) AS empty_handed,
+            count(*) FILTER (WHERE w.permits AND l.permits = 0
+                AND l.permits_since < coalesce(v_own.permits_since, v_now)) AS earlier,
+            count(*) FILTER (WHERE w.starts) AS want_starts,
+            count(*) FILTER (WHERE w.starts
+                AND l.starts_since < coalesce(v_own.starts_since, v_now)) AS earlier_starts
+        INTO v_others
+        FROM gnomon.limit_lease AS l
+        CROSS JOIN LATERAL (
+            SELECT l.permits_since IS NOT NULL AND l.seen_at > v_now - interval '2 s' AS permits,
+                l.starts_since IS NOT NULL AND l.seen_at > v_now - interval '2 s' AS starts
+        ) AS w
+        WHERE l.bucket = v_bucket AND l.node <> p_node;
+
+        -- Permits.
+        IF v_limit IS NULL THEN
+            v_bound := p_wanted[i];
+        ELSIF v_limit > v_others.nodes THEN
+            v_share := v_limit / (v_others.nodes + 1);
+            SELECT v_limit - coalesce(sum(greatest(l.permits, CASE
+                WHEN l.permits_since IS NOT NULL AND l.seen_at > v_now - interval '2 s'
+                THEN v_share ELSE 0 END)), 0)
+            INTO v_bound
+            FROM gnomon.limit_lease AS l
+            WHERE l.bucket = v_bucket AND l.node <> p_node;
+        ELSIF v_own.permits > 0 THEN
+            v_bound := least(1, v_limit - v_others.held);
+            IF v_others.empty_handed > 0 AND v_own.held_since < v_now - interval '1 s' THEN
+                v_bound := 0;
+                v_own.permits_since := v_now;  -- the turn is over: back to the end of the queue
+            END IF;
+        ELSE
+            v_bound := least(1, v_limit - v_others.held - v_others.earlier);
+        END IF;
+        place := i;
+        allowed := greatest(0, least(p_wanted[i], v_bound));
+        permits := greatest(allowed, least(coalesce(v_own.permits, 0), p_kept[i]));
+
+        -- Starts. Those that were returned are as if they had not been granted.
+        starts := 0;
+        until := NULL;
+        seconds := 0;
+        IF v_rate IS NOT NULL THEN
+            v_window := make_interval(secs => v_per);
+            IF p_unused[i] > 0 THEN
+                UPDATE gnomon.limit_window AS w SET starts = greatest(0, w.starts - p_unused[i])
+                WHERE w.bucket = v_bucket AND w.until = p_unused_until[i];
+            END IF;
+            DELETE FROM gnomon.limit_window AS w
+            WHERE w.bucket = v_bucket AND w.until <= v_now - v_window;
+            SELECT v_rate - coalesce(sum(w.starts), 0) INTO v_free
+            FROM gnomon.limit_window AS w WHERE w.bucket = v_bucket;
+            v_share := greatest(1, v_rate / (v_others.want_starts + 1));
+            starts := greatest(0, least(p_starts[i], v_free - v_others.earlier_starts * v_share));
+            IF v_others.want_starts > 0 THEN
+                starts := least(starts, v_share);
+            END IF;
+            IF starts > 0 THEN
+                v_slice := greatest(v_per / 20, least(v_per / 8, 0.125));
+                until := to_timestamp((floor(extract(epoch FROM v_now)::float8 / v_slice) + 2) * v_slice);
+                seconds := extract(epoch FROM until - v_now);
+                INSERT INTO gnomon.limit_window AS w (bucket, until, starts)
+                VALUES (v_bucket, until, starts)
+                ON CONFLICT (bucket, until) DO UPDATE SET starts = w.starts + excluded.starts;
+            END IF;
+        END IF;
+
+        INSERT INTO gnomon.limit_lease AS l (
+            bucket, node, turn, permits, seen_at, held_since, permits_since, starts_since
+        )
+        VALUES (
+            v_bucket, p_node, p_turn, permits, v_now,
+            CASE WHEN permits > 0 THEN coalesce(v_own.held_since, v_now) END,
+            CASE WHEN p_wanted[i] > allowed THEN coalesce(v_own.permits_since, v_now) END,
+            CASE WHEN p_starts[i] > starts
+                THEN CASE WHEN starts > 0 THEN v_now ELSE coalesce(v_own.starts_since, v_now) END END
+        )
+        ON CONFLICT (bucket, node) DO UPDATE
+        SET turn = excluded.turn, permits = excluded.permits, seen_at = excluded.seen_at,
+            held_since = excluded.held_since, permits_since = excluded.permits_since,
+            starts_since = excluded.starts_since;
+        contended := v_others.wait OR v_others.want_starts > 0;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+-- Forget buckets that nobody has asked for in an hour, and that count nothing.
+CREATE FUNCTION gnomon.forget_buckets(p_most integer) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_long_ago timestamptz := gnomon.now() - interval '1 hour';
+    v_chosen bigint[];
+    v_gone bigint;
+BEGIN
+    -- First the lock, then the truth: see gnomon.exchange_permits.
+    SELECT array_agg(c.id) INTO v_chosen
+    FROM (
+        SELECT b.id FROM gnomon.limit_bucket AS b
+        WHERE NOT EXISTS (
+            SELECT FROM gnomon.limit_lease AS l WHERE l.bucket = b.id AND l.seen_at > v_long_ago
+        )
+        LIMIT p_most
+        FOR UPDATE SKIP LOCKED
+    ) AS c;
+    PERFORM gnomon.drop_dead_leases(chosen) FROM unnest(v_chosen) AS chosen;
+    DELETE FROM gnomon.limit_bucket AS b
+    WHERE b.id = ANY (v_chosen)
+      AND NOT EXISTS (
+          SELECT FROM gnomon.limit_lease AS l
+          WHERE l.bucket = b.id AND (l.permits > 0 OR l.seen_at > v_long_ago)
+      )
+      AND NOT EXISTS (
+          SELECT FROM gnomon.limit_window AS w
+          LEFT JOIN gnomon.limiter AS m ON m.tenant_id = b.tenant_id AND m.name = b.limiter
+          WHERE w.bucket = b.id
+            AND w.until > gnomon.now() - make_interval(secs => coalesce(m.per_seconds, 60))
+      );
+    GET DIAGNOSTICS v_gone = ROW_COUNT;
+    RETURN v_gone;
+END
+$$;

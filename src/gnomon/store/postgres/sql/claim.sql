@@ -3,6 +3,8 @@
 -- choose the same keys from waiting for each other.
 -- A gated run starts only with the consent of its cron job ($5: it was given). Once a run of a job
 -- has started in time it cannot be missed any more, so its retries do not expire.
+-- The row of the node is locked, so that whoever locks it after us knows of all that it claimed: see
+-- gnomon.drop_dead_leases.
 -- $1 incarnation, $2/$3 the keys, $4 seconds of grace after a task's timeout.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
@@ -24,7 +26,7 @@ WITH moment AS MATERIALIZED (
           AND (NOT task.gated OR $5::boolean)
         FOR UPDATE SKIP LOCKED
     ) AS t
-    WHERE EXISTS (SELECT FROM gnomon.node WHERE incarnation = $1 AND NOT dead)
+    WHERE EXISTS (SELECT FROM gnomon.node WHERE incarnation = $1 AND NOT dead FOR KEY SHARE)
 )
 UPDATE gnomon.task AS t
 SET state = 1,

@@ -1,0 +1,91 @@
+"""What limits ask of the store.
+
+Permits and starts belong to buckets (see gnomon.model.limit). A node holds some of each bucket that
+it uses, and runs no more tasks of it than it holds permits. All nodes together never hold more than
+the limiter allows, whatever order their calls are committed in: so no limit is exceeded while each
+node keeps to what it was last told.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.flow import Flow
+from gnomon.model.limit import Bucket, Limiter
+from gnomon.model.task import TaskKey
+
+
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """What a node keeps of a bucket, and would like to have."""
+
+    bucket: Bucket
+    kept: int  # permits that are in use, or may be before the answer is heard
+    wanted: int  # permits, those included
+    starts: int  # more of them
+    rate: int | None = None  # starts a minute, of what is no limiter in the store
+    unused_until: datetime | None = None  # returned: starts that are good until then
+    unused: int = 0
+
+
+class Grant(msgspec.Struct, frozen=True, gc=False):
+    """What a node has of a bucket from now on."""
+
+    bucket: Bucket
+    permits: int  # that it holds
+    allowed: int  # that may be in use; the others are to be returned as soon as they are not in use
+    starts: int  # more of them
+    until: datetime | None  # that they are good for,
+    seconds: float  # which is so long after the store was asked
+    contended: bool  # others wait
+
+
+class LimitStore(Protocol):
+    """What a node asks, about limits."""
+
+    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[Grant]:
+        """Return what is not wanted, get what is, as far as it goes. `turn` grows with every call:
+        one that takes effect after a later one has changes nothing. When this raises
+        `StoreUnavailable`, the node holds what it kept, or more."""
+
+    async def flows_of(self, keys: Collection[TaskKey]) -> Mapping[TaskKey, tuple[int, Flow]]:
+        """The flows of live tasks, with their numbers."""
+
+    async def running(self, node: UUID) -> set[TaskKey] | None:
+        """All that runs in the node's name. None: a claim of it may be under way, ask later."""
+
+
+class LimiterUse(msgspec.Struct, frozen=True):
+    """A limiter, and how much of it is in use."""
+
+    limiter: Limiter
+    created_at: datetime
+    updated_at: datetime
+    running: int  # tasks
+    started: int  # starts that count at this moment
+    buckets: Sequence["BucketUse"] = ()  # the fullest ones of a limiter with a key
+
+
+class BucketUse(msgspec.Struct, frozen=True):
+    """How much of one key is in use."""
+
+    key: str
+    running: int
+
+
+class LimiterStore(Protocol):
+    """What the API asks, about limiters."""
+
+    async def list(self, tenant_id: str) -> list[LimiterUse]:
+        """All of a tenant, by name."""
+
+    async def get(self, tenant_id: str, name: str) -> LimiterUse:
+        """One of them. Raises LimiterNotFound."""
+
+    async def put(self, limiter: Limiter) -> bool:
+        """Create or replace one; gives whether it is new. Raises TooManyLimiters."""
+
+    async def delete(self, tenant_id: str, name: str) -> None:
+        """Remove one. Raises LimiterNotFound."""

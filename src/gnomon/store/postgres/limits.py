@@ -1,0 +1,59 @@
+"""The node's side of limits on PostgreSQL."""
+
+from collections.abc import Collection, Mapping, Sequence
+from uuid import UUID
+
+from gnomon.model.flow import Flow
+from gnomon.model.task import TaskKey
+from gnomon.store.limit_port import Ask, Grant
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+
+
+class PostgresLimits:
+    """`LimitStore` on PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[Grant]:
+        # One order for all, so that two calls that meet cannot wait for each other.
+        batch = sorted(asks, key=lambda ask: ask.bucket)
+        rows = await self._database.fetch(
+            "exchange_permits",
+            node,
+            turn,
+            [ask.bucket.tenant_id for ask in batch],
+            [ask.bucket.limiter for ask in batch],
+            [ask.bucket.key for ask in batch],
+            [ask.rate for ask in batch],
+            [ask.kept for ask in batch],
+            [ask.wanted for ask in batch],
+            [ask.starts for ask in batch],
+            [ask.unused_until for ask in batch],
+            [ask.unused for ask in batch],
+        )
+        return [
+            Grant(batch[place - 1].bucket, permits, allowed, starts, until, seconds, contended)
+            for place, permits, allowed, starts, until, seconds, contended in rows
+        ]
+
+    async def flows_of(self, keys: Collection[TaskKey]) -> Mapping[TaskKey, tuple[int, Flow]]:
+        rows = await self._database.fetch(
+            "flows_of", [key.tenant_id for key in keys], [key.id for key in keys]
+        )
+        return {
+            TaskKey(tenant_id, task_id): (
+                number,
+                Flow(tenant_id, task_type, queue, limit_keys, host),
+            )
+            for tenant_id, task_id, number, task_type, queue, limit_keys, host in rows
+        }
+
+    async def running(self, node: UUID) -> set[TaskKey] | None:
+        async with self._database.transaction() as connection:
+            # In this order: what was claimed before the lock is seen by the second statement.
+            if await connection.fetchrow(query("hold_node"), node) is None:
+                return None
+            rows = await connection.fetch(query("running_keys"), node)
+        return {TaskKey(tenant_id, task_id) for tenant_id, task_id in rows}
