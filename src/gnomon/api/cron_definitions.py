@@ -15,6 +15,7 @@ from gnomon.api.cron_schemas import (
 )
 from gnomon.api.submissions import (
     check_policy,
+    check_preemptible,
     check_text,
     distinct,
     given,
@@ -39,7 +40,7 @@ _AS_THEY_ARE = (
     "name", "task_type", "cron_expression", "interval_seconds", "interval_from", "timezone", "dst",
     "overlap_policy", "missed_run_policy", "missed_after_seconds", "backfill_limit",
     "backfill_window_seconds", "max_runs", "jitter_seconds", "sla_seconds", "delivery",
-    "retry_policy", "timeout_seconds", "source",
+    "retry_policy", "timeout_seconds", "queue", "preemptible", "source",
 )  # fmt: skip
 
 
@@ -75,6 +76,8 @@ def definition_of(asked: PutCronJob, name: str, most_bytes: int) -> Definition:
             retry_policy=policy_of(asked.retry_policy, asked.delivery),
             timeout_seconds=asked.timeout_seconds,
             tags=distinct(asked.tags),
+            queue=asked.queue,
+            preemptible=asked.preemptible,
             source=asked.source,
         )
     )
@@ -156,6 +159,7 @@ def _sound(definition: Definition) -> Definition:
     """The definition, if a job can be made of it; otherwise what is wrong has its place."""
     _check_name(definition.name)
     check_policy(definition.retry_policy, definition.delivery)
+    check_preemptible(definition.preemptible, definition.delivery)
     with _placed("/timezone"):
         where = zone(definition.timezone)
     with _placed("/interval_from"):

@@ -13,6 +13,7 @@ from gnomon.api.schemas import (
     Json,
     Moment,
     Priority,
+    Queue,
     RetryPolicyView,
     Strict,
     Tag,
@@ -86,6 +87,8 @@ class PutCronJob(Strict, kw_only=True):
     retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
     timeout_seconds: Timeout = DEFAULT_TIMEOUT
     tags: Tags = ()
+    queue: Queue | None = None
+    preemptible: bool = False
     source: Source | None = None
 
 
@@ -125,6 +128,8 @@ class PatchCronJob(Strict):
     retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
     timeout_seconds: Timeout | msgspec.UnsetType = msgspec.UNSET
     tags: Tags | msgspec.UnsetType = msgspec.UNSET
+    queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
+    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
     source: Source | msgspec.UnsetType | None = msgspec.UNSET
     paused: bool | msgspec.UnsetType = msgspec.UNSET
     pause_reason: Reason | msgspec.UnsetType | None = msgspec.UNSET
@@ -220,6 +225,8 @@ class DefinitionView(msgspec.Struct, kw_only=True):
     retry_policy: RetryPolicyView
     timeout_seconds: float
     tags: tuple[str, ...]
+    queue: str | None
+    preemptible: bool
     source: str | None
 
 

@@ -94,6 +94,8 @@ def definition_view(definition: Definition) -> DefinitionView:
         retry_policy=policy_view(definition.retry_policy),
         timeout_seconds=definition.timeout_seconds,
         tags=definition.tags,
+        queue=definition.queue,
+        preemptible=definition.preemptible,
         source=definition.source,
     )
 

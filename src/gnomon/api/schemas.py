@@ -87,6 +87,8 @@ class PatchTask(Strict):
     timeout_seconds: Timeout | msgspec.UnsetType = msgspec.UNSET
     expires_at: Moment | msgspec.UnsetType | None = msgspec.UNSET
     tags: Tags | msgspec.UnsetType = msgspec.UNSET
+    queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
+    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class CancelTask(Strict):
@@ -105,6 +107,7 @@ class DeadLetterFilter(Strict):
     task_type: TaskType | None = None
     priority: Priority | None = None
     tag: Tag | None = None
+    queue: Queue | None = None
     cron_job_id: UUID | None = None
     due_after: Moment | None = None
     due_before: Moment | None = None

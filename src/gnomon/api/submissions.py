@@ -34,6 +34,7 @@ def submission_of(
     """Raises InvalidTask, with the place."""
     check_text(asked)
     check_type(by, asked.task_type)
+    check_preemptible(asked.preemptible, asked.delivery)
     execute_at = _moment_asked(asked.execute_at, asked.delay_seconds, now) or now
     expires_at = utc(asked.expires_at, "/expires_at")
     due_at = max(execute_at, now)
@@ -61,7 +62,7 @@ def submission_of(
         idempotency_key=key,
         created_by=by.name,
         queue=asked.queue,
-        preemptible=_preemptible(asked),
+        preemptible=asked.preemptible,
     )
 
 
@@ -81,6 +82,8 @@ def patch_of(asked: PatchTask, now: datetime, most_bytes: int) -> TaskPatch:
         expires_at=UNSET if asked.expires_at is UNSET else utc(asked.expires_at, "/expires_at"),
         retry_policy=asked.retry_policy,
         tags=UNSET if asked.tags is UNSET else distinct(asked.tags),
+        queue=asked.queue,
+        preemptible=asked.preemptible,
     )
 
 
@@ -90,6 +93,7 @@ def filter_of(asked: DeadLetterFilter) -> TaskFilter:
         task_type=asked.task_type,
         priority=None if asked.priority is None else Lane[asked.priority],
         tag=asked.tag,
+        queue=asked.queue,
         cron_job_id=asked.cron_job_id,
         due_after=utc(asked.due_after, "/due_after"),
         due_before=utc(asked.due_before, "/due_before"),
@@ -154,11 +158,17 @@ def repetition_of(task: Task, by: Principal, now: datetime) -> Submission:
     )
 
 
-def _preemptible(asked: SubmitTask) -> bool:
-    if asked.preemptible and asked.delivery is DeliveryMode.AT_MOST_ONCE:
+def check_preemptible(preemptible: bool, mode: DeliveryMode) -> None:
+    if preemptible and mode is DeliveryMode.AT_MOST_ONCE:
         detail = "what is delivered at_most_once cannot be given back once it has begun"
         raise InvalidTask(detail, "/preemptible")
-    return asked.preemptible
+
+
+def check_patch(patch: TaskPatch, mode: DeliveryMode) -> None:
+    """Raises InvalidTask where the task's mode forbids what is to be changed."""
+    if patch.retry_policy is not UNSET:
+        check_policy(patch.retry_policy, mode)
+    check_preemptible(patch.preemptible is True, mode)
 
 
 def _moment_asked(at: datetime | None, delay: float | None, now: datetime) -> datetime | None:

@@ -5,9 +5,11 @@ from litestar import HttpMethod, Router, delete, patch, post, route
 from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
+from gnomon.api.guarding import check_target
 from gnomon.api.idempotency import Answer, answer, changed, kept, key_of, once_of, replayed, respond
 from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
+from gnomon.api.quotas import check_payload, pace_headers
 from gnomon.api.schemas import (
     CancelTask,
     ExecutionPage,
@@ -20,7 +22,7 @@ from gnomon.api.schemas import (
     TaskView,
 )
 from gnomon.api.submissions import (
-    check_policy,
+    check_patch,
     check_type,
     filter_of,
     patch_of,
@@ -54,6 +56,7 @@ _FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
             answers={202: TaskView},
             errors=(429, 503),
             keyed=True,
+            paced=True,
         )
     ),
 )
@@ -62,13 +65,15 @@ async def submit(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, SubmitTask)
+    check_target(context.settings, asked)
     key = key_of(request, asked.idempotency_key)
     now = context.clock.now()
     submission = submission_of(asked, principal_of(request), now, key, most_bytes)
+    check_payload(submission.payload, context.directory.quotas(submission.tenant_id))
     task = task_of(submission, now)
     if key is None:
-        await context.intake.submit(NewTask(submission))
-        return respond(answer(202, task_view(task)))
+        receipt = await context.intake.submit(NewTask(submission))
+        return respond(answer(202, task_view(task)), headers=pace_headers(receipt.pace))
     once = once_of(key, "POST", PATH, body)
     # The repeated request brings the payload again.
     bare = answer(202, task_view(msgspec.structs.replace(task, payload=None)))
@@ -76,7 +81,7 @@ async def submit(request: Request) -> ASGIResponse:
     if receipt.conflict:
         raise IdempotencyConflict(key)
     if receipt.replay is None:
-        return respond(answer(202, task_view(task)))
+        return respond(answer(202, task_view(task)), headers=pace_headers(receipt.pace))
     return respond(_with_payload(replayed(receipt.replay), asked.payload), again=True)
 
 
@@ -170,15 +175,18 @@ async def patch_task(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     task_id = task_id_of(request)
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
-    wanted = patch_of(decoded(body, PatchTask), context.clock.now(), most_bytes)
+    asked = decoded(body, PatchTask)
+    check_target(context.settings, asked)
+    wanted = patch_of(asked, context.clock.now(), most_bytes)
+    if wanted.payload is not msgspec.UNSET:
+        check_payload(wanted.payload, context.directory.quotas(tenant_of(request)))
 
     by = principal_of(request)
 
     async def act(change: Change) -> Answer:
-        if by.task_types is not None:
-            check_type(by, (await change.get(task_id)).task_type)
-        if wanted.retry_policy is not msgspec.UNSET:
-            check_policy(wanted.retry_policy, (await change.get(task_id)).delivery)
+        task = await change.get(task_id)
+        check_type(by, task.task_type)
+        check_patch(wanted, task.delivery)
         return _shown(200, await change.patch(task_id, wanted))
 
     return await changed(request, body, act)
@@ -296,7 +304,7 @@ async def resume_task(request: Request) -> ASGIResponse:
             summary="Run a task again; a finished one as a new task",
             body=Nothing,
             answers={202: TaskView},
-            errors=(404, 409, 503),
+            errors=(404, 409, 429, 503),
             keyed=True,
         )
     ),

@@ -56,6 +56,8 @@ def add(
     max_retries: submit.Retries = None,
     timeout: options.Timeout = None,
     tags: submit.Tags = None,
+    queue: submit.Queue = None,
+    preemptible: submit.Preemptible = False,
     replace: Annotated[bool, typer.Option("--replace", help="Also if there is one.")] = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
@@ -72,6 +74,7 @@ def add(
     job |= definition.meeting(overlap, missed, missed_after, backfill_limit, backfill_window)
     job |= values.given(max_runs=max_runs, jitter_seconds=jitter, sla_seconds=sla)
     job |= definition.running(priority, delivery, max_retries, timeout, tags)
+    job |= values.given(queue=queue, preemptible=preemptible or None)
     call = _replace if replace else _create
     done = remote.call(remote.api_url(settings_of(ctx), api), lambda client: call(client, job))
     _report(done, as_json=as_json)

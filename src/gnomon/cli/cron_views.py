@@ -135,6 +135,8 @@ def _what(job: "Json") -> list[tuple[str, str]]:
         ("target", views.target(job["target"])),
         ("payload", shortened(compact(job["payload_template"]), views.BODY_SHOWN)),
         ("priority", job["priority"]),
+        ("queue", job["queue"] or ""),
+        ("preemptible", "yes" if job["preemptible"] else ""),
         ("delivery", job["delivery"]),
         ("timeout", span(job["timeout_seconds"])),
         ("retry policy", compact(job["retry_policy"])),

@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 
 TypeFilter = Annotated[str | None, typer.Option("--type", help="Only this task type.")]
+QueueFilter = Annotated[str | None, typer.Option("--queue", help="Only of this queue.")]
 TagFilter = Annotated[str | None, typer.Option("--tag", help="Only with this tag.")]
 
 
@@ -32,6 +33,7 @@ def list_(
     ctx: typer.Context,
     task_type: TypeFilter = None,
     tag: TagFilter = None,
+    queue: QueueFilter = None,
     limit: Limit = 50,
     everything: Everything = False,
     as_json: AsJson = False,
@@ -42,7 +44,7 @@ def list_(
     \b
     gnomon dead list --type email.send
     """
-    filters = _filters(task_type, tag)
+    filters = _filters(task_type, tag, queue)
 
     async def run(client: "Client") -> None:
         found = views.limited(client.dead_letters, filters, None if everything else limit)
@@ -72,10 +74,11 @@ def retry(
     ctx: typer.Context,
     task_ids: Annotated[list[str] | None, typer.Argument(metavar="ID")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All of them, or all that --type and --tag leave.")
+        bool, typer.Option("--all", help="All of them, or all that the filters leave.")
     ] = False,
     task_type: TypeFilter = None,
     tag: TagFilter = None,
+    queue: QueueFilter = None,
     yes: Yes = False,
     api: ApiUrl = None,
 ) -> None:
@@ -87,9 +90,9 @@ def retry(
     """
     if everything == bool(task_ids):
         raise typer.BadParameter("give the ids of dead letters, or --all")
-    filters = _filters(task_type, tag)
+    filters = _filters(task_type, tag, queue)
     if filters and not everything:
-        raise typer.BadParameter("--type and --tag choose among --all")
+        raise typer.BadParameter("--type, --tag and --queue choose among --all")
     url = remote.api_url(settings_of(ctx), api)
     if task_ids:
         _act(url, task_ids, "retry")
@@ -120,8 +123,9 @@ def discard(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
     _act(remote.api_url(settings_of(ctx), api), task_ids, "discard")
 
 
-def _filters(task_type: str | None, tag: str | None) -> dict[str, str]:
-    return {k: v for k, v in {"task_type": task_type, "tag": tag}.items() if v is not None}
+def _filters(task_type: str | None, tag: str | None, queue: str | None) -> dict[str, str]:
+    wanted = {"task_type": task_type, "tag": tag, "queue": queue}
+    return {name: value for name, value in wanted.items() if value is not None}
 
 
 async def _retry_all(client: "Client", filters: dict[str, str]) -> None:
@@ -136,7 +140,7 @@ async def _retry_all(client: "Client", filters: dict[str, str]) -> None:
     typer.echo(f"{total} retried")
 
 
-def _act(url: str, task_ids: list[str], verb: str) -> None:
+def _act(url: remote.Address, task_ids: list[str], verb: str) -> None:
     async def act(client: "Client", task_id: str) -> str:
         task = await client.dead_letter_action(task_id, verb)
         return f"{task_id} is {task.get('resolution') or task['status']}"

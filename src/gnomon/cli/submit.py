@@ -49,6 +49,10 @@ Delivery = Annotated[
 Retries = Annotated[int | None, typer.Option(min=0, help="After the first try.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be repeated.")]
 Key = Annotated[str | None, typer.Option(metavar="KEY", help="Submit once, however often sent.")]
+Queue = Annotated[str | None, typer.Option(help="Where it belongs, for limits and pools.")]
+Preemptible = Annotated[
+    bool, typer.Option("--preemptible", help="May give way to a CRITICAL task, and run again.")
+]
 Wait = Annotated[bool, typer.Option("--wait", help="Until it has finished, and show it.")]
 
 
@@ -69,6 +73,8 @@ def submit(
     max_retries: Retries = None,
     timeout: Duration = None,
     tags: Tags = None,
+    queue: Queue = None,
+    preemptible: Preemptible = False,
     idempotency_key: Key = None,
     wait: Wait = False,
     as_json: AsJson = False,
@@ -95,6 +101,8 @@ def submit(
         retry_policy=None if max_retries is None else {"max_retries": max_retries},
         timeout_seconds=timeout,
         tags=tags or None,
+        queue=queue,
+        preemptible=preemptible or None,
         idempotency_key=idempotency_key,
     )
     address = remote.api_url(settings_of(ctx), api)

@@ -35,6 +35,7 @@ def list_(
     task_type: Annotated[str | None, typer.Option("--type")] = None,
     priority: Annotated[Priority | None, typer.Option(case_sensitive=False)] = None,
     tag: Annotated[str | None, typer.Option()] = None,
+    queue: Annotated[str | None, typer.Option()] = None,
     due_before: Moment = None,
     due_after: Moment = None,
     limit: Limit = 50,
@@ -55,6 +56,7 @@ def list_(
             "task_type": task_type,
             "priority": priority,
             "tag": tag,
+            "queue": queue,
             "due_before": due_before,
             "due_after": due_after,
         }.items()

@@ -56,13 +56,14 @@ async def in_pieces(
 
 def _task_rows(tasks: Sequence["Json"]) -> None:
     output.table(
-        ["task", "status", "type", "priority", "due", "attempt", "name", "tags"],
+        ["task", "status", "type", "priority", "queue", "due", "attempt", "name", "tags"],
         [
             (
                 task["task_id"],
                 task["status"],
                 task["task_type"],
                 task["priority"],
+                task["queue"] or "",
                 moment(task["next_retry_at"] or task["execute_at"]),
                 str(task["attempt"]),
                 task.get("name") or "",
@@ -99,6 +100,8 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
         ("status", task["status"]),
         ("resolution", task.get("resolution") or ""),
         ("priority", task["priority"]),
+        ("queue", task["queue"] or ""),
+        ("preemptible", "yes" if task["preemptible"] else ""),
         ("target", target(task["target"])),
         ("payload", shortened(compact(task.get("payload")), BODY_SHOWN)),
         ("tags", " ".join(task["tags"])),

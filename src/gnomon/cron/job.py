@@ -67,6 +67,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_policy: RetryPolicy = RetryPolicy()
     timeout_seconds: float = DEFAULT_TIMEOUT
     tags: tuple[str, ...] = ()
+    queue: str | None = None
+    preemptible: bool = False  # its runs may be given back for the sake of CRITICAL tasks
     source: str | None = None  # who declares it, so that a sync removes only what is its own
 
 

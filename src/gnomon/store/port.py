@@ -38,6 +38,7 @@ from gnomon.model.task import (
     Task,
     TaskKey,
 )
+from gnomon.model.tenant import Pace
 from gnomon.model.verdict import Verdict
 from gnomon.pipe.envelope import Delivery
 
@@ -67,7 +68,7 @@ class Receipt(msgspec.Struct, frozen=True):
     replay: bytes | None = None
     conflict: bool = False
     refused: QuotaExceeded | None = None
-    left: int | None = None  # of the submissions in this second, where they are bounded
+    pace: Pace | None = None  # of submissions, where they are bounded
 
 
 class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     task_type: str | None = None
     priority: Lane | None = None
     tag: str | None = None
+    queue: str | None = None
     cron_job_id: UUID | None = None
     due_after: datetime | None = None
     due_before: datetime | None = None
@@ -101,6 +103,8 @@ class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
     retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
     tags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    queue: str | msgspec.UnsetType | None = msgspec.UNSET
+    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Change(Protocol):
@@ -373,7 +377,8 @@ class ChoreStore(Protocol):
         """Drop those whose tasks are all past retention, and what is past it elsewhere."""
 
     async def forget(self, most: int) -> int:
-        """Remove expired idempotency keys and long dead nodes, at most so many at once."""
+        """Remove expired idempotency keys, long dead nodes and old usage, and gather the usage of
+        single runs; at most so many at once."""
 
     async def forget_events(self, retention_days: float, most: int) -> int:
         """Remove events past retention, at most so many at once."""

@@ -257,6 +257,8 @@ class PostgresChange:
             patch.payload is not msgspec.UNSET,
             stored_payload(payload),
             size_apart(payload),
+            _or_else(patch.queue, row["queue"]),
+            _or_else(patch.preemptible, row["preemptible"]),
         )
         return due_at
 

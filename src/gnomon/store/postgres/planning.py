@@ -112,6 +112,8 @@ def _run(job: CronJob, occurrence: Occurrence, now: datetime, turn: int) -> Subm
         cron_job_id=job.id,
         fire_at=occurrence.fire_at,
         gated=definition.overlap_policy is not Overlap.ALLOW,
+        preemptible=definition.preemptible,
+        queue=definition.queue,
     )
 
 

@@ -114,6 +114,7 @@ def filter_columns(chosen: TaskFilter) -> tuple[object, ...]:
         chosen.cron_job_id,
         chosen.due_after,
         chosen.due_before,
+        chosen.queue,
     )
 
 

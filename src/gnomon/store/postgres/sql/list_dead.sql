@@ -1,7 +1,7 @@
 -- A page of unresolved dead letters, newest first, by their own index. As list_tasks: at most 10 000
 -- are examined, and a last row without a state says where the examining stopped.
 -- $1 tenant, $2 older than this id, $3 tasks a page and one more, $4 type, $5 lane, $6 tag,
--- $7 cron job, $8 due from, $9 due before. Null filters nothing.
+-- $7 cron job, $8 due from, $9 due before, $10 queue. Null filters nothing.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), page AS MATERIALIZED (
@@ -24,6 +24,7 @@ WITH moment AS MATERIALIZED (
       AND ($7::uuid IS NULL OR e.cron_job_id = $7)
       AND ($8::timestamptz IS NULL OR e.due_at >= $8)
       AND ($9::timestamptz IS NULL OR e.due_at < $9)
+      AND ($10::text IS NULL OR e.queue = $10)
     ORDER BY e.id DESC
     LIMIT $3
 ), stop AS (

@@ -3,7 +3,7 @@
 -- order and read only until the page is full. A last row without a state says where the examining
 -- stopped, where it stopped before the end.
 -- $1 tenant, $2 older than this id, $3 tasks a page and one more, $4 states, $5 is due, $6 was tried,
--- $7 type, $8 lane, $9 tag, $10 cron job, $11 due from, $12 due before. Null filters nothing.
+-- $7 type, $8 lane, $9 tag, $10 cron job, $11 due from, $12 due before, $13 queue. Null filters nothing.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), page AS MATERIALIZED (
@@ -44,6 +44,7 @@ WITH moment AS MATERIALIZED (
       AND ($10::uuid IS NULL OR e.cron_job_id = $10)
       AND ($11::timestamptz IS NULL OR e.due_at >= $11)
       AND ($12::timestamptz IS NULL OR e.due_at < $12)
+      AND ($13::text IS NULL OR e.queue = $13)
     ORDER BY e.id DESC
     LIMIT $3
 ), stop AS (

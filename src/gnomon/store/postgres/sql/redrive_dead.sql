@@ -1,11 +1,11 @@
 -- Run matching dead letters again (DEAD, REDRIVE -> WAITING), newest first: now, each with its whole
 -- retry budget. At most 10 000 are examined; the one row without a lane says where to go on.
 -- $1 tenant, $2 older than this id, $3 at most, $4 type, $5 lane, $6 tag, $7 cron job, $8 due from,
--- $9 due before. Null filters nothing.
+-- $9 due before, $10 queue. Null filters nothing.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), examined AS MATERIALIZED (
-    SELECT id, task_type, lane, tags, cron_job_id, due_at
+    SELECT id, task_type, lane, tags, cron_job_id, due_at, queue
     FROM gnomon.task
     WHERE state = 4 AND tenant_id = $1 AND id < $2
     ORDER BY id DESC
@@ -19,6 +19,7 @@ WITH moment AS MATERIALIZED (
       AND ($7::uuid IS NULL OR e.cron_job_id = $7)
       AND ($8::timestamptz IS NULL OR e.due_at >= $8)
       AND ($9::timestamptz IS NULL OR e.due_at < $9)
+      AND ($10::text IS NULL OR e.queue = $10)
     ORDER BY id DESC
     LIMIT $3
 ), held AS MATERIALIZED (
