@@ -7,13 +7,16 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 
 import asyncpg
 import structlog
 
 from gnomon.clock import Clock, SystemClock, chance, new_incarnation
-from gnomon.fair import WeightedLanes
+from gnomon.fair import FairQueue, LaneRound, Slots
+from gnomon.model.addresses import AddressGuard
 from gnomon.model.errors import LeaseLost, StoreUnavailable
+from gnomon.model.lane import Lane
 from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import TaskKey
 from gnomon.observe.events import Observer, fan_out, to_log
@@ -165,7 +168,8 @@ async def _node(
 
 async def _callers(stack: AsyncExitStack, settings: Settings, clock: Clock) -> Callers:
     key = signing_key(settings.webhook_secret) if settings.webhook_secret else None
-    http = HttpCaller(clock, key, settings.connections_per_host)
+    guard = AddressGuard(settings.targets_allow) if settings.authentication else None
+    http = HttpCaller(clock, key, settings.connections_per_host, guard)
     python = PythonCaller(load_functions(settings.functions), settings.threads)
     await stack.enter_async_context(http)
     stack.enter_context(python)
@@ -186,7 +190,7 @@ def _assemble(
     lease = Lease(new_incarnation(), settings.node_lease_seconds)
     store = PostgresDispatch(database, settings.timeout_grace_seconds)
     roster_store = PostgresRoster(database)
-    agenda = Agenda(WeightedLanes[Entry](), clock.now(), settings.window)
+    agenda = Agenda(_ready_queue(settings, directory), clock.now(), settings.window)
     scanner = Scanner(store, agenda, clock, settings)
     breaker_store = PostgresBreakers(database, lease.incarnation, name)
     breakers = Breakers(agenda, clock, breaker_store, signals.ready.set, emit, rules)
@@ -250,6 +254,17 @@ def _assemble(
         directory=directory,
         breakers=breakers,
         name=name,
+    )
+
+
+def _ready_queue(settings: Settings, directory: Directory) -> FairQueue[Entry]:
+    reserved = settings.reserved_slots
+    return FairQueue(
+        LaneRound({Lane[name]: weight for name, weight in settings.lane_weights.items()}),
+        timedelta(seconds=settings.aging_seconds),
+        Slots(settings.slots - reserved, reserved, settings.tenant_share),
+        directory.weight,
+        directory.others_than,
     )
 
 

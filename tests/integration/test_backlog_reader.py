@@ -7,7 +7,7 @@ import pytest
 from tests.integration.support import Connection, database_now, store, submission
 
 from gnomon.clock import SystemClock
-from gnomon.fair import WeightedLanes
+from gnomon.fair import FairQueue
 from gnomon.model.lane import Lane
 from gnomon.model.shard import SHARDS, shard_of
 from gnomon.model.task import TaskKey
@@ -28,7 +28,7 @@ class Reading:
 
     def __init__(self, database: Database, clock: SystemClock, shards: frozenset[int] = ALL):
         settings = msgspec.structs.replace(Settings(), window=WINDOW)
-        self.agenda = Agenda(WeightedLanes[Entry](), clock.now(), WINDOW)
+        self.agenda = Agenda(FairQueue[Entry](), clock.now(), WINDOW)
         self.scanner = Scanner(PostgresDispatch(database, 10.0), self.agenda, clock, settings)
         self.scanner.own(shards)
         self.clock = clock

@@ -9,11 +9,11 @@ from tests.integration.nodes import call_of
 from tests.integration.support import database_now, store
 
 from gnomon.clock import SystemClock, new_incarnation
-from gnomon.fair import WeightedLanes
+from gnomon.fair import FairQueue
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import FREE_LOSSES
-from gnomon.pipe.envelope import NEVER, Report, Delivery
+from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.dispatcher import Dispatcher
@@ -34,7 +34,7 @@ class Stage:
         self._clock = clock
         self._roster = PostgresRoster(database)
         self.lease = Lease(new_incarnation(), 10)
-        ready: WeightedLanes[Entry] = WeightedLanes()
+        ready: FairQueue[Entry] = FairQueue()
         self._agenda = Agenda(ready, now, 100)
         dispatch = PostgresDispatch(database, 10)
         self._scanner = Scanner(dispatch, self._agenda, clock, Settings())

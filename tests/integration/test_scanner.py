@@ -11,7 +11,7 @@ from tests.conftest import connected
 from tests.integration.support import Connection, database_now, store, submission
 
 from gnomon.clock import SystemClock, new_id
-from gnomon.fair import WeightedLanes
+from gnomon.fair import FairQueue
 from gnomon.model.lane import Lane
 from gnomon.model.shard import SHARDS, shard_of
 from gnomon.model.task import TaskKey
@@ -31,7 +31,7 @@ class Scanning:
     def __init__(self, database: Database, clock: SystemClock, **settings: Any) -> None:
         self.clock = clock
         self.settings = msgspec.structs.replace(Settings(), **settings)
-        self.agenda = Agenda(WeightedLanes(), clock.now(), self.settings.window)
+        self.agenda = Agenda(FairQueue(), clock.now(), self.settings.window)
         self.scanner = Scanner(PostgresDispatch(database, 10.0), self.agenda, clock, self.settings)
         self.scanner.own(ALL)
 

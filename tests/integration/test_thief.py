@@ -14,7 +14,7 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id_in, new_incarnation
 from gnomon.cron.job import Overlap
-from gnomon.fair import WeightedLanes
+from gnomon.fair import FairQueue
 from gnomon.model.lifecycle import State
 from gnomon.model.shard import SHARDS, owned_shards, shard_of
 from gnomon.model.task import TaskKey
@@ -50,7 +50,7 @@ class Stage:
         self._database = database
         self.taken: list[Delivery] = []
         self.lease = Lease(new_incarnation(), 60.0)
-        self.agenda = Agenda(WeightedLanes[Entry](), clock.now(), 1000)
+        self.agenda = Agenda(FairQueue[Entry](), clock.now(), 1000)
         self.scanner = Scanner(store, self.agenda, clock, settings)
         self.pipe = MemoryPipe(slots, lambda: None, prefetch=50)
         self.dispatcher = Dispatcher(

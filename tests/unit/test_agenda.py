@@ -6,7 +6,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.fair import WeightedLanes
+from gnomon.fair import FairQueue
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 from gnomon.scheduler.agenda import Agenda, tick_at_or_after, tick_at_or_before
@@ -16,7 +16,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def agenda(window: int = 100) -> Agenda:
-    return Agenda(WeightedLanes(), START, window)
+    return Agenda(FairQueue(), START, window)
 
 
 def at(seconds: float) -> datetime:

@@ -41,8 +41,8 @@ class ReadyQueue(Protocol[T]):
 
     - What is put comes out once, and nothing else does.
     - Entries of the same lane, tenant and flow come out in the order they were put.
-    - No lane starves: while a lane of a tenant holds entries, a bounded number of entries of its
-      other lanes is taken before its next one.
+    - No tenant starves, however much others have waiting, and no lane of a tenant: while it holds
+      entries, a bounded number of those of its other lanes is taken before its next one.
     - The order does not depend on how takes are cut: one take of 100 gives what 100 takes of 1
       give, at the same moment.
     - A flow that was not admitted is set aside with all its entries, and keeps nobody else waiting,
@@ -53,12 +53,19 @@ class ReadyQueue(Protocol[T]):
         """Add an entry that is due."""
 
     def take(
-        self, most: int, now: datetime, admit: Admit[T] = everyone, *, urgent: bool = False
+        self,
+        most: int,
+        now: datetime,
+        admit: Admit[T] = everyone,
+        *,
+        urgent: bool = False,
+        evicting: bool = False,
     ) -> list[T]:
         """Remove up to `most` entries, in the order they should start; fewer only when there are
-        no more that are admitted. `admit` is asked once for each, right before it is taken, and
-        may take what the entry needs: if it says yes, the entry is taken. `urgent`: only what is
-        CRITICAL."""
+        no more that are admitted, and whose tenants may hold more slots. `admit` is asked once
+        for each, right before it is taken, and may take what the entry needs: if it says yes, the
+        entry is taken. `urgent`: only what is CRITICAL. `evicting`: for each of them a running
+        task will leave its slot, so that it costs nobody else one."""
 
     def put_back(self, entry: T) -> None:
         """An entry that was taken and could not be claimed: as if it had not been taken."""
@@ -67,18 +74,31 @@ class ReadyQueue(Protocol[T]):
         """Admit what was set aside of these flows, of all by default; gives whether anything
         was."""
 
-    def started(self, tenant_id: str) -> None:
-        """A task of this tenant takes a slot that was not taken from here."""
+    def allows(self, tenant_id: str, lane: Lane) -> bool:
+        """Whether this tenant may hold one more slot."""
 
-    def ended(self, tenant_id: str, seconds: float | None) -> None:
+    def offers(self) -> bool:
+        """Whether anything waits that `take` would give, if it is admitted."""
+
+    def started(self, tenant_id: str, lane: Lane) -> None:
+        """A task that was not taken from here takes a slot."""
+
+    def runs(self, seconds: Iterable[tuple[str, float]]) -> None:
+        """Told about once a second: the tenants of the tasks that run now, and for how long they
+        have run so far."""
+
+    def ended(self, tenant_id: str, lane: Lane, seconds: float | None) -> None:
         """One that was taken, or has started, ran for so long; None: it was not run after all."""
 
     def waiting(self, tenant_id: str, lane: Lane, flow: int) -> int:
         """Entries of a flow, set aside or not."""
 
     def longest_waits(self, now: datetime) -> Mapping[Lane, float]:
-        """Seconds since the oldest entry of each lane is due, of whichever tenant; 0 where none
-        waits."""
+        """Seconds since the first entries of each lane are due, of whichever tenant, set aside or
+        not; 0 where none waits."""
+
+    def depths(self) -> Mapping[Lane, int]:
+        """Entries in each lane, set aside or not."""
 
     def clear(self) -> list[T]:
         """Remove everything, also what was set aside."""

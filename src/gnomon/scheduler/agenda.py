@@ -45,8 +45,8 @@ class Agenda:
         return len(self._ready) + len(self._suspects)
 
     def awaits(self, *, suspect: bool) -> bool:
-        """Whether `take` would give anything."""
-        return bool(self._ready) or (suspect and bool(self._suspects))
+        """Whether `take` would give anything, if it is admitted."""
+        return self._ready.offers() or (suspect and bool(self._suspects))
 
     def knows(self, key: TaskKey) -> bool:
         return key in self._known
@@ -92,34 +92,45 @@ class Agenda:
         """The tick up to which nothing becomes due."""
         return self._wheel.next_due()
 
-    def take(
-        self, most: int, admit: Admit[Entry] = everyone, *, suspect: bool, urgent: bool = False
-    ) -> list[Entry]:
+    def take(self, most: int, admit: Admit[Entry] = everyone, *, suspect: bool) -> list[Entry]:
         """Entries to claim now; one suspect among them at the most, and only where allowed."""
         taken: list[Entry] = []
-        if suspect and not urgent and most > 0 and self._suspects and admit(self._suspects[0]):
+        if suspect and most > 0 and self._suspects and admit(self._suspects[0]):
             taken.append(self._suspects.popleft())
-            self._ready.started(taken[0].key.tenant_id)
-        taken += self._ready.take(most - len(taken), self._advanced, admit, urgent=urgent)
+            self._ready.started(taken[0].key.tenant_id, taken[0].lane)
+        taken += self._ready.take(most - len(taken), self._advanced, admit)
         return taken
+
+    def take_urgent(
+        self, most: int, admit: Admit[Entry] = everyone, *, evicting: bool = False
+    ) -> list[Entry]:
+        """Only what is CRITICAL; `evicting`: another task will leave its slot for each."""
+        return self._ready.take(most, self._advanced, admit, urgent=True, evicting=evicting)
+
+    def steal(self, entry: Entry, admit: Admit[Entry] = everyone) -> bool:
+        """Whether an entry of others may be claimed now; if so, its tenant is charged for it."""
+        key, lane = entry.key, entry.lane
+        if not self._ready.allows(key.tenant_id, lane) or not admit(entry):
+            return False
+        self._ready.started(key.tenant_id, lane)
+        return True
 
     def put_back(self, entries: Iterable[Entry]) -> None:
         """Entries whose claim could not be made: ready as before."""
         for entry in entries:
             if entry.suspect:
-                self._ready.ended(entry.key.tenant_id, None)
+                self._ready.ended(entry.key.tenant_id, entry.lane, None)
                 self._suspects.appendleft(entry)
             else:
                 self._ready.put_back(entry)
 
-    def stole(self, entries: Iterable[Entry]) -> None:
-        """Entries of others, about to be claimed: their tenants are charged for them, too."""
-        for entry in entries:
-            self._ready.started(entry.key.tenant_id)
-
-    def ended(self, tenant_id: str, seconds: float | None) -> None:
+    def ended(self, tenant_id: str, lane: Lane, seconds: float | None) -> None:
         """A task that was taken from here, or stolen, ran for so long; None: it did not run."""
-        self._ready.ended(tenant_id, seconds)
+        self._ready.ended(tenant_id, lane, seconds)
+
+    def runs(self, seconds: Iterable[tuple[str, float]]) -> None:
+        """The tenants of the tasks that run now, and for how long so far."""
+        self._ready.runs(seconds)
 
     def let_in(self, flows: Iterable[Flow] | None = None) -> bool:
         """Take up again what was set aside; gives whether anything was."""
@@ -131,6 +142,9 @@ class Agenda:
 
     def longest_waits(self, now: datetime) -> Mapping[Lane, float]:
         return self._ready.longest_waits(now)
+
+    def depths(self) -> Mapping[Lane, int]:
+        return self._ready.depths()
 
     def forget_ready(self) -> None:
         """Forget all that is due. What is not has its time before it."""

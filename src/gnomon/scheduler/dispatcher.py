@@ -99,11 +99,10 @@ class Dispatcher:
             idle = self.idle()
             chosen: list[Entry] = []
             for entry in self._one_suspect(entries):
-                if len(chosen) < idle and self._admission.admit(entry):
+                if len(chosen) < idle and self._agenda.steal(entry, self._admission.admit):
                     chosen.append(entry)
             if not chosen:
                 return DispatchResult()
-            self._agenda.stole(chosen)
             return await self._claim(chosen)
 
     def _may_claim(self) -> bool:
@@ -123,7 +122,7 @@ class Dispatcher:
             if self.held.get(key) != report.delivery.fence:
                 continue
             del self.held[key]
-            self._agenda.ended(key.tenant_id, report.seconds)
+            self._agenda.ended(key.tenant_id, report.delivery.lane, report.seconds)
             self._admission.ended(report)
             if key == self.suspect:
                 self.suspect = None
@@ -146,12 +145,12 @@ class Dispatcher:
         if len(taken) < room or self._preemption is None:
             return taken  # there is no more of it
         more = min(self._preemption.room(), self._batch) - chosen - len(taken)
-        return taken + self._take_urgent(more)
+        return taken + self._take_urgent(more, evicting=True)
 
-    def _take_urgent(self, most: int) -> list[Entry]:
+    def _take_urgent(self, most: int, *, evicting: bool = False) -> list[Entry]:
         if most <= 0:
             return []
-        return self._agenda.take(most, self._admission.admit, suspect=False, urgent=True)
+        return self._agenda.take_urgent(most, self._admission.admit, evicting=evicting)
 
     def _own(self, entries: Sequence[Entry]) -> list[Entry]:
         """Those of the own shards; what others serve has no place on the agenda."""
@@ -164,7 +163,7 @@ class Dispatcher:
     def _unclaimed(self, entries: Collection[Entry]) -> None:
         """These were chosen, and surely not claimed."""
         for entry in entries:
-            self._agenda.ended(entry.key.tenant_id, None)
+            self._agenda.ended(entry.key.tenant_id, entry.lane, None)
         self._admission.missed([e.key for e in entries])
 
     def _put_back(self, entries: Sequence[Entry]) -> None:
@@ -173,7 +172,7 @@ class Dispatcher:
         own = self._own(entries)
         for entry in entries:
             if shard_of(entry.key.id) not in self._scanner.owned:
-                self._agenda.ended(entry.key.tenant_id, None)
+                self._agenda.ended(entry.key.tenant_id, entry.lane, None)
         self._agenda.put_back(own)
 
     async def _claim(self, entries: list[Entry]) -> DispatchResult:
@@ -225,7 +224,7 @@ class Dispatcher:
         deliveries = self._in_quarantine(self._admitted(claim.deliveries))
         for delivery in deliveries:
             if delivery.key in self.held:  # taken over from this very node, which goes on with it
-                self._agenda.ended(delivery.key.tenant_id, None)
+                self._agenda.ended(delivery.key.tenant_id, delivery.lane, None)
             self.held[delivery.key] = delivery.fence
         self._forget(claimed)
         self._pipe.send(deliveries)

@@ -1,0 +1,345 @@
+"""The ready queue that is fair between tenants: start-time fair queuing over work done."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import count
+from typing import Generic
+
+from gnomon.fair.account import CAPPED, LEAST_WEIGHT, NOWHERE, QUEUED, Account
+from gnomon.fair.lanes import LaneRound
+from gnomon.fair.queue import Admit, Flow, T, everyone
+from gnomon.fair.slots import Slots
+from gnomon.model.lane import Lane
+
+_CRITICAL = int(Lane.CRITICAL)
+_NOBODY = float("inf")  # the tag of whom there is not
+
+
+def alike(_: str) -> float:
+    """Every tenant has the same weight."""
+    return 1.0
+
+
+def alone(_: str) -> bool:
+    """No tenant has any other beside it."""
+    return False
+
+
+class FairQueue(Generic[T]):
+    """Tenants first, then the lanes of the one whose turn it is (see `TenantLanes`): however many
+    tasks of whatever priority one tenant has, another does not wait longer for it.
+
+    The tenant with the lowest tag is served (see `Account`); of two backlogged ones, neither gets
+    ahead by more work, divided by weight, than its longest task and that of the other, for every
+    slot that is held. One that begins to wait takes the lowest tag of those who do, or keeps its
+    own where that is higher: it is served as soon as they are, and nothing is saved up while idle.
+    A tenant that holds all the slots that it may is passed over, and what others are served
+    meanwhile is not owed to it.
+    """
+
+    def __init__(
+        self,
+        order: LaneRound | None = None,
+        aging: timedelta = timedelta(minutes=1),
+        slots: Slots | None = None,
+        weight: Callable[[str], float] = alike,
+        has_others: Callable[[str], bool] = alone,
+    ) -> None:
+        self._order = order or LaneRound()
+        self._aging = aging
+        self._slots = slots
+        self._weight = weight
+        self._has_others = has_others
+        self._accounts: dict[str, Account[T]] = {}
+        self._serials = count()
+        self._pushes = count()
+        # Accounts by tag. One whose tag has grown is found by its old one, and moved then; one
+        # whose tag has sunk is here twice, and skipped where it is not found under its key.
+        self._heap: list[tuple[float, int, int, Account[T]]] = []
+        self._queued = 0  # accounts in it
+        self._capped: list[Account[T]] = []
+        self._freed = False  # a slot, since these were put there
+        self._passed = float("-inf")  # the highest tag that was served since then
+        self._highest = 0.0  # tag ever reached
+        self._urgent: dict[str, Account[T]] = {}  # those that may have CRITICAL entries
+        self._size = 0
+        self._held = 0  # below CRITICAL
+        self._critical = 0  # held there
+
+    def put(self, entry: T) -> None:
+        account = self._account(entry.key.tenant_id)
+        before = account.lanes.ready
+        account.lanes.put(entry)
+        self._grown(account, before)
+
+    def put_back(self, entry: T) -> None:
+        account = self._account(entry.key.tenant_id)
+        self._release(account, entry.lane, None)
+        before = account.lanes.ready
+        account.lanes.put_back(entry)
+        self._grown(account, before)
+
+    def let_in(self, flows: Iterable[Flow] | None = None) -> bool:
+        if flows is None:
+            flows = [(a.tenant_id, n) for a in self._accounts.values() for n in a.lanes.aside()]
+        found = False
+        for tenant_id, number in flows:
+            account = self._accounts.get(tenant_id)
+            if account is not None:
+                before = account.lanes.ready
+                found |= account.lanes.let_in(number)
+                self._grown(account, before)
+        return found
+
+    def _account(self, tenant_id: str) -> Account[T]:
+        account = self._accounts.get(tenant_id)
+        if account is None:
+            account = Account(tenant_id, next(self._serials), self._order)
+            account.weight = max(self._weight(tenant_id), LEAST_WEIGHT)
+            self._accounts[tenant_id] = account
+        return account
+
+    def _grown(self, account: Account[T], before: int) -> None:
+        """More of it may be ready than before."""
+        lanes = account.lanes
+        if lanes.ready == before:
+            return
+        self._size += lanes.ready - before
+        if lanes.lanes & 1:
+            self._urgent[account.tenant_id] = account
+        if account.where == NOWHERE:
+            account.tag = max(account.tag, self._now())
+            self._push(account)
+
+    def _now(self) -> float:
+        """The virtual time."""
+        self._uncap()
+        first = self._first()
+        return self._highest if first is None else first.tag
+
+    # The heap
+
+    def _push(self, account: Account[T]) -> None:
+        if account.where != QUEUED:
+            account.where = QUEUED
+            self._queued += 1
+        account.key = account.tag
+        heappush(self._heap, (account.tag, account.serial, next(self._pushes), account))
+        if len(self._heap) > 4 * self._queued + 16:
+            kept = (e for e in self._heap if e[3].where == QUEUED and e[3].key == e[0])
+            self._heap = list({e[1]: e for e in kept}.values())
+            heapify(self._heap)
+
+    def _first(self) -> Account[T] | None:
+        """The account with the lowest tag, at the top of the heap."""
+        heap = self._heap
+        while heap:
+            key, serial, _, account = heap[0]
+            if account.where != QUEUED or account.key != key:
+                heappop(heap)
+            elif account.tag > key:
+                account.key = account.tag
+                heapreplace(heap, (account.tag, serial, next(self._pushes), account))
+            else:
+                return account
+        return None
+
+    def _leave(self, account: Account[T], where: int) -> None:
+        if account.where == QUEUED:
+            self._queued -= 1
+        account.where = where
+
+    def _uncap(self) -> None:
+        """Let those try again that held too much."""
+        for account in self._capped:
+            if account.where == CAPPED:
+                account.tag = max(account.tag, self._passed)
+                self._push(account)
+        self._capped.clear()
+        self._passed = float("-inf")
+
+    # Taking
+
+    def take(
+        self,
+        most: int,
+        now: datetime,
+        admit: Admit[T] = everyone,
+        *,
+        urgent: bool = False,
+        evicting: bool = False,
+    ) -> list[T]:
+        if urgent:
+            return self._take_urgent(most, admit, evicting=evicting)
+        taken: list[T] = []
+        if self._freed:
+            self._freed = False
+            self._uncap()
+        aged_before = now - self._aging
+        while len(taken) < most and (account := self._first()) is not None:
+            heappop(self._heap)
+            self._leave(account, NOWHERE)
+            before = account.lanes.ready
+            taken += self._serve(account, most - len(taken), aged_before, admit)
+            self._size += account.lanes.ready - before
+        return taken
+
+    def _serve(
+        self, account: Account[T], most: int, aged_before: datetime, admit: Admit[T]
+    ) -> list[T]:
+        """Take from one tenant until it is the turn of the next."""
+        following = self._first()
+        until = _NOBODY if following is None else following.tag
+        wins_ties = following is None or account.serial < following.serial
+        bounded = self._is_bounded(account)
+        lanes = account.lanes
+        taken: list[T] = []
+        where = NOWHERE
+        while lanes.ready:
+            tag = account.tag
+            if len(taken) == most or tag > until or (tag == until and not wins_ties):
+                where = QUEUED
+                break
+            if bounded and not self._may_hold(account):
+                where = CAPPED
+                break
+            entry = lanes.take(aged_before, admit)
+            if entry is not None:
+                taken.append(entry)
+                self._hold(account, entry.lane)
+                if tag > self._passed:
+                    self._passed = tag
+        self._settle(account, where)
+        return taken
+
+    def _settle(self, account: Account[T], where: int) -> None:
+        """Where it waits for its next turn."""
+        if where == QUEUED:
+            self._push(account)
+        elif where == CAPPED:
+            if not self._capped:
+                self._passed = float("-inf")
+            account.where = CAPPED
+            self._capped.append(account)
+
+    def _hold(self, account: Account[T], lane: int) -> None:
+        account.hold(lane)
+        if lane:
+            self._held += 1
+        else:
+            self._critical += 1
+        if account.tag > self._highest:
+            self._highest = account.tag
+
+    def _take_urgent(self, most: int, admit: Admit[T], *, evicting: bool) -> list[T]:
+        """The same order between tenants, among those that have something CRITICAL."""
+        taken: list[T] = []
+        tried = dict(self._urgent)
+        while len(taken) < most and tried:
+            account = min(tried.values(), key=lambda a: (a.tag, a.serial))
+            lanes = account.lanes
+            if not lanes.lanes & 1:
+                del tried[account.tenant_id], self._urgent[account.tenant_id]
+                continue
+            if not evicting and not self.allows(account.tenant_id, Lane.CRITICAL):
+                del tried[account.tenant_id]
+                continue
+            before = lanes.ready
+            entry = lanes.take_from(_CRITICAL, admit)
+            if entry is not None:
+                taken.append(entry)
+                self._hold(account, _CRITICAL)
+            self._size += lanes.ready - before
+            if not lanes.ready:
+                self._leave(account, NOWHERE)
+        return taken
+
+    # Slots
+
+    def _is_bounded(self, account: Account[T]) -> bool:
+        slots = self._slots
+        return slots is not None and slots.share < 1 and self._has_others(account.tenant_id)
+
+    def _may_hold(self, account: Account[T]) -> bool:
+        assert self._slots is not None
+        return self._slots.room(account.held, self._held, self._critical)
+
+    def allows(self, tenant_id: str, lane: Lane) -> bool:
+        account = self._account(tenant_id)
+        if not self._is_bounded(account) or self._may_hold(account):
+            return True
+        assert self._slots is not None
+        return lane == Lane.CRITICAL and self._slots.urgent_room(account.critical, self._critical)
+
+    def offers(self) -> bool:
+        return self._queued > 0 or (self._freed and bool(self._capped))
+
+    def started(self, tenant_id: str, lane: Lane) -> None:
+        self._hold(self._account(tenant_id), lane)
+
+    def ended(self, tenant_id: str, lane: Lane, seconds: float | None) -> None:
+        self._release(self._account(tenant_id), lane, seconds)
+
+    def _release(self, account: Account[T], lane: int, seconds: float | None) -> None:
+        account.release(lane, seconds)
+        if lane == _CRITICAL:
+            self._critical -= 1
+        else:
+            self._held -= 1
+        self._freed = True
+        if account.where == QUEUED and account.tag < account.key:
+            self._push(account)
+
+    def runs(self, seconds: Iterable[tuple[str, float]]) -> None:
+        running: dict[str, list[float]] = defaultdict(list)
+        for tenant_id, ran in seconds:
+            running[tenant_id].append(ran)
+        for account in self._accounts.values():
+            account.weight = max(self._weight(account.tenant_id), LEAST_WEIGHT)
+            account.runs(running.get(account.tenant_id, []))
+            self._highest = max(self._highest, account.tag)
+            if account.where == QUEUED and account.tag < account.key:
+                self._push(account)
+        self._forget_idle()
+
+    def _forget_idle(self) -> None:
+        """An idle tenant that owes nothing is one that was never seen."""
+        now = self._now()
+        idle = [i for i, a in self._accounts.items() if a.is_idle and a.tag <= now]
+        for tenant_id in idle:
+            del self._accounts[tenant_id]
+            self._urgent.pop(tenant_id, None)
+
+    # What waits
+
+    def waiting(self, tenant_id: str, lane: Lane, flow: int) -> int:
+        account = self._accounts.get(tenant_id)
+        return 0 if account is None else account.lanes.waiting(lane, flow)
+
+    def depths(self) -> Mapping[Lane, int]:
+        accounts = self._accounts.values()
+        return {lane: sum(account.lanes.depth(lane) for account in accounts) for lane in Lane}
+
+    def longest_waits(self, now: datetime) -> Mapping[Lane, float]:
+        waits = {}
+        for lane in Lane:
+            heads = (account.oldest(lane) for account in self._accounts.values())
+            oldest = min((due_at for due_at in heads if due_at is not None), default=now)
+            waits[lane] = max(0.0, (now - oldest).total_seconds())
+        return waits
+
+    def clear(self) -> list[T]:
+        cleared = []
+        for account in self._accounts.values():
+            cleared += account.lanes.clear()
+            account.where = NOWHERE
+        self._heap.clear()
+        self._capped.clear()
+        self._urgent.clear()
+        self._queued = self._size = 0
+        return cleared
+
+    def __len__(self) -> int:
+        return self._size
