@@ -9,6 +9,7 @@ import difflib
 import math
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.direct_database_url is not None and self.database_url is None:
             raise ValueError("direct_database_url is another way to database_url: set both")
         self._check_lanes()
+        self._check_networks()
         if not 0 < self.tenant_share <= 1:
             raise ValueError("tenant_share must be more than 0 and at most 1")
         if self.critical_slots is not None and not 0 <= self.critical_slots < self.slots:
@@ -160,6 +162,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         unknown = set(self.serve_lanes) - set(_LANES)
         if unknown:
             raise ValueError(f"serve_lanes must be among {', '.join(_LANES)}, not {unknown.pop()}")
+
+    def _check_networks(self) -> None:
+        for text in self.targets_allow:
+            try:
+                ip_network(text)
+            except ValueError as error:
+                detail = f"targets_allow must be networks such as 10.1.0.0/16: {error}"
+                raise ValueError(detail) from error
 
 
 def load(environ: Mapping[str, str], file: Path | None = None) -> Settings:

@@ -6,19 +6,20 @@ import msgspec
 from litestar import post
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.context import Request, context_of, principal_of
+from gnomon.api.context import Context, Request, context_of, principal_of
+from gnomon.api.guarding import check_target
 from gnomon.api.idempotency import Answer, answer, changed, kept, once_of, replayed
 from gnomon.api.incoming import decoded, read_body
 from gnomon.api.openapi import Operation, described
+from gnomon.api.payloads import check_schema_in_thread
+from gnomon.api.quotas import check_payload, pace_headers
 from gnomon.api.schemas import BatchItem, BatchView, SubmitBatch
 from gnomon.api.submissions import submission_of, task_of
 from gnomon.api.tasks import PATH
 from gnomon.api.views import task_view
-from gnomon.clock import Clock
 from gnomon.model.errors import InvalidTask
 from gnomon.model.principal import Principal, Role
 from gnomon.model.task import Task
-from gnomon.settings import Settings
 from gnomon.store.port import Change, NewTask, Receipt
 
 
@@ -42,8 +43,9 @@ class _Prepared(msgspec.Struct, frozen=True):
             body=SubmitBatch,
             body_required=True,
             answers={202: BatchView},
-            errors=(503,),
+            errors=(429, 503),
             keyed=True,
+            paced=True,
         )
     ),
 )
@@ -51,29 +53,36 @@ async def submit_batch(request: Request) -> ASGIResponse:
     context = context_of(request)
     body = await read_body(request, context.settings.max_batch_bytes)
     # Thousands of tasks take a while; in a thread of their own they hold nobody else up.
-    prepared = await asyncio.to_thread(
-        _prepare, body, principal_of(request), context.settings, context.clock
-    )
+    prepared = await asyncio.to_thread(_prepare, body, principal_of(request), context)
+    headers: dict[str, str] = {}
 
     async def act(change: Change) -> Answer:
         receipts = await change.insert([each.new for each in prepared])
+        for receipt in receipts:
+            headers.update(pace_headers(receipt.pace))
         pairs = enumerate(zip(prepared, receipts, strict=True))
         return answer(202, BatchView([_item(i, each, receipt) for i, (each, receipt) in pairs]))
 
-    return await changed(request, body, act)
+    return await changed(request, body, act, headers)
 
 
-def _prepare(body: bytes, by: Principal, settings: Settings, clock: Clock) -> list[_Prepared]:
+def _prepare(body: bytes, by: Principal, context: Context) -> list[_Prepared]:
+    settings, quotas = context.settings, context.directory.quotas(by.tenant_id)
     asked = decoded(body, SubmitBatch)
     raw = _raw_items(body, keyed=any(each.idempotency_key for each in asked.tasks))
     prepared = []
     for index, each in enumerate(asked.tasks):
-        now = clock.now()
+        now = context.clock.now()
         key = each.idempotency_key
         try:
+            check_target(settings, each)
             submission = submission_of(each, by, now, key, settings.max_payload_bytes)
+            check_payload(submission.payload, quotas)
+            check_schema_in_thread(
+                context.directory, by.tenant_id, each.task_type, submission.payload
+            )
         except InvalidTask as error:
-            raise type(error)(error.detail, f"/tasks/{index}{error.pointer}") from error
+            raise error.within(f"/tasks/{index}") from error
         task = task_of(submission, now)
         new = NewTask(submission)
         if key is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
+import msgspec
 from litestar import Router, delete, patch, post, put, route
 from litestar.response.base import ASGIResponse
 
@@ -29,10 +30,13 @@ from gnomon.api.cron_schemas import (
     PutResult,
 )
 from gnomon.api.cron_views import difference, job_view
+from gnomon.api.guarding import check_target
 from gnomon.api.idempotency import Answer, answer, changed, respond
 from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
+from gnomon.api.payloads import check_template_schema
 from gnomon.api.previews import preview_cron_job
+from gnomon.api.quotas import check_rhythm, check_template
 from gnomon.api.schemas import NoQuery, Nothing
 from gnomon.api.submissions import check_line, check_type, given
 from gnomon.api.tasks import READ
@@ -57,7 +61,7 @@ Edit = Callable[[Definition], Definition]
             body=CreateCronJob,
             body_required=True,
             answers={201: CronJobView},
-            errors=(409, 503),
+            errors=(409, 429, 503),
             keyed=True,
         )
     ),
@@ -67,9 +71,12 @@ async def create_cron_job(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, CreateCronJob)
+    check_target(context.settings, asked)
     definition = definition_of(asked, asked.name, most_bytes)
     by = principal_of(request)
     check_type(by, definition.task_type)
+    check_template(definition.payload_template, context.directory.quotas(by.tenant_id))
+    await check_template_schema(context, by.tenant_id, definition)
 
     async def act(change: Change) -> Answer:
         return _shown(201, await change.cron.create(definition, by.name), context)
@@ -134,7 +141,7 @@ async def get_cron_job(request: Request) -> ASGIResponse:
             body=PutCronJob,
             body_required=True,
             answers={200: PutResult, 201: PutResult},
-            errors=(503,),
+            errors=(429, 503),
             keyed=True,
         )
     ),
@@ -145,13 +152,18 @@ async def put_cron_job(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, PutCronJob)
+    check_target(context.settings, asked)
     if asked.name not in (None, name):
         raise InvalidTask("is not the name in the path; to rename a job, PATCH it", "/name")
     definition = definition_of(asked, name, most_bytes)
     by = principal_of(request)
     check_type(by, definition.task_type)
+    quotas = context.directory.quotas(by.tenant_id)
+    check_template(definition.payload_template, quotas)
+    await check_template_schema(context, by.tenant_id, definition)
     if dry_run:
         before = await _known(context.cron.get(by.tenant_id, name))
+        check_rhythm(before, definition, context.clock.now(), quotas)
         return respond(answer(200, _foreseen(before, definition, context.clock.now())))
 
     async def act(change: Change) -> Answer:
@@ -205,10 +217,15 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, PatchCronJob)
+    check_target(context.settings, asked)
     edit = _within_types(principal_of(request), edit_of(asked, most_bytes))
+    if asked.payload_template is not msgspec.UNSET:
+        check_template(asked.payload_template, context.directory.quotas(tenant_of(request)))
 
     async def act(change: Change) -> Answer:
         job = await change.cron.patch(ref, edit)
+        if _sends_anew(asked):
+            await check_template_schema(context, job.tenant_id, job.definition, str(job.id))
         job_id = str(job.id)  # the patch may have renamed it
         if asked.paused is True:
             job = await change.cron.pause(job_id, given(asked.pause_reason))
@@ -229,6 +246,12 @@ def _within_types(by: Principal, edit: Edit) -> Edit:
         return after
 
     return checked
+
+
+def _sends_anew(asked: PatchCronJob) -> bool:
+    """Whether the change may be one of what runs send. A job that was stored before its task type
+    had a schema can still be paused, or moved to another hour."""
+    return UNSET not in (asked.payload_template, asked.task_type)
 
 
 @delete(

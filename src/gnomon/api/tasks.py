@@ -9,6 +9,7 @@ from gnomon.api.guarding import check_target
 from gnomon.api.idempotency import Answer, answer, changed, kept, key_of, once_of, replayed, respond
 from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
+from gnomon.api.payloads import check_schema
 from gnomon.api.quotas import check_payload, pace_headers
 from gnomon.api.schemas import (
     CancelTask,
@@ -70,6 +71,7 @@ async def submit(request: Request) -> ASGIResponse:
     now = context.clock.now()
     submission = submission_of(asked, principal_of(request), now, key, most_bytes)
     check_payload(submission.payload, context.directory.quotas(submission.tenant_id))
+    await check_schema(context, submission.tenant_id, submission.task_type, submission.payload)
     task = task_of(submission, now)
     if key is None:
         receipt = await context.intake.submit(NewTask(submission))
@@ -187,6 +189,8 @@ async def patch_task(request: Request) -> ASGIResponse:
         task = await change.get(task_id)
         check_type(by, task.task_type)
         check_patch(wanted, task.delivery)
+        if wanted.payload is not msgspec.UNSET:
+            await check_schema(context, task.tenant_id, task.task_type, wanted.payload)
         return _shown(200, await change.patch(task_id, wanted))
 
     return await changed(request, body, act)

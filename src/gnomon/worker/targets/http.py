@@ -3,13 +3,17 @@
 import base64
 import hashlib
 import hmac
+import socket
 from datetime import datetime
 from typing import Any
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
+from aiohttp.connector import AddrInfoType
 
 from gnomon import __version__
 from gnomon.clock import Clock
+from gnomon.model.addresses import AddressGuard
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import parse_retry_after
 from gnomon.model.target import HttpTarget
@@ -36,18 +40,40 @@ def sign(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(digest).decode()
 
 
+class AddressRefused(OSError):
+    """The target has an address that must not be called. All of them say the same, so that this
+    is what comes of a host that has several."""
+
+    def __str__(self) -> str:
+        return "its address is not public, and not in targets_allow: it is not called"
+
+
 class HttpCaller:
     """`Caller` for `http` targets. Use as a context manager: it owns the connections."""
 
-    def __init__(self, clock: Clock, key: bytes | None, connections_per_host: int) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        key: bytes | None,
+        connections_per_host: int,
+        guard: AddressGuard | None = None,
+        resolver: AbstractResolver | None = None,
+    ) -> None:
         self._clock = clock
         self._key = key
         self._per_host = connections_per_host
+        self._guard = guard  # None: every address may be called
+        self._resolver = resolver  # None: the system's
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "HttpCaller":
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, limit_per_host=self._per_host),
+            connector=aiohttp.TCPConnector(
+                limit=0,
+                limit_per_host=self._per_host,
+                resolver=self._resolver,
+                socket_factory=self._socket,
+            ),
             timeout=aiohttp.ClientTimeout(total=None),  # the runner keeps the time
             auto_decompress=False,  # a small answer must not grow in our memory
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -73,10 +99,23 @@ class HttpCaller:
                 allow_redirects=False,
             ) as response:
                 return self._outcome(delivery, response, await _beginning(response))
+        except aiohttp.ClientConnectorError as error:
+            if isinstance(error.os_error, AddressRefused):
+                detail = f"{error.host}: {error.os_error}"
+                return Outcome(OutcomeKind.FAILED, error=detail, retryable=False)
+            return Outcome(OutcomeKind.FAILED, error=_describe(error), unreachable=True)
         except (aiohttp.InvalidURL, UnicodeError) as error:  # not the host's fault
             return Outcome(OutcomeKind.FAILED, error=_describe(error))
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return Outcome(OutcomeKind.FAILED, error=_describe(error), unreachable=True)
+
+    def _socket(self, info: AddrInfoType) -> socket.socket:
+        """A socket for the very address that it is going to be connected to: whatever a name was
+        looked up as before does not matter."""
+        family, kind, protocol, _, address = info
+        if self._guard is not None and self._guard.refuses(str(address[0])):
+            raise AddressRefused
+        return socket.socket(family, kind, protocol)
 
     def _headers(self, delivery: Delivery, target: HttpTarget, body: bytes) -> dict[str, str]:
         task_id = str(delivery.key.id)

@@ -1,0 +1,105 @@
+"""Which addresses a webhook may reach. Pure: an address in, an answer out.
+
+Whoever may submit tasks may have any URL called, by a machine that is inside. So addresses that are
+not of the public internet are refused: private networks, loopback, link-local (where clouds keep
+their credentials), multicast and what is reserved, also where an IPv6 address only wraps them.
+"""
+
+from collections.abc import Iterable, Iterator
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+Address = IPv4Address | IPv6Address
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+_COMPATIBLE = IPv6Network("::/96")
+# Not public either, whatever a version of Python says of them.
+_NEVER_PUBLIC = (
+    IPv4Network("100.64.0.0/10"),
+    IPv4Network("192.0.0.0/24"),
+    IPv6Network("64:ff9b:1::/48"),
+    IPv6Network("fec0::/10"),
+)
+_LOOPBACK = ("127.0.0.1", "::1")
+
+
+class AddressGuard:
+    """Refuses addresses that are not public, but for the networks in `allow`."""
+
+    def __init__(self, allow: Iterable[str] = ()) -> None:
+        self._allow = [ip_network(text) for text in allow]
+
+    def refuses(self, address: str) -> bool:
+        """Whether a connection to an address, as the system writes it, must not be made."""
+        chain = list(_unwrapped(ip_address(address)))
+        if any(each in network for each in chain for network in self._allow):
+            return False
+        return not all(map(_is_public, chain))
+
+    def refuses_host(self, host: str) -> bool:
+        """Whether a URL's host is an address that is refused, or this machine by name. What other
+        names lead to is seen only when they are called."""
+        host = host.rstrip(".").lower()
+        if host == "localhost" or host.endswith(".localhost"):
+            return all(map(self.refuses, _LOOPBACK))
+        literal = _literal(host)
+        return literal is not None and self.refuses(str(literal))
+
+
+def _unwrapped(address: Address) -> Iterator[Address]:
+    """The address, and those that it leads to at the other end of a translation or a tunnel."""
+    if isinstance(address, IPv4Address):
+        yield address
+        return
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped  # the same thing in another notation
+        return
+    yield address
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    if address in _NAT64 or address in _COMPATIBLE:
+        yield IPv4Address(int(address) & 0xFFFFFFFF)
+
+
+def _is_public(address: Address) -> bool:
+    return (
+        address.is_global
+        and not address.is_multicast
+        and not any(address in network for network in _NEVER_PUBLIC)
+    )
+
+
+def _literal(host: str) -> Address | None:
+    """The address that a host is written as; also in the old ways (127.1, 0x7f000001)."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        pass
+    parts = host.split(".")
+    try:
+        numbers = [_number(part) for part in parts]
+    except ValueError:
+        return None
+    *leading, last = numbers
+    if len(parts) > 4 or any(n > 255 for n in leading) or last >= 256 ** (5 - len(parts)):
+        return None
+    value = last
+    for place, number in enumerate(leading):
+        value |= number << (24 - 8 * place)
+    return IPv4Address(value)
+
+
+def _number(text: str) -> int:
+    if text.startswith("0x"):
+        return int(text[2:] or "0", 16)
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(text)
+    return int(text, 8 if len(text) > 1 and text.startswith("0") else 10)

@@ -1,0 +1,162 @@
+"""Webhooks at addresses that are not public: refused when they are submitted, and when they are
+called, by the very address that would be connected to."""
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.test_utils import TestServer
+
+from gnomon.api.cron_schemas import PatchCronJob, PutCronJob
+from gnomon.api.guarding import check_target
+from gnomon.api.schemas import PatchTask, SubmitTask
+from gnomon.clock import SystemClock
+from gnomon.model.addresses import AddressGuard
+from gnomon.model.errors import InvalidTask
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.target import HttpTarget
+from gnomon.settings import Settings
+from gnomon.testing.pipe_contract import a_delivery
+from gnomon.worker.run import Run
+from gnomon.worker.targets.http import HttpCaller
+
+GUARDED = Settings(authentication=True)
+
+
+class Names(AbstractResolver):
+    """Leads each look-up of any name to the next of these answers; the last one stays."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self._answers = list(answers)
+
+    async def resolve(
+        self, host: str, port: int = 0, family: int = socket.AF_INET
+    ) -> list[ResolveResult]:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        return [
+            ResolveResult(
+                hostname=host, host=each, port=port, family=socket.AF_INET, proto=0, flags=0
+            )
+            for each in answer
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+class Inside:
+    """A server on loopback, which nobody outside should reach."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.port = 0
+
+    async def answer(self, _: web.Request) -> web.Response:
+        self.calls += 1
+        # No connection is kept: every call looks its host up.
+        return web.Response(text="secrets", headers={"connection": "close"})
+
+    async def called(self, caller: HttpCaller, host: str) -> Outcome:
+        target = HttpTarget(f"http://{host}:{self.port}/")
+        delivery = msgspec.structs.replace(a_delivery(1), target=target)
+        return await caller.call(delivery, b"{}", Run(delivery))
+
+
+@pytest.fixture
+async def inside() -> AsyncIterator[Inside]:
+    made = Inside()
+    app = web.Application()
+    app.router.add_route("*", "/", made.answer)
+    async with TestServer(app, host="0.0.0.0") as server:  # noqa: S104 - all of 127.0.0.0/8
+        assert server.port is not None
+        made.port = server.port
+        yield made
+
+
+@asynccontextmanager
+async def calling(
+    guard: AddressGuard | None, names: AbstractResolver | None = None
+) -> AsyncIterator[HttpCaller]:
+    async with HttpCaller(SystemClock(), None, 10, guard, names) as caller:
+        yield caller
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
+async def test_a_loopback_address_is_not_called_and_not_tried_again(
+    inside: Inside, host: str
+) -> None:
+    async with calling(AddressGuard()) as caller:
+        outcome = await inside.called(caller, host)
+    assert outcome.kind is OutcomeKind.FAILED
+    assert not outcome.retryable
+    assert not outcome.unreachable, "no fault of the host"
+    assert "not public" in (outcome.error or "")
+    assert inside.calls == 0
+
+
+async def test_without_a_guard_it_is_called(inside: Inside) -> None:
+    async with calling(None) as caller:
+        assert (await inside.called(caller, "127.0.0.1")).kind is OutcomeKind.SUCCEEDED
+
+
+async def test_a_name_that_leads_inside_is_not_called(inside: Inside) -> None:
+    async with calling(AddressGuard(), Names(["10.0.0.1", "127.0.0.1"])) as caller:
+        outcome = await inside.called(caller, "harmless.example")
+    assert not outcome.retryable
+    assert "harmless.example: its address is not public" in (outcome.error or "")
+    assert inside.calls == 0
+
+
+async def test_a_name_that_changes_its_address_after_it_was_looked_at(inside: Inside) -> None:
+    names = Names(["127.0.0.2"], ["127.0.0.1"])
+    guard = AddressGuard(["127.0.0.2/32"])
+    async with calling(guard, names) as caller, calling(guard, names) as next_caller:
+        assert (await inside.called(caller, "rebound.example")).kind is OutcomeKind.SUCCEEDED
+        assert not (await inside.called(next_caller, "rebound.example")).retryable
+    assert inside.calls == 1
+
+
+async def test_of_several_addresses_only_those_that_may_be_are_called(inside: Inside) -> None:
+    names = Names(["127.0.0.1", "127.0.0.2"])
+    async with calling(AddressGuard(["127.0.0.2/32"]), names) as caller:
+        assert (await inside.called(caller, "mixed.example")).kind is OutcomeKind.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "pointer"),
+    [
+        ({"task_type": "t", "callback_url": "http://127.0.0.1/"}, SubmitTask, "/callback_url"),
+        (
+            {"task_type": "t", "target": {"type": "http", "url": "https://[::1]:8443/"}},
+            SubmitTask,
+            "/target/url",
+        ),
+        ({"callback_url": "http://localhost:80/"}, PatchTask, "/callback_url"),
+        (
+            {"task_type": "t", "interval_seconds": 60, "callback_url": "http://169.254.169.254/"},
+            PutCronJob,
+            "/callback_url",
+        ),
+        ({"target": {"type": "http", "url": "http://10.0.0.1"}}, PatchCronJob, "/target/url"),
+    ],
+)
+def test_a_target_that_is_seen_to_be_inside_is_refused_at_once(
+    body: dict[str, Any], kind: type[Any], pointer: str
+) -> None:
+    asked = msgspec.convert(body, kind)
+    with pytest.raises(InvalidTask, match="not a public address") as refused:
+        check_target(GUARDED, asked)
+    assert refused.value.pointer == pointer
+    check_target(Settings(), asked)
+    allowing = ("127.0.0.0/8", "::1/128", "169.254.0.0/16", "10.0.0.0/8")
+    check_target(msgspec.structs.replace(GUARDED, targets_allow=allowing), asked)
+
+
+@pytest.mark.parametrize("url", ["https://example.com/", "http://1.1.1.1/", "http://[half"])
+def test_other_targets_pass(url: str) -> None:
+    check_target(GUARDED, msgspec.convert({"task_type": "t", "callback_url": url}, SubmitTask))
