@@ -84,7 +84,7 @@ async def get_dead_letter(request: Request) -> ASGIResponse:
             summary="Run a dead letter again, with a new retry budget",
             body=Nothing,
             answers={202: TaskView},
-            errors=(404, 409, 503),
+            errors=(404, 409, 429, 503),
             keyed=True,
         )
     ),
@@ -159,7 +159,7 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
             summary="Run the dead letters that match again, at most 10 000 in one request",
             body=DeadLetterFilter,
             answers={202: Redriven},
-            errors=(503,),
+            errors=(429, 503),
             keyed=True,
         )
     ),

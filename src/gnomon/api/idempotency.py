@@ -40,14 +40,16 @@ def replayed(text: bytes) -> Answer:
     return _answer.decode(text)
 
 
-def respond(found: Answer, *, again: bool = False) -> ASGIResponse:
+def respond(
+    found: Answer, *, again: bool = False, headers: dict[str, str] | None = None
+) -> ASGIResponse:
     """Ready to be sent: Litestar's richer Response costs more than all of our own work."""
     body = b"" if found.status == 204 else bytes(found.body)
     return ASGIResponse(
         body=body,
         status_code=found.status,
         media_type=JSON,
-        headers=_AGAIN if again else None,
+        headers=_AGAIN if again else headers,
     )
 
 
@@ -75,9 +77,12 @@ def once_of(key: str, method: str, path: str, body: bytes) -> Once:
 
 
 async def changed(
-    request: Request, body: bytes, act: Callable[[Change], Awaitable[Answer]]
+    request: Request,
+    body: bytes,
+    act: Callable[[Change], Awaitable[Answer]],
+    headers: dict[str, str] | None = None,
 ) -> ASGIResponse:
-    """Do `act` in a transaction, once for each key."""
+    """Do `act` in a transaction, once for each key. It may fill in `headers` meanwhile."""
     context, key = context_of(request), key_of(request)
     once = None if key is None else once_of(key, request.method, request.scope["path"], body)
     async with context.store.change(tenant_of(request), once) as change:
@@ -87,7 +92,7 @@ async def changed(
         else:
             found = await act(change)
             change.answer = kept(found)
-    return respond(found, again=again)
+    return respond(found, again=again, headers=headers)
 
 
 def _canonical(body: bytes) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gnomon.api.problems import Overloaded
-from gnomon.model.errors import IdempotencyPending, Unstorable
+from gnomon.model.errors import IdempotencyPending, TenantBusy, Unstorable
 from gnomon.store.port import NewTask, Receipt, TaskStore
 
 MOST_WAITING = 10_000
@@ -47,7 +47,7 @@ class Intake:
         self._filled = asyncio.Event()
 
     async def submit(self, new: NewTask) -> Receipt:
-        """Returns once it is committed."""
+        """Returns once it is committed. Raises QuotaExceeded."""
         if len(self._waiting) >= MOST_WAITING or self._bytes >= MOST_WAITING_BYTES:
             raise Overloaded("too many submissions wait to be stored; slow down")
         told: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
@@ -94,6 +94,8 @@ class Intake:
             await self._store_pending(group, batch, error)
         except Unstorable as error:
             await self._store_halves(group, batch, error)
+        except TenantBusy as error:
+            await self._store_apart(group, batch, error)
         except Exception as error:  # noqa: BLE001 - whoever waits answers: 503, or 500 and a log
             _tell_all(batch, error)
         except asyncio.CancelledError:
@@ -102,7 +104,7 @@ class Intake:
             raise
         else:
             for waiting, receipt in zip(batch, receipts, strict=True):
-                waiting.tell(receipt)
+                waiting.tell(receipt.refused or receipt)
 
     async def _store_pending(
         self, group: asyncio.TaskGroup, batch: Sequence[_Waiting], error: IdempotencyPending
@@ -118,6 +120,19 @@ class Intake:
                 group.create_task(self._store_together(group, [waiting]))
         if free:
             await self._store_together(group, free)
+
+    async def _store_apart(
+        self, group: asyncio.TaskGroup, batch: Sequence[_Waiting], error: TenantBusy
+    ) -> None:
+        """Others hold up one of the tenants: each of them waits for itself."""
+        tenants: dict[str, list[_Waiting]] = {}
+        for waiting in batch:
+            tenants.setdefault(waiting.new.submission.tenant_id, []).append(waiting)
+        if len(tenants) == 1:
+            _tell_all(batch, error)
+            return
+        for part in tenants.values():
+            group.create_task(self._store_together(group, part))
 
     async def _store_halves(
         self, group: asyncio.TaskGroup, batch: Sequence[_Waiting], error: Unstorable

@@ -17,11 +17,21 @@ from gnomon.model.principal import Role
 OPT = "operation"
 _REF = "#/components/schemas/{name}"
 _JSON = "application/json"
+CSV = "text/csv"
 _SCHEME = "key"
 _BEARER = {
     "type": "http",
     "scheme": "bearer",
     "description": "An API key, or a token (JWT), where the server asks for one",
+}
+
+
+_PACE = {
+    name: {"description": description, "schema": {"type": "string"}}
+    for name, description in (
+        ("RateLimit-Policy", "The quota of submissions in any second, where the tenant has one"),
+        ("RateLimit", "What is left of it"),
+    )
 }
 
 
@@ -37,7 +47,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     query: type | None = None
     errors: tuple[int, ...] = ()
     keyed: bool = False  # takes an Idempotency-Key
+    paced: bool = False  # counts towards a tenant's submissions a second
     media_type: str = _JSON
+    also: str | None = None  # another media type that can be asked for
 
 
 def described(operation: Operation) -> dict[str, Any]:
@@ -129,14 +141,17 @@ def _answer(
         "description": (kind.__doc__ or "").strip() if kind is not None else "The page",
         "content": {operation.media_type: {"schema": schema}},
     }
+    if operation.also is not None:
+        found["content"][operation.also] = {"schema": {"type": "string"}}
+    headers: dict[str, Any] = {}
     if operation.keyed:
-        found["headers"] = {
-            "Idempotency-Replayed": {
-                "description": "true where this is the answer to an earlier request",
-                "schema": {"type": "string", "const": "true"},
-            }
+        headers["Idempotency-Replayed"] = {
+            "description": "true where this is the answer to an earlier request",
+            "schema": {"type": "string", "const": "true"},
         }
-    return found
+    if operation.paced:
+        headers |= _PACE
+    return found | {"headers": headers} if headers else found
 
 
 def _error(status: int, refs: Mapping[type, Any]) -> dict[str, Any]:
@@ -152,6 +167,8 @@ def _error(status: int, refs: Mapping[type, Any]) -> dict[str, Any]:
         found["headers"] = {
             "Retry-After": {"description": "Seconds to wait", "schema": {"type": "string"}}
         }
+    if status == 429:
+        found["headers"] |= _PACE
     return found
 
 
@@ -168,6 +185,9 @@ def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
             "description": "The name of the cron job, or its id",
             "schema": {"type": "string"},
         }
+    if "{name}" in path:
+        schema = {"type": "string"}
+        yield {"name": "name", "in": "path", "required": True, "schema": schema}
     if operation.query is not None:
         ((reference,), components) = msgspec.json.schema_components(
             [operation.query], ref_template="{name}"

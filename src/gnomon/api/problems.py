@@ -7,6 +7,7 @@ import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
+from gnomon.api.quotas import pace_headers
 from gnomon.model.errors import (
     CronJobNotFound,
     GnomonError,
@@ -18,12 +19,15 @@ from gnomon.model.errors import (
     KeyNotFound,
     NameTaken,
     Overlapping,
+    OverQuota,
     PayloadTooLarge,
+    QuotaExceeded,
     RoleMissing,
     StoreUnavailable,
     TaskNotFound,
     TaskTypeNotFound,
     TooManyKeys,
+    TooManyTaskTypes,
     TypeForbidden,
     Unauthenticated,
     Unstorable,
@@ -50,6 +54,10 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     status: int
     detail: str
     errors: tuple[FieldError, ...] = ()
+    # Over a quota: which one, what it is, and what is used of it or would be too much.
+    quota: str | None = None
+    limit: float | None = None
+    used: float | None = None
 
 
 class RequestError(GnomonError):
@@ -76,7 +84,7 @@ TITLES = {
     413: ("too-large", "The request is too large"),
     415: ("unsupported-media-type", "The body must be JSON"),
     422: ("invalid", "A value cannot be used"),
-    429: ("too-many-requests", "Too much is waiting"),
+    429: ("too-many-requests", "Too much is asked for"),
     500: ("internal", "Gnomon made a mistake"),
     503: ("unavailable", "PostgreSQL is not available"),
 }
@@ -111,6 +119,8 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(403, str(error)), {}
         case TypeForbidden():
             return _invalid(403, error), {}
+        case QuotaExceeded():
+            return _over_quota(problem(429, str(error)), error.over), _in_time(error)
         case PayloadTooLarge():
             return _invalid(413, error), {}
         case InvalidTask():
@@ -119,7 +129,7 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(422, str(error)), {}
         case TaskNotFound() | TaskTypeNotFound() | CronJobNotFound() | KeyNotFound():
             return problem(404, str(error)), {}
-        case IllegalTransition() | Overlapping() | TooManyKeys() | KeyEnded():
+        case IllegalTransition() | Overlapping() | TooManyKeys() | TooManyTaskTypes() | KeyEnded():
             return problem(409, str(error)), {}
         case NameTaken():
             return problem(409, f"{error} with PUT"), {}
@@ -146,7 +156,22 @@ def _challenge(error: Unauthenticated) -> str:
 def _invalid(status: int, error: InvalidTask) -> Problem:
     where = f"{error.pointer}: " if error.pointer else ""
     errors = tuple(FieldError(*mistake) for mistake in error.mistakes)
-    return problem(status, f"{where}{error.detail}", errors)
+    found = problem(status, f"{where}{error.detail}", errors)
+    return found if error.over is None else _over_quota(found, error.over)
+
+
+def _over_quota(found: Problem, over: OverQuota) -> Problem:
+    return msgspec.structs.replace(
+        found,
+        type="urn:gnomon:problem:quota-exceeded",
+        title="The tenant may not use more",
+        **over._asdict(),
+    )
+
+
+def _in_time(error: QuotaExceeded) -> dict[str, str]:
+    again = {} if error.wait is None else {"Retry-After": str(error.wait)}
+    return again | pace_headers(error.pace)
 
 
 def _unavailable() -> str:

@@ -17,6 +17,7 @@
     ├── NameTaken              another cron job has this name
     ├── Overlapping            a run of the cron job has not ended
     ├── QuotaExceeded          the tenant may not have or do more of this
+    ├── TooManyTaskTypes       as many task types have a schema as may have one
     ├── IllegalTransition      the task is in a state that forbids this
     ├── IdempotencyConflict    a key used before, for something else
     ├── IdempotencyPending     a key whose first request is still under way
@@ -37,6 +38,8 @@ An error names a condition; what to do about it is the catcher's business.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
+
+from gnomon.model.tenant import Pace
 
 
 class GnomonError(Exception):
@@ -124,6 +127,14 @@ class TaskTypeNotFound(GnomonError):
         self.name = name
 
 
+class TooManyTaskTypes(GnomonError):
+    """A tenant has as many task types with a schema as are kept."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"{most} task types have a schema, the most that may; remove one first")
+        self.most = most
+
+
 class CronJobNotFound(GnomonError):
     """No such cron job for this tenant."""
 
@@ -190,12 +201,12 @@ class QuotaExceeded(GnomonError):
         used: int,
         number: int = 1,
         *,
-        left: int | None = None,
+        pace: Pace | None = None,
         wait: int | None = None,
     ) -> None:
         super().__init__(_in_words(quota, limit, used, number))
         self.over = OverQuota(quota, limit, used)
-        self.left = left  # of the submissions in this second, where they are bounded
+        self.pace = pace  # of submissions, where they are bounded
         self.wait = wait  # seconds after which it can pass, where that is known
 
 

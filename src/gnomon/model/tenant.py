@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,6 +28,13 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise ValueError(f"{name} must not be negative")
+
+
+class Pace(NamedTuple):
+    """Submissions of one second: how many may be, and how many still may."""
+
+    most: int
+    left: int
 
 
 QUOTA_NAMES = Quotas.__struct_fields__

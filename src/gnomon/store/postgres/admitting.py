@@ -14,7 +14,7 @@ import msgspec
 
 from gnomon.model.errors import QuotaExceeded
 from gnomon.model.task import Submission
-from gnomon.model.tenant import Quotas
+from gnomon.model.tenant import Pace, Quotas
 from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:
@@ -107,22 +107,25 @@ class Admitted(msgspec.Struct, frozen=True):
         quotas, wanted = question.quotas[tenant], question.wanted[tenant]
         return cls(quotas, wanted, row["passed"], row["room"], row["pace"])
 
-    def left(self, place: int) -> int | None:
+    def pace_after(self, place: int) -> Pace | None:
         """What the second still has after the task at this place (from 1) of the tenant's own."""
-        return None if self.pace is None else self.pace - min(place, self.passed)
+        most = self.quotas.submissions_per_second
+        if most is None or self.pace is None:
+            return None
+        return Pace(most, self.pace - min(place, self.passed))
 
     def refusal(self, *, whole: bool) -> QuotaExceeded:
         """Why the first one that was not let in was not."""
         number = self.wanted if whole else 1
-        left = self.left(self.wanted)
-        most, quota = self.quotas.submissions_per_second, self.quotas.scheduled_tasks
-        if most is not None and left is not None and left < number:
+        pace, quota = self.pace_after(self.wanted), self.quotas.scheduled_tasks
+        if pace is not None and pace.left < number:
+            used = pace.most - pace.left
             return QuotaExceeded(
-                "submissions_per_second", most, most - left, number, left=left, wait=1
+                "submissions_per_second", pace.most, used, number, pace=pace, wait=1
             )
         assert quota is not None, "one of the two has refused it"
         used = quota - self.room + self.passed
-        return QuotaExceeded("scheduled_tasks", quota, used, number, left=left)
+        return QuotaExceeded("scheduled_tasks", quota, used, number, pace=pace)
 
 
 class Stored(msgspec.Struct, frozen=True):

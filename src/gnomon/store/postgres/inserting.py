@@ -87,9 +87,9 @@ def _receipts(submissions: Sequence[Submission], question: Asked, stored: Stored
     for s in submissions:
         places[s.tenant_id] += 1
         admitted = stored.admitted.get(s.tenant_id)
-        left = None if admitted is None else admitted.left(places[s.tenant_id])
+        pace = None if admitted is None else admitted.pace_after(places[s.tenant_id])
         refused = None if s.id in stored.flows else refusals[s.tenant_id]
-        receipts.append(Receipt(s.id, refused=refused, left=left))
+        receipts.append(Receipt(s.id, refused=refused, pace=pace))
     return receipts
 
 
