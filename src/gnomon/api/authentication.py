@@ -15,6 +15,7 @@ from gnomon.store.directory import Directory
 from gnomon.store.key_port import KeyLookup
 
 _SCHEME = "bearer"
+_FIRST_KEY = "gnomon keys create --name first --role admin"
 
 log = structlog.get_logger("gnomon.api")
 
@@ -56,5 +57,5 @@ async def authenticator_of(
         return None
     tokens = tokens_of(settings, directory, clock)
     if tokens is None and not await keys.any():
-        log.warning("there is no API key yet: make one with `gnomon keys create --name first`")
+        log.warning("there is no API key yet", make_one=_FIRST_KEY)
     return Authenticator(KeyRing(keys, clock), tokens)

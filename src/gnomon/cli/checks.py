@@ -209,8 +209,8 @@ async def _overdue(connection: "Connection") -> Check:
     return Check("due tasks", late < OVERDUE_SECONDS, detail, remedy)
 
 
-async def _api(url: str) -> Check:
-    async with remote.connected(url) as client:
+async def _api(api: remote.Address) -> Check:
+    async with remote.connected(api) as client:
         good = await client.ready()
-    detail = f"{'answers' if good else 'does not answer'} at {url}"
+    detail = f"{'answers' if good else 'does not answer'} at {api}"
     return Check("API", good, detail, "start `gnomon up` or `gnomon api`, or give --api URL")

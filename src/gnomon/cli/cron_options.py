@@ -17,18 +17,18 @@ MOST_COMPLETED = 50
 def complete_job(ctx: typer.Context, incomplete: str) -> list[str]:
     """Names of jobs that begin so; none where the API does not answer."""
     try:
-        url = remote.api_url(settings_of(ctx), ctx.params.get("api"))
-        return loop.run(_names(url, incomplete))
+        api = remote.api_url(settings_of(ctx), ctx.params.get("api"))
+        return loop.run(_names(api, incomplete))
     except (ClientError, SettingsError, typer.BadParameter):
         return []
 
 
-async def _names(url: str, incomplete: str) -> list[str]:
+async def _names(api: remote.Address, incomplete: str) -> list[str]:
     from gnomon.client.client import Client
 
     filters = {"name": incomplete} if incomplete else {}
     found: list[str] = []
-    async with Client(url, timeout=COMPLETION_SECONDS) as client:
+    async with Client(api.url, key=api.key, timeout=COMPLETION_SECONDS) as client:
         async for job in client.list_cron_jobs(**filters, limit=str(MOST_COMPLETED)):
             if job["name"].startswith(incomplete):
                 found.append(job["name"])

@@ -99,7 +99,12 @@ def _confirm(steps: list[Step]) -> None:
 
 
 def _apply(
-    address: str, declared: Declaration, steps: list[Step], acts: list[Act], *, as_json: bool
+    address: remote.Address,
+    declared: Declaration,
+    steps: list[Step],
+    acts: list[Act],
+    *,
+    as_json: bool,
 ) -> None:
     done: list[Act] = []
 

@@ -1,9 +1,9 @@
 """Which PostgreSQL a command works on: the one of DATABASE_URL, or the embedded one."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gnomon.cli import loop
 from gnomon.cli.output import CommandFailed
@@ -11,6 +11,10 @@ from gnomon.settings import Settings
 
 if TYPE_CHECKING:
     import asyncpg
+
+    from gnomon.store.postgres.database import Database
+
+_T = TypeVar("_T")
 
 NO_DATABASE = (
     "there is no database: DATABASE_URL is not set, and no embedded server runs in {data_dir} "
@@ -101,6 +105,29 @@ async def prepare(dsn: str) -> list[str]:
         except asyncpg.PostgresError as error:
             raise CommandFailed(f"the schema could not be brought up to date: {error}") from error
     return [f"{step.version:04d} {step.name}" for step in taken]
+
+
+def with_database(settings: Settings, use: Callable[["Database"], Awaitable[_T]]) -> _T:
+    """What `use` makes of the database, which is started for it if need be."""
+    with running_database(settings) as dsn:
+        return loop.run(_used(dsn, use))
+
+
+async def _used(dsn: str, use: Callable[["Database"], Awaitable[_T]]) -> _T:
+    import asyncpg
+
+    from gnomon.store.postgres.database import Database
+
+    opened = Database(dsn, 1)
+    try:
+        await opened.open()
+        return await use(opened)
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
+        raise CommandFailed("the schema is not up to date; run `gnomon migrate`") from error
+    except asyncpg.PostgresError as error:
+        raise CommandFailed(f"PostgreSQL refused this: {error}") from error
+    finally:
+        await opened.close()
 
 
 async def _answers(dsn: str) -> bool:

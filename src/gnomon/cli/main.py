@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from gnomon.cli import (
     dead,
     doctor,
     events,
+    keys,
     listen,
     migrate,
     nodes,
@@ -19,12 +21,15 @@ from gnomon.cli import (
     processes,
     submit,
     tasks,
+    tenants,
     up,
 )
 from gnomon.cli.options import SETTINGS_VARIABLE
-from gnomon.client.errors import ApiUnreachable, ClientError
+from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
 from gnomon.model.errors import GnomonError
 from gnomon.settings import SettingsError
+
+_KEY_HINT = "\n  give a key with --key, or in GNOMON_API_KEY or GNOMON_API_KEY_FILE"
 
 app = typer.Typer(
     name="gnomon",
@@ -45,6 +50,8 @@ app.add_typer(tasks.app, name="tasks")
 app.add_typer(dead.app, name="dead")
 app.add_typer(cron.app, name="cron")
 app.add_typer(migrate.app, name="migrate")
+app.add_typer(tenants.app, name="tenants")
+app.add_typer(keys.app, name="keys")
 
 
 def _version(wanted: bool) -> None:
@@ -62,6 +69,12 @@ def root(
             metavar="FILE",
             envvar=SETTINGS_VARIABLE,
             help="Settings file, instead of ./gnomon.toml.",
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", metavar="KEY", help="What to show the API; better in GNOMON_API_KEY."
         ),
     ] = None,
     version: Annotated[
@@ -84,6 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(arguments, prog_name="gnomon")
     except ApiUnreachable as error:
         output.trouble(f"{error}; is `gnomon up` running?")
+    except ApiProblem as error:
+        output.trouble(f"{error}{_KEY_HINT if error.status == HTTPStatus.UNAUTHORIZED else ''}")
     except (output.CommandFailed, ClientError, GnomonError, SettingsError) as error:
         output.trouble(str(error))
     sys.exit(1)

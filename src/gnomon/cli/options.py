@@ -26,7 +26,10 @@ Everything = Annotated[bool, typer.Option("--all", help="Show all, however many.
 
 def settings_of(ctx: typer.Context, overrides: dict[str, str] | None = None) -> Settings:
     """The settings of this run; `overrides` are variables that flags of the command set."""
-    return configuration.load({**os.environ, **(overrides or {})}, settings_file(ctx))
+    environ = {**os.environ, **(overrides or {})}
+    if key := ctx.find_root().params.get("key"):
+        environ["GNOMON_API_KEY"] = key
+    return configuration.load(environ, settings_file(ctx))
 
 
 def settings_file(ctx: typer.Context) -> Path | None:

@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
 import typer
 
 from gnomon.cli import loop, output
@@ -18,8 +20,22 @@ _T = TypeVar("_T")
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to connect instead
 
 
-def api_url(settings: Settings, given: str | None) -> str:
+class Address(msgspec.Struct, frozen=True):
+    """Where the API is, and what to show at its door."""
+
+    url: str
+    key: str | None = None
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def api_url(settings: Settings, given: str | None) -> Address:
     """Where the API is: as given, else where the settings have it listen."""
+    return Address(_url(settings, given), settings.api_key)
+
+
+def _url(settings: Settings, given: str | None) -> str:
     if given is None:
         host = _EVERYWHERE.get(settings.api_host, settings.api_host)
         return f"http://{f'[{host}]' if ':' in host else host}:{settings.api_port}"
@@ -30,25 +46,27 @@ def api_url(settings: Settings, given: str | None) -> str:
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncIterator["Client"]:
+async def connected(api: Address) -> AsyncIterator["Client"]:
     # Here and not above: aiohttp takes longer to import than `--help` may take.
     from gnomon.client.client import Client
 
-    async with Client(url) as client:
+    async with Client(api.url, key=api.key) as client:
         yield client
 
 
-def call(url: str, use: Callable[["Client"], Coroutine[Any, Any, _T]]) -> _T:
-    """Run `use` with a client of the API at `url`."""
+def call(api: Address, use: Callable[["Client"], Coroutine[Any, Any, _T]]) -> _T:
+    """Run `use` with a client of the API."""
 
     async def within() -> _T:
-        async with connected(url) as client:
+        async with connected(api) as client:
             return await use(client)
 
     return loop.run(within())
 
 
-def for_each(url: str, task_ids: list[str], act: Callable[["Client", str], Awaitable[str]]) -> None:
+def for_each(
+    api: Address, task_ids: list[str], act: Callable[["Client", str], Awaitable[str]]
+) -> None:
     """Do one thing to several tasks, and say of each what came of it."""
 
     async def all_of_them(client: "Client") -> int:
@@ -57,9 +75,11 @@ def for_each(url: str, task_ids: list[str], act: Callable[["Client", str], Await
             try:
                 typer.echo(await act(client, task_id))
             except ApiProblem as problem:
+                if problem.status == HTTPStatus.UNAUTHORIZED:
+                    raise
                 output.trouble(f"{task_id}: {problem}")
                 refused += 1
         return refused
 
-    if call(url, all_of_them):
+    if call(api, all_of_them):
         raise typer.Exit(1)

@@ -141,7 +141,7 @@ def _check_loopback(address: str) -> None:
 def _ready(settings: Settings) -> bool:
     import http.client
 
-    address = remote.api_url(settings, None).removeprefix("http://")
+    address = remote.api_url(settings, None).url.removeprefix("http://")
     connection = http.client.HTTPConnection(address, timeout=READY_TIMEOUT_SECONDS)
     try:
         connection.request("GET", "/readyz")

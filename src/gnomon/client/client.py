@@ -30,13 +30,17 @@ class _Problem(msgspec.Struct):
 class Client:
     """One API server. Use it as an async context manager."""
 
-    def __init__(self, url: str, *, timeout: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self, url: str, *, key: str | None = None, timeout: float = TIMEOUT_SECONDS
+    ) -> None:
+        """`key` is an API key or a token, where the server asks for one."""
         self.url = url.rstrip("/")
+        self._credentials = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(timeout=self._timeout)
+        self._session = aiohttp.ClientSession(timeout=self._timeout, headers=self._credentials)
         return self
 
     async def __aexit__(

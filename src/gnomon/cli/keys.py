@@ -1,0 +1,207 @@
+"""`gnomon keys`: what opens the API, made and ended on the database itself."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from uuid import UUID
+
+import typer
+
+from gnomon.cli import database, output, values
+from gnomon.cli.options import AsJson, settings_of
+from gnomon.cli.output import moment
+from gnomon.model.principal import Role
+from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tenant import is_tenant_id
+from gnomon.settings import Settings
+
+if TYPE_CHECKING:
+    from gnomon.model.api_key import ApiKey
+    from gnomon.store.postgres.api_keys import PostgresKeys
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+PAGE = 500
+_T = TypeVar("_T")
+
+
+def _tenant(text: str) -> str:
+    if not is_tenant_id(text):
+        raise typer.BadParameter(f"{text!r} is no tenant; `gnomon tenants list` shows them")
+    return text
+
+
+TenantOption = Annotated[
+    str, typer.Option("--tenant", metavar="TENANT", callback=_tenant, help="Whose it is.")
+]
+KeyId = Annotated[str, typer.Argument(metavar="ID", help="The key's id, as `list` shows it.")]
+Duration = Annotated[str | None, typer.Option(metavar="DURATION", help="Like 90d or 12h.")]
+
+
+@app.callback()
+def keys() -> None:
+    """Make, list, rotate and revoke API keys. Works on the database, as `gnomon migrate` does."""
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Who will use it.")],
+    roles: Annotated[
+        list[Role], typer.Option("--role", help="What it may do; may be repeated. admin: all.")
+    ],
+    tenant: TenantOption = DEFAULT_TENANT,
+    task_types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="It may submit only these. All, if left out."),
+    ] = None,
+    expires: Duration = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an API key. It is shown once, and kept nowhere: the database has only its hash.
+
+    \b
+    gnomon keys create --name first --role admin
+    gnomon keys create --tenant acme --name shop --role submit --role read --expires 90d
+    gnomon keys create --tenant acme --name mailer --role submit --type mail --json
+    """
+    from gnomon.clock import SystemClock, new_id, new_secret
+    from gnomon.model import api_key
+    from gnomon.store.key_port import NewKey
+
+    if not name.strip() or not name.isprintable() or len(name) > 100:
+        raise typer.BadParameter("--name must be 1 to 100 printable characters")
+    now = SystemClock().now()
+    secret = api_key.key_from(new_secret(api_key.RANDOM_BYTES))
+    new = NewKey(
+        id=new_id(now),
+        tenant_id=tenant,
+        name=name.strip(),
+        hash=api_key.hash_of(secret),
+        hint=api_key.hint_of(secret),
+        roles=frozenset(roles),
+        task_types=frozenset(task_types) if task_types else None,
+        expires_at=None if expires is None else now + timedelta(seconds=values.duration(expires)),
+    )
+    _hand_over(_with_keys(settings_of(ctx), lambda store: store.create(new)), secret, as_json)
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context, tenant: TenantOption = DEFAULT_TENANT, as_json: AsJson = False
+) -> None:
+    """List the keys of a tenant, newest first, those that have ended among them.
+
+    \b
+    gnomon keys list --tenant acme
+    """
+    found = _with_keys(settings_of(ctx), lambda store: _all(store, tenant))
+    if as_json:
+        output.document({"keys": [_document(key) for key in found]})
+        return
+    output.table(
+        ["key", "name", "begins", "roles", "types", "expires", "revoked", "last used"],
+        [_row(key) for key in found],
+    )
+
+
+@app.command()
+def rotate(
+    ctx: typer.Context,
+    key_id: KeyId,
+    tenant: TenantOption = DEFAULT_TENANT,
+    overlap: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long the old key still works.")
+    ] = "24h",
+    as_json: AsJson = False,
+) -> None:
+    """Make a key that takes the place of this one, with its name, roles and types.
+
+    \b
+    gnomon keys rotate 019a2b3c-0000-7000-8000-000000000000 --tenant acme --overlap 1h
+    """
+    from gnomon.clock import SystemClock, new_id, new_secret
+    from gnomon.model import api_key
+    from gnomon.store.key_port import Replacement
+
+    secret = api_key.key_from(new_secret(api_key.RANDOM_BYTES))
+    replacement = Replacement(
+        id=new_id(SystemClock().now()),
+        hash=api_key.hash_of(secret),
+        hint=api_key.hint_of(secret),
+    )
+    old, seconds = _id(key_id), values.duration(overlap)
+    made = _with_keys(
+        settings_of(ctx), lambda store: store.rotate(tenant, old, replacement, seconds)
+    )
+    _hand_over(made, secret, as_json)
+
+
+@app.command()
+def revoke(ctx: typer.Context, key_id: KeyId, tenant: TenantOption = DEFAULT_TENANT) -> None:
+    """End a key. Within a second it is refused everywhere.
+
+    \b
+    gnomon keys revoke 019a2b3c-0000-7000-8000-000000000000 --tenant acme
+    """
+    old = _id(key_id)
+    _with_keys(settings_of(ctx), lambda store: store.revoke(tenant, old))
+    typer.echo(f"revoked {old}")
+
+
+def _with_keys(settings: Settings, use: Callable[["PostgresKeys"], Awaitable[_T]]) -> _T:
+    from gnomon.store.postgres.api_keys import PostgresKeys
+
+    return database.with_database(settings, lambda opened: use(PostgresKeys(opened)))
+
+
+async def _all(store: "PostgresKeys", tenant: str) -> "list[ApiKey]":
+    page = await store.list(tenant, None, PAGE)
+    found = page.keys
+    while page.next_cursor is not None:
+        page = await store.list(tenant, page.next_cursor, PAGE)
+        found += page.keys
+    return found
+
+
+def _id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no id; `gnomon keys list` shows them") from None
+
+
+def _hand_over(key: "ApiKey", secret: str, as_json: bool) -> None:
+    if as_json:
+        output.document({**_document(key), "key": secret})
+        return
+    typer.echo(secret)
+    output.note(f"the key {key.name!r} of {key.tenant_id} ({key.id}); it is not shown again")
+
+
+def _document(key: "ApiKey") -> dict[str, Any]:
+    return {
+        "key_id": key.id,
+        "tenant_id": key.tenant_id,
+        "name": key.name,
+        "hint": key.hint,
+        "roles": sorted(key.roles),
+        "task_types": None if key.task_types is None else sorted(key.task_types),
+        "created_at": key.created_at,
+        "created_by": key.created_by,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
+    }
+
+
+def _row(key: "ApiKey") -> tuple[str, ...]:
+    times = (key.expires_at, key.revoked_at, key.last_used_at)
+    return (
+        str(key.id),
+        key.name,
+        key.hint,
+        " ".join(sorted(key.roles)),
+        "all" if key.task_types is None else " ".join(sorted(key.task_types)),
+        *(moment(values.rfc3339(at)) if at else "" for at in times),
+    )
