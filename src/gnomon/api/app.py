@@ -15,8 +15,10 @@ from gnomon.api import (
     explanations,
     health,
     keys,
+    task_types,
     tasks,
     tenants,
+    usage,
 )
 from gnomon.api.context import Context
 from gnomon.api.openapi import document
@@ -33,6 +35,8 @@ def create_app(context: Context) -> Litestar:
             cron_jobs.router,
             events.list_events,
             keys.router,
+            task_types.router,
+            usage.get_usage,
             tenants.get_tenant,
             health.healthz,
             health.readyz,

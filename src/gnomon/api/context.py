@@ -18,6 +18,8 @@ from gnomon.store.directory import Directory
 from gnomon.store.event_port import EventStore
 from gnomon.store.key_port import KeyStore
 from gnomon.store.port import RosterStore, TaskStore
+from gnomon.store.task_type_port import TaskTypeStore
+from gnomon.store.usage_port import UsageStore
 
 Request: TypeAlias = LitestarRequest[Any, Any, Any]
 
@@ -38,6 +40,8 @@ class Context(msgspec.Struct, frozen=True):
     directory: Directory
     keys: KeyStore
     authenticator: Authenticator | None  # None: whoever can connect is welcome
+    task_types: TaskTypeStore
+    usage: UsageStore
 
 
 def context_of(request: Request) -> Context:

@@ -251,7 +251,7 @@ def _within_types(by: Principal, edit: Edit) -> Edit:
 def _sends_anew(asked: PatchCronJob) -> bool:
     """Whether the change may be one of what runs send. A job that was stored before its task type
     had a schema can still be paused, or moved to another hour."""
-    return UNSET not in (asked.payload_template, asked.task_type)
+    return any(field is not msgspec.UNSET for field in (asked.payload_template, asked.task_type))
 
 
 @delete(

@@ -29,7 +29,9 @@ from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.events import PostgresEvents
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.nodes import PostgresRoster
+from gnomon.store.postgres.task_types import PostgresTaskTypes
 from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.usage import PostgresUsage
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -85,10 +87,10 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
     try:
         await _align_once(database, clock)
         announcer = Announcer(dsn, clock, settings.horizon_seconds)
-        store = PostgresTasks(database, announcer, settings.idempotency_seconds)
-        intake = Intake(store)
         directory = Directory(PostgresDirectory(database), clock, plans_of(settings))
         await directory.load()
+        store = PostgresTasks(database, announcer, settings.idempotency_seconds, directory.quotas)
+        intake = Intake(store)
         keys = PostgresKeys(database)
         authenticator = await authenticator_of(settings, keys, directory, clock)
         async with asyncio.TaskGroup() as group:
@@ -113,6 +115,8 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                     directory,
                     keys,
                     authenticator,
+                    PostgresTaskTypes(database),
+                    PostgresUsage(database),
                 )
             finally:
                 for task in background:

@@ -23,6 +23,16 @@ _LARGE = 8 * 1024
 _MOST_CHARACTERS = 300
 
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=256 * 1024, dfa_size_limit=256 * 1024)
+_DRAFTS = frozenset(
+    (
+        "",  # none: the newest
+        "http://json-schema.org/draft-04/schema",
+        "http://json-schema.org/draft-06/schema",
+        "http://json-schema.org/draft-07/schema",
+        "https://json-schema.org/draft/2019-09/schema",
+        "https://json-schema.org/draft/2020-12/schema",
+    )
+)
 _NO_BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^\[\]{}"]+', re.DOTALL)
 _OPENING = b"[{"
 
@@ -75,6 +85,8 @@ def _read(text: bytes) -> Any:
         raise InvalidSchema(f"cannot be read: {error}") from error
     if not isinstance(schema, dict | bool):
         raise InvalidSchema("must be an object, or true or false")
+    if isinstance(schema, dict) and str(schema.get("$schema", "")).rstrip("#") not in _DRAFTS:
+        raise InvalidSchema("must be that of draft 4, 6, 7, 2019-09 or 2020-12", "/$schema")
     return schema
 
 
@@ -100,6 +112,10 @@ def _refuse(uri: str) -> NoReturn:
 
 def _schema_detail(error: jsonschema_rs.ValidationError) -> str:
     keyword = error.instance_path[-1] if error.instance_path else ""
+    if keyword == "type":
+        return "must be array, boolean, integer, null, number, object or string, or a list of these"
+    if keyword == "format":
+        return "is not a format that can be checked; leave it out, or use a pattern"
     if keyword == "pattern" or "patternProperties" in error.schema_path[-2:]:
         return (
             "is not a pattern that can be used: it must be a regular expression without "

@@ -15,6 +15,7 @@ from gnomon.store.port import NodeRecord
 from gnomon.store.postgres import partitions
 from gnomon.store.postgres.database import Database, connect, translated
 from gnomon.store.postgres.queries import query
+from gnomon.store.usage_port import KEPT_DAYS
 
 
 class PostgresRoster:
@@ -102,6 +103,8 @@ class PostgresChores:
     async def forget(self, most: int) -> int:
         answer = await self._database.execute("forget_keys", most)
         await self._database.execute("forget_nodes")
+        await self._database.execute("gather_usage", most)
+        await self._database.execute("forget_usage", KEPT_DAYS)
         return int(answer.rpartition(" ")[2])
 
     async def forget_events(self, retention_days: float, most: int) -> int:

@@ -1,0 +1,46 @@
+"""What the API asks of its store about task types: the contract that every store keeps.
+
+A task type needs no entry to be used. One with an entry has a JSON Schema, which the payloads of
+new tasks must satisfy; processes see a change of it when their `Directory` does.
+"""
+
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+MOST_TASK_TYPES = 1_000  # of a tenant
+
+
+class TaskTypeLine(msgspec.Struct, frozen=True):
+    """A task type in a list."""
+
+    name: str
+    size: int  # of its schema, in bytes
+    created_at: datetime
+    updated_at: datetime
+
+
+class TaskType(msgspec.Struct, frozen=True):
+    """A task type with its schema, as it was written."""
+
+    name: str
+    schema: bytes
+    created_at: datetime
+    updated_at: datetime
+
+
+class TaskTypeStore(Protocol):
+    """Where the schemas are kept."""
+
+    async def list(self, tenant_id: str) -> list[TaskTypeLine]:
+        """All of a tenant, by name."""
+
+    async def get(self, tenant_id: str, name: str) -> TaskType:
+        """One of them. Raises TaskTypeNotFound."""
+
+    async def put(self, tenant_id: str, name: str, schema: bytes) -> tuple[TaskType, bool]:
+        """Give it this schema; gives also whether it had none. Raises TooManyTaskTypes."""
+
+    async def delete(self, tenant_id: str, name: str) -> None:
+        """Forget its schema. Raises TaskTypeNotFound."""
