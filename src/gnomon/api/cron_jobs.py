@@ -44,6 +44,7 @@ from gnomon.api.views import cursor_of, cursor_view
 from gnomon.cron.job import CronJob, Definition
 from gnomon.model.errors import CronJobNotFound, InvalidTask
 from gnomon.model.principal import Principal, Role
+from gnomon.model.secret_headers import unmasked
 from gnomon.store.cron_port import Put
 from gnomon.store.port import Change
 
@@ -72,7 +73,7 @@ async def create_cron_job(request: Request) -> ASGIResponse:
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, CreateCronJob)
     check_target(context.settings, asked)
-    definition = definition_of(asked, asked.name, most_bytes)
+    definition = _with_secrets(definition_of(asked, asked.name, most_bytes), None)
     by = principal_of(request)
     check_type(by, definition.task_type)
     check_template(definition.payload_template, context.directory.quotas(by.tenant_id))
@@ -164,21 +165,29 @@ async def put_cron_job(request: Request) -> ASGIResponse:
     if dry_run:
         before = await _known(context.cron.get(by.tenant_id, name))
         check_rhythm(before, definition, context.clock.now(), quotas)
-        return respond(answer(200, _foreseen(before, definition, context.clock.now())))
+        wanted = _with_secrets(definition, before)
+        return respond(answer(200, _foreseen(before, wanted, context.clock.now())))
 
     async def act(change: Change) -> Answer:
         before = await _known(locked(change, name))
         if before is not None:
             check_type(by, before.definition.task_type)
-        job, done = await change.cron.put(definition, by.name)
+        wanted = _with_secrets(definition, before)
+        job, done = await change.cron.put(wanted, by.name)
         fields = {}
         if before is not None and done is Put.CHANGED:
-            fields = difference(before.definition, definition)
+            fields = difference(before.definition, wanted)
         view = job_view(job, context.clock.now())
         status = 201 if done is Put.CREATED else 200
         return answer(status, PutResult(PutChange(done.value), fields, view))
 
     return await changed(request, body, act)
+
+
+def _with_secrets(definition: Definition, before: CronJob | None) -> Definition:
+    """The definition, with secrets that were only shown as a mask in their places."""
+    stored = None if before is None else before.definition.target
+    return msgspec.structs.replace(definition, target=unmasked(definition.target, stored))
 
 
 async def _known(reading: Awaitable[CronJob]) -> CronJob | None:
@@ -237,13 +246,14 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
 
 
 def _within_types(by: Principal, edit: Edit) -> Edit:
-    """The edit, for those who may have both the job as it was and as it will be."""
+    """The edit, for those who may have both the job as it was and as it will be; secrets that come
+    back as a mask stay as they are."""
 
     def checked(before: Definition) -> Definition:
         after = edit(before)
         check_type(by, before.task_type)
         check_type(by, after.task_type)
-        return after
+        return msgspec.structs.replace(after, target=unmasked(after.target, before.target))
 
     return checked
 

@@ -27,6 +27,7 @@ from gnomon.cron.job import CronJob, Definition, Run, Skipped, schedule_of
 from gnomon.cron.schedule import Fire, Schedule
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
+from gnomon.model.secret_headers import masked
 from gnomon.store.cron_port import Backfilled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,7 +78,7 @@ def definition_view(definition: Definition) -> DefinitionView:
         timezone=definition.timezone,
         dst=definition.dst,
         task_type=definition.task_type,
-        target=definition.target,
+        target=masked(definition.target),
         payload_template=NULL if payload is None else payload,
         overlap_policy=definition.overlap_policy,
         missed_run_policy=definition.missed_run_policy,
@@ -106,7 +107,9 @@ def difference(before: Definition, after: Definition) -> dict[str, FieldChange]:
     found: dict[str, FieldChange] = {}
     for field in old.__struct_fields__:
         texts = [msgspec.json.encode(getattr(view, field)) for view in (old, new)]
-        if meaning_of(texts[0]) != meaning_of(texts[1]):
+        # A secret may have changed, and that it has is all that can be shown of it.
+        secret = field == "target" and before.target != after.target
+        if secret or meaning_of(texts[0]) != meaning_of(texts[1]):
             found[field] = FieldChange(raw(texts[0]), raw(texts[1]))
     return found
 

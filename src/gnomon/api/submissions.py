@@ -15,6 +15,7 @@ from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.principal import Principal
 from gnomon.model.retry import RetryPolicy
+from gnomon.model.secret_headers import unmasked
 from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import DeliveryMode, Submission, Task
 from gnomon.store.port import TaskFilter, TaskPatch
@@ -48,7 +49,7 @@ def submission_of(
         tenant_id=by.tenant_id,
         id=new_id(now),
         task_type=asked.task_type,
-        target=target,
+        target=unmasked(target, None),
         execute_at=execute_at,
         due_at=due_at,
         payload=payload_of(asked.payload, most_bytes),
@@ -85,6 +86,13 @@ def patch_of(asked: PatchTask, now: datetime, most_bytes: int) -> TaskPatch:
         queue=asked.queue,
         preemptible=asked.preemptible,
     )
+
+
+def with_secrets(patch: TaskPatch, stored: Target) -> TaskPatch:
+    """The patch, with secrets that were only shown as a mask in their places."""
+    if patch.target is UNSET:
+        return patch
+    return msgspec.structs.replace(patch, target=unmasked(patch.target, stored))
 
 
 def filter_of(asked: DeadLetterFilter) -> TaskFilter:

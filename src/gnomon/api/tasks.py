@@ -30,6 +30,7 @@ from gnomon.api.submissions import (
     repetition_of,
     submission_of,
     task_of,
+    with_secrets,
 )
 from gnomon.api.views import cursor_of, cursor_view, execution_page, task_view
 from gnomon.model.errors import IdempotencyConflict, IllegalTransition
@@ -191,7 +192,7 @@ async def patch_task(request: Request) -> ASGIResponse:
         check_patch(wanted, task.delivery)
         if wanted.payload is not msgspec.UNSET:
             await check_schema(context, task.tenant_id, task.task_type, wanted.payload)
-        return _shown(200, await change.patch(task_id, wanted))
+        return _shown(200, await change.patch(task_id, with_secrets(wanted, task.target)))
 
     return await changed(request, body, act)
 

@@ -17,6 +17,7 @@ from gnomon.api.schemas import (
 from gnomon.model.errors import InvalidTask
 from gnomon.model.lane import Lane
 from gnomon.model.retry import RetryPolicy
+from gnomon.model.secret_headers import masked
 from gnomon.model.task import Execution, Task
 
 NULL = msgspec.Raw(b"null")
@@ -30,7 +31,7 @@ def task_view(task: Task) -> TaskView:
         task_type=task.task_type,
         status=task.status,
         priority=priority_view(task.priority),
-        target=task.target,
+        target=masked(task.target),
         payload=raw(task.payload),
         tags=task.tags,
         execute_at=task.execute_at,
