@@ -27,7 +27,7 @@ def a_task(status: Status, **fields: Any) -> Task:
         attempt=0, next_retry_at=None, last_error=None, result=None, resolution=None,
         cancel_requested=False, cron_job_id=None, retry_of=None,
         delivery=DeliveryMode.AT_LEAST_ONCE, retry_policy=RetryPolicy(), timeout_seconds=30,
-        idempotency_key=None,
+        idempotency_key=None, preemptible=False, queue=None,
     )  # fmt: skip
     return msgspec.structs.replace(task, **fields)
 
@@ -82,6 +82,15 @@ def test_the_facts_hold_what_was_behind_it() -> None:
     facts = "\n".join(explain(task, around(due_at=LATER, run_until=LATER)).facts)
     for words in ("attempt 2", "HTTP 503", "must not start after", "shard 7, served by node-a"):
         assert words in facts
+
+
+def test_what_may_give_way_and_what_did_is_told() -> None:
+    error = "preempted by a CRITICAL task"
+    task = a_task(Status.READY, attempt=1, preemptible=True, queue="mails", last_error=error)
+    told = explain(task, around()).facts
+    assert {"of queue 'mails'", f"may be {error}", f"last error: {error}"} <= set(told)
+    over = a_task(Status.COMPLETED, attempt=1, preemptible=True)
+    assert not any("preempted" in fact for fact in explain(over, around()).facts)
 
 
 def test_a_queued_run_names_the_one_that_it_waits_for() -> None:

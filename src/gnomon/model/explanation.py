@@ -127,6 +127,10 @@ def _facts(task: Task, around: Circumstances) -> Iterator[str]:
         yield f"a run of cron job {around.cron_job!r}"
     if task.expires_at is not None and (task.cron_job_id is None or task.attempt == 0):
         yield f"must not start after {_stamp(task.expires_at)}"
+    if task.queue is not None:
+        yield f"of queue {task.queue!r}"
+    if task.preemptible and not task.status.is_over:
+        yield "may be preempted by a CRITICAL task"
     if task.last_error is not None:
         yield f"last error: {task.last_error}"
     if not task.status.is_over:
