@@ -28,6 +28,8 @@ from gnomon.scheduler.breakers import RULES, Breakers, Rules
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.keeper import LeaseKeeper
 from gnomon.scheduler.node import Node, Signals
+from gnomon.scheduler.permit_keeper import PermitKeeper
+from gnomon.scheduler.permits import Permits
 from gnomon.scheduler.planner import Planner
 from gnomon.scheduler.preemption import Preemption
 from gnomon.scheduler.pruner import Pruner
@@ -47,8 +49,10 @@ from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.events import PostgresWatch
 from gnomon.store.postgres.hints import Listener
+from gnomon.store.postgres.limits import PostgresLimits
 from gnomon.store.postgres.nodes import LeaseConnection, PostgresChores, PostgresRoster
 from gnomon.store.postgres.recurring import PostgresPlanning
+from gnomon.worker.gate import Gates
 from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
 from gnomon.worker.starter import Starter
@@ -194,6 +198,7 @@ def _assemble(
     scanner = Scanner(store, agenda, clock, settings)
     breaker_store = PostgresBreakers(database, lease.incarnation, name)
     breakers = Breakers(agenda, clock, breaker_store, signals.ready.set, emit, rules)
+    permits = Permits(directory, agenda, clock, signals.ready.set)
     pipe = MemoryPipe(settings.slots, signals.made_room, settings.prefetch, settings.reserved_slots)
     runner = Runner(
         callers,
@@ -203,7 +208,7 @@ def _assemble(
         # The other half is for the claim to reach a slot, and for the report to be written.
         patience=settings.timeout_grace_seconds / 2,
         emit=emit,
-        gate=breakers,
+        gate=Gates([breakers, permits]),
     )
     planning = PostgresPlanning(database, clock, settings.timeout_grace_seconds)
     planner = Planner(planning, scanner, clock, settings, emit)
@@ -217,7 +222,7 @@ def _assemble(
         clock,
         settings.batch,
         emit,
-        Admissions([breakers]),
+        Admissions([breakers, permits]),
         preemption=Preemption(pipe, runner, clock, emit),
     )
     chores = PostgresChores(database)
@@ -253,6 +258,9 @@ def _assemble(
         watchdog=Watchdog(watch, chores, lease, clock, emit),
         directory=directory,
         breakers=breakers,
+        permits=PermitKeeper(
+            PostgresLimits(database), permits, agenda, dispatcher, pipe, clock, lease.incarnation
+        ),
         name=name,
     )
 

@@ -15,6 +15,7 @@ from gnomon.model.flow import Flow
 
 MOST_LIMITERS = 100  # of a tenant
 MOST_KEY_CHARACTERS = 200
+EXECUTIONS_PER_MINUTE = "executions_per_minute"  # the quota of that name, as a limiter
 
 
 class Limiter(msgspec.Struct, frozen=True, kw_only=True):

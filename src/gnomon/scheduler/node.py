@@ -19,6 +19,7 @@ from gnomon.scheduler.agenda import Agenda, tick_at_or_before
 from gnomon.scheduler.breakers import NOTE_SECONDS, Breakers
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.keeper import LeaseKeeper
+from gnomon.scheduler.permit_keeper import RECONCILE_SECONDS, PermitKeeper
 from gnomon.scheduler.planner import Planner
 from gnomon.scheduler.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.scheduler.pruner import Pruner
@@ -87,6 +88,7 @@ class Node:
         watchdog: Watchdog,
         directory: Directory,
         breakers: Breakers,
+        permits: PermitKeeper,
         name: str,
     ) -> None:
         self.settings = settings
@@ -107,6 +109,7 @@ class Node:
         self.watchdog = watchdog
         self.directory = directory
         self.breakers = breakers
+        self.permits = permits
         self.name = name
         self._lost = asyncio.Event()
 
@@ -180,6 +183,8 @@ class Node:
             self._every(WATCH_SECONDS, self.watchdog.run_once),
             self.directory.run(),
             self.breakers.run(),
+            self.permits.run(),
+            self._every(RECONCILE_SECONDS, self.permits.reconcile),
             self._every(NOTE_SECONDS, self.breakers.note),
         ]
 

@@ -1,5 +1,6 @@
 """The last look before a call is made, and the first to hear what came of it."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from gnomon.pipe.envelope import Delivery, Report
@@ -24,3 +25,17 @@ class OpenGate:
 
     def called(self, report: Report) -> None:
         pass
+
+
+class Gates:
+    """Several, one after the other."""
+
+    def __init__(self, each: Sequence[Gate]) -> None:
+        self._each = tuple(each)
+
+    def may_call(self, delivery: Delivery) -> bool:
+        return all(gate.may_call(delivery) for gate in self._each)
+
+    def called(self, report: Report) -> None:
+        for gate in self._each:
+            gate.called(report)

@@ -43,11 +43,8 @@ class PostgresLimits:
             "flows_of", [key.tenant_id for key in keys], [key.id for key in keys]
         )
         return {
-            TaskKey(tenant_id, task_id): (
-                number,
-                Flow(tenant_id, task_type, queue, limit_keys, host),
-            )
-            for tenant_id, task_id, number, task_type, queue, limit_keys, host in rows
+            TaskKey(tenant_id, task_id): (number, Flow(tenant_id, task_type, queue, limit_keys))
+            for tenant_id, task_id, number, task_type, queue, limit_keys in rows
         }
 
     async def running(self, node: UUID) -> set[TaskKey] | None:

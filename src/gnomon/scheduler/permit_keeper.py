@@ -1,0 +1,152 @@
+"""Gets the permits that tasks wait for, and returns those that others wait for."""
+
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from gnomon.clock import Clock
+from gnomon.model.errors import StoreUnavailable
+from gnomon.model.lane import Lane
+from gnomon.model.task import TaskKey
+from gnomon.pipe.port import Pipe
+from gnomon.scheduler.accounts import Account, Wish
+from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.dispatcher import Dispatcher
+from gnomon.scheduler.permits import Permits
+from gnomon.store.limit_port import Ask, LimitStore
+
+log = structlog.get_logger("gnomon.scheduler")
+
+ROUND_SECONDS = 0.1  # between looks at all buckets that tasks wait for
+LOOK_SECONDS = 0.5  # and at those in use: others may wait, or the limit have changed
+RECONCILE_SECONDS = 5.0
+_SHORTEST_PAUSE = 0.001
+_PAUSE_SECONDS = 0.25  # after PostgreSQL was away
+_ASKED_AT_ONCE = 200  # buckets; they are locked until the call ends
+_LANES = tuple(Lane)
+
+
+class ExchangeResult(msgspec.Struct, frozen=True):
+    """What a round did."""
+
+    asked: int = 0
+    learned: int = 0
+
+
+class PermitKeeper:
+    """Speaks with the store for `Permits`. Run `run` all the time, `reconcile` now and then."""
+
+    def __init__(
+        self,
+        store: LimitStore,
+        permits: Permits,
+        agenda: Agenda,
+        dispatcher: Dispatcher,
+        pipe: Pipe,
+        clock: Clock,
+        node: UUID,
+    ) -> None:
+        self._store = store
+        self._permits = permits
+        self._agenda = agenda
+        self._dispatcher = dispatcher
+        self._pipe = pipe
+        self._clock = clock
+        self._node = node
+        self._turn = 0
+        self._looked_at = float("-inf")
+        self._in_doubt: dict[TaskKey, float] = {}  # since when
+        permits.stuck = dispatcher.stuck
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.wait(self._permits.wanted, ROUND_SECONDS)
+            self._permits.wanted.clear()
+            began = self._clock.monotonic()
+            try:
+                result = await self.run_once()
+            except StoreUnavailable as error:
+                log.debug("PostgreSQL is away", why=str(error))
+                await self._clock.sleep(_PAUSE_SECONDS)
+                continue
+            # Where there are many buckets it takes long, and must not take all the time.
+            took = self._clock.monotonic() - began if result.asked > 1 else 0.0
+            await self._clock.sleep(max(_SHORTEST_PAUSE, took))
+
+    async def run_once(self) -> ExchangeResult:
+        """Look up flows, and bring what is held to what is wanted."""
+        learned = await self._permits.flows.look_up(self._store)
+        if learned:
+            self._permits.let_in_flows(learned)
+        accounts = self._due(self._clock.monotonic())
+        for start in range(0, len(accounts), _ASKED_AT_ONCE):
+            await self._exchange(accounts[start : start + _ASKED_AT_ONCE])
+        return ExchangeResult(len(accounts), len(learned))
+
+    def _due(self, now: float) -> list[Account]:
+        """The buckets to ask for."""
+        permits = self._permits
+        chosen = {a for a in permits.hot if a.ask_at <= now or a.has_surplus}
+        permits.hot -= chosen
+        chosen |= {a for a in permits.accounts.values() if a.flows and a.ask_at <= now}
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            at_rest = [a for a in permits.accounts.values() if a.is_at_rest(now)]
+            if at_rest:
+                permits.forget(at_rest)
+                chosen.difference_update(at_rest)
+            chosen |= {a for a in permits.accounts.values() if a.permits or a.batches}
+        return list(chosen)
+
+    async def _exchange(self, accounts: list[Account]) -> None:
+        self._turn += 1
+        asked_at = self._clock.monotonic()
+        asks = {account: self._ask(account, asked_at) for account in accounts}
+        grants = await self._store.exchange(self._node, self._turn, list(asks.values()))
+        now = self._clock.monotonic()
+        by_bucket = {account.bucket: account for account in accounts}
+        for grant in grants:
+            account = by_bucket[grant.bucket]
+            account.granted(grant, asks[account], asked_at, now)
+            if account.has_surplus:
+                self._permits.hot.add(account)
+                self._permits.wanted.set()
+            self._permits.let_in(account)
+
+    def _ask(self, account: Account, now: float) -> Ask:
+        room = max(0, self._pipe.room())
+        waiting = min(room, max(self._waiting(account, room), account.refused))
+        return account.ask(Wish(waiting, self._dispatcher.stopped), now)
+
+    def _waiting(self, account: Account, most: int) -> int:
+        """Due tasks here that wait for this bucket, as far as there is room for them."""
+        waiting = 0
+        for flow in list(account.flows):
+            tenant_id, number = flow
+            due = sum(self._agenda.waiting(tenant_id, lane, number) for lane in _LANES)
+            if due == 0:
+                del account.flows[flow]
+            waiting += due
+            if waiting >= most:
+                break
+        return waiting
+
+    async def reconcile(self) -> int:
+        """Free what was taken for claims that have not been made; gives for how many. Not at
+        once: one whose answer was lost may be on its way to the store."""
+        async with self._dispatcher.claiming:
+            now = self._clock.monotonic()
+            keys = self._permits.unclaimed(self._dispatcher.held)
+            self._in_doubt = {key: self._in_doubt.get(key, now) for key in keys}
+            old = [k for k, since in self._in_doubt.items() if now - since >= RECONCILE_SECONDS]
+            if not old:
+                return 0
+            running = await self._store.running(self._node)
+            if running is None:
+                return 0
+            freed = [key for key in old if key not in running]
+            self._permits.free(freed)
+        if freed:
+            log.warning("freed permits of claims that were not made", count=len(freed))
+        return len(freed)
