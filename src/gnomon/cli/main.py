@@ -22,7 +22,9 @@ from gnomon.cli import (
     submit,
     tasks,
     tenants,
+    types,
     up,
+    usage,
 )
 from gnomon.cli.options import SETTINGS_VARIABLE
 from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
@@ -52,6 +54,8 @@ app.add_typer(cron.app, name="cron")
 app.add_typer(migrate.app, name="migrate")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")
+app.add_typer(types.app, name="types")
+app.command("usage")(usage.usage)
 
 
 def _version(wanted: bool) -> None:

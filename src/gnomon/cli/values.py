@@ -2,7 +2,7 @@
 
 import re
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,14 @@ def moment(text: str) -> datetime:
         ) from None
 
 
+def day(text: str) -> date:
+    """A day of the calendar."""
+    try:
+        return date.fromisoformat(text.strip())
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a day like 2030-01-31") from None
+
+
 def rfc3339(value: datetime) -> str:
     return value.isoformat().replace("+00:00", "Z")
 
@@ -51,6 +59,11 @@ def payload_or_file(text: str) -> msgspec.Raw:
     """JSON as typed, or what `@FILE` holds (`@-` is stdin): no JSON begins with @."""
     content = read(text[1:]) if text.startswith("@") else text.encode()
     return _json(content, "--payload")
+
+
+def json_file(file: str, argument: str) -> msgspec.Raw:
+    """The JSON of a file (`-` is stdin), exactly as written."""
+    return _json(read(file), argument)
 
 
 def given(**fields: Any) -> dict[str, Any]:

@@ -138,6 +138,25 @@ class Client:
         """What somebody may want to be told of, newest first; chosen by `kind`, `cron_job_id`."""
         return self._pages("/events", "events", filters)
 
+    async def task_types(self) -> Json:
+        """The `task_types` that have a payload schema, by name; each without it."""
+        return await self._call("GET", "/task-types")
+
+    async def get_task_type(self, name: str) -> Json:
+        """A task type with its `schema`."""
+        return await self._call("GET", f"/task-types/{_segment(name)}")
+
+    async def put_task_type(self, name: str, schema: Any) -> Json:
+        """Give a task type this payload schema."""
+        return await self._call("PUT", f"/task-types/{_segment(name)}", body={"schema": schema})
+
+    async def delete_task_type(self, name: str) -> None:
+        await self._call("DELETE", f"/task-types/{_segment(name)}")
+
+    async def usage(self, days: Mapping[str, str]) -> Json:
+        """What was used on each day; `from` and `to` are days, both included."""
+        return await self._call("GET", "/usage", query=days)
+
     async def ready(self) -> bool:
         """Whether the API says that it can take work."""
         try:

@@ -1,0 +1,134 @@
+"""`gnomon types`: the schemas that payloads of a task type must satisfy."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from gnomon.cli import output, remote, values
+from gnomon.cli.options import ApiUrl, AsJson, settings_of
+from gnomon.cli.output import moment
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Client
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Task types with a JSON Schema for their payloads.",
+    rich_markup_mode=None,
+)
+
+TypeName = Annotated[str, typer.Argument(metavar="TYPE", help="The task type.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="A file of JSON; - is stdin.")]
+
+
+@app.command("set")
+def set_(
+    ctx: typer.Context, name: TypeName, file: File, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
+    """Give a task type this payload schema, for all tasks from now on.
+
+    \b
+    gnomon types set email.send email.schema.json
+    """
+    schema = values.json_file(file, "FILE")
+
+    async def run(client: "Client") -> None:
+        found = await client.put_task_type(name, schema)
+        if as_json:
+            output.document(found)
+        else:
+            typer.echo(f"{found['name']} has a payload schema; new tasks are checked against it")
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command("list")
+def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> None:
+    """List the task types that have a payload schema.
+
+    \b
+    gnomon types list
+    """
+
+    async def run(client: "Client") -> None:
+        answer = await client.task_types()
+        if as_json:
+            output.document(answer)
+            return
+        found = answer["task_types"]
+        if not found:
+            output.note("no task type has a payload schema")
+            return
+        output.table(
+            ["task type", "bytes", "updated"],
+            [
+                (each["name"], str(each["schema_bytes"]), moment(each["updated_at"]))
+                for each in found
+            ],
+        )
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command()
+def show(ctx: typer.Context, name: TypeName, as_json: AsJson = False, api: ApiUrl = None) -> None:
+    """Show the payload schema of a task type; with --json also when it was changed.
+
+    \b
+    gnomon types show email.send
+    """
+
+    async def run(client: "Client") -> None:
+        found = await client.get_task_type(name)
+        output.document(found if as_json else found["schema"])
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command()
+def rm(ctx: typer.Context, name: TypeName, api: ApiUrl = None) -> None:
+    """Forget the payload schema of a task type: its payloads are not checked any more.
+
+    \b
+    gnomon types rm email.send
+    """
+
+    async def run(client: "Client") -> None:
+        await client.delete_task_type(name)
+        typer.echo(f"{name} has no payload schema any more")
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command()
+def check(
+    ctx: typer.Context, name: TypeName, file: File, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
+    """Check a payload against the schema of a task type, and submit nothing.
+
+    Ends with 1 where the payload is not as the schema says.
+
+    \b
+    gnomon types check email.send payload.json
+    """
+    payload = values.json_file(file, "FILE")
+
+    async def run(client: "Client") -> bytes:
+        return msgspec.json.encode((await client.get_task_type(name))["schema"])
+
+    schema = remote.call(remote.api_url(settings_of(ctx), api), run)
+    # Here and not above: few commands need it.
+    from gnomon.model.payload_schema import PayloadSchema
+
+    found = PayloadSchema(schema).mistakes(bytes(payload))
+    if as_json:
+        errors = [{"pointer": each.pointer, "detail": each.detail} for each in found]
+        output.document({"valid": not found, "errors": errors})
+    elif not found:
+        typer.echo("the payload is as the schema says")
+    else:
+        for each in found:
+            output.trouble(f"{each.pointer or '/'}: {each.detail}")
+    if found:
+        raise typer.Exit(1)
