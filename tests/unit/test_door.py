@@ -1,0 +1,55 @@
+"""Nothing is served that does not say which role it takes, and nothing past the door."""
+
+import pytest
+from litestar import Litestar, Router, get
+from litestar.handlers import HTTPRouteHandler
+
+from gnomon.api import door
+from gnomon.api.context import Request
+from gnomon.api.openapi import Operation, described
+from gnomon.model.principal import ALL_ROLES, Principal, Role
+
+READ = described(Operation(name="x", role=Role.READ, summary="", answers={200: None}))
+
+
+async def _nothing() -> None:
+    """Of no interest."""
+
+
+async def _own(request: Request) -> None:
+    """A way in of its own."""
+
+
+def app(handler: HTTPRouteHandler) -> Litestar:
+    return Litestar([handler], before_request=door.admit, openapi_config=None)
+
+
+def test_what_says_its_role_or_that_it_has_none_is_served() -> None:
+    door.check(app(get("/", opt=READ)(_nothing)))
+    door.check(app(get("/", opt=door.OPEN)(_nothing)))
+
+
+def test_what_says_nothing_is_not_served() -> None:
+    with pytest.raises(TypeError, match="role"):
+        door.check(app(get("/")(_nothing)))
+
+
+def test_an_operation_cannot_leave_its_role_out() -> None:
+    with pytest.raises(TypeError, match="role"):
+        Operation(name="x", summary="", answers={200: None})  # type: ignore[call-arg]
+
+
+def test_nobody_has_a_door_of_their_own() -> None:
+    handler = get("/", opt=READ, before_request=_own)(_nothing)
+    with pytest.raises(TypeError, match="door"):
+        door.check(app(handler))
+    router = Router("/x", route_handlers=[get("/", opt=READ)(_nothing)], before_request=_own)
+    with pytest.raises(TypeError, match="door"):
+        door.check(Litestar([router], before_request=door.admit, openapi_config=None))
+
+
+def test_an_administrator_may_do_everything() -> None:
+    admin = Principal(tenant_id="t", name=None, roles=frozenset({Role.ADMIN}))
+    assert all(admin.may(role) for role in ALL_ROLES)
+    reader = Principal(tenant_id="t", name=None, roles=frozenset({Role.READ}))
+    assert [role for role in Role if reader.may(role)] == [Role.READ]
