@@ -159,6 +159,7 @@ class Node:
         if self._lost.is_set():
             raise LeaseLost(f"node {self.name} was declared dead")
         with contextlib.suppress(StoreUnavailable):
+            await self.breakers.note()  # what has happened since the last time
             await self.roster_store.leave(self.lease.incarnation)
 
     def _loops(self, keeper: LeaseKeeper) -> list[Coroutine[Any, Any, None]]:
