@@ -1,0 +1,79 @@
+"""Every operation of the API, tried with every role: what is declared is what is enforced."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import aiohttp
+from tests.conftest import serving
+from tests.integration.api_calls import call
+from tests.integration.identity import bearer, make_key
+
+from gnomon.model.principal import Role
+from gnomon.store.postgres.database import Database
+
+ID = "019a0000-0000-7000-8000-000000000000"
+OPEN = {"healthz", "readyz"}
+# As the documentation says. What is new here must be thought about.
+ROLES = {
+    Role.SUBMIT: {
+        "submit_task", "submit_batch", "create_cron_job", "put_cron_job", "patch_cron_job",
+        "trigger_cron_job",
+    },
+    Role.READ: {
+        "list_tasks", "get_task", "list_executions", "explain_task", "list_dead_letters",
+        "get_dead_letter", "list_cron_jobs", "get_cron_job", "list_cron_runs", "preview_cron_job",
+        "list_events", "get_tenant", "metrics",
+    },
+    Role.OPERATE: {
+        "patch_task", "delete_task", "cancel_task", "pause_task", "resume_task", "retry_task",
+        "retry_dead_letter", "archive_dead_letter", "discard_dead_letter", "retry_dead_letters",
+        "delete_cron_job", "pause_cron_job", "resume_cron_job", "backfill_cron_job",
+    },
+    Role.ADMIN: {"create_key", "list_keys", "rotate_key", "revoke_key"},
+}  # fmt: skip
+
+
+def operations(document: Any) -> Iterator[tuple[str, str, str, Role | None]]:
+    """Name, method, path and declared role of all of them."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            declared = operation.get("security")
+            role = Role(declared[0]["key"][0]) if declared else None
+            yield operation["operationId"], method, path, role
+
+
+def filled(path: str) -> str:
+    for name in ("task_id", "key_id"):
+        path = path.replace(f"{{{name}}}", ID)
+    return path.replace("{", "").replace("}", "")
+
+
+async def status_of(api: aiohttp.ClientSession, method: str, path: str, key: str | None) -> int:
+    headers = {} if key is None else bearer(key)
+    async with api.request(method, path, headers=headers) as answer:
+        await answer.read()
+        return answer.status
+
+
+async def test_every_operation_takes_its_role_and_no_other(
+    database_dsn: str, database: Database
+) -> None:
+    keys = {role: (await make_key(database, name=role, roles=[role]))[1] for role in Role}
+    async with serving(database_dsn, authentication=True) as api:
+        document = await call(api, "GET", "/api/v1/openapi.json", 200)
+        found = list(operations(document))
+        for name, method, path, role in found:
+            path = filled(path)
+            if role is None:
+                assert name in OPEN
+                assert await status_of(api, method, path, None) == 200
+                continue
+            assert await status_of(api, method, path, None) == 401, name
+            for had, key in keys.items():
+                status = await status_of(api, method, path, key)
+                may = had in (role, Role.ADMIN)
+                assert (status not in (401, 403)) == may, f"{name} with {had}: {status}"
+                assert status < 500, f"{name} with {had}: {status}"
+    declared = {name: role for name, _, _, role in found}
+    for role, names in ROLES.items():
+        assert {declared[name] for name in names} == {role}
