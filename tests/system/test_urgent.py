@@ -89,7 +89,9 @@ async def test_nothing_is_lost_when_the_node_is_killed_while_a_task_gives_way(
 ) -> None:
     (tmp_path / "stubborn.py").write_text(STUBBORN)
     functions = "stay=stubborn:stay,go=stubborn:go"
-    node: Process = new_node("node", slots=1, functions=functions, timeout_grace_seconds=120)
+    node: Process = new_node(
+        "node", slots=1, prefetch=0, functions=functions, timeout_grace_seconds=120
+    )
     low = await submitter.submit(PythonTarget("stay"), 1, **LOW)
 
     def seen(name: str) -> bool:

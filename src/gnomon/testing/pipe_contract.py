@@ -201,9 +201,11 @@ class PipeContract:
         assert pipe.stranded(early) == 0
 
     async def test_what_is_late_can_be_taken_back(self) -> None:
-        pipe = self.make_pipe(1, _nothing)
-        await _occupied(pipe)
-        pipe.send([a_delivery(1), a_delivery(2, Lane.CRITICAL)])
+        pipe = self.make_pipe(2, _nothing, reserved=1)
+        pipe.send([a_delivery(0), a_delivery(1), a_delivery(2, Lane.CRITICAL)])
+        assert (await pipe.receive()).key == a_delivery(2).key
+        assert (await pipe.receive()).key == a_delivery(0).key
+        pipe.send([a_delivery(2, Lane.CRITICAL)])
         assert pipe.late(_MOMENT) == []
         late = pipe.late(_MOMENT + timedelta(seconds=1))
         assert {delivery.key.id.int for delivery in late} == {1, 2}
@@ -211,7 +213,16 @@ class PipeContract:
         for delivery in late:
             pipe.report(Report(delivery))
         pipe.settled(await pipe.reports(2))
-        assert pipe.room() == 0  # the one in the slot is all there is
+        assert (pipe.room(), pipe.urgent_room()) == (0, 0)  # those in the slots are all there is
+        pipe.send([a_delivery(3), a_delivery(4, Lane.CRITICAL)])
+        assert pipe.stranded(_MOMENT) == 1
+        next_one = _begun(pipe.receive())
+        assert (await asyncio.wait_for(next_one, 5)).key == a_delivery(4).key
+        waiting = _begun(pipe.receive())
+        await _settle_down()
+        assert not waiting.done()  # the slot that is not kept has something to do
+        waiting.cancel()
+        await asyncio.wait([waiting])
 
     async def test_reports_come_in_batches_in_order(self) -> None:
         pipe = self.make_pipe(10, _nothing)
@@ -235,12 +246,6 @@ class PipeContract:
         await asyncio.wait([reader])
         if reader.cancelled():
             assert await asyncio.wait_for(pipe.reports(10), 5) == [Report(a_delivery(1))]
-
-
-async def _occupied(pipe: Pipe) -> None:
-    """The only slot has something to do."""
-    pipe.send([a_delivery(0)])
-    await pipe.receive()
 
 
 def _begun(waiting: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
