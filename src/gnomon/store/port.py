@@ -107,6 +107,14 @@ class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
     preemptible: bool | msgspec.UnsetType = msgspec.UNSET
 
 
+class Use(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tenant uses of its quotas; null where there is no quota, and nothing was counted."""
+
+    scheduled_tasks: int | None = None
+    submissions_per_second: int | None = None
+    cron_jobs: int | None = None
+
+
 class Change(Protocol):
     """One transaction of a tenant. Nothing in it has happened until the context is left."""
 
@@ -184,6 +192,9 @@ class TaskStore(Protocol):
         self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
     ) -> Page:
         """Dead letters that are not resolved."""
+
+    async def use(self, tenant_id: str) -> Use:
+        """What a tenant uses now of the quotas that it has."""
 
     async def ping(self) -> None:
         """Raises StoreUnavailable where nothing could be stored now."""
@@ -313,8 +324,11 @@ class DispatchStore(Protocol):
     async def oldest_writer(self) -> tuple[datetime, datetime]:
         """When the oldest unfinished writing transaction began, and the store's time."""
 
-    async def claim(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Claim:
-        """Make RUNNING those of `keys` that are waiting and due."""
+    async def claim(
+        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+    ) -> Claim:
+        """Make RUNNING those of `keys` that are waiting and due, and still of the flow that is
+        given for them."""
 
     async def begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:
         """Mark as begun those whose claim still stands; only these may be called."""
