@@ -92,7 +92,7 @@ async def test_nothing_is_lost_when_the_node_is_killed_while_a_task_gives_way(
     node: Process = new_node(
         "node", slots=1, prefetch=0, functions=functions, timeout_grace_seconds=120
     )
-    low = await submitter.submit(PythonTarget("stay"), 1, **LOW)
+    low = await submitter.submit(PythonTarget("stay"), 1, timeout_seconds=600, **LOW)
 
     def seen(name: str) -> bool:
         return (tmp_path / name).exists()
