@@ -43,6 +43,12 @@ def owned_shards(me: UUID, roster: Collection[UUID]) -> frozenset[int]:
     )
 
 
+def outbidders(me: UUID, shard: int, roster: Collection[UUID]) -> list[UUID]:
+    """The nodes of `roster` that go before `me` in a shard."""
+    mine = _bids(me)[shard]
+    return [node for node in roster if _bids(node)[shard] > mine]
+
+
 @lru_cache(maxsize=256)
 def _bids(node: UUID) -> tuple[bytes, ...]:
     """What `node` bids for each shard. It ends with the node's id, so no two nodes can tie."""

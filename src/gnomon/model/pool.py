@@ -1,0 +1,119 @@
+"""Worker pools: what a node serves, and who serves what where pools differ.
+
+A node may be there for certain tenants, task types, queues or lanes only. The owner of a task is
+the node that bids highest for its shard (see gnomon.model.shard) among those whose pool accepts it.
+So nodes with the same pool share its work as if they were alone, and where nobody has a pool,
+shards are all there is to it.
+"""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.lane import Lane
+from gnomon.model.shard import SHARDS, outbidders, owned_shards
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What pools look at in a task. The type None: it is not known, nor is the queue."""
+
+    tenant_id: str
+    lane: Lane
+    task_type: str | None = None
+    queue: str | None = None
+
+
+class Pool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a node serves: what is in all of these; an empty one holds everything."""
+
+    tenants: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+    queues: frozenset[str] = frozenset()
+    lanes: frozenset[Lane] = frozenset()
+
+    @property
+    def asks_for_type(self) -> bool:
+        return bool(self.types or self.queues)
+
+    def accepts(self, work: Work) -> bool:
+        """Whether it serves this. Whoever asks by type or queue serves no unknown one."""
+        return (
+            (not self.tenants or work.tenant_id in self.tenants)
+            and (not self.lanes or work.lane in self.lanes)
+            and (not self.types or work.task_type in self.types)
+            and (not self.queues or work.queue in self.queues)
+        )
+
+    def may_accept(self, work: Work) -> bool:
+        """Whether it serves this, or some type of it."""
+        if work.task_type is not None:
+            return self.accepts(work)
+        return (not self.tenants or work.tenant_id in self.tenants) and (
+            not self.lanes or work.lane in self.lanes
+        )
+
+    def covers(self, other: "Pool") -> bool:
+        """Whether it serves all that the other serves."""
+        return all(not mine or (theirs and theirs <= mine) for mine, theirs in _pairs(self, other))
+
+    def overlaps(self, other: "Pool") -> bool:
+        """Whether something may be served by both."""
+        return all(not mine or not theirs or mine & theirs for mine, theirs in _pairs(self, other))
+
+    def __str__(self) -> str:
+        named = (
+            ("tenant", sorted(self.tenants)),
+            ("type", sorted(self.types)),
+            ("queue", sorted(self.queues)),
+            ("lane", [lane.name for lane in sorted(self.lanes)]),
+        )
+        return "; ".join(f"{name} {', '.join(of)}" for name, of in named if of) or "everything"
+
+
+EVERYTHING = Pool()
+
+
+class Territory(msgspec.Struct, frozen=True):
+    """What one node owns: in these shards, all that its pool accepts, but for what the pools of
+    nodes that go before it there accept."""
+
+    shards: frozenset[int] = frozenset()
+    pool: Pool = EVERYTHING
+    others: Mapping[int, frozenset[Pool]] = {}  # by shard, where there are any
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its shards are all there is to it."""
+        return self.pool == EVERYTHING and not self.others
+
+    def may_own(self, shard: int, work: Work) -> bool:
+        """Whether this is its own, as far as can be told where the type is not known."""
+        return (
+            shard in self.shards
+            and self.pool.may_accept(work)
+            and not any(pool.accepts(work) for pool in self.others.get(shard, ()))
+        )
+
+
+def territory(me: UUID, roster: Mapping[UUID, Pool]) -> Territory:
+    """What `me` owns: nothing while it is not in `roster`."""
+    mine = roster.get(me, EVERYTHING)
+    if all(pool == mine for pool in roster.values()):
+        return Territory(owned_shards(me, roster.keys()), mine)
+    if me not in roster:
+        return Territory()
+    rivals = {node: pool for node, pool in roster.items() if pool.overlaps(mine)}
+    shards, others = set(), {}
+    for shard in range(SHARDS):
+        before = frozenset(rivals[node] for node in outbidders(me, shard, rivals.keys()))
+        if any(pool.covers(mine) for pool in before):
+            continue
+        shards.add(shard)
+        if before:
+            others[shard] = before
+    return Territory(frozenset(shards), mine, others)
+
+
+def _pairs(one: Pool, two: Pool) -> tuple[tuple[frozenset[object], frozenset[object]], ...]:
+    return tuple((getattr(one, field), getattr(two, field)) for field in one.__struct_fields__)

@@ -1,0 +1,76 @@
+"""Who owns what where nodes have pools: exactly one node that serves it, if there is any."""
+
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnomon.model.lane import Lane
+from gnomon.model.pool import EVERYTHING, Pool, Work, territory
+from gnomon.model.shard import SHARDS, owned_shards, owner
+
+tenants = st.sampled_from(["a", "b", "c"])
+types = st.sampled_from(["mail", "report"])
+queues = st.sampled_from(["fast", "slow"])
+pools = st.builds(
+    Pool,
+    tenants=st.frozensets(tenants),
+    types=st.frozensets(types),
+    queues=st.frozensets(queues),
+    lanes=st.frozensets(st.sampled_from(Lane)),
+)
+works = st.builds(Work, tenants, st.sampled_from(Lane), types, st.none() | queues)
+shards = st.integers(0, SHARDS - 1)
+rosters = st.dictionaries(
+    st.integers(0, 1000).map(lambda number: UUID(int=number)), pools, min_size=1, max_size=6
+)
+
+
+@given(rosters, works, shards)
+def test_a_task_has_one_owner_among_those_that_serve_it(
+    roster: dict[UUID, Pool], work: Work, shard: int
+) -> None:
+    serving = [node for node, pool in roster.items() if pool.accepts(work)]
+    owners = [node for node in roster if territory(node, roster).may_own(shard, work)]
+    expected = owner(shard, serving)
+    assert owners == ([] if expected is None else [expected])
+
+
+@given(rosters, works, shards)
+def test_whose_type_is_not_known_is_nobodys_loss(
+    roster: dict[UUID, Pool], work: Work, shard: int
+) -> None:
+    unknown = Work(work.tenant_id, work.lane)
+    for node in roster:
+        own = territory(node, roster)
+        assert own.may_own(shard, unknown) or not own.may_own(shard, work)
+
+
+@given(pools, pools, works)
+def test_covering_and_overlapping(one: Pool, two: Pool, work: Work) -> None:
+    if one.covers(two) and two.accepts(work):
+        assert one.accepts(work)
+    if one.accepts(work) and two.accepts(work):
+        assert one.overlaps(two)
+
+
+@given(st.sets(st.integers(0, 1000), min_size=1, max_size=6), pools)
+def test_equal_pools_share_as_if_they_were_alone(numbers: set[int], pool: Pool) -> None:
+    nodes = [UUID(int=number) for number in numbers]
+    for node in nodes:
+        own = territory(node, dict.fromkeys(nodes, pool))
+        assert own.shards == owned_shards(node, nodes)
+        assert not own.others
+        assert own.is_whole == (pool == EVERYTHING)
+
+
+def test_a_node_that_is_not_in_the_roster_owns_nothing() -> None:
+    me, other = UUID(int=1), UUID(int=2)
+    assert not territory(me, {other: EVERYTHING}).shards
+    assert not territory(me, {other: Pool(tenants=frozenset("a"))}).shards
+
+
+def test_a_pool_in_words() -> None:
+    pool = Pool(tenants=frozenset("ba"), lanes=frozenset([Lane.LOW, Lane.CRITICAL]))
+    assert str(pool) == "tenant a, b; lane CRITICAL, LOW"
+    assert str(EVERYTHING) == "everything"
