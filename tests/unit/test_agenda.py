@@ -6,7 +6,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.fair import FairQueue
+from gnomon.fair import FairQueue, Slots
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 from gnomon.scheduler.agenda import Agenda, tick_at_or_after, tick_at_or_before
@@ -91,6 +91,33 @@ def test_what_is_put_back_is_ready_as_before() -> None:
     assert known.ready == 3
     assert taken(known) == [1, 2]
     assert known.add(entries) == 0
+
+
+def test_what_is_put_back_keeps_its_order() -> None:
+    known = agenda()
+    known.add([entry(number) for number in range(4)])
+    known.advance(at(1))
+    known.put_back(known.take(3, suspect=True))
+    assert taken(known) == [0, 1, 2, 3]
+
+
+def test_a_tenant_that_may_hold_no_more_leaves_the_slots_to_what_can_be_stolen() -> None:
+    slots = Slots(general=10, share=0.9)
+    ready: FairQueue[Entry] = FairQueue(slots=slots, has_others=lambda _: True)
+    known = Agenda(ready, START, 100)
+    known.add([entry(number) for number in range(20)])
+    known.advance(at(1))
+    assert known.awaits(suspect=True)
+    assert len(known.take(20, suspect=True)) == 9
+    assert not known.awaits(suspect=True)
+    assert not known.steal(entry(100))
+    other = Entry(TaskKey("other", UUID(int=101)), START, Lane.MEDIUM)
+    assert not known.steal(other, lambda _: False)
+    assert known.steal(other)
+    known.ended("t", Lane.MEDIUM, 1.0)
+    known.ended("t", Lane.MEDIUM, None)
+    assert known.awaits(suspect=True)
+    assert len(known.take(20, suspect=True)) == 1
 
 
 def test_a_known_task_can_be_looked_at_again_later() -> None:

@@ -1,99 +1,150 @@
-"""The ready queue: what goes in comes out once, in order, and every lane gets its share."""
+"""The lanes of a tenant: every one gets its share, and what has aged gets more."""
 
-from collections import Counter, deque
+from collections import Counter
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.fair_entries import at, entry, number_of
 
-from gnomon.fair import ReadyQueue, WeightedLanes
+from gnomon.fair import FairQueue, LaneRound
 from gnomon.fair.lanes import DEFAULT_WEIGHTS
 from gnomon.model.lane import Lane
+from gnomon.store.port import Entry
 
-Entry = tuple[Lane, int]
-
+AGING = timedelta(seconds=60)
 lanes = st.sampled_from(Lane)
 weightings = st.fixed_dictionaries({lane: st.integers(1, 7) for lane in Lane})
 
 
-def filled(weights: dict[Lane, int], present: set[Lane], each: int) -> WeightedLanes[Entry]:
-    queue: WeightedLanes[Entry] = WeightedLanes(weights)
+def queue(weights: dict[Lane, int] | None = None) -> FairQueue[Entry]:
+    return FairQueue(LaneRound(weights or DEFAULT_WEIGHTS), AGING)
+
+
+def filled(weights: dict[Lane, int], present: set[Lane], each: int) -> FairQueue[Entry]:
+    made = queue(weights)
     for number in range(each):
         for lane in present:
-            queue.put(lane, "acme", (lane, number))
-    return queue
+            made.put(entry(number, lane=lane))
+    return made
 
 
 @settings(deadline=None)
-@given(weightings, st.sets(lanes, min_size=1))
+@given(weightings, st.sets(lanes, min_size=1), st.sampled_from([0, 60, 3600]))
 def test_busy_lanes_share_every_round_exactly_by_weight(
-    weights: dict[Lane, int], present: set[Lane]
+    weights: dict[Lane, int], present: set[Lane], now: float
 ) -> None:
     share = {lane: weights[lane] for lane in present}
     turns = sum(share.values())
-    taken = [lane for lane, _ in filled(weights, present, 4 * 7).take(4 * turns)]
+    taken = [e.lane for e in filled(weights, present, 4 * 7).take(4 * turns, at(now))]
     for start in range(3 * turns):
         assert Counter(taken[start : start + turns]) == share
 
 
 @settings(deadline=None)
-@given(weightings, st.lists(st.lists(lanes, max_size=20) | st.integers(0, 20), max_size=30))
-def test_conserves_entries_keeps_lanes_in_order_and_starves_none(
-    weights: dict[Lane, int], steps: list[list[Lane] | int]
+@given(
+    weightings,
+    st.lists(st.lists(st.tuples(lanes, st.booleans()), max_size=20) | st.integers(0, 20)),
+)
+def test_no_lane_waits_for_more_than_four_rounds(
+    weights: dict[Lane, int], steps: list[list[tuple[Lane, bool]] | int]
 ) -> None:
-    queue: ReadyQueue[Entry] = WeightedLanes(weights)
-    waiting: dict[Lane, deque[Entry]] = {lane: deque() for lane in Lane}
+    ready = queue(weights)
+    waiting: Counter[Lane] = Counter()
     passed_over = dict.fromkeys(Lane, 0)
-    longest_wait = sum(weights.values())
-    number = 0
-    for step in [*steps, 10_000]:
+    for step in [*steps, 1000]:
         if isinstance(step, list):
-            for lane in step:
-                queue.put(lane, "acme", (lane, number))
-                waiting[lane].append((lane, number))
-                number += 1
+            for lane, is_aged in step:
+                ready.put(entry(0, lane=lane, due=0 if is_aged else 100))
+                waiting[lane] += 1
             continue
-        held = sum(map(len, waiting.values()))
-        taken = queue.take(step)
-        assert len(taken) == min(step, held)
-        for entry in taken:
-            lane = entry[0]
-            assert entry == waiting[lane].popleft()
+        for taken in ready.take(step, at(100)):
+            waiting[taken.lane] -= 1
             for other in Lane:
-                passed_over[other] += 1 if waiting[other] and other != lane else -passed_over[other]
-                assert passed_over[other] < longest_wait
-        assert len(queue) == held - len(taken)
+                served = other == taken.lane or not waiting[other]
+                passed_over[other] = 0 if served else passed_over[other] + 1
+                assert passed_over[other] < 4 * sum(weights.values())
     assert not any(waiting.values())
 
 
-@settings(deadline=None)
-@given(st.lists(lanes, max_size=60), st.lists(st.integers(0, 9), max_size=30))
-def test_the_order_does_not_depend_on_how_takes_are_cut(
-    entries: list[Lane], cuts: list[int]
+@given(st.lists(lanes, max_size=30), st.lists(st.sampled_from([0, 100]), max_size=30))
+def test_an_aged_entry_waits_for_twice_the_aged_ones_before_it_at_most(
+    fresh: list[Lane], ahead: list[int]
 ) -> None:
-    whole: WeightedLanes[Entry] = WeightedLanes()
-    pieces: WeightedLanes[Entry] = WeightedLanes()
-    for number, lane in enumerate(entries):
-        whole.put(lane, "acme", (lane, number))
-        pieces.put(lane, "acme", (lane, number))
-    taken = [entry for cut in cuts for entry in pieces.take(cut)]
-    assert whole.take(sum(cuts)) == taken
+    """Whatever comes into the other lanes."""
+    ready = queue()
+    for number in range(100):
+        for lane in set(fresh) - {Lane.LOW}:
+            ready.put(entry(number, lane=lane, due=100))
+    for due in sorted(ahead):
+        ready.put(entry(-1 % 2**32, lane=Lane.LOW, due=due))
+    aged = ahead.count(0)
+    taken = ready.take(1000, at(100))
+    places = [place for place, e in enumerate(taken) if e.lane is Lane.LOW and e.due_at == at(0)]
+    assert all(place <= 2 * before + 1 for before, place in enumerate(places))
+    assert len(places) == aged
+
+
+def test_a_backlog_of_aged_entries_leaves_every_second_turn_to_new_ones() -> None:
+    ready = queue()
+    for number in range(50):
+        ready.put(entry(number, lane=Lane.LOW, due=0))
+        ready.put(entry(number, lane=Lane.MEDIUM, due=0))
+        ready.put(entry(number, lane=Lane.CRITICAL, due=100))
+        ready.put(entry(number, lane=Lane.HIGH, due=100))
+    taken = [e.lane for e in ready.take(42, at(100))]
+    assert Counter(taken) == {Lane.CRITICAL: 12, Lane.HIGH: 9, Lane.MEDIUM: 14, Lane.LOW: 7}
+    places = [place for place, lane in enumerate(taken) if lane < Lane.MEDIUM]
+    assert all(later - earlier == 2 for earlier, later in pairwise(places))
+
+
+def test_a_lane_has_aged_when_its_head_has_waited_for_so_long_and_not_before() -> None:
+    for now, first in ((159.9, Lane.CRITICAL), (160.0, Lane.LOW)):
+        ready = queue()
+        ready.put(entry(1, lane=Lane.LOW, due=100))
+        ready.put(entry(2, lane=Lane.CRITICAL, due=150))
+        assert [e.lane for e in ready.take(1, at(now))] == [first]
 
 
 def test_a_critical_task_waits_for_two_others_at_most() -> None:
-    taken = filled(dict(DEFAULT_WEIGHTS), set(Lane), 100).take(100)
-    turns = [turn for turn, (lane, _) in enumerate(taken) if lane is Lane.CRITICAL]
+    taken = filled(dict(DEFAULT_WEIGHTS), set(Lane), 100).take(100, at(0))
+    turns = [turn for turn, e in enumerate(taken) if e.lane is Lane.CRITICAL]
     assert max(later - earlier for earlier, later in pairwise(turns)) <= 3
 
 
 def test_the_only_busy_lane_gets_everything() -> None:
-    queue = filled(dict(DEFAULT_WEIGHTS), {Lane.LOW}, 50)
-    assert queue.take(100) == [(Lane.LOW, number) for number in range(50)]
-    assert queue.take(1) == []
+    ready = filled(dict(DEFAULT_WEIGHTS), {Lane.LOW}, 50)
+    assert [number_of(e) for e in ready.take(100, at(0))] == list(range(50))
+    assert ready.take(1, at(0)) == []
 
 
 @pytest.mark.parametrize("weights", [{**DEFAULT_WEIGHTS, Lane.LOW: 0}, {Lane.HIGH: 1}])
 def test_refuses_weights_that_would_starve_a_lane(weights: dict[Lane, int]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        WeightedLanes(weights)
+        LaneRound(weights)
+
+
+def test_a_flow_that_is_let_in_and_refused_again_keeps_its_order_and_holds_nobody_up() -> None:
+    ready = queue()
+    for number in range(20):
+        ready.put(entry(number, flow=1 + number % 2))
+    blocked = {1}
+
+    def admit(e: Entry) -> bool:
+        return e.flow not in blocked
+
+    assert [number_of(e) for e in ready.take(3, at(0), admit)] == [1, 3, 5]
+    ready.put(entry(20, flow=1))
+    assert len(ready) == 7
+    assert ready.let_in([("acme", 1)])
+    assert len(ready) == 18
+    assert [number_of(e) for e in ready.take(2, at(0), admit)] == [7, 9]
+    blocked.clear()
+    assert [number_of(e) for e in ready.take(2, at(0), admit)] == [11, 13]
+    assert ready.let_in()
+    assert not ready.let_in()
+    rest = [number_of(e) for e in ready.take(99, at(0), admit)]
+    assert [n for n in rest if n % 2 == 0] == list(range(0, 21, 2))
+    assert ready.waiting("acme", Lane.MEDIUM, 1) == 0

@@ -9,8 +9,8 @@ class Slots:
     The rest is kept for tenants that hold few: whoever holds n of them leaves the last n times n
     to others, and never needs to leave more than the rest. So a tenant alone can hold `share` of
     all, tenants that hold many stop at the same point and what is fair between them is not
-    changed, and twice as many newcomers as the root of the rest find a slot, even when each of
-    them takes all that it may and never ends. The slots for CRITICAL tasks are divided likewise.
+    changed, and about twice as many newcomers as the root of the rest find a slot, even when each
+    of them takes all that it may and never ends. The slots for CRITICAL tasks are divided likewise.
     """
 
     def __init__(self, general: int, urgent: int = 0, share: float = 1.0) -> None:

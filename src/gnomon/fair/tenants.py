@@ -14,7 +14,7 @@ from gnomon.fair.slots import Slots
 from gnomon.model.lane import Lane
 
 _CRITICAL = int(Lane.CRITICAL)
-_NOBODY = float("inf")  # the tag of whom there is not
+_NOBODY, _NEVER = float("-inf"), float("inf")  # tags that nobody has
 
 
 def alike(_: str) -> float:
@@ -35,8 +35,8 @@ class FairQueue(Generic[T]):
     ahead by more work, divided by weight, than its longest task and that of the other, for every
     slot that is held. One that begins to wait takes the lowest tag of those who do, or keeps its
     own where that is higher: it is served as soon as they are, and nothing is saved up while idle.
-    A tenant that holds all the slots that it may is passed over, and what others are served
-    meanwhile is not owed to it.
+    A tenant that holds all the slots that it may is passed over, and what others gain meanwhile is
+    not owed to it.
     """
 
     def __init__(
@@ -61,7 +61,8 @@ class FairQueue(Generic[T]):
         self._queued = 0  # accounts in it
         self._capped: list[Account[T]] = []
         self._freed = False  # a slot, since these were put there
-        self._passed = float("-inf")  # the highest tag that was served since then
+        self._passed = _NOBODY  # the highest tag of others that was served since then
+        self._gained = 0.0  # by those others, meanwhile
         self._highest = 0.0  # tag ever reached
         self._urgent: dict[str, Account[T]] = {}  # those that may have CRITICAL entries
         self._size = 0
@@ -155,10 +156,10 @@ class FairQueue(Generic[T]):
         """Let those try again that held too much."""
         for account in self._capped:
             if account.where == CAPPED:
-                account.tag = max(account.tag, self._passed)
+                level = min(self._passed, account.tag + self._gained)
+                account.tag = max(account.tag, level)
                 self._push(account)
         self._capped.clear()
-        self._passed = float("-inf")
 
     # Taking
 
@@ -191,7 +192,7 @@ class FairQueue(Generic[T]):
     ) -> list[T]:
         """Take from one tenant until it is the turn of the next."""
         following = self._first()
-        until = _NOBODY if following is None else following.tag
+        until = _NEVER if following is None else following.tag
         wins_ties = following is None or account.serial < following.serial
         bounded = self._is_bounded(account)
         lanes = account.lanes
@@ -211,6 +212,7 @@ class FairQueue(Generic[T]):
                 self._hold(account, entry.lane)
                 if tag > self._passed:
                     self._passed = tag
+                self._gained += account.tag - tag
         self._settle(account, where)
         return taken
 
@@ -220,7 +222,7 @@ class FairQueue(Generic[T]):
             self._push(account)
         elif where == CAPPED:
             if not self._capped:
-                self._passed = float("-inf")
+                self._passed, self._gained = _NOBODY, 0.0
             account.where = CAPPED
             self._capped.append(account)
 

@@ -5,7 +5,7 @@ not claimed; one that is missing here is found by the scanner.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from gnomon.clock import to_micros
@@ -115,9 +115,9 @@ class Agenda:
         self._ready.started(key.tenant_id, lane)
         return True
 
-    def put_back(self, entries: Iterable[Entry]) -> None:
-        """Entries whose claim could not be made: ready as before."""
-        for entry in entries:
+    def put_back(self, entries: Sequence[Entry]) -> None:
+        """Entries whose claim could not be made: ready as before, in the order they are given."""
+        for entry in reversed(entries):
             if entry.suspect:
                 self._ready.ended(entry.key.tenant_id, entry.lane, None)
                 self._suspects.appendleft(entry)

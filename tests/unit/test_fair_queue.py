@@ -1,0 +1,175 @@
+"""The fair queue against a model: what goes in comes out once, in order, whatever is done."""
+
+from collections import defaultdict, deque
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.unit.fair_entries import at, entry, number_of
+
+from gnomon.fair import FairQueue
+from gnomon.model.lane import Lane
+from gnomon.store.port import Entry
+
+TENANTS = ("a", "b", "c")
+FLOWS = (1, 2, 3)
+tenants = st.sampled_from(TENANTS)
+lanes = st.sampled_from(Lane)
+flows = st.sampled_from(FLOWS)
+Queue = tuple[str, Lane, int]
+
+
+def queue_of(entry: Entry) -> Queue:
+    return entry.key.tenant_id, entry.lane, entry.flow
+
+
+class Model(RuleBasedStateMachine):
+    """Every (tenant, lane, flow) is a queue of its own; flows are blocked and let in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ready: FairQueue[Entry] = FairQueue(weight=lambda tenant: 1.0 + ord(tenant) % 3)
+        self.waiting: dict[Queue, deque[Entry]] = defaultdict(deque)
+        self.blocked: set[tuple[str, int]] = set()
+        self.aside: set[tuple[str, int]] = set()
+        self.held: list[Entry] = []
+        self.number = 0
+        self.now = 0.0
+
+    def admit(self, entry: Entry) -> bool:
+        flow = (entry.key.tenant_id, entry.flow)
+        assert flow not in self.aside, "a flow that is aside is not asked about"
+        assert entry == self.waiting[queue_of(entry)][0]
+        if flow in self.blocked:
+            self.aside.add(flow)
+            return False
+        return True
+
+    def open(self, *, urgent: bool = False) -> int:
+        """Entries that would be admitted."""
+        return sum(
+            len(entries)
+            for (tenant, lane, flow), entries in self.waiting.items()
+            if (tenant, flow) not in self.blocked | self.aside
+            and (not urgent or lane is Lane.CRITICAL)
+        )
+
+    @rule(tenant=tenants, lane=lanes, flow=flows, count=st.integers(1, 5))
+    def put(self, tenant: str, lane: Lane, flow: int, count: int) -> None:
+        for _ in range(count):
+            self.number += 1
+            made = entry(self.number, tenant, lane, due=self.now, flow=flow)
+            self.now += 1
+            self.ready.put(made)
+            self.waiting[queue_of(made)].append(made)
+
+    @rule(most=st.integers(0, 12), urgent=st.booleans(), keep=st.integers(0, 12))
+    def take(self, most: int, urgent: bool, keep: int) -> None:
+        could = self.open(urgent=urgent)
+        taken = self.ready.take(most, at(self.now), self.admit_and_remove, urgent=urgent)
+        assert len(taken) == min(most, could)
+        assert not urgent or all(e.lane is Lane.CRITICAL for e in taken)
+        self.held += taken[:keep]
+        for unclaimed in reversed(taken[keep:]):
+            self.ready.put_back(unclaimed)
+            self.waiting[queue_of(unclaimed)].appendleft(unclaimed)
+
+    def admit_and_remove(self, entry: Entry) -> bool:
+        if not self.admit(entry):
+            return False
+        self.waiting[queue_of(entry)].popleft()
+        return True
+
+    @rule(tenant=tenants, flow=flows)
+    def block(self, tenant: str, flow: int) -> None:
+        self.blocked.add((tenant, flow))
+
+    @rule(tenant=tenants, flow=flows, also_admit=st.booleans())
+    def let_in(self, tenant: str, flow: int, also_admit: bool) -> None:
+        if also_admit:
+            self.blocked.discard((tenant, flow))
+        assert self.ready.let_in([(tenant, flow)]) == ((tenant, flow) in self.aside)
+        self.aside.discard((tenant, flow))
+
+    @rule()
+    def let_all_in(self) -> None:
+        self.blocked.clear()
+        assert self.ready.let_in() == bool(self.aside)
+        self.aside.clear()
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), seconds=st.none() | st.floats(0, 100))
+    def end(self, data: st.DataObject, seconds: float | None) -> None:
+        ended = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        self.ready.ended(ended.key.tenant_id, ended.lane, seconds)
+
+    @rule(tenant=tenants, lane=lanes)
+    def start(self, tenant: str, lane: Lane) -> None:
+        self.number += 1
+        self.ready.started(tenant, lane)
+        self.held.append(entry(self.number, tenant, lane))
+
+    @rule(seconds=st.floats(0, 100))
+    def a_second_passes(self, seconds: float) -> None:
+        self.ready.runs((held.key.tenant_id, seconds) for held in self.held[::2])
+
+    @rule()
+    def clear(self) -> None:
+        left = sorted(number_of(e) for entries in self.waiting.values() for e in entries)
+        assert sorted(map(number_of, self.ready.clear())) == left
+        self.waiting.clear()
+        self.aside.clear()
+
+    @invariant()
+    def it_counts_what_waits(self) -> None:
+        for (tenant, lane, flow), entries in self.waiting.items():
+            assert self.ready.waiting(tenant, lane, flow) == len(entries)
+        ready = [
+            len(entries)
+            for (tenant, _, flow), entries in self.waiting.items()
+            if (tenant, flow) not in self.aside
+        ]
+        assert len(self.ready) == sum(ready)
+        assert self.ready.offers() == (sum(ready) > 0)
+
+    @invariant()
+    def it_knows_the_longest_waits(self) -> None:
+        depths, waits = self.ready.depths(), self.ready.longest_waits(at(self.now))
+        for lane in Lane:
+            waiting = [q for (_, of, _), q in self.waiting.items() if of is lane and q]
+            assert depths[lane] == sum(map(len, waiting))
+            due = [q[0].due_at for q in waiting]
+            oldest = (at(self.now) - min(due)).total_seconds() if due else 0.0
+            assert waits[lane] == oldest
+
+    def teardown(self) -> None:
+        self.let_all_in()
+        self.take(10**6, False, 10**6)
+        assert not any(self.waiting.values())
+
+
+TestModel = Model.TestCase
+TestModel.settings = settings(deadline=None, max_examples=80, stateful_step_count=40)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(tenants, lanes, flows, st.sampled_from([0, 100])), max_size=60),
+    st.sets(st.tuples(tenants, flows), max_size=4),
+    st.lists(st.integers(0, 9), max_size=30),
+)
+def test_the_order_does_not_depend_on_how_takes_are_cut(
+    puts: list[tuple[str, Lane, int, int]], blocked: set[tuple[str, int]], cuts: list[int]
+) -> None:
+    whole: FairQueue[Entry] = FairQueue()
+    pieces: FairQueue[Entry] = FairQueue()
+    for number, (tenant, lane, flow, due) in enumerate(puts):
+        made = entry(number, tenant, lane, due=due, flow=flow)
+        whole.put(made)
+        pieces.put(made)
+
+    def admit(e: Entry) -> bool:
+        return (e.key.tenant_id, e.flow) not in blocked
+
+    taken = [e for cut in cuts for e in pieces.take(cut, at(100), admit)]
+    assert whole.take(sum(cuts), at(100), admit) == taken
