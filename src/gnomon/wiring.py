@@ -22,6 +22,7 @@ from gnomon.model.task import TaskKey
 from gnomon.observe.events import Observer, fan_out, to_log
 from gnomon.observe.metrics import NodeMetrics
 from gnomon.pipe.memory import MemoryPipe
+from gnomon.scheduler.accountant import Accountant
 from gnomon.scheduler.admission import Admissions
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.breakers import RULES, Breakers, Rules
@@ -210,7 +211,7 @@ def _assemble(
         emit=emit,
         gate=Gates([breakers, permits]),
     )
-    planning = PostgresPlanning(database, clock, settings.timeout_grace_seconds)
+    planning = PostgresPlanning(database, clock, settings.timeout_grace_seconds, directory.limiters)
     planner = Planner(planning, scanner, clock, settings, emit)
     dispatcher = Dispatcher(
         store,
@@ -256,6 +257,7 @@ def _assemble(
         sweeper=Sweeper(store, dispatcher, worker, lease, clock, chance),
         pruner=Pruner(chores, lease, settings),
         watchdog=Watchdog(watch, chores, lease, clock, emit),
+        accountant=Accountant(agenda, runner, clock, emit),
         directory=directory,
         breakers=breakers,
         permits=PermitKeeper(

@@ -4,7 +4,7 @@ What an event says of the store was committed before. The telling may be lost wi
 what must not be lost is in the store.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from uuid import UUID
 
@@ -113,6 +113,13 @@ class TaskPreempted(msgspec.Struct, frozen=True):
     lane: Lane
 
 
+class QueueSeen(msgspec.Struct, frozen=True):
+    """A look at what is due on a node and waits for a slot, by lane."""
+
+    ready: Mapping[Lane, int]
+    longest_waits: Mapping[Lane, float]  # seconds
+
+
 Event = (
     RunsPlanned
     | FiresMissed
@@ -125,6 +132,7 @@ Event = (
     | BreakerOpened
     | BreakerClosed
     | BreakersForgotten
+    | QueueSeen
 )
 Observer = Callable[[Event], None]
 

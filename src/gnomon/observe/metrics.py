@@ -23,6 +23,7 @@ from prometheus_client.exposition import choose_encoder
 
 from gnomon import __version__
 from gnomon.cron.job import Skipped
+from gnomon.model.lane import Lane
 from gnomon.observe.events import (
     BreakerClosed,
     BreakerOpened,
@@ -31,6 +32,7 @@ from gnomon.observe.events import (
     FiresMissed,
     HandlerHung,
     HandlerReturned,
+    QueueSeen,
     RunSkipped,
     RunsPlanned,
     RunStarted,
@@ -137,6 +139,7 @@ class NodeMetrics(Metrics):
             self._hung.labels(where)
             self._given_up.labels(where)
         self._breakers = _BreakerMetrics(registry)
+        self._queue = _QueueMetrics(registry)
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -159,6 +162,8 @@ class NodeMetrics(Metrics):
                 self._breakers(event)
             case TaskPreempted():
                 self._preempted.inc()
+            case QueueSeen():
+                self._queue(event)
 
     @contextmanager
     def served(self, settings: Settings) -> Iterator[None]:
@@ -210,6 +215,32 @@ class _BreakerMetrics:
             self._openings.labels(what).inc()
         else:
             self._open.labels(what).dec()
+
+
+class _QueueMetrics:
+    """What is due on this node and waits, by priority."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._ready = Gauge(
+            "gnomon_ready_tasks",
+            "Due tasks that the node knows of, and that wait for a slot.",
+            ["lane"],
+            registry=registry,
+        )
+        self._longest = Gauge(
+            "gnomon_longest_wait_seconds",
+            "How long the first of those has been due.",
+            ["lane"],
+            registry=registry,
+        )
+        for lane in Lane:
+            self._ready.labels(lane.name)
+            self._longest.labels(lane.name)
+
+    def __call__(self, seen: QueueSeen) -> None:
+        for lane in Lane:
+            self._ready.labels(lane.name).set(seen.ready[lane])
+            self._longest.labels(lane.name).set(seen.longest_waits[lane])
 
 
 def _label(reason: Skipped) -> str:

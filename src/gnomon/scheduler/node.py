@@ -15,6 +15,8 @@ import structlog
 from gnomon.clock import Clock
 from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.model.task import TaskKey
+from gnomon.scheduler.accountant import EVERY_SECONDS as ACCOUNT_SECONDS
+from gnomon.scheduler.accountant import Accountant
 from gnomon.scheduler.agenda import Agenda, tick_at_or_before
 from gnomon.scheduler.breakers import NOTE_SECONDS, Breakers
 from gnomon.scheduler.dispatcher import Dispatcher
@@ -86,6 +88,7 @@ class Node:
         sweeper: Sweeper,
         pruner: Pruner,
         watchdog: Watchdog,
+        accountant: Accountant,
         directory: Directory,
         breakers: Breakers,
         permits: PermitKeeper,
@@ -107,6 +110,7 @@ class Node:
         self.sweeper = sweeper
         self.pruner = pruner
         self.watchdog = watchdog
+        self.accountant = accountant
         self.directory = directory
         self.breakers = breakers
         self.permits = permits
@@ -182,6 +186,7 @@ class Node:
             self._every(_RECONCILE_SECONDS, self._reconcile),
             self._every(PRUNE_SECONDS, self.pruner.run_once),
             self._every(WATCH_SECONDS, self.watchdog.run_once),
+            self._every(ACCOUNT_SECONDS, self.accountant.run_once),
             self.directory.run(),
             self.breakers.run(),
             self.permits.run(),
