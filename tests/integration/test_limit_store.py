@@ -339,5 +339,7 @@ async def waiting_task(connection: Connection, limiter: str | None = None) -> Ta
 
 
 async def claim(connection: Connection, incarnation: UUID, key: TaskKey) -> bool:
-    rows = await connection.fetch(query("claim"), incarnation, ["default"], [key.id], 30.0, False)
+    rows = await connection.fetch(
+        query("claim"), incarnation, ["default"], [key.id], 30.0, False, []
+    )
     return bool(rows)

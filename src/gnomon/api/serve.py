@@ -89,7 +89,13 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
         announcer = Announcer(dsn, clock, settings.horizon_seconds)
         directory = Directory(PostgresDirectory(database), clock, plans_of(settings))
         await directory.load()
-        store = PostgresTasks(database, announcer, settings.idempotency_seconds, directory.quotas)
+        store = PostgresTasks(
+            database,
+            announcer,
+            settings.idempotency_seconds,
+            directory.quotas,
+            directory.limiters,
+        )
         intake = Intake(store)
         keys = PostgresKeys(database)
         authenticator = await authenticator_of(settings, keys, directory, clock)

@@ -178,7 +178,9 @@ class Dispatcher:
     async def _claim(self, entries: list[Entry]) -> DispatchResult:
         asked_at = self._clock.monotonic()
         try:
-            claim = await self._store.claim(self._lease.incarnation, [e.key for e in entries])
+            claim = await self._store.claim(
+                self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]
+            )
         except BaseException:
             self._put_back(entries)
             raise
@@ -198,7 +200,7 @@ class Dispatcher:
         asked_at = self._clock.monotonic()
         try:
             admission = await self._planning.admit(
-                self._lease.incarnation, [e.key for e in entries]
+                self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]
             )
         except BaseException:
             self._put_back(entries)

@@ -142,7 +142,9 @@ class PlanningStore(Protocol):
     async def park(self, job: CronJob, reason: str) -> None:
         """Pause a job that cannot be planned, unless it was changed meanwhile."""
 
-    async def admit(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Admission:
+    async def admit(
+        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+    ) -> Admission:
         """Claim first runs of jobs that forbid overlap, as far as their policies let them start
         now; queue or skip the others."""
 

@@ -28,6 +28,7 @@ from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.outcome import OutcomeKind
+from gnomon.model.pool import EVERYTHING, WHOLE, Pool, Territory, Work
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import (
@@ -301,24 +302,42 @@ class RunningTask(msgspec.Struct, frozen=True):
 class DispatchStore(Protocol):
     """What a node asks, for the tasks."""
 
-    async def scan(self, cursors: Sequence[Cursor], until: datetime, each: int) -> list[Entry]:
-        """Waiting tasks after the cursors, due by `until`, at most `each` a shard, in order."""
+    async def scan(
+        self, cursors: Sequence[Cursor], until: datetime, each: int, within: Territory = WHOLE
+    ) -> list[Entry]:
+        """Waiting tasks of a territory after the cursors, due by `until`, at most `each` a shard,
+        in order."""
 
     async def repair(
-        self, cursors: Sequence[Cursor], since: datetime, until: datetime, each: int
+        self,
+        cursors: Sequence[Cursor],
+        since: datetime,
+        until: datetime,
+        each: int,
+        within: Territory = WHOLE,
     ) -> list[Entry]:
         """Waiting tasks behind the cursors, due from `since` to `until`, in order."""
 
-    async def flows(self, after: FlowKey | None, most: int) -> list[FlowKey]:
-        """Flows that have waiting tasks, in order, after the given one."""
+    async def flows(
+        self, after: FlowKey | None, most: int, *, typed: bool = False
+    ) -> list[tuple[FlowKey, Work]]:
+        """Flows that have waiting tasks, in order, after the given one; with their types and
+        queues if asked for."""
 
     async def heads(self, cursors: Sequence[FlowCursor], shards: Collection[int]) -> list[Entry]:
         """Due tasks in these shards, after the cursors, as many of each flow as it wants."""
 
     async def stealable(
-        self, shards: Sequence[int], seconds: float, each: int, most: int, *, suspects: bool
+        self,
+        shards: Sequence[int],
+        seconds: float,
+        each: int,
+        most: int,
+        *,
+        suspects: bool,
+        pool: Pool = EVERYTHING,
     ) -> list[Entry]:
-        """Waiting tasks that are overdue by so long, the latest of each shard first, at most
+        """Waiting tasks of a pool that are overdue by so long, the latest of each shard first, at most
         `each` a shard and `most` in all; suspects only if asked for."""
 
     async def oldest_writer(self) -> tuple[datetime, datetime]:
@@ -357,12 +376,15 @@ class NodeRecord(msgspec.Struct, frozen=True):
     alive_until: datetime
     beat: int
     dead: bool
+    pool: Pool = EVERYTHING  # what it serves
 
 
 class RosterStore(Protocol):
     """What a node asks, about nodes."""
 
-    async def join(self, incarnation: UUID, name: str, slots: int, lease: float) -> datetime:
+    async def join(
+        self, incarnation: UUID, name: str, slots: int, lease: float, pool: Pool = EVERYTHING
+    ) -> datetime:
         """Enter the roster. Gives the store's time."""
 
     async def renew(self, incarnation: UUID, lease: float) -> datetime:

@@ -11,6 +11,7 @@ import msgspec
 from gnomon.model.errors import IllegalTransition, InvalidTask, TaskNotFound
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Event, State, Status, after, status_of
+from gnomon.model.limit import Limiter, limit_keys
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.task import Resolution, Submission, Task, TaskKey
 from gnomon.model.tenant import Quotas
@@ -19,6 +20,7 @@ from gnomon.store.postgres import admitting
 from gnomon.store.postgres.admitting import Asked
 from gnomon.store.postgres.cron_changing import PostgresCronChange
 from gnomon.store.postgres.inserting import insert_once
+from gnomon.store.postgres.limiting import limited
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.reading import filter_columns
 from gnomon.store.postgres.rows import (
@@ -60,6 +62,7 @@ class PostgresChange:
         connection: "Connection",
         tenant_id: str,
         quotas: Quotas,
+        limiters: Sequence[Limiter],
         keep_seconds: float,
         replay: bytes | None,
     ) -> None:
@@ -67,17 +70,17 @@ class PostgresChange:
         self.answer = b"null"
         self.due: list[Entry] = []
         self.cancels: list[TaskKey] = []
-        self.cron = PostgresCronChange(connection, tenant_id, quotas, self.due)
+        self.cron = PostgresCronChange(connection, tenant_id, quotas, limiters, self.due)
         self._connection = connection
         self._tenant_id = tenant_id
         self._quotas = quotas
+        self._limiters = limiters
         self._keep_seconds = keep_seconds
 
     async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
         """Store new tasks, and find those that were stored before under their key."""
-        receipts, entries = await insert_once(
-            self._connection, batch, self._keep_seconds, self._ask
-        )
+        new = [limited(each, self._limiters) for each in batch]
+        receipts, entries = await insert_once(self._connection, new, self._keep_seconds, self._ask)
         self.due += entries
         return receipts
 
@@ -114,11 +117,14 @@ class PostgresChange:
     async def patch(self, task_id: UUID, patch: TaskPatch) -> Task:
         row = await self._lock_live(task_id, Event.CHANGE)
         state = _next(task_id, row, Event.CHANGE)
-        due_at = await self._write_patch(task_id, row, patch)
+        due_at, flow = await self._write_patch(task_id, row, patch)
+        task = await self._read(task_id)
+        if any(limiter.key is not None for limiter in self._limiters):
+            flow = await self._write_limit_keys(task)
         if state is State.WAITING:
             lane = _or_else(patch.priority, Lane(row["lane"]))
-            self.due.append(Entry(TaskKey(self._tenant_id, task_id), due_at, lane))
-        return await self._read(task_id)
+            self.due.append(Entry(TaskKey(self._tenant_id, task_id), due_at, lane, flow=flow))
+        return task
 
     async def delete(self, task_id: UUID) -> None:
         row = await self._lock(task_id)
@@ -174,7 +180,12 @@ class PostgresChange:
             retried += len(moved)
             counted += sum(not row["recurring"] for row in moved)
             self.due += [
-                Entry(TaskKey(self._tenant_id, row["id"]), row["due_at"], Lane(row["lane"]))
+                Entry(
+                    TaskKey(self._tenant_id, row["id"]),
+                    row["due_at"],
+                    Lane(row["lane"]),
+                    flow=row["flow"],
+                )
                 for row in moved
             ]
             stops = [row["id"] for row in rows if row["lane"] is None]
@@ -225,7 +236,8 @@ class PostgresChange:
         if expires_at is not None and expires_at <= due_at:
             expires_at = None
         await self._move(task_id, row, state, due_at=due_at, expires_at=expires_at, **changes)
-        self.due.append(Entry(TaskKey(self._tenant_id, task_id), due_at, Lane(row["lane"])))
+        key = TaskKey(self._tenant_id, task_id)
+        self.due.append(Entry(key, due_at, Lane(row["lane"]), flow=row["flow"]))
 
     async def _move(
         self, task_id: UUID, row: asyncpg.Record, state: State, **changes: object
@@ -235,12 +247,22 @@ class PostgresChange:
         statement = query("move_task")
         await self._connection.execute(statement, self._tenant_id, task_id, state, *values)
 
-    async def _write_patch(self, task_id: UUID, row: asyncpg.Record, patch: TaskPatch) -> datetime:
+    async def _write_limit_keys(self, task: Task) -> int:
+        keys = limit_keys(self._limiters, task.task_type, task.queue, task.payload)
+        flow: int = await self._connection.fetchval(
+            query("set_limit_keys"), self._tenant_id, task.task_id, keys
+        )
+        return flow
+
+    async def _write_patch(
+        self, task_id: UUID, row: asyncpg.Record, patch: TaskPatch
+    ) -> tuple[datetime, int]:
+        """Gives when it is due, and its flow."""
         execute_at, due_at, expires_at = _times(row, patch)
         policy = _or_else(patch.retry_policy, policy_of(row["retry_policy"]))
         payload = _or_else(patch.payload, None)
         target, tags = patch.target, patch.tags
-        await self._connection.execute(
+        flow = await self._connection.fetchval(
             query("patch_task"),
             self._tenant_id,
             task_id,
@@ -260,7 +282,7 @@ class PostgresChange:
             _or_else(patch.queue, row["queue"]),
             _or_else(patch.preemptible, row["preemptible"]),
         )
-        return due_at
+        return due_at, flow
 
 
 def _next(task_id: UUID, row: asyncpg.Record, event: Event) -> State:

@@ -27,6 +27,7 @@ from gnomon.model.errors import (
     QuotaExceeded,
 )
 from gnomon.model.lifecycle import Status
+from gnomon.model.limit import Limiter
 from gnomon.model.meaning import meaning_of
 from gnomon.model.tenant import Quotas
 from gnomon.store.cron_port import Backfilled, Put
@@ -62,11 +63,17 @@ class PostgresCronChange:
     """`CronChange` on PostgreSQL; `due` is told what to hint at once it is committed."""
 
     def __init__(
-        self, connection: "Connection", tenant_id: str, quotas: Quotas, due: list[Entry]
+        self,
+        connection: "Connection",
+        tenant_id: str,
+        quotas: Quotas,
+        limiters: Sequence[Limiter],
+        due: list[Entry],
     ) -> None:
         self._connection = connection
         self._tenant_id = tenant_id
         self._quotas = quotas
+        self._limiters = limiters
         self._due = due
 
     async def create(self, definition: Definition, created_by: str | None = None) -> CronJob:
@@ -124,7 +131,8 @@ class PostgresCronChange:
         job, now = await self._lock(ref)
         # Schedules fire at whole seconds, so this can be no fire of theirs.
         fire_at = now if now.microsecond else now + _INSTANT
-        fires = planning.fires_of(job, [Occurrence(fire_at, fire_at, None, RunKind.MANUAL)], now)
+        by_hand = Occurrence(fire_at, fire_at, None, RunKind.MANUAL)
+        fires = planning.fires_of(job, [by_hand], now, self._limiters)
         if job.definition.overlap_policy is not Overlap.ALLOW:
             fires = await self._admitted(job, fires[0])
         await self._enter(job, fires)
@@ -161,7 +169,7 @@ class PostgresCronChange:
         planned = [fire for fire in fires if fire not in existing]
         for i in range(0, 0 if dry_run else len(planned), _AT_ONCE):
             part = [Occurrence(f, f, None, RunKind.BACKFILL) for f in planned[i : i + _AT_ONCE]]
-            await self._enter(job, planning.fires_of(job, part, now, first=i))
+            await self._enter(job, planning.fires_of(job, part, now, self._limiters, first=i))
         return Backfilled(planned, sorted(existing))
 
     async def _admitted(self, job: CronJob, fire: planning.Fire) -> list[planning.Fire]:
@@ -278,7 +286,9 @@ class PostgresCronChange:
         """Plan what fires so soon that the nodes might come too late for it."""
         if job.next_fire_at is None or job.next_fire_at > now + AHEAD:
             return job
-        self._due += await planning.advance(self._connection, [plan(job, now, now + AHEAD)], now)
+        self._due += await planning.advance(
+            self._connection, [plan(job, now, now + AHEAD)], now, lambda _: self._limiters
+        )
         return (await self._lock(str(job.id)))[0]
 
 

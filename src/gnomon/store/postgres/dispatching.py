@@ -11,6 +11,7 @@ import msgspec
 
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State
+from gnomon.model.pool import EVERYTHING, WHOLE, Pool, Territory, Work
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode, TaskKey
@@ -26,7 +27,7 @@ from gnomon.store.port import (
     Settled,
     Settlement,
 )
-from gnomon.store.postgres.columns import same_or_all
+from gnomon.store.postgres.columns import pool_columns, same_or_all, territory_columns
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import DELIVERY_CODES
@@ -60,20 +61,36 @@ class PostgresDispatch:
         self._database = database
         self._grace = grace_seconds
 
-    async def scan(self, cursors: Sequence[Cursor], until: datetime, each: int) -> list[Entry]:
-        rows = await self._database.fetch("scan", *_columns(cursors), until, each)
+    async def scan(
+        self, cursors: Sequence[Cursor], until: datetime, each: int, within: Territory = WHOLE
+    ) -> list[Entry]:
+        columns, pool = _columns(cursors), territory_columns(within, cursors)
+        rows = await self._database.fetch("scan", *columns, until, each, *pool)
         return [_entry(row) for row in rows]
 
     async def repair(
-        self, cursors: Sequence[Cursor], since: datetime, until: datetime, each: int
+        self,
+        cursors: Sequence[Cursor],
+        since: datetime,
+        until: datetime,
+        each: int,
+        within: Territory = WHOLE,
     ) -> list[Entry]:
-        rows = await self._database.fetch("repair", *_columns(cursors), since, until, each)
+        columns, pool = _columns(cursors), territory_columns(within, cursors)
+        rows = await self._database.fetch("repair", *columns, since, until, each, *pool)
         return [_entry(row) for row in rows]
 
-    async def flows(self, after: FlowKey | None, most: int) -> list[FlowKey]:
+    async def flows(
+        self, after: FlowKey | None, most: int, *, typed: bool = False
+    ) -> list[tuple[FlowKey, Work]]:
         start = _BEFORE_ALL if after is None else after
-        rows = await self._database.fetch("flows", start.tenant_id, start.lane, start.flow, most)
-        return [FlowKey(tenant_id, _LANES[lane], flow) for tenant_id, lane, flow in rows]
+        rows = await self._database.fetch(
+            "flows", start.tenant_id, start.lane, start.flow, most, typed
+        )
+        return [
+            (FlowKey(tenant_id, _LANES[lane], flow), Work(tenant_id, _LANES[lane], kind, queue))
+            for tenant_id, lane, flow, kind, queue in rows
+        ]
 
     async def heads(self, cursors: Sequence[FlowCursor], shards: Collection[int]) -> list[Entry]:
         rows = await self._database.fetch(
@@ -89,10 +106,18 @@ class PostgresDispatch:
         return [_entry(row) for row in rows]
 
     async def stealable(
-        self, shards: Sequence[int], seconds: float, each: int, most: int, *, suspects: bool
+        self,
+        shards: Sequence[int],
+        seconds: float,
+        each: int,
+        most: int,
+        *,
+        suspects: bool,
+        pool: Pool = EVERYTHING,
     ) -> list[Entry]:
         losses = _ANY_LOSSES if suspects else FREE_LOSSES - 1
-        rows = await self._database.fetch("steal", shards, seconds, each, most, losses)
+        served = (pool != EVERYTHING, *pool_columns(pool))
+        rows = await self._database.fetch("steal", shards, seconds, each, most, losses, *served)
         return [_entry(row) for row in rows]
 
     async def oldest_writer(self) -> tuple[datetime, datetime]:
@@ -100,9 +125,11 @@ class PostgresDispatch:
         assert row is not None, "an aggregate always gives a row"
         return row["since"], row["now"]
 
-    async def claim(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Claim:
+    async def claim(
+        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+    ) -> Claim:
         async with self._database.connection() as connection:
-            return await claim(connection, incarnation, keys, self._grace)
+            return await claim(connection, incarnation, keys, self._grace, flows)
 
     async def begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:
         rows = await self._database.fetch(
@@ -168,13 +195,14 @@ async def claim(
     incarnation: UUID,
     keys: Sequence[TaskKey],
     grace: float,
+    flows: Sequence[int] = (),
     *,
     admitted: bool = False,
 ) -> Claim:
     """`admitted`: the jobs of runs that need consent have given it."""
     tenants = same_or_all([k.tenant_id for k in keys])
     ids = [k.id for k in keys]
-    rows = await connection.fetch(query("claim"), incarnation, tenants, ids, grace, admitted)
+    rows = await connection.fetch(query("claim"), incarnation, tenants, ids, grace, admitted, flows)
     if not rows:
         return Claim([], None)
     now: datetime = rows[0]["now"]

@@ -15,6 +15,7 @@ import msgspec
 
 from gnomon.cron.job import CronJob, Missed, Overlap, RunKind, Skipped
 from gnomon.cron.overlap import Active, Decision, decide
+from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State
 from gnomon.model.task import TaskKey
@@ -62,7 +63,11 @@ class _Ruling(msgspec.Struct):
 
 
 async def admit(
-    connection: "Connection", incarnation: UUID, keys: Sequence[TaskKey], grace: float
+    connection: "Connection",
+    incarnation: UUID,
+    keys: Sequence[TaskKey],
+    grace: float,
+    flows: Sequence[int] = (),
 ) -> Admission:
     """Within a transaction: ask the jobs, and claim what may start."""
     rows = await connection.fetch(
@@ -78,7 +83,9 @@ async def admit(
     started = [run for run, _ in ruling.start]
     claimed = Claim([], None)
     if started:
-        claimed = await claim(connection, incarnation, started, grace, admitted=True)
+        chosen = dict(zip(keys, flows, strict=False))
+        known = [chosen.get(key, UNKNOWN_FLOW) for key in started]
+        claimed = await claim(connection, incarnation, started, grace, known, admitted=True)
     settled = [key for key, _, _ in ruling.skip] + ruling.queue
     replacing = [TaskKey(s.job.tenant_id, s.job.id) for s in ruling.replace]
     let_go = await release(connection, replacing) if replacing else []
@@ -274,7 +281,11 @@ async def _let_go(
     )
     return [
         Entry(
-            TaskKey(row["tenant_id"], row["id"]), row["due_at"], Lane(row["lane"]), recurring=True
+            TaskKey(row["tenant_id"], row["id"]),
+            row["due_at"],
+            Lane(row["lane"]),
+            recurring=True,
+            flow=row["flow"],
         )
         for row in rows
     ]

@@ -11,10 +11,12 @@ from gnomon.clock import new_id_in
 from gnomon.cron.job import CronJob, Overlap, Skipped, payload_of, schedule_of
 from gnomon.cron.plan import Occurrence, Plan
 from gnomon.cron.template import Values
+from gnomon.model.limit import Limiter
 from gnomon.model.shard import shard_of
 from gnomon.model.task import Submission
 from gnomon.store.port import Entry
 from gnomon.store.postgres.inserting import insert
+from gnomon.store.postgres.limiting import LimitersOf, no_limiters, with_keys
 from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:
@@ -29,9 +31,16 @@ class Fire(msgspec.Struct, frozen=True):
     run: Submission
 
 
-async def advance(connection: "Connection", plans: Sequence[Plan], now: datetime) -> list[Entry]:
+async def advance(
+    connection: "Connection",
+    plans: Sequence[Plan],
+    now: datetime,
+    limiters_of: LimitersOf = no_limiters,
+) -> list[Entry]:
     """Carry out plans within a transaction. Those that are out of date change nothing."""
-    fires = {plan.job.id: fires_of(plan.job, plan.occurrences, now) for plan in plans}
+    fires = {
+        p.job.id: fires_of(p.job, p.occurrences, now, limiters_of(p.job.tenant_id)) for p in plans
+    }
     rows = await connection.fetch(
         query("advance_jobs"),
         [p.job.tenant_id for p in plans],
@@ -72,11 +81,18 @@ async def enter(
 
 
 def fires_of(
-    job: CronJob, occurrences: Sequence[Occurrence], now: datetime, first: int = 0
+    job: CronJob,
+    occurrences: Sequence[Occurrence],
+    now: datetime,
+    limiters: Sequence[Limiter] = (),
+    first: int = 0,
 ) -> list[Fire]:
     """Fires with their runs. What was missed is due at once, in the order of the fires, which is
     that of the ids; `first` is the turn of the first."""
-    return [Fire(job, o, _run(job, o, now, turn)) for turn, o in enumerate(occurrences, first)]
+    return [
+        Fire(job, o, with_keys(_run(job, o, now, turn), limiters))
+        for turn, o in enumerate(occurrences, first)
+    ]
 
 
 def _run(job: CronJob, occurrence: Occurrence, now: datetime, turn: int) -> Submission:

@@ -13,15 +13,23 @@ from gnomon.store.port import Entry
 from gnomon.store.postgres import gate, planning
 from gnomon.store.postgres.cron_rows import job_of
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.limiting import LimitersOf, no_limiters
 
 
 class PostgresPlanning:
     """`PlanningStore` on PostgreSQL."""
 
-    def __init__(self, database: Database, clock: Clock, grace_seconds: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        grace_seconds: float,
+        limiters_of: LimitersOf = no_limiters,
+    ) -> None:
         self._database = database
         self._clock = clock
         self._grace = grace_seconds
+        self._limiters_of = limiters_of
 
     async def due(self, shards: Sequence[int], until: datetime, each: int) -> list[CronJob]:
         rows = await self._database.fetch("due_jobs", list(shards), until, each)
@@ -29,14 +37,17 @@ class PostgresPlanning:
 
     async def advance(self, plans: Sequence[Plan]) -> list[Entry]:
         async with self._database.transaction() as connection:
-            return await planning.advance(connection, plans, self._clock.now())
+            now = self._clock.now()
+            return await planning.advance(connection, plans, now, self._limiters_of)
 
     async def park(self, job: CronJob, reason: str) -> None:
         await self._database.execute("park_job", job.tenant_id, job.id, job.version, reason)
 
-    async def admit(self, incarnation: UUID, keys: Sequence[TaskKey]) -> Admission:
+    async def admit(
+        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+    ) -> Admission:
         async with self._database.transaction() as connection:
-            return await gate.admit(connection, incarnation, keys, self._grace)
+            return await gate.admit(connection, incarnation, keys, self._grace, flows)
 
     async def release(self, jobs: Sequence[TaskKey]) -> list[Entry]:
         # Mostly nobody waits, and thousands of runs may have just ended together.

@@ -16,13 +16,15 @@ from gnomon.model.errors import (
 from gnomon.model.explanation import Circumstances
 from gnomon.model.task import Execution, Submission, Task, TaskKey
 from gnomon.model.tenant import Quotas
-from gnomon.store.port import Entry, NewTask, Once, Page, Receipt, TaskFilter
+from gnomon.store.port import Entry, NewTask, Once, Page, Receipt, TaskFilter, Use
 from gnomon.store.postgres import admitting, keys, reading
 from gnomon.store.postgres.admitting import Asked, QuotasOf, no_quotas
 from gnomon.store.postgres.changing import PostgresChange
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Hints
 from gnomon.store.postgres.inserting import insert_once, insert_within
+from gnomon.store.postgres.limiting import LimitersOf, limited, no_limiters
+from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
@@ -37,15 +39,19 @@ class PostgresTasks:
         hints: Hints,
         idempotency_seconds: float,
         quotas_of: QuotasOf = no_quotas,
+        limiters_of: LimitersOf = no_limiters,
     ) -> None:
         self._database = database
         self._hints = hints
         self._keep_seconds = idempotency_seconds
         self._quotas_of = quotas_of
+        self._limiters_of = limiters_of
 
     async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
         with _refusals():
-            receipts, entries = await self._insert(batch)
+            receipts, entries = await self._insert(
+                [limited(new, self._limiters_of(new.submission.tenant_id)) for new in batch]
+            )
         self._hints.due(entries)
         return receipts
 
@@ -73,7 +79,12 @@ class PostgresTasks:
                 async with self._database.scoped(tenant_id, keys.ALONE_SECONDS) as connection:
                     used = None if once is None else await self._claim(connection, tenant_id, once)
                     change = PostgresChange(
-                        connection, tenant_id, quotas, self._keep_seconds, replay=used
+                        connection,
+                        tenant_id,
+                        quotas,
+                        self._limiters_of(tenant_id),
+                        self._keep_seconds,
+                        replay=used,
                     )
                     yield change
                     if once is not None and used is None:
@@ -119,6 +130,19 @@ class PostgresTasks:
         self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
     ) -> Page:
         return await reading.page_of_dead(self._database, tenant_id, chosen, cursor, limit)
+
+    async def use(self, tenant_id: str) -> Use:
+        quotas = self._quotas_of(tenant_id)
+        async with self._database.scoped(tenant_id) as connection:
+            row = await connection.fetchrow(
+                query("use"),
+                tenant_id,
+                quotas.scheduled_tasks is not None,
+                quotas.submissions_per_second is not None,
+                quotas.cron_jobs is not None,
+            )
+        assert row is not None, "it is one row"
+        return Use(**row)
 
     async def ping(self) -> None:
         """A standby, or a server that is shutting down, answers but could store nothing."""

@@ -5,7 +5,8 @@
 -- has started in time it cannot be missed any more, so its retries do not expire.
 -- The row of the node is locked, so that whoever locks it after us knows of all that it claimed: see
 -- gnomon.drop_dead_leases.
--- $1 incarnation, $2/$3 the keys, $4 seconds of grace after a task's timeout.
+-- $1 incarnation, $2/$3 the keys, $4 seconds of grace after a task's timeout, $6 the flow that each
+-- was chosen as, if it is known: it has the permits of that one.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), chosen AS MATERIALIZED (
@@ -13,8 +14,8 @@ WITH moment AS MATERIALIZED (
     FROM (
         -- A column of one element holds for the whole batch.
         SELECT CASE WHEN cardinality($2::text[]) = 1 THEN ($2::text[])[1] ELSE u.tenant_id END
-            AS tenant_id, u.id
-        FROM unnest($2::text[], $3::uuid[]) AS u (tenant_id, id)
+            AS tenant_id, u.id, u.flow
+        FROM unnest($2::text[], $3::uuid[], $6::bigint[]) AS u (tenant_id, id, flow)
     ) AS k
     CROSS JOIN LATERAL (
         SELECT task.ctid
@@ -24,6 +25,7 @@ WITH moment AS MATERIALIZED (
           AND task.state = 0
           AND task.due_at <= (SELECT now FROM moment)
           AND (NOT task.gated OR $5::boolean)
+          AND (coalesce(k.flow, 0) = 0 OR task.flow = k.flow)
         FOR UPDATE SKIP LOCKED
     ) AS t
     WHERE EXISTS (SELECT FROM gnomon.node WHERE incarnation = $1 AND NOT dead FOR KEY SHARE)

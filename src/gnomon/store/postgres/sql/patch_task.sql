@@ -7,6 +7,14 @@ WITH dropped AS (
     INSERT INTO gnomon.task_payload AS p (tenant_id, task_id, payload)
     SELECT $1, $2, $14::json WHERE $13 AND $15 IS NOT NULL
     ON CONFLICT (tenant_id, task_id) DO UPDATE SET payload = excluded.payload
+), metered AS (
+    -- In a row to itself, as this transaction may be waiting for others (see gnomon.usage).
+    INSERT INTO gnomon.usage (tenant_id, day, slot, stored_bytes)
+    SELECT $1, (m.now AT TIME ZONE 'UTC')::date,
+        128 + (hashtextextended($2::text || m.now::text, 0) & x'3fffffffffffffff'::bigint),
+        octet_length($14::json::text)
+    FROM gnomon.now() AS m (now)
+    WHERE $13 AND $14 IS NOT NULL
 )
 UPDATE gnomon.task
 SET name = $3,
@@ -24,3 +32,4 @@ SET name = $3,
     payload = CASE WHEN NOT $13 THEN payload WHEN $15 IS NULL THEN $14 END,
     payload_size = CASE WHEN $13 THEN $15 ELSE payload_size END
 WHERE tenant_id = $1 AND id = $2
+RETURNING flow

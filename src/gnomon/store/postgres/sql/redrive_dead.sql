@@ -39,7 +39,7 @@ WITH moment AS MATERIALIZED (
         losses = 0
     FROM held AS h, moment AS m
     WHERE t.tenant_id = $1 AND t.id = h.id
-    RETURNING t.id, t.lane, t.due_at, t.cron_job_id IS NOT NULL AS recurring
+    RETURNING t.id, t.lane, t.due_at, t.cron_job_id IS NOT NULL AS recurring, t.flow
 ), stop AS (
     (SELECT id FROM chosen WHERE (SELECT count(*) FROM chosen) = $3 ORDER BY id LIMIT 1)
     UNION ALL
@@ -47,6 +47,6 @@ WITH moment AS MATERIALIZED (
      WHERE (SELECT count(*) FROM chosen) < $3 AND (SELECT count(*) FROM examined) = 10000
      ORDER BY id LIMIT 1)
 )
-SELECT id, lane, due_at, recurring FROM moved
+SELECT id, lane, due_at, recurring, flow FROM moved
 UNION ALL
-SELECT id, NULL, NULL, NULL FROM stop
+SELECT id, NULL, NULL, NULL, NULL FROM stop

@@ -1,0 +1,2 @@
+-- What limiters find in the payload of a live task that this transaction has changed.
+UPDATE gnomon.task SET limit_keys = $3 WHERE tenant_id = $1 AND id = $2 RETURNING flow
