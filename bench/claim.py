@@ -20,9 +20,8 @@ from gnomon.model.outcome import OutcomeKind
 from gnomon.model.shard import SHARDS, shard_of
 from gnomon.model.target import PythonTarget
 from gnomon.model.verdict import COMPLETE
-from gnomon.scheduler.scanner import BEGINNING
 from gnomon.settings import Settings
-from gnomon.store.port import Cursor, Entry, Settlement
+from gnomon.store.port import BEGINNING, Cursor, Entry, Settlement
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.nodes import PostgresRoster
