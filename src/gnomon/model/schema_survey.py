@@ -18,7 +18,7 @@ from gnomon.model.errors import InvalidSchema
 MOST_LEVELS = 100  # of a payload
 FEWEST_LEVELS = 4  # a schema that does not even allow for these is of no use
 MOST_STEPS = 20_000  # along one path into a payload
-MOST_HEIGHT = 1_000  # of the stack
+MOST_HEIGHT = 2_000  # of the stack
 MOST_SUBSCHEMAS = 2_000
 MOST_PATTERNS = 100
 
@@ -213,28 +213,37 @@ def _inner_first(nodes: list[_Node]) -> list[int]:
 
 
 def _levels(nodes: list[_Node], order: list[int]) -> int:
-    steps, heights = [0] * len(nodes), [0] * len(nodes)
-    for level in range(MOST_LEVELS + 1):
-        before = steps, heights
-        steps, heights = _level(nodes, order, *before)
-        if steps[0] > MOST_STEPS or heights[0] > MOST_HEIGHT:
+    most = min(MOST_LEVELS, MOST_HEIGHT // _height(nodes, order) - 1)
+    # Those that apply nothing take the same at every level.
+    inner = [(i, nodes[i]) for i in order if nodes[i].same or nodes[i].below]
+    steps = [node.own for node in nodes]
+    below: list[int] | None = None
+    for level in range(most + 1):
+        before, steps = steps, _level(inner, steps.copy(), below)
+        if steps[0] > MOST_STEPS:
             return level - 1
-        if (steps, heights) == before:
+        if below is not None and steps == before:
             break  # it leads no deeper
-    return MOST_LEVELS
+        below = steps
+    return most
 
 
-def _level(
-    nodes: list[_Node], order: list[int], steps_below: list[int], heights_below: list[int]
-) -> tuple[list[int], list[int]]:
-    """What checking takes for a value with a level more below it than the one before."""
-    steps, heights = [0] * len(nodes), [0] * len(nodes)
+def _height(nodes: list[_Node], order: list[int]) -> int:
+    """How many subschemas, one within the other, are applied to one value at the most."""
+    heights = [1] * len(nodes)
     for index in order:
-        node = nodes[index]
-        taken = node.own + node.again * sum(steps[i] for i in node.same)
-        taken += sum(max(steps_below[i] for i in group) for group in node.below)
-        steps[index] = min(taken, MOST_STEPS + 1)
-        highest = max((heights[i] for i in node.same), default=0)
-        lower = (heights_below[i] for group in node.below for i in group)
-        heights[index] = min(1 + max(highest, *lower, 0), MOST_HEIGHT + 1)
-    return steps, heights
+        heights[index] += max((heights[i] for i in nodes[index].same), default=0)
+    return max(heights)
+
+
+def _level(inner: list[tuple[int, _Node]], steps: list[int], below: list[int] | None) -> list[int]:
+    """What checking takes for a value with a level more below it than `below` was for."""
+    for index, node in inner:
+        taken = node.own
+        for i in node.same:
+            taken += node.again * steps[i]
+        if below is not None:
+            for group in node.below:
+                taken += below[group[0]] if len(group) == 1 else max([below[i] for i in group])
+        steps[index] = taken if taken <= MOST_STEPS else MOST_STEPS + 1
+    return steps
