@@ -17,6 +17,7 @@ from gnomon.fair import FairQueue, LaneRound, Slots
 from gnomon.model.addresses import AddressGuard
 from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.model.lane import Lane
+from gnomon.model.pool import EVERYTHING, Pool
 from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import TaskKey
 from gnomon.observe.events import Observer, fan_out, to_log
@@ -37,6 +38,7 @@ from gnomon.scheduler.pruner import Pruner
 from gnomon.scheduler.recorder import Recorder
 from gnomon.scheduler.roster import Roster
 from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.serving import Serving
 from gnomon.scheduler.sweeper import Sweeper
 from gnomon.scheduler.thief import Thief
 from gnomon.scheduler.watchdog import Watchdog
@@ -196,10 +198,12 @@ def _assemble(
     store = PostgresDispatch(database, settings.timeout_grace_seconds)
     roster_store = PostgresRoster(database)
     agenda = Agenda(_ready_queue(settings, directory), clock.now(), settings.window)
-    scanner = Scanner(store, agenda, clock, settings)
+    permits = Permits(directory, agenda, clock, signals.ready.set)
+    scanner = Scanner(store, agenda, clock, settings, permits.flows)
+    scanner.unsure = signals.look.set
+    pool = _pool(settings)
     breaker_store = PostgresBreakers(database, lease.incarnation, name)
     breakers = Breakers(agenda, clock, breaker_store, signals.ready.set, emit, rules)
-    permits = Permits(directory, agenda, clock, signals.ready.set)
     pipe = MemoryPipe(settings.slots, signals.made_room, settings.prefetch, settings.reserved_slots)
     runner = Runner(
         callers,
@@ -223,7 +227,7 @@ def _assemble(
         clock,
         settings.batch,
         emit,
-        Admissions([breakers, permits]),
+        Admissions([breakers, permits, *([] if pool == EVERYTHING else [Serving(pool)])]),
         preemption=Preemption(pipe, runner, clock, emit),
     )
     chores = PostgresChores(database)
@@ -260,10 +264,20 @@ def _assemble(
         accountant=Accountant(agenda, runner, clock, emit),
         directory=directory,
         breakers=breakers,
+        pool=pool,
         permits=PermitKeeper(
             PostgresLimits(database), permits, agenda, dispatcher, pipe, clock, lease.incarnation
         ),
         name=name,
+    )
+
+
+def _pool(settings: Settings) -> Pool:
+    return Pool(
+        tenants=frozenset(settings.serve_tenants),
+        types=frozenset(settings.serve_types),
+        queues=frozenset(settings.serve_queues),
+        lanes=frozenset(Lane[name] for name in settings.serve_lanes),
     )
 
 

@@ -69,7 +69,7 @@ class RunningNode:
 
 @asynccontextmanager
 async def running_node(
-    dsn: str, rules: Rules = RULES, **changes: Any
+    dsn: str, *, rules: Rules = RULES, **changes: Any
 ) -> AsyncIterator[RunningNode]:
     settings = msgspec.structs.replace(SETTINGS, **changes)
     stop, started = asyncio.Event(), asyncio.Event()

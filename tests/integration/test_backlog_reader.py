@@ -9,6 +9,7 @@ from tests.integration.support import Connection, database_now, store, submissio
 from gnomon.clock import SystemClock
 from gnomon.fair import FairQueue
 from gnomon.model.lane import Lane
+from gnomon.model.pool import everything_in
 from gnomon.model.shard import SHARDS, shard_of
 from gnomon.model.task import TaskKey
 from gnomon.scheduler import backlog
@@ -30,7 +31,7 @@ class Reading:
         settings = msgspec.structs.replace(Settings(), window=WINDOW)
         self.agenda = Agenda(FairQueue[Entry](), clock.now(), WINDOW)
         self.scanner = Scanner(PostgresDispatch(database, 10.0), self.agenda, clock, settings)
-        self.scanner.own(shards)
+        self.scanner.own(everything_in(shards))
         self.clock = clock
 
     async def look(self) -> None:

@@ -109,7 +109,7 @@ async def test_a_dead_endpoint_holds_up_its_own_tasks_only(
     database_dsn: str, database: Database, connection: Connection, now: datetime
 ) -> None:
     dead, well = Endpoint(), Endpoint()
-    async with well.up(), running_node(database_dsn, QUICK):
+    async with well.up(), running_node(database_dsn, rules=QUICK):
         waiting = await store(database, *dead.tasks(now, 200, "a"))
         await opened(connection)
         others = await store(database, *well.tasks(now, 5, "a"), *well.tasks(now, 5, "b"))
@@ -148,7 +148,7 @@ async def test_a_node_that_dies_while_its_breaker_is_open_leaves_nothing_behind(
     dead = Endpoint()
     waiting = await store(database, *dead.tasks(now, 60, "a"))
     slow = Rules(host=msgspec.structs.replace(HOST_RULE, pause=600.0))
-    async with running_node(database_dsn, slow, node_name="first") as node:
+    async with running_node(database_dsn, rules=slow, node_name="first") as node:
         await opened(connection)
         await node.kill()
     facts = explain(
@@ -156,7 +156,7 @@ async def test_a_node_that_dies_while_its_breaker_is_open_leaves_nothing_behind(
         await reading.circumstances(database, waiting[-1]),
     ).facts
     assert any("is open on first" in fact for fact in facts), "nobody has declared it dead"
-    async with dead.up(), running_node(database_dsn, slow):
+    async with dead.up(), running_node(database_dsn, rules=slow):
         await all_completed(connection, waiting)
 
         async def forgotten() -> bool:
@@ -173,7 +173,7 @@ async def test_a_tenant_whose_tasks_all_fail_is_slowed_down(
         submission(now, tenant_id="a", target=PythonTarget("unknown"), retry_policy=ONCE)
         for _ in range(22)
     ]
-    async with running_node(database_dsn, rules):
+    async with running_node(database_dsn, rules=rules):
         await store(database, *failing)
         row = await opened(connection)
         assert (row["tenant_id"], row["host"]) == ("a", None)

@@ -11,6 +11,7 @@ from tests.integration.support import database_now, store
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.fair import FairQueue
 from gnomon.model.lane import Lane
+from gnomon.model.pool import everything_in
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import FREE_LOSSES
 from gnomon.pipe.envelope import NEVER, Delivery, Report
@@ -49,7 +50,7 @@ class Stage:
         now = await self._roster.join(self.lease.incarnation, "n", 1, 10)
         self._clock.observe(now, asked_at)
         self.lease.renewed(asked_at)
-        self._scanner.own(frozenset(range(256)))
+        self._scanner.own(everything_in(frozenset(range(256))))
 
     async def claimed(self, connection: Any) -> list[Delivery]:
         """Hear of everything, and claim what can be."""

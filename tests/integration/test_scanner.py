@@ -13,6 +13,7 @@ from tests.integration.support import Connection, database_now, store, submissio
 from gnomon.clock import SystemClock, new_id
 from gnomon.fair import FairQueue
 from gnomon.model.lane import Lane
+from gnomon.model.pool import everything_in
 from gnomon.model.shard import SHARDS, shard_of
 from gnomon.model.task import TaskKey
 from gnomon.scheduler.agenda import Agenda
@@ -33,7 +34,7 @@ class Scanning:
         self.settings = msgspec.structs.replace(Settings(), **settings)
         self.agenda = Agenda(FairQueue(), clock.now(), self.settings.window)
         self.scanner = Scanner(PostgresDispatch(database, 10.0), self.agenda, clock, self.settings)
-        self.scanner.own(ALL)
+        self.scanner.own(everything_in(ALL))
 
     def take(self) -> list[TaskKey]:
         """What is due. It stays known."""
@@ -218,14 +219,14 @@ async def test_only_owned_shards_are_read_and_new_ones_from_their_beginning(
     mine, others = frozenset(range(100)), frozenset(range(100, SHARDS))
     now = await database_now(connection)
     keys = await spread(database, now, 600, -50.0)
-    scanning.scanner.own(mine)
-    assert scanning.scanner.owned == mine
+    scanning.scanner.own(everything_in(mine))
+    assert scanning.scanner.territory.shards == mine
     await scanning.scanner.forward()
     first = scanning.take()
     assert set(first) == {k for k in keys if shard_of(k.id) in mine}
     stranger = next(k for k in keys if shard_of(k.id) not in mine)
     assert scanning.scanner.hinted([Entry(stranger, now, Lane.LOW)]) == 0
-    scanning.scanner.own(others)
+    scanning.scanner.own(everything_in(others))
     await scanning.scanner.forward()
     assert set(scanning.take()) == {k for k in keys if shard_of(k.id) in others}
 

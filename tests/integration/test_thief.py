@@ -16,6 +16,7 @@ from gnomon.clock import SystemClock, new_id_in, new_incarnation
 from gnomon.cron.job import Overlap
 from gnomon.fair import FairQueue
 from gnomon.model.lifecycle import State
+from gnomon.model.pool import everything_in
 from gnomon.model.shard import SHARDS, owned_shards, shard_of
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import FREE_LOSSES
@@ -63,7 +64,7 @@ class Stage:
         roster = PostgresRoster(self._database)
         self.clock.observe(await roster.join(self.lease.incarnation, "n", 1, 60.0), asked_at)
         self.lease.renewed(asked_at)
-        self.scanner.own(MINE)
+        self.scanner.own(everything_in(MINE))
 
     async def stolen(self) -> list[TaskKey]:
         """What a look takes, and hands to the slots."""
@@ -182,7 +183,7 @@ async def test_a_node_that_stops_or_is_not_trusted_steals_nothing(
 
 async def test_a_single_node_does_not_even_look(stage_for: StageFor, database: Database) -> None:
     stage = await stage_for(2)
-    stage.scanner.own(ALL)
+    stage.scanner.own(everything_in(ALL))
     await database.close()  # whoever asks it now, fails
     assert await stage.thief.run_once() == NOTHING
 
@@ -226,7 +227,7 @@ async def test_a_run_of_a_cron_job_asks_its_job_also_here(
 ) -> None:
     stage = await stage_for(10)
     job = await created(database, overlap_policy=Overlap.SKIP)
-    stage.scanner.own(ALL - {shard_of(job.id)})
+    stage.scanner.own(everything_in(ALL - {shard_of(job.id)}))
     first, second = await make_due(connection, job, 2)
     await connection.execute(
         "UPDATE gnomon.task SET due_at = due_at - interval '1 minute' WHERE id = ANY ($1)",
@@ -247,7 +248,7 @@ async def test_what_was_stolen_is_dropped_at_once_and_the_rest_is_found(
     stage_for: StageFor, database: Database
 ) -> None:
     stage = await stage_for(2)
-    stage.scanner.own(ALL)
+    stage.scanner.own(everything_in(ALL))
     stolen = await late_in(database, *((n % SHARDS, 5.0) for n in range(500)))
     await stage.scanner.forward()
     stage.agenda.advance(stage.clock.now())
@@ -273,7 +274,7 @@ async def test_what_is_not_due_yet_is_not_dropped_with_what_was_stolen(
     stage_for: StageFor, database: Database
 ) -> None:
     stage = await stage_for(200)
-    stage.scanner.own(ALL)
+    stage.scanner.own(everything_in(ALL))
     stolen = await late_in(database, *((n, 5.0) for n in range(200)))
     (soon,) = await late_in(database, (7, -5.0))
     await stage.scanner.forward()
@@ -289,7 +290,7 @@ async def test_a_suspect_that_has_to_wait_leaves_the_node_idle(
 ) -> None:
     """One in quarantine, another one waiting for it: the slots are free for others' work."""
     stage = await stage_for(10)
-    stage.scanner.own(ALL)
+    stage.scanner.own(everything_in(ALL))
     await late_in(database, (1, 5.0), (2, 5.0))
     await connection.execute("UPDATE gnomon.task SET losses = $1", FREE_LOSSES)
     await stage.scanner.forward()
@@ -299,7 +300,7 @@ async def test_a_suspect_that_has_to_wait_leaves_the_node_idle(
     assert stage.agenda.ready == 1
     assert stage.dispatcher.idle() == 9
     assert len(stage.pipe.unsent()) == 1
-    stage.scanner.own(MINE)
+    stage.scanner.own(everything_in(MINE))
     suspects = await late_in(database, (200, 4.0))
     await connection.execute("UPDATE gnomon.task SET losses = $1 WHERE id = $2", 2, suspects[0].id)
     (innocent,) = await late_in(database, (200, 5.0))  # behind a suspect that would have to wait
@@ -310,7 +311,7 @@ async def test_rows_that_are_only_locked_are_not_read_anew_again_and_again(
     stage_for: StageFor, database: Database, now: datetime
 ) -> None:
     stage = await stage_for(200)
-    stage.scanner.own(ALL)
+    stage.scanner.own(everything_in(ALL))
     locked = await late_in(database, *((n, 5.0) for n in range(200)))
     async with database.transaction() as holder:
         await holder.execute("SELECT FROM gnomon.task FOR UPDATE")
@@ -344,7 +345,7 @@ async def test_an_idle_node_runs_the_backlog_of_one_whose_slots_are_taken(
 ) -> None:
     held = [call_of(now, "wait_at_the_gate", timeout_seconds=100) for _ in range(2)]
     backlog = [call_of(now, "echo") for _ in range(600)]
-    quick = {"steal_seconds": 0.2}
+    quick: dict[str, Any] = {"steal_seconds": 0.2}
     async with running_node(database_dsn, slots=2, prefetch=0, node_name="busy", **quick):
         await store(database, *(new for _, new in held))
         await eventually(all_called([who for who, _ in held]))
@@ -388,7 +389,7 @@ async def test_what_becomes_late_is_shared_and_runs_once(
     """Both have slots and both steal: they may meet at any task."""
     backlog = [call_of(now, "echo") for _ in range(1000)]
     await store(database, *(new for _, new in backlog))
-    few = {"slots": 3, "prefetch": 3, "batch": 5, "steal_seconds": 0.02}
+    few: dict[str, Any] = {"slots": 3, "prefetch": 3, "batch": 5, "steal_seconds": 0.02}
     async with (
         running_node(database_dsn, node_name="a", **few),
         running_node(database_dsn, node_name="b", **few),

@@ -112,6 +112,11 @@ async def _literal(connection: Connection, type_name: str, value: Any) -> str:
     return f"{text}::{type_name}"
 
 
+# Whether a node has a pool; its tenants, lanes, types and queues.
+NO_POOL = (False, None, None, None, None)
+A_POOL = (True, ["a"], [1, 2], ["mail"], None)
+
+
 async def some_keys(connection: Connection, state: int, count: int) -> list[UUID]:
     rows = await connection.fetch(
         "SELECT id FROM gnomon.task WHERE state = $1 ORDER BY due_at LIMIT $2", state, count
@@ -123,17 +128,22 @@ async def test_reading_ahead_and_behind_walks_the_index_of_what_is_due(filled: C
     now = await database_now(filled)
     shards, ids = list(range(256)), [UUID(int=0)] * 256
     since, horizon = now - timedelta(seconds=5), now + timedelta(seconds=15)
-    ahead = await plans(filled, "scan", shards, [since] * 256, ids, horizon, 100)
-    behind = await plans(filled, "repair", shards, [horizon] * 256, ids, since, now, 100)
-    for used in (*ahead, *behind):
-        assert used.of_tasks == {"task_due"}
-        assert not used.scanned
+    for pool in (NO_POOL, A_POOL):
+        within = (*pool, ['[{"tenants": ["b"]}]'])
+        ahead = await plans(filled, "scan", shards, [since] * 256, ids, horizon, 100, *within)
+        behind = await plans(
+            filled, "repair", shards, [horizon] * 256, ids, since, now, 100, *within
+        )
+        for used in (*ahead, *behind):
+            assert used.of_tasks == {"task_due"}
+            assert not used.scanned
 
 
 async def test_a_backlog_is_read_by_the_index_of_flows(filled: Connection) -> None:
     now = await database_now(filled)
     flow = await filled.fetchval("SELECT flow FROM gnomon.task LIMIT 1")
-    found = await plans(filled, "flows", "", 0, -(2**63), 2000)
+    found = await plans(filled, "flows", "", 0, -(2**63), 2000, False)
+    found += await plans(filled, "flows", "", 0, -(2**63), 2000, True)
     heads = await plans(
         filled, "heads", [DEFAULT_TENANT] * 50, [2] * 50, [flow] * 50, [now] * 50,
         [UUID(int=0)] * 50, [10] * 50, list(range(256)),
@@ -147,8 +157,8 @@ async def test_a_backlog_is_read_by_the_index_of_flows(filled: Connection) -> No
 async def test_stealing_walks_the_index_of_what_is_due_and_sorts_nothing(
     filled: Connection,
 ) -> None:
-    for count in (1, 128, 255):
-        for used in await plans(filled, "steal", list(range(count)), 1.0, 4, 1000, 1):
+    for count, pool in ((1, NO_POOL), (128, A_POOL), (255, NO_POOL)):
+        for used in await plans(filled, "steal", list(range(count)), 1.0, 4, 1000, 1, *pool):
             assert used.of_tasks == {"task_due"}
             assert not used.scanned
             assert not used.sorts

@@ -81,6 +81,7 @@ class Territory(msgspec.Struct, frozen=True):
     shards: frozenset[int] = frozenset()
     pool: Pool = EVERYTHING
     others: Mapping[int, frozenset[Pool]] = {}  # by shard, where there are any
+    jobs: frozenset[int] = frozenset()  # the shards whose cron jobs it plans: any node can
 
     @property
     def is_whole(self) -> bool:
@@ -95,12 +96,30 @@ class Territory(msgspec.Struct, frozen=True):
             and not any(pool.accepts(work) for pool in self.others.get(shard, ()))
         )
 
+    def shards_of(self, work: Work) -> frozenset[int]:
+        """The shards in which this is its own."""
+        if self.is_whole:
+            return self.shards
+        if not self.pool.accepts(work):
+            return frozenset()
+        others = {s for s, pools in self.others.items() if any(p.accepts(work) for p in pools)}
+        return self.shards - others if others else self.shards
+
+
+WHOLE = Territory()  # as a filter: whatever is there
+
+
+def everything_in(shards: frozenset[int]) -> Territory:
+    """What a node owns where nobody has a pool."""
+    return Territory(shards, jobs=shards)
+
 
 def territory(me: UUID, roster: Mapping[UUID, Pool]) -> Territory:
     """What `me` owns: nothing while it is not in `roster`."""
+    jobs = owned_shards(me, roster.keys())
     mine = roster.get(me, EVERYTHING)
     if all(pool == mine for pool in roster.values()):
-        return Territory(owned_shards(me, roster.keys()), mine)
+        return msgspec.structs.replace(everything_in(jobs), pool=mine)
     if me not in roster:
         return Territory()
     rivals = {node: pool for node, pool in roster.items() if pool.overlaps(mine)}
@@ -112,7 +131,7 @@ def territory(me: UUID, roster: Mapping[UUID, Pool]) -> Territory:
         shards.add(shard)
         if before:
             others[shard] = before
-    return Territory(frozenset(shards), mine, others)
+    return Territory(frozenset(shards), mine, others, jobs)
 
 
 def _pairs(one: Pool, two: Pool) -> tuple[tuple[frozenset[object], frozenset[object]], ...]:

@@ -5,8 +5,9 @@ what others have behind it. While that is so, the first due tasks of every flow 
 each from where it was left. The ready queue has something of everybody then, and can be fair.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 
+from gnomon.model.pool import Territory
 from gnomon.scheduler.agenda import Agenda
 from gnomon.store.port import (
     BEGINNING,
@@ -36,23 +37,37 @@ class Backlog:
         self._read.clear()
         self._last = None
 
-    async def read(self, shards: Collection[int]) -> list[Entry]:
+    async def read(self, own: Territory) -> list[Entry]:
         """The next entries of the flows that have few here."""
         if self._agenda.room() < 1:
             return []
-        flows = await self._store.flows(self._last, MOST_FLOWS)
+        found = await self._store.flows(self._last, MOST_FLOWS, typed=not own.is_whole)
         if len(self._read) > 4 * MOST_FLOWS:
             self._read.clear()  # most of them will have ended
-        self._last = flows[-1] if len(flows) == MOST_FLOWS else None
+        self._last = found[-1][0] if len(found) == MOST_FLOWS else None
+        shards = {flow: of for flow, work in found if (of := own.shards_of(work))}
+        flows = list(shards)
         if not flows:
             return []
         self.each = max(1, self._room // len(flows))
         hungry = [cursor for flow in flows if (cursor := self._cursor(flow)) is not None]
         if not hungry:
             return []
-        entries = await self._store.heads(hungry, shards)
+        entries = await self._heads(hungry, shards)
         for entry in entries:  # in the order of time within each flow
             self._read[FlowKey(entry.key.tenant_id, entry.lane, entry.flow)] = entry
+        return entries
+
+    async def _heads(
+        self, hungry: Sequence[FlowCursor], shards: Mapping[FlowKey, frozenset[int]]
+    ) -> list[Entry]:
+        """Where others serve part of a flow's shards, it is read by itself."""
+        together: dict[frozenset[int], list[FlowCursor]] = {}
+        for cursor in hungry:
+            together.setdefault(shards[cursor.key], []).append(cursor)
+        entries = []
+        for of, cursors in together.items():
+            entries += await self._store.heads(cursors, of)
         return entries
 
     def _cursor(self, flow: FlowKey) -> FlowCursor | None:

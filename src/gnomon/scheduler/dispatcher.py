@@ -7,7 +7,6 @@ from datetime import timedelta
 import msgspec
 
 from gnomon.clock import Clock
-from gnomon.model.shard import shard_of
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import is_suspect
 from gnomon.observe.events import Observer, RunSkipped, RunStarted, nobody
@@ -153,11 +152,11 @@ class Dispatcher:
         return self._agenda.take_urgent(most, self._admission.admit, evicting=evicting)
 
     def _own(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Those of the own shards; what others serve has no place on the agenda."""
-        owned = self._scanner.owned
-        own = [e for e in entries if shard_of(e.key.id) in owned]
+        """Those that this node serves; what others serve has no place on the agenda."""
+        own = self._scanner.own_of(entries)
         if len(own) < len(entries):
-            self._forget([e.key for e in entries if shard_of(e.key.id) not in owned])
+            kept = {e.key for e in own}
+            self._forget([e.key for e in entries if e.key not in kept])
         return own
 
     def _unclaimed(self, entries: Collection[Entry]) -> None:
@@ -170,8 +169,9 @@ class Dispatcher:
         """The claim failed, and may or may not have been made: so what was admitted keeps what it
         took for that, and takes nothing when it is admitted again."""
         own = self._own(entries)
+        kept = {e.key for e in own}
         for entry in entries:
-            if shard_of(entry.key.id) not in self._scanner.owned:
+            if entry.key not in kept:
                 self._agenda.ended(entry.key.tenant_id, entry.lane, None)
         self._agenda.put_back(own)
 

@@ -39,14 +39,16 @@ class FlowBook:
 
     def find(self, entry: Entry) -> Flow | None:
         """None: it is not known, and will be looked up."""
-        number = (entry.key.tenant_id, entry.flow)
-        if entry.flow == UNKNOWN_FLOW:
-            found = self._of_task.get(entry.key)
-        else:
-            found = self._known.get(number)
+        found = self.known(entry)
         if found is None:
-            self._unknown[entry.key] = number
+            self._unknown[entry.key] = (entry.key.tenant_id, entry.flow)
         return found
+
+    def known(self, entry: Entry) -> Flow | None:
+        """Without asking for it to be looked up."""
+        if entry.flow == UNKNOWN_FLOW:
+            return self._of_task.get(entry.key)
+        return self._known.get((entry.key.tenant_id, entry.flow))
 
     def learn(self, delivery: Delivery) -> Flow:
         """Learn from what was claimed."""

@@ -14,6 +14,7 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.errors import LeaseLost, StoreUnavailable
+from gnomon.model.pool import Pool
 from gnomon.model.task import TaskKey
 from gnomon.scheduler.accountant import EVERY_SECONDS as ACCOUNT_SECONDS
 from gnomon.scheduler.accountant import Accountant
@@ -91,6 +92,7 @@ class Node:
         accountant: Accountant,
         directory: Directory,
         breakers: Breakers,
+        pool: Pool,
         permits: PermitKeeper,
         name: str,
     ) -> None:
@@ -113,6 +115,7 @@ class Node:
         self.accountant = accountant
         self.directory = directory
         self.breakers = breakers
+        self.pool = pool
         self.permits = permits
         self.name = name
         self._lost = asyncio.Event()
@@ -139,11 +142,11 @@ class Node:
         """Enter the roster, and know the own shards."""
         asked_at = self.clock.monotonic()
         now = await self.roster_store.join(
-            self.lease.incarnation, self.name, self.settings.slots, self.lease.ttl
+            self.lease.incarnation, self.name, self.settings.slots, self.lease.ttl, self.pool
         )
         self.clock.observe(now, asked_at)
         self.lease.renewed(asked_at)
-        self.scanner.own((await self.roster.run_once()).shards)
+        self.scanner.own((await self.roster.run_once()).own)
 
     async def run(self, keeper: LeaseKeeper, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then drain. Raises LeaseLost when declared dead."""
@@ -243,9 +246,9 @@ class Node:
 
     async def _look_at_roster(self) -> None:
         result = await self.roster.run_once()
-        if result.shards != self.scanner.owned:
-            log.info("serving shards", shards=len(result.shards), nodes=result.nodes)
-            self.scanner.own(result.shards)
+        if result.own != self.scanner.territory:
+            log.info("serving shards", shards=len(result.own.shards), nodes=result.nodes)
+            self.scanner.own(result.own)
             self.signals.look.set()
 
     async def _reconcile(self) -> None:

@@ -73,7 +73,7 @@ class Planner:
         return PlanResult(jobs, runs, missed)
 
     async def _due(self) -> list[CronJob]:
-        shards = sorted(self._scanner.owned)
+        shards = sorted(self._scanner.territory.jobs)
         if not shards:
             return []
         until = self._clock.now() + self._ahead
@@ -127,7 +127,7 @@ class Planner:
 
     async def look_for_queued(self) -> int:
         """The same for jobs whose run ended unseen: cancelled, or on a node that died."""
-        shards = sorted(self._scanner.owned)
+        shards = sorted(self._scanner.territory.jobs)
         self.ended(await self._store.queued(shards, _MOST_QUEUED))
         return await self.let_go()
 

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.model.shard import owned_shards
+from gnomon.model.pool import Pool, Territory, territory
 from gnomon.store.port import NodeRecord, RosterStore
 from gnomon.worker.lease import Lease
 
@@ -56,19 +56,21 @@ class Watch:
 class RosterResult(msgspec.Struct, frozen=True):
     """What a look at the roster showed."""
 
-    shards: frozenset[int]
+    own: Territory
     nodes: int
     declared_dead: int
 
 
 class Roster:
-    """Keeps the list of nodes, and this node's share of the shards."""
+    """Keeps the list of nodes, and this node's share of the work."""
 
     def __init__(self, store: RosterStore, lease: Lease, clock: Clock) -> None:
         self._store = store
         self._lease = lease
         self._clock = clock
         self._watch = Watch()
+        self._living: dict[UUID, Pool] = {}
+        self._own = Territory()
 
     async def run_once(self) -> RosterResult:
         nodes = await self._store.roster()
@@ -76,8 +78,10 @@ class Roster:
         peers = [node for node in nodes if node.incarnation != me]
         silent = self._watch.silent(peers, self._lease, self._clock.now(), self._clock.monotonic())
         dead = {p.incarnation for p in silent if await self._declare_dead(p)}
-        living = [node.incarnation for node in nodes if node.incarnation not in dead]
-        return RosterResult(owned_shards(me, living), len(living), len(dead))
+        living = {n.incarnation: n.pool for n in nodes if n.incarnation not in dead}
+        if living != self._living:
+            self._living, self._own = living, territory(me, living)
+        return RosterResult(self._own, len(living), len(dead))
 
     async def _declare_dead(self, peer: NodeRecord) -> bool:
         declared = await self._store.declare_dead(peer.incarnation, peer.beat)

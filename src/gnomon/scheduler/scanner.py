@@ -8,15 +8,17 @@ is due than fits, the backlog's flows are read beside (`gnomon.scheduler.backlog
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 import msgspec
 
 from gnomon.clock import Clock
+from gnomon.model.pool import Territory, Work
 from gnomon.model.shard import shard_of
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.backlog import Backlog
+from gnomon.scheduler.flows import FlowBook
 from gnomon.settings import Settings
 from gnomon.store.port import BEGINNING, HIGHEST_ID, LOWEST_ID, Cursor, DispatchStore, Entry
 
@@ -38,7 +40,12 @@ class Scanner:
     """Keeps the agenda filled. Call `run_once` often; it does what is due of the three passes."""
 
     def __init__(
-        self, store: DispatchStore, agenda: Agenda, clock: Clock, settings: Settings
+        self,
+        store: DispatchStore,
+        agenda: Agenda,
+        clock: Clock,
+        settings: Settings,
+        flows: FlowBook | None = None,
     ) -> None:
         self._store = store
         self._agenda = agenda
@@ -50,18 +57,25 @@ class Scanner:
         self._reserve = max(1, settings.window // 8)
         self._backlog = Backlog(store, agenda, self._reserve)
         self._cursors: dict[int, Cursor] = {}
+        self.territory = Territory()
+        self._whole = True
+        self._flows = flows or FlowBook()
+        self.unsure: Callable[[], None] = lambda: None  # a hint may or may not be for this node
         self._since = BEGINNING
         self._full_pass_at = float("-inf")
         self._reading = asyncio.Lock()  # two readers at one cursor would read everything twice
 
-    @property
-    def owned(self) -> frozenset[int]:
-        return frozenset(self._cursors)
-
-    def own(self, shards: frozenset[int]) -> None:
-        """Serve these shards from now on; new ones are read from their beginning."""
-        kept = {shard: c for shard, c in self._cursors.items() if shard in shards}
-        for shard in shards - kept.keys():
+    def own(self, territory: Territory) -> None:
+        """Serve this from now on; shards that are new, or hold more, are read from their
+        beginning."""
+        before, self.territory = self.territory, territory
+        self._whole = territory.is_whole
+        kept = {
+            shard: cursor
+            for shard, cursor in self._cursors.items()
+            if shard in territory.shards and before.others.get(shard) == territory.others.get(shard)
+        }
+        for shard in territory.shards - kept.keys():
             kept[shard] = Cursor(shard, BEGINNING, LOWEST_ID)
         self._cursors = kept
         self._backlog.reset()
@@ -84,12 +98,36 @@ class Scanner:
         room = self._agenda.room()
         if room <= 0:
             return 0
-        own = (e for e in entries if shard_of(e.key.id) in self._cursors)
+        own = self._surely_own(entries)
         if room > self._reserve:
             return self._agenda.add(own)
         few = self._backlog.each
         waiting = self._agenda.waiting
         return self._agenda.add(e for e in own if waiting(e.key.tenant_id, e.lane, e.flow) < few)
+
+    def own_of(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Those that are for this node, as far as is known of their flows."""
+        if self._whole:
+            owned = self._cursors
+            return [e for e in entries if shard_of(e.key.id) in owned]
+        return [e for e in entries if self._may_own(e)]
+
+    def _may_own(self, entry: Entry) -> bool:
+        flow = self._flows.known(entry)
+        work = Work(entry.key.tenant_id, entry.lane)
+        if flow is not None:
+            work = Work(entry.key.tenant_id, entry.lane, flow.task_type, flow.queue)
+        return self.territory.may_own(shard_of(entry.key.id), work)
+
+    def _surely_own(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Hints of unknown flows are left to a repair, which asks for what this node serves."""
+        own = self.own_of(entries)
+        if not self.territory.pool.asks_for_type:
+            return own
+        known = [e for e in own if self._flows.find(e) is not None]
+        if len(known) < len(own):
+            self.unsure()
+        return known
 
     async def forward(self) -> ScanResult:
         """Read on from the cursors, as far as the horizon and the window allow."""
@@ -98,7 +136,7 @@ class Scanner:
             if all_read:
                 self._backlog.reset()
                 return result
-            heads = self._take_in(await self._backlog.read(self._cursors.keys()))
+            heads = self._take_in(await self._backlog.read(self.territory))
             return ScanResult(result.read + heads.read, result.new + heads.new)
 
     async def _forward(self) -> tuple[ScanResult, bool]:
@@ -112,7 +150,7 @@ class Scanner:
             return ScanResult(), False
         until = self._clock.now() + self._horizon
         each = max(1, room // len(cursors))
-        entries = await self._store.scan(cursors, until, each)
+        entries = await self._store.scan(cursors, until, each, self.territory)
         by_shard = _by_shard(entries)
         all_read = True
         for cursor in cursors:
@@ -146,7 +184,9 @@ class Scanner:
         if full:
             self._full_pass_at = self._clock.monotonic()  # and not later: it may be asked for again
         try:
-            entries = await self._store.repair(cursors, since, now + _REPAIR_AHEAD, each)
+            entries = await self._store.repair(
+                cursors, since, now + _REPAIR_AHEAD, each, self.territory
+            )
         except BaseException:
             if full:
                 self.look_everywhere()

@@ -49,7 +49,12 @@ class Thief:
             return StealResult()
         each = -(-most // len(shards))
         entries = await self._store.stealable(
-            shards, self._seconds, each, most, suspects=self._dispatcher.suspect is None
+            shards,
+            self._seconds,
+            each,
+            most,
+            suspects=self._dispatcher.suspect is None,
+            pool=self._scanner.territory.pool,
         )
         if not entries:
             return StealResult()
@@ -60,7 +65,9 @@ class Thief:
     def _foreign(self) -> list[int]:
         """The shards of others, from a place by chance on: what is read ends when it is enough,
         and two thieves should not begin at the same one."""
-        foreign = sorted(set(range(SHARDS)) - self._scanner.owned)
+        own = self._scanner.territory
+        # Where the pools of others go first, only a part of a shard is ours.
+        foreign = sorted(set(range(SHARDS)) - (own.shards - own.others.keys()))
         start = int(self._chance() * len(foreign))
         return foreign[start:] + foreign[:start]
 

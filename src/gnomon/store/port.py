@@ -337,8 +337,8 @@ class DispatchStore(Protocol):
         suspects: bool,
         pool: Pool = EVERYTHING,
     ) -> list[Entry]:
-        """Waiting tasks of a pool that are overdue by so long, the latest of each shard first, at most
-        `each` a shard and `most` in all; suspects only if asked for."""
+        """Waiting tasks of a pool that are overdue by so long, the latest of each shard first, at
+        most `each` a shard and `most` in all; suspects only if asked for."""
 
     async def oldest_writer(self) -> tuple[datetime, datetime]:
         """When the oldest unfinished writing transaction began, and the store's time."""

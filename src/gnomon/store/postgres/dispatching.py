@@ -27,8 +27,9 @@ from gnomon.store.port import (
     Settled,
     Settlement,
 )
-from gnomon.store.postgres.columns import pool_columns, same_or_all, territory_columns
+from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.pools import pool_columns, territory_columns
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import DELIVERY_CODES
 
@@ -116,8 +117,9 @@ class PostgresDispatch:
         pool: Pool = EVERYTHING,
     ) -> list[Entry]:
         losses = _ANY_LOSSES if suspects else FREE_LOSSES - 1
-        served = (pool != EVERYTHING, *pool_columns(pool))
-        rows = await self._database.fetch("steal", shards, seconds, each, most, losses, *served)
+        rows = await self._database.fetch(
+            "steal", shards, seconds, each, most, losses, *pool_columns(pool)
+        )
         return [_entry(row) for row in rows]
 
     async def oldest_writer(self) -> tuple[datetime, datetime]:

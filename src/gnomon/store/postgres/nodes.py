@@ -3,17 +3,19 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import asyncpg
-import msgspec
 
 from gnomon import __version__
 from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.model.ids import lowest_id
+from gnomon.model.pool import EVERYTHING, Pool
 from gnomon.store.port import NodeRecord
 from gnomon.store.postgres import partitions
 from gnomon.store.postgres.database import Database, connect, translated
+from gnomon.store.postgres.pools import pool_of, serves_of
 from gnomon.store.postgres.queries import query
 from gnomon.store.usage_port import KEPT_DAYS
 
@@ -24,9 +26,11 @@ class PostgresRoster:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def join(self, incarnation: UUID, name: str, slots: int, lease: float) -> datetime:
+    async def join(
+        self, incarnation: UUID, name: str, slots: int, lease: float, pool: Pool = EVERYTHING
+    ) -> datetime:
         row = await self._database.fetchrow(
-            "join_roster", incarnation, name, __version__, slots, lease
+            "join_roster", incarnation, name, __version__, slots, lease, serves_of(pool)
         )
         assert row is not None, "INSERT ... RETURNING gives its row"
         joined: datetime = row["now"]
@@ -41,10 +45,14 @@ class PostgresRoster:
 
     async def roster(self) -> list[NodeRecord]:
         rows = await self._database.fetch("roster")
-        return [msgspec.convert(dict(row), NodeRecord) for row in rows]
+        return [_record(**row) for row in rows]
 
     async def declare_dead(self, incarnation: UUID, beat: int) -> bool:
         return await self._database.fetchrow("declare_dead", incarnation, beat) is not None
+
+
+def _record(serves: str | None, **row: Any) -> NodeRecord:
+    return NodeRecord(**row, pool=pool_of(serves))
 
 
 class LeaseConnection:
@@ -103,6 +111,7 @@ class PostgresChores:
     async def forget(self, most: int) -> int:
         answer = await self._database.execute("forget_keys", most)
         await self._database.execute("forget_nodes")
+        await self._database.fetchrow("forget_buckets", most)
         await self._database.execute("gather_usage", most)
         await self._database.execute("forget_usage", KEPT_DAYS)
         return int(answer.rpartition(" ")[2])

@@ -1,6 +1,7 @@
 -- The flows that have waiting tasks, in order, after a given one: one probe of task_flow for each,
 -- however many tasks they have.
--- $1/$2/$3 after this tenant, lane and flow, $4 flows at most.
+-- $1/$2/$3 after this tenant, lane and flow, $4 flows at most, $5 whether to say what the tasks of
+-- each are.
 WITH RECURSIVE found AS (
     (
         SELECT t.tenant_id, t.lane, t.flow
@@ -20,4 +21,17 @@ WITH RECURSIVE found AS (
         LIMIT 1
     ) AS n
 )
-SELECT tenant_id, lane, flow FROM found LIMIT $4
+SELECT f.tenant_id, f.lane, f.flow, t.task_type, t.queue
+FROM found AS f
+LEFT JOIN LATERAL (
+    SELECT task.task_type, task.queue
+    FROM gnomon.task
+    WHERE $5::boolean
+      AND task.state = 0
+      AND task.tenant_id = f.tenant_id
+      AND task.lane = f.lane
+      AND task.flow = f.flow
+    ORDER BY task.due_at, task.id
+    LIMIT 1
+) AS t ON true
+LIMIT $4

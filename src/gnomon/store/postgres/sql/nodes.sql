@@ -1,5 +1,5 @@
 -- All nodes that are remembered, how long their leases are still good, and what runs on each.
-SELECT n.name, n.incarnation, n.version, n.slots, n.started_at, n.alive_until, n.dead,
+SELECT n.name, n.incarnation, n.version, n.slots, n.started_at, n.alive_until, n.dead, n.serves,
     extract(epoch FROM n.alive_until - m.now)::float8 AS lease_seconds,
     (SELECT count(*) FROM gnomon.task AS t WHERE t.state = 1 AND t.node = n.incarnation) AS running
 FROM gnomon.node AS n

@@ -1,0 +1,43 @@
+"""Worker pools as PostgreSQL keeps them, and as parameters of what is read."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gnomon.model.pool import EVERYTHING, Pool, Territory
+from gnomon.store.port import Cursor
+
+_Names = list[str] | None
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def serves_of(pool: Pool) -> str | None:
+    """A pool as the roster keeps it."""
+    return None if pool == EVERYTHING else _encoder.encode(pool).decode()
+
+
+def pool_of(serves: str | None) -> Pool:
+    return EVERYTHING if serves is None else msgspec.json.decode(serves, type=Pool)
+
+
+def pool_columns(pool: Pool) -> tuple[bool, _Names, list[int] | None, _Names, _Names]:
+    """Whether it is less than everything; tenants, lanes, types and queues; None for all."""
+    return (
+        pool != EVERYTHING,
+        list(pool.tenants) or None,
+        list(pool.lanes) or None,
+        list(pool.types) or None,
+        list(pool.queues) or None,
+    )
+
+
+def territory_columns(within: Territory, cursors: Sequence[Cursor]) -> tuple[object, ...]:
+    """The pool, and the pools of others in the shards of the cursors."""
+    _, *pool = pool_columns(within.pool)
+    others = [_others(within, cursor.shard) for cursor in cursors] if within.others else []
+    return (not within.is_whole, *pool, others)
+
+
+def _others(within: Territory, shard: int) -> str | None:
+    pools = within.others.get(shard)
+    return None if pools is None else _encoder.encode(pools).decode()
