@@ -21,8 +21,8 @@ FIELDS = {
     "interval_from", "timezone", "dst", "task_type", "target", "payload_template",
     "overlap_policy", "missed_run_policy", "missed_after_seconds", "backfill_limit",
     "backfill_window_seconds", "start_date", "end_date", "max_runs", "jitter_seconds",
-    "sla_seconds", "priority", "delivery", "retry_policy", "timeout_seconds", "tags", "source",
-    "next_fire_at", "runs", "active_task_id", "paused_at", "pause_reason", "created_at",
+    "sla_seconds", "priority", "delivery", "retry_policy", "timeout_seconds", "tags", "queue",
+    "preemptible", "source", "next_fire_at", "runs", "active_task_id", "paused_at", "pause_reason", "created_at",
     "updated_at", "created_by",
 }  # fmt: skip
 ACTIONS = [
