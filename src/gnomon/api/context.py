@@ -17,6 +17,7 @@ from gnomon.store.cron_port import CronStore
 from gnomon.store.directory import Directory
 from gnomon.store.event_port import EventStore
 from gnomon.store.key_port import KeyStore
+from gnomon.store.limit_port import LimiterStore
 from gnomon.store.port import RosterStore, TaskStore
 from gnomon.store.task_type_port import TaskTypeStore
 from gnomon.store.usage_port import UsageStore
@@ -42,6 +43,7 @@ class Context(msgspec.Struct, frozen=True):
     authenticator: Authenticator | None  # None: whoever can connect is welcome
     task_types: TaskTypeStore
     usage: UsageStore
+    limiters: LimiterStore
 
 
 def context_of(request: Request) -> Context:

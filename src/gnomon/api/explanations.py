@@ -10,7 +10,8 @@ from gnomon.api.incoming import queried
 from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import NoQuery, TaskView
 from gnomon.api.views import task_view
-from gnomon.model.explanation import explain
+from gnomon.model.explanation import Circumstances, explain
+from gnomon.model.limit import EXECUTIONS_PER_MINUTE
 from gnomon.model.principal import Role
 from gnomon.model.task import TaskKey
 
@@ -40,8 +41,19 @@ class ExplanationView(msgspec.Struct):
 async def explain_task(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
-    store = context_of(request).store
-    task = await store.get(key)
-    explanation = explain(task, await store.circumstances(key))
+    context = context_of(request)
+    task = await context.store.get(key)
+    quota = context.directory.quotas(key.tenant_id).executions_per_minute
+    around = _with_quota(await context.store.circumstances(key), quota)
+    explanation = explain(task, around)
     view = ExplanationView(explanation.summary, explanation.facts, task_view(task))
     return respond(answer(200, view))
+
+
+def _with_quota(around: Circumstances, quota: int | None) -> Circumstances:
+    """The store knows what is used of it, and not what it is."""
+    limits = tuple(
+        msgspec.structs.replace(use, rate=quota) if use.name == EXECUTIONS_PER_MINUTE else use
+        for use in around.limits
+    )
+    return msgspec.structs.replace(around, limits=limits)

@@ -17,6 +17,7 @@ from gnomon.model.errors import (
     InvalidTask,
     KeyEnded,
     KeyNotFound,
+    LimiterNotFound,
     NameTaken,
     Overlapping,
     OverQuota,
@@ -27,6 +28,7 @@ from gnomon.model.errors import (
     TaskNotFound,
     TaskTypeNotFound,
     TooManyKeys,
+    TooManyLimiters,
     TooManyTaskTypes,
     TypeForbidden,
     Unauthenticated,
@@ -129,7 +131,11 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(422, str(error)), {}
         case TaskNotFound() | TaskTypeNotFound() | CronJobNotFound() | KeyNotFound():
             return problem(404, str(error)), {}
+        case LimiterNotFound():
+            return problem(404, str(error)), {}
         case IllegalTransition() | Overlapping() | TooManyKeys() | TooManyTaskTypes() | KeyEnded():
+            return problem(409, str(error)), {}
+        case TooManyLimiters():
             return problem(409, str(error)), {}
         case NameTaken():
             return problem(409, f"{error} with PUT"), {}

@@ -28,6 +28,7 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.events import PostgresEvents
 from gnomon.store.postgres.hints import Announcer
+from gnomon.store.postgres.limiters import PostgresLimiters
 from gnomon.store.postgres.nodes import PostgresRoster
 from gnomon.store.postgres.task_types import PostgresTaskTypes
 from gnomon.store.postgres.tasks import PostgresTasks
@@ -123,6 +124,7 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                     authenticator,
                     PostgresTaskTypes(database),
                     PostgresUsage(database),
+                    PostgresLimiters(database),
                 )
             finally:
                 for task in background:

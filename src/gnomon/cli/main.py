@@ -14,6 +14,7 @@ from gnomon.cli import (
     doctor,
     events,
     keys,
+    limits,
     listen,
     migrate,
     nodes,
@@ -55,6 +56,7 @@ app.add_typer(migrate.app, name="migrate")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")
 app.add_typer(types.app, name="types")
+app.add_typer(limits.app, name="limits")
 app.command("usage")(usage.usage)
 
 

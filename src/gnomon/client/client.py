@@ -138,6 +138,21 @@ class Client:
         """What somebody may want to be told of, newest first; chosen by `kind`, `cron_job_id`."""
         return self._pages("/events", "events", filters)
 
+    async def limiters(self) -> Json:
+        """All `limiters`, by name, and how much of them is in use."""
+        return await self._call("GET", "/limiters")
+
+    async def get_limiter(self, name: str) -> Json:
+        """One of them, with its fullest keys."""
+        return await self._call("GET", f"/limiters/{_segment(name)}")
+
+    async def put_limiter(self, name: str, limiter: Json) -> Json:
+        """Create it, or replace it."""
+        return await self._call("PUT", f"/limiters/{_segment(name)}", body=limiter)
+
+    async def delete_limiter(self, name: str) -> None:
+        await self._call("DELETE", f"/limiters/{_segment(name)}")
+
     async def task_types(self) -> Json:
         """The `task_types` that have a payload schema, by name; each without it."""
         return await self._call("GET", "/task-types")

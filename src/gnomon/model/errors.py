@@ -10,6 +10,7 @@
     ├── TaskNotFound           unknown here, or another tenant's
     ├── CronJobNotFound        likewise
     ├── TaskTypeNotFound       likewise, of a task type that has a schema
+    ├── LimiterNotFound        likewise, of a limiter
     ├── KeyNotFound            likewise, of an API key
     ├── TenantNotFound         no tenant of this name
     ├── TenantExists           a tenant of this name is there already
@@ -18,6 +19,7 @@
     ├── Overlapping            a run of the cron job has not ended
     ├── QuotaExceeded          the tenant may not have or do more of this
     ├── TooManyTaskTypes       as many task types have a schema as may have one
+    ├── TooManyLimiters        as many limiters as a tenant may have
     ├── IllegalTransition      the task is in a state that forbids this
     ├── IdempotencyConflict    a key used before, for something else
     ├── IdempotencyPending     a key whose first request is still under way
@@ -132,6 +134,22 @@ class TooManyTaskTypes(GnomonError):
 
     def __init__(self, most: int) -> None:
         super().__init__(f"{most} task types have a schema, the most that may; remove one first")
+        self.most = most
+
+
+class LimiterNotFound(GnomonError):
+    """No such limiter of this tenant."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no limiter {name}")
+        self.name = name
+
+
+class TooManyLimiters(GnomonError):
+    """A tenant has as many limiters as it may have."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"there are {most} limiters, the most that may be; remove one first")
         self.most = most
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.lifecycle import Status
+from gnomon.model.limit import EXECUTIONS_PER_MINUTE
 from gnomon.model.target import HttpTarget, host_of
 from gnomon.model.task import Resolution, Task
 
@@ -19,6 +20,18 @@ class OpenBreaker(msgspec.Struct, frozen=True):
     node: str
     host: str | None
     until: datetime
+
+
+class LimitUse(msgspec.Struct, frozen=True):
+    """A limiter that a task needs the permits of, and how much of it is in use."""
+
+    name: str
+    concurrency: int | None
+    rate: int | None
+    per_seconds: float
+    key: str  # the task's; "" where the limiter has none
+    running: int
+    started: int = 0  # starts that count now
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +48,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     cron_job: str | None = None  # the name of the job that it is a run of
     active_run: UUID | None = None  # the task of that job that may be under way
     breakers: tuple[OpenBreaker, ...] = ()  # all that are open for its tenant
+    limits: tuple[LimitUse, ...] = ()
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -85,6 +99,9 @@ def _why_ready(task: Task, around: Circumstances) -> str:
             f"It is due, but {_breaker(breaker)}: too many calls have failed. Then one task is "
             "tried, and if it succeeds all run."
         )
+    limit = next(_limits(around), None)
+    if limit is not None:
+        return f"It is due, but {limit}."
     if around.ahead > 0:
         return f"It is due and waits its turn: {_count(around.ahead)} due before it in its shard."
     return f"It is due, and {around.server} is about to start it."
@@ -99,6 +116,18 @@ def _breakers(task: Task, around: Circumstances) -> Iterator[OpenBreaker]:
 def _breaker(breaker: OpenBreaker) -> str:
     what = "its tenant" if breaker.host is None else f"host {breaker.host}"
     return f"the breaker of {what} is open on {breaker.node} until {_stamp(breaker.until)}"
+
+
+def _limits(around: Circumstances) -> Iterator[str]:
+    """Those that are reached."""
+    for use in around.limits:
+        of_key = f" for the key {use.key!r}" if use.key else ""
+        kind = "the quota" if use.name == EXECUTIONS_PER_MINUTE else "limiter"
+        reached = f"{kind} {use.name!r} is at its limit of"
+        if use.concurrency is not None and use.running >= use.concurrency:
+            yield f"{reached} {use.concurrency}{of_key} ({use.running} running)"
+        elif use.rate is not None and use.started >= use.rate:
+            yield f"{reached} {use.rate} starts in {use.per_seconds:g} s{of_key}"
 
 
 def _why_blocked(around: Circumstances) -> str:
@@ -135,6 +164,7 @@ def _facts(task: Task, around: Circumstances) -> Iterator[str]:
         yield f"last error: {task.last_error}"
     if not task.status.is_over:
         yield from map(_breaker, _breakers(task, around))
+        yield from _limits(around)
     if around.run_until is not None:
         yield f"is taken over by others if it has not ended by {_stamp(around.run_until)}"
     if not task.status.is_over:

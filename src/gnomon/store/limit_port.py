@@ -57,6 +57,14 @@ class LimitStore(Protocol):
         """All that runs in the node's name. None: a claim of it may be under way, ask later."""
 
 
+class KeyUse(msgspec.Struct, frozen=True):
+    """How much of one key is in use."""
+
+    key: str
+    running: int = 0
+    started: int = 0
+
+
 class LimiterUse(msgspec.Struct, frozen=True):
     """A limiter, and how much of it is in use."""
 
@@ -65,14 +73,7 @@ class LimiterUse(msgspec.Struct, frozen=True):
     updated_at: datetime
     running: int  # tasks
     started: int  # starts that count at this moment
-    buckets: Sequence["BucketUse"] = ()  # the fullest ones of a limiter with a key
-
-
-class BucketUse(msgspec.Struct, frozen=True):
-    """How much of one key is in use."""
-
-    key: str
-    running: int
+    keys: Sequence[KeyUse] | None = None  # the fullest ones, where they were asked for
 
 
 class LimiterStore(Protocol):
@@ -82,7 +83,7 @@ class LimiterStore(Protocol):
         """All of a tenant, by name."""
 
     async def get(self, tenant_id: str, name: str) -> LimiterUse:
-        """One of them. Raises LimiterNotFound."""
+        """One of them, with its fullest keys. Raises LimiterNotFound."""
 
     async def put(self, limiter: Limiter) -> bool:
         """Create or replace one; gives whether it is new. Raises TooManyLimiters."""

@@ -6,8 +6,9 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.errors import TaskNotFound
-from gnomon.model.explanation import COUNTED_AHEAD, Circumstances, OpenBreaker
+from gnomon.model.explanation import COUNTED_AHEAD, Circumstances, LimitUse, OpenBreaker
 from gnomon.model.lifecycle import State, Status
+from gnomon.model.limit import EXECUTIONS_PER_MINUTE
 from gnomon.model.shard import owner, shard_of
 from gnomon.model.task import Execution, Task, TaskKey
 from gnomon.store.port import Page, TaskFilter
@@ -51,6 +52,7 @@ async def get(database: Database, key: TaskKey) -> Task:
 async def circumstances(database: Database, key: TaskKey) -> Circumstances:
     async with database.scoped(key.tenant_id) as connection:
         row = await connection.fetchrow(query("circumstances"), key.tenant_id, key.id)
+        limits = await connection.fetch(query("limits_around"), key.tenant_id, key.id)
     assert row is not None, "the store's time is always there"
     # Other tenants' tasks are before it, too: those are counted from outside the wall.
     ahead = await database.fetchrow("ahead", key.tenant_id, key.id, COUNTED_AHEAD)
@@ -66,7 +68,18 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         server=None if server is None else server["name"],
         server_alive_until=None if server is None else server["alive_until"],
         breakers=tuple(OpenBreaker(**row) for row in breakers),
+        limits=await _limits(database, key.tenant_id, limits),
     )
+
+
+async def _limits(database: Database, tenant_id: str, rows: list[Any]) -> tuple[LimitUse, ...]:
+    starts = await database.fetch("limiter_starts", tenant_id, None)
+    started = {(limiter, key): count for limiter, key, count in starts}
+    limits = [LimitUse(**row, started=started.get((row["name"], row["key"]), 0)) for row in rows]
+    executions = started.get((EXECUTIONS_PER_MINUTE, ""), 0)
+    # How many there may be is not in the store: plans are settings.
+    limits.append(LimitUse(EXECUTIONS_PER_MINUTE, None, None, 60.0, "", 0, executions))
+    return tuple(limits)
 
 
 async def executions(database: Database, key: TaskKey) -> list[Execution]:

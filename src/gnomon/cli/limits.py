@@ -1,0 +1,162 @@
+"""`gnomon limits`: how many tasks may run at once, or start within a time."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gnomon.cli import output, remote
+from gnomon.cli.options import ApiUrl, AsJson, settings_of
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Client
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Limits on how many tasks run at once, or start within a time.",
+    rich_markup_mode=None,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The limiter.")]
+
+
+@app.command("set")
+def set_(
+    ctx: typer.Context,
+    name: Name,
+    concurrency: Annotated[
+        int | None, typer.Option(metavar="N", help="At most so many run at once.")
+    ] = None,
+    rate: Annotated[
+        int | None, typer.Option(metavar="N", help="At most so many start within a time.")
+    ] = None,
+    per: Annotated[
+        float, typer.Option("--per", metavar="SECONDS", help="The time that --rate is about.")
+    ] = 1.0,
+    task_type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Only tasks of this type.")
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="QUEUE", help="Only tasks of this queue.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="POINTER", help="For each value that is found there in the payload."),
+    ] = None,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Create a limiter, or replace it, for all that starts from now on.
+
+    \b
+    gnomon limits set mail --type email.send --concurrency 5
+    gnomon limits set crm --queue crm --rate 100 --per 60
+    gnomon limits set each-customer --key /customer_id --concurrency 2
+    """
+    limiter = {
+        "concurrency": concurrency,
+        "rate": rate,
+        "per_seconds": per,
+        "task_type": task_type,
+        "queue": queue,
+        "key": key,
+    }
+
+    async def run(client: "Client") -> None:
+        found = await client.put_limiter(name, limiter)
+        if as_json:
+            output.document(found)
+        else:
+            typer.echo(f"{name}: {_limit(found)}, {_scope(found)}")
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command("list")
+def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> None:
+    """List the limiters, and how much of them is in use.
+
+    \b
+    gnomon limits list
+    """
+
+    async def run(client: "Client") -> None:
+        answer = await client.limiters()
+        if as_json:
+            output.document(answer)
+            return
+        found = answer["limiters"]
+        if not found:
+            output.note("nothing is limited")
+            return
+        output.table(
+            ["limiter", "limit", "of", "running", "started"],
+            [
+                (each["name"], _limit(each), _scope(each), str(each["running"]), _started(each))
+                for each in found
+            ],
+        )
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command()
+def show(ctx: typer.Context, name: Name, as_json: AsJson = False, api: ApiUrl = None) -> None:
+    """Show a limiter, and the keys under which the most runs.
+
+    \b
+    gnomon limits show each-customer
+    """
+
+    async def run(client: "Client") -> None:
+        found = await client.get_limiter(name)
+        if as_json:
+            output.document(found)
+            return
+        typer.echo(f"{name}: {_limit(found)}, {_scope(found)}")
+        typer.echo(f"running: {found['running']}")
+        if found["rate"] is not None:
+            typer.echo(f"started: {_started(found)}")
+        if found.get("keys"):
+            rows = [(e["key"], str(e["running"]), str(e["started"])) for e in found["keys"]]
+            output.table(["key", "running", "started"], rows)
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command()
+def rm(ctx: typer.Context, name: Name, api: ApiUrl = None) -> None:
+    """Remove a limiter.
+
+    \b
+    gnomon limits rm mail
+    """
+
+    async def run(client: "Client") -> None:
+        await client.delete_limiter(name)
+        typer.echo(f"{name} is removed")
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+def _limit(limiter: dict[str, Any]) -> str:
+    parts = []
+    if limiter["concurrency"] is not None:
+        parts.append(f"{limiter['concurrency']} at once")
+    if limiter["rate"] is not None:
+        parts.append(f"{limiter['rate']} starts in {limiter['per_seconds']:g} s")
+    return " and ".join(parts)
+
+
+def _scope(limiter: dict[str, Any]) -> str:
+    parts = []
+    if limiter["task_type"] is not None:
+        parts.append(f"type {limiter['task_type']}")
+    if limiter["queue"] is not None:
+        parts.append(f"queue {limiter['queue']}")
+    if limiter["key"] is not None:
+        parts.append(f"each {limiter['key']}")
+    return ", ".join(parts) or "all tasks"
+
+
+def _started(limiter: dict[str, Any]) -> str:
+    return "-" if limiter["rate"] is None else str(limiter["started"])
