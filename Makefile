@@ -8,7 +8,7 @@ PEER := $(VENV)/peer
 TEST_JOBS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format bench chaos chaos-cron zoo fuzz lock clean
+.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fuzz lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ zoo: $(STAMP) ## Plant bugs, and see each of them found; ARGS="--only claims-ear
 
 chaos-cron: $(STAMP) ## Kill nodes while cron jobs fire; ARGS="--seconds 300 --jobs 500 --seed 1"
 	$(BIN)/python -m tests.system.cron_chaos_main $(ARGS)
+
+crawl: $(STAMP) ## Two tenants over every operation of the API; ARGS="--cases 10000 --seed 1"
+	$(BIN)/python -m tests.system.crawl $(ARGS)
 
 fuzz: $(STAMP) ## Compare cron with an oracle and two peers; ARGS="--triples 200000 --seed 1"
 	$(BIN)/python -m tests.cron.fuzz $(ARGS)

@@ -1,0 +1,188 @@
+"""Thousands of made-up requests to every operation, by two tenants in turn, and a judge of each
+answer."""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.failures import FailureGroup
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from tests.system.crawl.bodies import marked
+from tests.system.crawl.household import Household, as_cursor
+
+from gnomon.clock import SystemClock, new_id
+
+Case: TypeAlias = schemathesis.Case[Any]
+
+RESTOCK_EVERY = 40  # cases
+_SHARED_KEYS = [f"shared-{n}" for n in range(8)]
+_CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+_TIMEOUT = 30.0
+
+
+class Findings:
+    """What was asked, what was answered, and what was wrong with it."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Counter[int]] = defaultdict(Counter)
+        self.wrong: list[str] = []
+
+    @property
+    def cases(self) -> int:
+        return sum(counts.total() for counts in self.answers.values())
+
+    def blame(self, what: str, request: str, answer: requests.Response | None = None) -> None:
+        shown = "" if answer is None else f"\n  -> {answer.status_code} {answer.text[:500]}"
+        self.wrong.append(f"{what}\n  {request[:700]}{shown}")
+
+
+def operations_of(url: str) -> list[Any]:
+    document = requests.get(f"{url}/api/v1/openapi.json", timeout=_TIMEOUT).json()
+    for operation in (each for path in document["paths"].values() for each in path.values()):
+        operation.pop("security", None)  # who asks is chosen here
+    schema = schemathesis.openapi.from_dict(document)
+    found = list(schema.get_all_operations())
+    assert all(isinstance(each, Ok) for each in found), found
+    return [each.ok() for each in found if isinstance(each, Ok)]
+
+
+def resource(path: str) -> str:
+    """The kind of thing that a path is about."""
+    parts = path.split("/")
+    return parts[3] if len(parts) > 3 else ""
+
+
+class Crawler:
+    """Two tenants who ask, and a third whose things they may come upon."""
+
+    def __init__(
+        self,
+        url: str,
+        askers: Sequence[Household],
+        bystander: Household,
+        findings: Findings,
+        number: int,
+    ) -> None:
+        self._url = url
+        self._askers = askers
+        self._bystander = bystander
+        self._findings = findings
+        self._session = requests.Session()
+        self._dice = random.Random(number)
+        self._turns = 0
+
+    def crawl(self, operation: Any, cases: int) -> None:
+        """Ask that operation so many times."""
+
+        @seed(self._dice.getrandbits(32))
+        @settings(
+            max_examples=cases,
+            phases=[Phase.generate],
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=_cases(operation), different=st.integers(0, 2**32))
+        def ask(case: Case, different: int) -> None:
+            self._ask(case, self._dice)
+
+        ask()
+
+    def _ask(self, case: Case, dice: random.Random) -> None:
+        if self._turns % RESTOCK_EVERY == 0:
+            for each in self._askers:
+                each.restock()
+        asker = self._askers[self._turns % len(self._askers)]
+        self._turns += 1
+        self._aim(case, asker, dice)
+        headers = {}
+        role = dice.choice(("admin",) * 12 + ("submit", "read", "operate", None))
+        if role is not None:
+            headers["Authorization"] = f"Bearer {asker.keys[role]}"
+        answer = case.call(
+            base_url=self._url, session=self._session, headers=headers, timeout=_TIMEOUT
+        )
+        self._judge(case, asker, answer)
+
+    def _aim(self, case: Case, asker: Household, dice: random.Random) -> None:
+        """Let most requests be about things that exist, of one's own or of others, and many of
+        them right."""
+        kind = resource(case.operation.path)
+        others = [each for each in (*self._askers, self._bystander) if each is not asker]
+        for name in case.path_parameters or {}:
+            owner = dice.choice([asker, asker, asker, *others, None])
+            if owner is not None:
+                case.path_parameters[name] = dice.choice(owner.stock[kind])
+            elif dice.random() < 0.5:
+                case.path_parameters[name] = str(new_id(SystemClock().now()))
+        if case.query and dice.random() < 0.6:
+            case.query = dict(dice.sample(sorted(case.query.items()), min(2, len(case.query))))
+        for name in sorted({"cursor", "cron_job_id", "tag", "task_type"} & set(case.query or {})):
+            case.query[name] = _somebodys(name, dice.choice([asker, asker, *others]), dice)
+        if "Idempotency-Key" in (case.headers or {}) and dice.random() < 0.5:
+            case.headers["Idempotency-Key"] = dice.choice(_SHARED_KEYS)
+        if isinstance(case.body, dict) and dice.random() < 0.7:
+            case.body = marked(case.body, case.operation.path, asker, dice)
+
+    def _judge(self, case: Case, asker: Household, answer: Any) -> None:
+        found = self._findings
+        sent = answer.request
+        asked = f"{sent.method} {sent.url} {_text(sent.body)}"
+        whole = f"{answer.text} {dict(answer.headers)}"
+        found.answers[case.operation.label][answer.status_code] += 1
+        for other in (*self._askers, self._bystander):
+            if other is not asker and (leaked := other.found_in(whole, asked)):
+                found.blame(f"shows {sorted(leaked)[:3]} of {other.tenant_id}", asked, answer)
+        asker.owns(answer.text, asked)
+        if answer.status_code in (429, 503):
+            found.blame("refused, though nobody gave reason to", asked, answer)
+        try:
+            case.validate_response(answer, checks=_CHECKS)
+        except FailureGroup as failures:
+            for failure in failures.exceptions:
+                found.blame(f"{type(failure).__name__}: {failure}", asked, answer)
+
+
+def _cases(operation: Any) -> Any:
+    """As the document says, and as it does not."""
+    modes = [operation.as_strategy(GenerationMode.POSITIVE)]
+    if operation.body or any(True for _ in operation.iter_parameters()):
+        modes.append(operation.as_strategy(GenerationMode.NEGATIVE))
+    return st.one_of(*modes)
+
+
+def _somebodys(name: str, owner: Household, dice: random.Random) -> str:
+    if name in ("cursor", "cron_job_id"):
+        chosen = dice.choice(owner.stock["cron-jobs" if name == "cron_job_id" else "tasks"])
+        return as_cursor(chosen) if name == "cursor" and len(chosen) == 36 else chosen
+    return owner.mark
+
+
+def _text(body: Any) -> str:
+    return body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body or "")
+
+
+def shares(operations: Sequence[Any], cases: int) -> Iterator[tuple[Any, int]]:
+    """Each operation, with how often it is asked."""
+    each, rest = divmod(cases, len(operations))
+    for index, operation in enumerate(operations):
+        yield operation, each + (index < rest)
