@@ -9,7 +9,7 @@ import structlog
 
 from gnomon.api.problems import Overloaded
 from gnomon.clock import Clock
-from gnomon.model.api_key import ApiKey, hash_of, is_key
+from gnomon.model.api_key import KEY_CHARACTERS, ApiKey, hash_of, is_key
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.principal import Principal
 from gnomon.store.key_port import KeyLookup
@@ -50,12 +50,14 @@ class KeyRing:
 
     async def principal(self, key: str) -> Principal | None:
         """Whose key it is; None where it is nobody's, or not any more. Raises StoreUnavailable."""
-        if not is_key(key):
+        if len(key) != KEY_CHARACTERS:
             return None
         digest = hash_of(key)
         now = self._clock.monotonic()
         answer = self._known.get(digest) or self._unknown.get(digest)
         if answer is None or now >= answer.asked_at + TRUST_SECONDS:
+            if not is_key(key):  # costs more than to look it up here, and less than to ask
+                return None
             answer = await self._told(digest, now)
         elif now >= answer.asked_at + AHEAD_SECONDS:
             self._ask(digest)
