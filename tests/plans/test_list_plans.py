@@ -42,18 +42,19 @@ _FILL = f"""
 """
 
 NO_STATUS = (None, None, None)
-NO_FILTER = (None, None, None, None, None, None)
+NO_FILTER = (None, None, None, None, None, None, None)
 FILTERS: dict[str, tuple[Any, ...]] = {
     "nothing": (*NO_STATUS, *NO_FILTER),
     "completed": ([10], None, None, *NO_FILTER),
     "scheduled": ([0], False, False, *NO_FILTER),
     "ready": ([0], True, None, *NO_FILTER),
     "cancelled": ([11], None, None, *NO_FILTER),
-    "type": (*NO_STATUS, "type3", None, None, None, None, None),
-    "unknown type": (*NO_STATUS, "none", None, None, None, None, None),
-    "lane": (*NO_STATUS, None, 3, None, None, None, None),
-    "tag": (*NO_STATUS, None, None, "a", None, None, None),
-    "cron job": (*NO_STATUS, None, None, None, NEWEST, None, None),
+    "type": (*NO_STATUS, "type3", *NO_FILTER[1:]),
+    "unknown type": (*NO_STATUS, "none", *NO_FILTER[1:]),
+    "lane": (*NO_STATUS, None, 3, *NO_FILTER[2:]),
+    "tag": (*NO_STATUS, None, None, "a", *NO_FILTER[3:]),
+    "cron job": (*NO_STATUS, None, None, None, NEWEST, *NO_FILTER[4:]),
+    "queue": (*NO_STATUS, *NO_FILTER[1:], "none"),
 }
 
 
@@ -113,7 +114,7 @@ async def test_dead_letters_are_read_by_their_own_index(connection: Connection) 
     for name in ("list_dead", "redrive_dead"):
         for tag in (None, "none"):
             found = await plan_of(
-                connection, name, "default", NEWEST, 51, None, None, tag, None, None, None
+                connection, name, "default", NEWEST, 51, None, None, tag, *NO_FILTER[3:]
             )
             assert_reads_by_key(found)
             assert "task_dead" in {node.get("Index Name") for node in found}
