@@ -14,8 +14,9 @@ CROSS JOIN LATERAL (
       AND task.due_at >= $4
       AND task.due_at <= $5
       AND (task.due_at, task.id) <= (s.after_due, s.after_id)
-      -- A node without a pool looks no further. IS TRUE: no index of tenants helps here.
-      AND (NOT $7::boolean OR (
+      -- A node without a pool looks no further. The coalesce keeps the planner from
+      -- other indexes, and from guessing how much of a shard is in a pool.
+      AND coalesce(NOT $7::boolean OR (
         ($8::text[] IS NULL OR task.tenant_id = ANY ($8))
         AND ($9::smallint[] IS NULL OR task.lane = ANY ($9))
         AND ($10::text[] IS NULL OR task.task_type = ANY ($10))
@@ -23,7 +24,7 @@ CROSS JOIN LATERAL (
         AND (s.others IS NULL OR NOT gnomon.in_a_pool(
             s.others, task.tenant_id, task.lane, task.task_type, task.queue
         ))
-      )) IS TRUE
+      ), false)
     ORDER BY task.due_at, task.id
     LIMIT $6
 ) AS t

@@ -13,8 +13,9 @@ CROSS JOIN LATERAL (
       AND task.shard = s.shard
       AND (task.due_at, task.id) > (s.after_due, s.after_id)
       AND task.due_at <= $4
-      -- A node without a pool looks no further. IS TRUE: no index of tenants helps here.
-      AND (NOT $6::boolean OR (
+      -- A node without a pool looks no further. The coalesce keeps the planner from
+      -- other indexes, and from guessing how much of a shard is in a pool.
+      AND coalesce(NOT $6::boolean OR (
         ($7::text[] IS NULL OR task.tenant_id = ANY ($7))
         AND ($8::smallint[] IS NULL OR task.lane = ANY ($8))
         AND ($9::text[] IS NULL OR task.task_type = ANY ($9))
@@ -22,7 +23,7 @@ CROSS JOIN LATERAL (
         AND (s.others IS NULL OR NOT gnomon.in_a_pool(
             s.others, task.tenant_id, task.lane, task.task_type, task.queue
         ))
-      )) IS TRUE
+      ), false)
     ORDER BY task.due_at, task.id
     LIMIT $5
 ) AS t

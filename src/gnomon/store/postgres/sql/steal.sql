@@ -12,13 +12,14 @@ CROSS JOIN LATERAL (
       AND task.shard = s.shard
       AND task.due_at <= (SELECT gnomon.now() - make_interval(secs => $2))
       AND task.losses <= $5
-      -- A node without a pool looks no further. IS TRUE: no index of tenants helps here.
-      AND (NOT $6::boolean OR (
+      -- A node without a pool looks no further. The coalesce keeps the planner from
+      -- other indexes, and from guessing how much of a shard is in a pool.
+      AND coalesce(NOT $6::boolean OR (
         ($7::text[] IS NULL OR task.tenant_id = ANY ($7))
         AND ($8::smallint[] IS NULL OR task.lane = ANY ($8))
         AND ($9::text[] IS NULL OR task.task_type = ANY ($9))
         AND ($10::text[] IS NULL OR task.queue = ANY ($10))
-      )) IS TRUE
+      ), false)
     ORDER BY task.due_at DESC, task.id DESC
     LIMIT $3
 ) AS t
