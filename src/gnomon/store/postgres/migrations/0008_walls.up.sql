@@ -66,6 +66,7 @@ SELECT gnomon.wall('gnomon.event', 'SELECT');
 SELECT gnomon.wall('gnomon.tenant', 'SELECT', 'id');
 SELECT gnomon.wall('gnomon.api_key', 'SELECT, INSERT, UPDATE');
 SELECT gnomon.wall('gnomon.limiter', 'SELECT, INSERT, UPDATE, DELETE');
+SELECT gnomon.wall('gnomon.limit_bucket', 'SELECT');
 SELECT gnomon.wall('gnomon.tenant_room', 'SELECT, INSERT, UPDATE');
 SELECT gnomon.wall('gnomon.task_type', 'SELECT, INSERT, UPDATE, DELETE');
 
