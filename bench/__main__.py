@@ -18,6 +18,7 @@ from bench import cron_jobs as recurring
 from bench import cron_steps as stepping
 from bench import lists as listing
 from bench import pooler as pooling
+from bench import quotas as bounding
 from bench import report, suite
 from bench.results import BenchError, Findings
 from bench.sizes import QUICK, Sizes
@@ -117,6 +118,21 @@ def pooler(
         "PgBouncer in between, and not",
         lambda stage, progress: pooling.run(stage, tasks, seconds, rounds, progress),
         {"tasks": tasks, "seconds": seconds, "rounds": rounds},
+        json,
+    )
+
+
+@app.command()
+def quotas(
+    seconds: Annotated[float, typer.Option(min=0.1, help="Of each submission.")] = 1.0,
+    rounds: Annotated[int, typer.Option(min=1)] = 20,
+    json: Json = None,
+) -> None:
+    """Measure submissions of a tenant with quotas that do not bind, and without."""
+    _run(
+        "Quotas that do not bind, and none",
+        lambda stage, progress: bounding.run(stage, seconds, rounds, progress),
+        {"seconds": seconds, "rounds": rounds},
         json,
     )
 

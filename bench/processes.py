@@ -78,15 +78,16 @@ class Process:
 
 
 @asynccontextmanager
-async def gnomon(command: str, dsn: str, folder: Path) -> AsyncIterator[Process]:
-    """`gnomon api` or `gnomon scheduler` with default settings, until the context is left."""
+async def gnomon(command: str, dsn: str, folder: Path, **settings: str) -> AsyncIterator[Process]:
+    """`gnomon api` or `gnomon scheduler`, with default settings where none is given, until the
+    context is left."""
     log = folder / f"{command}.log"
     log.unlink(missing_ok=True)
     with log.open("wb") as output:
         started_at = time.time()
         popen = subprocess.Popen(
             [sys.executable, "-m", "gnomon", command],
-            env=_environ(dsn, folder),
+            env=_environ(dsn, folder, settings),
             cwd=folder,  # where no gnomon.toml is
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -126,7 +127,7 @@ def stamps_file(folder: Path) -> Path:
     return folder / "stamps"
 
 
-def _environ(dsn: str, folder: Path) -> Mapping[str, str]:
+def _environ(dsn: str, folder: Path, settings: Mapping[str, str]) -> Mapping[str, str]:
     own = {k: v for k, v in os.environ.items() if not k.startswith("GNOMON_")}
     return {
         **own,
@@ -137,4 +138,5 @@ def _environ(dsn: str, folder: Path) -> Mapping[str, str]:
         "GNOMON_LOG_FORMAT": "json",
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
         STAMPS_VARIABLE: str(stamps_file(folder)),
+        **{f"GNOMON_{name.upper()}": value for name, value in settings.items()},
     }

@@ -22,6 +22,7 @@ async def test_scheduled_tasks_are_bounded_and_ends_make_room(
 ) -> None:
     await give(connection, api, scheduled_tasks=5)
     tasks = [await submitted(api) for _ in range(5)]
+    assert (await call(api, "GET", TENANT, 200))["use"]["scheduled_tasks"] == 5
     over(await call(api, "POST", TASKS, 429, LATER), "scheduled_tasks", 5, 5)
     batch = {"tasks": [LATER, LATER]}
     over(await call(api, "POST", f"{TASKS}/batch", 429, batch), "scheduled_tasks", 5, 5)
@@ -99,7 +100,7 @@ async def test_a_replay_takes_no_room_and_a_refusal_keeps_no_key(
     await ended(connection, 1)
 
     async def fits() -> bool:
-        async with api.post(TASKS, json=LATER, **second) as answer:
+        async with api.post(TASKS, json=LATER, headers=second["headers"]) as answer:
             return answer.status == 202 and "Idempotency-Replayed" not in answer.headers
 
     await eventually(fits)
@@ -127,6 +128,8 @@ async def test_submissions_of_a_second_are_bounded_and_told(
             return answer.status == 202 and answer.headers["RateLimit"]
 
     assert await eventually(fits) == '"submissions";r=1;t=1'
+    use = (await call(api, "GET", TENANT, 200))["use"]
+    assert use == {"scheduled_tasks": None, "submissions_per_second": 2, "cron_jobs": None}
     assert await live(connection) == 5
     await give(connection, api)
     async with api.post(TASKS, json=LATER) as answer:
@@ -172,6 +175,7 @@ async def test_cron_jobs_are_bounded_in_number_and_in_rhythm(
 
     statuses = await asyncio.gather(*(create(number) for number in range(20)))
     assert sorted(statuses) == [201] * 3 + [429] * 17
+    assert (await call(api, "GET", TENANT, 200))["use"]["cron_jobs"] == 3
     assert await connection.fetchval("SELECT count(*) FROM gnomon.cron_job") == 3
     page = await call(api, "GET", JOBS, 200)
     name = page["cron_jobs"][0]["name"]

@@ -14,15 +14,17 @@ from gnomon.api.schemas import NoQuery
 from gnomon.api.tasks import READ
 from gnomon.model.principal import Role
 from gnomon.model.tenant import Quotas
+from gnomon.store.port import Use
 
 
 class TenantView(msgspec.Struct, kw_only=True):
-    """A tenant, and what it may use; null is no bound."""
+    """A tenant, what it may use, and what it uses of that; null is no bound."""
 
     tenant_id: str
     plan: str
     weight: float
     quotas: Quotas
+    use: Use
     created_at: datetime | None
 
 
@@ -36,18 +38,21 @@ class TenantView(msgspec.Struct, kw_only=True):
             summary="Read the tenant that the key or token is of, with the quotas in force",
             query=NoQuery,
             answers={200: TenantView},
+            errors=(503,),
         )
     ),
 )
 async def get_tenant(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
-    directory, tenant_id = context_of(request).directory, tenant_of(request)
+    context, tenant_id = context_of(request), tenant_of(request)
+    directory = context.directory
     tenant = directory.tenant(tenant_id)
     view = TenantView(
         tenant_id=tenant_id,
         plan=tenant.plan,
         weight=tenant.weight,
         quotas=directory.quotas(tenant_id),
+        use=await context.store.use(tenant_id),
         created_at=tenant.created_at,
     )
     return respond(answer(200, view))
