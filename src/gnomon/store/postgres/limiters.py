@@ -23,9 +23,10 @@ class PostgresLimiters:
     async def list(self, tenant_id: str) -> list[LimiterUse]:
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(query("list_limiters"), tenant_id, None)
+            starts = await connection.fetch(query("limiter_starts"), tenant_id, None)
         started: dict[str, int] = defaultdict(int)
-        for name, _, starts in await self._database.fetch("limiter_starts", tenant_id, None):
-            started[name] += starts
+        for name, _, count in starts:
+            started[name] += count
         return [_use(row, started[row["name"]]) for row in rows]
 
     async def get(self, tenant_id: str, name: str) -> LimiterUse:
@@ -34,7 +35,7 @@ class PostgresLimiters:
             if row is None:
                 raise LimiterNotFound(name)
             running = await connection.fetch(query("limiter_keys"), tenant_id, name, MOST_KEYS)
-        starts = await self._database.fetch("limiter_starts", tenant_id, name)
+            starts = await connection.fetch(query("limiter_starts"), tenant_id, name)
         started = {key: count for _, key, count in starts}
         use = _use(row, sum(started.values()))
         if use.limiter.key is None:

@@ -53,12 +53,13 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
     async with database.scoped(key.tenant_id) as connection:
         row = await connection.fetchrow(query("circumstances"), key.tenant_id, key.id)
         limits = await connection.fetch(query("limits_around"), key.tenant_id, key.id)
+        starts = await connection.fetch(query("limiter_starts"), key.tenant_id, None)
+        breakers = await connection.fetch(query("open_breakers"), key.tenant_id)
     assert row is not None, "the store's time is always there"
     # Other tenants' tasks are before it, too: those are counted from outside the wall.
     ahead = await database.fetchrow("ahead", key.tenant_id, key.id, COUNTED_AHEAD)
     assert ahead is not None, "a count is always there"
     nodes = {node["incarnation"]: node for node in await database.fetch("roster")}
-    breakers = await database.fetch("open_breakers", key.tenant_id)
     shard = shard_of(key.id)
     server = nodes.get(owner(shard, nodes.keys()))
     return Circumstances(
@@ -68,12 +69,11 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         server=None if server is None else server["name"],
         server_alive_until=None if server is None else server["alive_until"],
         breakers=tuple(OpenBreaker(**row) for row in breakers),
-        limits=await _limits(database, key.tenant_id, limits),
+        limits=_limits(limits, starts),
     )
 
 
-async def _limits(database: Database, tenant_id: str, rows: list[Any]) -> tuple[LimitUse, ...]:
-    starts = await database.fetch("limiter_starts", tenant_id, None)
+def _limits(rows: list[Any], starts: list[Any]) -> tuple[LimitUse, ...]:
     started = {(limiter, key): count for limiter, key, count in starts}
     limits = [LimitUse(**row, started=started.get((row["name"], row["key"]), 0)) for row in rows]
     executions = started.get((EXECUTIONS_PER_MINUTE, ""), 0)

@@ -15,6 +15,6 @@ BEGIN
 END
 $$;
 REVOKE ALL ON ALL TABLES IN SCHEMA gnomon FROM gnomon_tenant;
-REVOKE ALL (incarnation, name) ON gnomon.node FROM gnomon_tenant;
+REVOKE ALL (incarnation, name, dead) ON gnomon.node FROM gnomon_tenant;
 REVOKE ALL ON SCHEMA gnomon FROM gnomon_tenant;
 DROP FUNCTION gnomon.wall(regclass, text, name);

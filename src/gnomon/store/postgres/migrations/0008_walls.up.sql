@@ -70,8 +70,15 @@ SELECT gnomon.wall('gnomon.limit_bucket', 'SELECT');
 SELECT gnomon.wall('gnomon.tenant_room', 'SELECT, INSERT, UPDATE');
 SELECT gnomon.wall('gnomon.task_type', 'SELECT, INSERT, UPDATE, DELETE');
 
+-- Starts that limiters have granted are the tenant's whose bucket they are of.
+ALTER TABLE gnomon.limit_window ENABLE ROW LEVEL SECURITY;
+CREATE POLICY everybody ON gnomon.limit_window USING (true);
+CREATE POLICY tenant ON gnomon.limit_window AS RESTRICTIVE TO gnomon_tenant
+    USING (EXISTS (SELECT FROM gnomon.limit_bucket AS b WHERE b.id = bucket));
+GRANT SELECT ON gnomon.limit_window TO gnomon_tenant;
+
 -- Where a task runs is told to its owner; what else a node serves is not.
-GRANT SELECT (incarnation, name) ON gnomon.node TO gnomon_tenant;
+GRANT SELECT (incarnation, name, dead) ON gnomon.node TO gnomon_tenant;
 
 -- A view shows what its owner may see, unless it is told otherwise.
 ALTER VIEW gnomon.try SET (security_invoker = true);
