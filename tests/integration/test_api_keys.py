@@ -12,7 +12,9 @@ from tests.integration.api_calls import BODY, LATER, TASKS, call
 from tests.integration.identity import bearer, make_key, make_tenant
 from tests.waiting import eventually
 
+from gnomon.api.serve import listen
 from gnomon.model.principal import Role
+from gnomon.settings import Settings, SettingsError
 from gnomon.store.postgres.database import Database
 
 KEYS = "/api/v1/keys"
@@ -272,3 +274,9 @@ async def test_the_last_use_is_noted(
     async with database.connection() as connection:
         age = await connection.fetchval("SELECT gnomon.now() - last_used_at FROM gnomon.api_key")
     assert age < timedelta(minutes=1)
+
+
+def test_only_with_authentication_others_can_connect() -> None:
+    listen(Settings(api_host="0.0.0.0", api_port=0, authentication=True)).close()
+    with pytest.raises(SettingsError, match="GNOMON_AUTHENTICATION"):
+        listen(Settings(api_host="0.0.0.0", api_port=0))
