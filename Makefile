@@ -8,7 +8,7 @@ PEER := $(VENV)/peer
 TEST_JOBS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fuzz lock clean
+.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fairness fuzz lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ chaos-cron: $(STAMP) ## Kill nodes while cron jobs fire; ARGS="--seconds 300 --j
 
 crawl: $(STAMP) ## Two tenants over every operation of the API; ARGS="--cases 10000 --seed 1"
 	$(BIN)/python -m tests.system.crawl $(ARGS)
+
+fairness: $(STAMP) ## Let tenants and priorities quarrel over slots; ARGS="starve weights --nodes 3"
+	$(BIN)/python -m tests.system.fairness $(ARGS)
 
 fuzz: $(STAMP) ## Compare cron with an oracle and two peers; ARGS="--triples 200000 --seed 1"
 	$(BIN)/python -m tests.cron.fuzz $(ARGS)

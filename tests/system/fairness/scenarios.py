@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 from uuid import UUID
 
@@ -202,8 +202,7 @@ async def endless(world: World, size: Size) -> Finding:
     for tenant in (*greedy, "b"):
         await world.tenant(tenant)
     await world.api()
-    await world.nodes(size.nodes, slots=20)
-    held: Mapping[str, int] = {}
+    await world.nodes(size.nodes, slots=100)
     lines = []
     async with aiohttp.ClientSession() as client:
         for tenant in greedy:
@@ -213,7 +212,7 @@ async def endless(world: World, size: Size) -> Finding:
             await world.all_ended([task])
             lines.append(f"{tenant} never ends on {held[tenant]} slots; b has run")
     return Finding(
-        f"tasks that never end leave slots to others, {size.nodes} nodes of 20 slots",
+        f"tasks that never end leave slots to others, {size.nodes} nodes of 100 slots",
         lines,
         len(lines) == len(greedy),
     )

@@ -93,7 +93,8 @@ class World:
     async def nodes(self, count: int, **settings: object) -> None:
         """Start nodes, and wait until they serve."""
         names = [f"node-{number}" for number in range(count)]
-        settings = {"functions": FUNCTIONS, **settings}
+        # Without a value, as many slots are kept for CRITICAL tasks as anywhere else.
+        settings = {"functions": FUNCTIONS, "critical_slots": "", **settings}
         nodes = [self._start(name, "scheduler", **settings) for name in names]
         for node in nodes:
             await node.started()
