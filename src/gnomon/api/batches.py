@@ -1,6 +1,7 @@
 """`/tasks/batch`: many tasks, one commit, all or none."""
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 from litestar import post
@@ -8,7 +9,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Context, Request, context_of, principal_of
 from gnomon.api.guarding import check_target
-from gnomon.api.idempotency import Answer, answer, changed, kept, once_of, replayed
+from gnomon.api.idempotency import Answer, answer, changed, kept, key_of, once_of, replayed, respond
 from gnomon.api.incoming import decoded, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.payloads import check_schema_in_thread
@@ -53,15 +54,25 @@ async def submit_batch(request: Request) -> ASGIResponse:
     context = context_of(request)
     body = await read_body(request, context.settings.max_batch_bytes)
     # Thousands of tasks take a while; in a thread of their own they hold nobody else up.
-    prepared = await asyncio.to_thread(_prepare, body, principal_of(request), context)
+    by = principal_of(request)
+    prepared = await asyncio.to_thread(_prepare, body, by, context)
     headers: dict[str, str] = {}
 
-    async def act(change: Change) -> Answer:
+    async def store(change: Change) -> list[Receipt]:
         receipts = await change.insert([each.new for each in prepared])
-        for receipt in receipts:
-            headers.update(pace_headers(receipt.pace))
-        pairs = enumerate(zip(prepared, receipts, strict=True))
-        return answer(202, BatchView([_item(i, each, receipt) for i, (each, receipt) in pairs]))
+        _check_keys(receipts)
+        paces = (receipt.pace for receipt in reversed(receipts) if receipt.pace is not None)
+        headers.update(pace_headers(next(paces, None)))
+        return receipts
+
+    if key_of(request) is None:
+        # Others of the tenant may wait for this transaction: the answer is made afterwards.
+        async with context.store.change(by.tenant_id) as change:
+            receipts = await store(change)
+        return respond(_answer(prepared, receipts), headers=headers)
+
+    async def act(change: Change) -> Answer:
+        return _answer(prepared, await store(change))
 
     return await changed(request, body, act, headers)
 
@@ -97,12 +108,21 @@ def _raw_items(body: bytes, *, keyed: bool) -> list[msgspec.Raw]:
     return msgspec.json.decode(body, type=_RawBatch).tasks if keyed else []
 
 
-def _item(index: int, prepared: _Prepared, receipt: Receipt) -> BatchItem:
-    if receipt.conflict:
-        raise InvalidTask(
-            "this key was used before with a different task; nothing of the batch was stored",
-            f"/tasks/{index}/idempotency_key",
-        )
+def _check_keys(receipts: Sequence[Receipt]) -> None:
+    for index, receipt in enumerate(receipts):
+        if receipt.conflict:
+            raise InvalidTask(
+                "this key was used before with a different task; nothing of the batch was stored",
+                f"/tasks/{index}/idempotency_key",
+            )
+
+
+def _answer(prepared: Sequence[_Prepared], receipts: Sequence[Receipt]) -> Answer:
+    pairs = zip(prepared, receipts, strict=True)
+    return answer(202, BatchView([_item(each, receipt) for each, receipt in pairs]))
+
+
+def _item(prepared: _Prepared, receipt: Receipt) -> BatchItem:
     if receipt.replay is not None:
         return msgspec.json.decode(replayed(receipt.replay).body, type=BatchItem)
     return BatchItem(receipt.task_id, prepared.task.status)
