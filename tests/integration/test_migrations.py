@@ -27,7 +27,8 @@ async def schema(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
     """All that a migration makes, as the catalogue tells it."""
     queries = {
         "relations": """
-            SELECT relname, relkind, reloptions::text, pg_get_expr(relpartbound, oid)
+            SELECT relname, relkind, reloptions::text, pg_get_expr(relpartbound, oid),
+                relrowsecurity
             FROM pg_class WHERE relnamespace = 'gnomon'::regnamespace
         """,
         "columns": """
@@ -48,6 +49,14 @@ async def schema(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
             WHERE pronamespace = 'gnomon'::regnamespace
         """,
         "views": "SELECT viewname, definition FROM pg_views WHERE schemaname = 'gnomon'",
+        "policies": """
+            SELECT tablename, policyname, permissive, roles::text, cmd, qual, with_check
+            FROM pg_policies WHERE schemaname = 'gnomon'
+        """,
+        "privileges": """
+            SELECT table_name, column_name, grantee, privilege_type
+            FROM information_schema.column_privileges WHERE table_schema = 'gnomon'
+        """,
     }
     found = {}
     for name, statement in queries.items():
