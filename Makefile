@@ -8,7 +8,7 @@ PEER := $(VENV)/peer
 TEST_JOBS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fairness fuzz lock clean
+.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fairness limits fuzz lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ chaos: $(STAMP) ## Break everything under load, and judge; ARGS="--seconds 1080 
 
 zoo: $(STAMP) ## Plant bugs, and see each of them found; ARGS="--only claims-early", ARGS=--control
 	$(BIN)/python -m tests.system.proof zoo $(ARGS)
+
+limits: $(STAMP) ## Exceed limits if you can: load, kills, edits; ARGS="--seconds 300 --seed 1"
+	$(BIN)/python -m tests.system.limits $(ARGS)
 
 chaos-cron: $(STAMP) ## Kill nodes while cron jobs fire; ARGS="--seconds 300 --jobs 500 --seed 1"
 	$(BIN)/python -m tests.system.cron_chaos_main $(ARGS)
