@@ -11,6 +11,7 @@ import pytest
 from tests.integration.support import Connection, database_now, joined, key_of, store, submission
 from tests.waiting import eventually
 
+from gnomon.cli import checks
 from gnomon.clock import new_id
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.task import Submission
@@ -372,6 +373,13 @@ async def test_a_user_that_may_not_take_on_the_role_is_told_what_to_ask_for(
         await plain.execute(f"SET LOCAL ROLE {ROLE}; SET LOCAL gnomon.tenant = '{MINE}'")
         assert await owners(plain, "tenant", "id") == {MINE}
 
+    assert (await checks._wall(plain)).ok
+    revoke = f"REVOKE gnomon_tenant FROM {PLAIN}"
+    await plain.execute(f"RESET SESSION AUTHORIZATION; {revoke}; SET SESSION AUTHORIZATION {PLAIN}")
+    found = await checks._wall(plain)
+    assert not found.ok
+    assert asked.rstrip(";") in found.remedy
+
 
 async def test_plain_sql_of_other_users_goes_on_as_before(
     connection: Connection, filled: dict[str, str]
@@ -385,5 +393,8 @@ async def test_plain_sql_of_other_users_goes_on_as_before(
         await connection.execute(f"SET ROLE {user}")
         assert await owners(connection, "task", "tenant_id") == {MINE, THEIRS}
         assert await connection.execute("DELETE FROM gnomon.task") == "DELETE 2"
+        # A node that inherited from the role would find nothing to run: `gnomon doctor` tells.
+        await connection.execute(f"RESET ROLE; GRANT gnomon_tenant TO {user}; SET ROLE {user}")
+        assert "is shown no tasks" in (await checks._wall(connection)).detail
     finally:
         await connection.execute(f"RESET ROLE; DROP OWNED BY {user}; DROP ROLE {user}")

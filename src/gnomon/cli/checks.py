@@ -100,7 +100,9 @@ async def _database(settings: Settings) -> list[Check]:
             checks += [await _durability(connection), await _costs(connection)]
             checks += [await _clock(connection), await _pooler(connection, settings)]
             if checks[1].ok:
-                checks += [await look(connection) for look in (_partitions, _nodes, _overdue)]
+                checks += [
+                    await look(connection) for look in (_wall, _partitions, _nodes, _overdue)
+                ]
             return checks
     except (CommandFailed, StoreUnavailable, asyncpg.PostgresError) as error:
         remedy = "start `gnomon up`, or correct DATABASE_URL"
@@ -171,6 +173,30 @@ async def _pooler(connection: "Connection", settings: Settings) -> Check:
     except (CommandFailed, StoreUnavailable) as error:
         return Check(name, False, f"the direct way is closed: {error}", remedy)
     return Check(name, True, "hints and leases have a direct way")
+
+
+async def _wall(connection: "Connection") -> Check:
+    """The API takes on a role that sees one tenant; this user itself must see all of them."""
+    means, alone = "MEMBER", ""
+    if connection.get_server_version().major >= 16:
+        means, alone = "SET", " WITH INHERIT FALSE, SET TRUE"
+    row = await connection.fetchrow(
+        """
+        SELECT quote_ident(current_user) AS user, pg_has_role('gnomon_tenant', $1) AS may,
+            pg_has_role('gnomon_tenant', 'USAGE') AND row_security_active('gnomon.task') AS behind
+        """,
+        means,
+    )
+    assert row is not None, "a SELECT without FROM gives a row"
+    user = row["user"]
+    if not row["may"]:
+        remedy = f"let an administrator run: GRANT gnomon_tenant TO {user}{alone}"
+        return Check("tenants", False, f"{user} may not take on the role gnomon_tenant", remedy)
+    remedy = f"let {user} own the tables, or not inherit from gnomon_tenant"
+    detail = (
+        f"{user} is shown no tasks itself" if row["behind"] else "kept apart by PostgreSQL, too"
+    )
+    return Check("tenants", not row["behind"], detail, remedy)
 
 
 async def _partitions(connection: "Connection") -> Check:
