@@ -24,7 +24,7 @@ from gnomon.observe.events import Observer, fan_out, to_log
 from gnomon.observe.metrics import NodeMetrics
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.accountant import Accountant
-from gnomon.scheduler.admission import Admissions
+from gnomon.scheduler.admission import Admission, Admissions
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.breakers import RULES, Breakers, Rules
 from gnomon.scheduler.dispatcher import Dispatcher
@@ -227,7 +227,7 @@ def _assemble(
         clock,
         settings.batch,
         emit,
-        Admissions([breakers, permits, *([] if pool == EVERYTHING else [Serving(pool)])]),
+        Admissions(_doors(breakers, permits, pool)),
         preemption=Preemption(pipe, runner, clock, emit),
     )
     chores = PostgresChores(database)
@@ -270,6 +270,11 @@ def _assemble(
         ),
         name=name,
     )
+
+
+def _doors(breakers: Breakers, permits: Permits, pool: Pool) -> list[Admission]:
+    doors: list[Admission] = [breakers, permits]
+    return doors if pool == EVERYTHING else [*doors, Serving(pool, permits.flows)]
 
 
 def _pool(settings: Settings) -> Pool:

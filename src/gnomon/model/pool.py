@@ -24,7 +24,7 @@ class Work(msgspec.Struct, frozen=True):
     queue: str | None = None
 
 
-class Pool(msgspec.Struct, frozen=True, omit_defaults=True):
+class Pool(msgspec.Struct, frozen=True):
     """What a node serves: what is in all of these; an empty one holds everything."""
 
     tenants: frozenset[str] = frozenset()

@@ -59,7 +59,7 @@ class Scanner:
         self._cursors: dict[int, Cursor] = {}
         self.territory = Territory()
         self._whole = True
-        self._flows = flows or FlowBook()
+        self._flows = FlowBook() if flows is None else flows
         self.unsure: Callable[[], None] = lambda: None  # a hint may or may not be for this node
         self._since = BEGINNING
         self._full_pass_at = float("-inf")

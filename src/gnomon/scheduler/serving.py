@@ -9,14 +9,16 @@ from collections.abc import Iterable
 from gnomon.model.pool import Pool, Work
 from gnomon.model.task import TaskKey
 from gnomon.pipe.envelope import Delivery, Report
+from gnomon.scheduler.flows import FlowBook
 from gnomon.store.port import Entry
 
 
 class Serving:
     """An `Admission`: takes nothing, and refuses what is for others."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, flows: FlowBook) -> None:
         self._pool = pool
+        self._flows = flows
 
     def admit(self, entry: Entry) -> bool:
         del entry
@@ -26,8 +28,9 @@ class Serving:
         pass
 
     def claimed(self, delivery: Delivery) -> bool:
-        key, lane = delivery.key, delivery.lane
-        return self._pool.accepts(Work(key.tenant_id, lane, delivery.task_type, delivery.queue))
+        flow = self._flows.learn(delivery)  # it may come again, as a hint
+        work = Work(flow.tenant_id, delivery.lane, flow.task_type, flow.queue)
+        return self._pool.accepts(work)
 
     def ended(self, report: Report) -> None:
         pass

@@ -13,7 +13,7 @@ _encoder = msgspec.json.Encoder(order="sorted")
 
 def serves_of(pool: Pool) -> str | None:
     """A pool as the roster keeps it."""
-    return None if pool == EVERYTHING else _encoder.encode(pool).decode()
+    return None if pool == EVERYTHING else _encoder.encode(_lists(pool)).decode()
 
 
 def pool_of(serves: str | None) -> Pool:
@@ -40,4 +40,9 @@ def territory_columns(within: Territory, cursors: Sequence[Cursor]) -> tuple[obj
 
 def _others(within: Territory, shard: int) -> str | None:
     pools = within.others.get(shard)
-    return None if pools is None else _encoder.encode(pools).decode()
+    return None if pools is None else _encoder.encode(list(map(_lists, pools))).decode()
+
+
+def _lists(pool: Pool) -> dict[str, object]:
+    """Those that are not empty."""
+    return {name: of for name, of in msgspec.structs.asdict(pool).items() if of}

@@ -1,0 +1,105 @@
+"""Nodes that serve only certain tenants, types, queues or lanes."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pytest
+from tests.integration.nodes import SETTINGS, call_of, running_node
+from tests.integration.support import Connection, archived, database_now, live, store
+from tests.waiting import eventually
+
+from gnomon.clock import SystemClock
+from gnomon.fair import FairQueue
+from gnomon.model.lane import Lane
+from gnomon.model.pool import Pool, Territory
+from gnomon.model.task import Submission, TaskKey
+from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.flows import FlowBook
+from gnomon.scheduler.scanner import Scanner
+from gnomon.store.port import Entry
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import PostgresDispatch
+
+ALL = frozenset(range(256))
+
+
+@pytest.fixture
+async def now(connection: Connection) -> datetime:
+    return await database_now(connection)
+
+
+def calls(now: datetime, count: int, **values: object) -> list[Submission]:
+    return [call_of(now, "echo", **values)[1] for _ in range(count)]
+
+
+async def workers(connection: Connection, keys: Sequence[TaskKey]) -> set[str]:
+    """Who has run these, once they all have been."""
+
+    async def look() -> list[str] | None:
+        rows = [await archived(connection, key) for key in keys]
+        return [row["worker"] for row in rows if row is not None] if all(rows) else None
+
+    return set(await eventually(look))
+
+
+async def test_each_node_runs_what_its_pool_says(
+    database_dsn: str, database: Database, connection: Connection, now: datetime
+) -> None:
+    async with (
+        running_node(database_dsn, node_name="a", serve_tenants=("a",)),
+        running_node(database_dsn, node_name="mail", serve_types=("mail",), serve_queues=("q",)),
+        running_node(database_dsn, node_name="low", serve_lanes=("LOW",)),
+    ):
+        of_a = await store(database, *calls(now, 40, tenant_id="a", lane=Lane.HIGH))
+        mail = await store(database, *calls(now, 40, task_type="mail", queue="q"))
+        low = await store(database, *calls(now, 40, lane=Lane.LOW))
+        both = await store(database, *calls(now, 40, tenant_id="a", lane=Lane.LOW))
+        nobodys = await store(database, *calls(now, 3, task_type="mail"))
+        assert await workers(connection, of_a) == {"a"}
+        assert await workers(connection, mail) == {"mail"}
+        assert await workers(connection, low) == {"low"}
+        assert await workers(connection, both) == {"a", "low"}, "they share what both serve"
+        for key in nobodys:
+            row = await live(connection, key)
+            assert row is not None
+            assert (row["state"], row["attempt"], row["fence"]) == (0, 0, 0)
+        async with running_node(database_dsn, node_name="rest"):
+            assert await workers(connection, nobodys) == {"rest"}
+
+
+async def test_the_pool_of_a_node_that_dies_is_served_by_its_others(
+    database_dsn: str, database: Database, connection: Connection, now: datetime
+) -> None:
+    async with (
+        running_node(database_dsn, node_name="b", serve_tenants=("b",)),
+        running_node(database_dsn, node_name="a1", serve_tenants=("a",)),
+        running_node(database_dsn, node_name="a2", serve_tenants=("a",)) as second,
+    ):
+        first = await store(database, *calls(now, 60, tenant_id="a"))
+        assert await workers(connection, first) == {"a1", "a2"}
+        await second.kill()
+        after = await store(database, *calls(now, 60, tenant_id="a"))
+        assert await workers(connection, after) == {"a1"}
+
+
+async def test_foreign_work_takes_no_place_in_memory(
+    database: Database, connection: Connection, now: datetime
+) -> None:
+    mine = await store(database, *calls(now, 5, task_type="mail"))
+    await store(database, *calls(now, 50, task_type="other"))
+    clock, flows = SystemClock(), FlowBook()
+    agenda = Agenda(FairQueue[Entry](), clock.now(), 1000)
+    scanner = Scanner(PostgresDispatch(database, 5.0), agenda, clock, SETTINGS, flows)
+    looks: list[bool] = []
+    scanner.unsure = lambda: looks.append(True)
+    scanner.own(Territory(ALL, Pool(types=frozenset({"mail"}))))
+    assert (await scanner.forward()).read == len(mine)
+    assert (await scanner.repair()).read == len(mine)
+
+    # A hint does not say the type of a task.
+    row = await connection.fetchrow("SELECT * FROM gnomon.task WHERE task_type = 'other'")
+    assert row is not None
+    entry = Entry(TaskKey(row["tenant_id"], row["id"]), row["due_at"], Lane.LOW, flow=row["flow"])
+    assert scanner.hinted([entry]) == 0
+    assert looks == [True]
+    assert flows.asks, "next time it is known"
