@@ -106,14 +106,15 @@ class TenantLanes(Generic[T]):
     """What waits of one tenant.
 
     Lanes share by weight. Beside that, a lane ages: while its head is older than the bound, and
-    that of another is not, every second turn is for the lanes that have aged (by weight, where
-    there are several). So an entry past the bound waits for at most twice what aged lanes hold
-    before it, whatever is put into the others; and a backlog of old entries leaves half of the
-    turns to what is new.
+    that of another is not, every second turn is for the lanes that have aged alone (by weight,
+    where there are several). So an entry past the bound waits for at most twice what aged lanes
+    hold before it, whatever is put into the others; and however many old entries there are, what
+    is new keeps half of its share.
     """
 
     __slots__ = (
-        "_aged_next", "_aside", "_counts", "_queues", "_ready", "_round", "_turn", "lanes", "ready",
+        "_aside", "_counts", "_extra_next", "_queues", "_ready", "_round", "_turn", "lanes",
+        "ready",
     )  # fmt: skip
 
     def __init__(self, order: LaneRound) -> None:
@@ -124,8 +125,8 @@ class TenantLanes(Generic[T]):
         self._counts: dict[int, list[int]] = {}  # by flow, of each lane, aside or not
         self._aside: set[int] = set()
         self._round = order.turns
-        self._turn = [0, 0]  # positions in the round: of fresh lanes, of aged ones
-        self._aged_next = True
+        self._turn = [0, 0]  # positions in the round: of all lanes, of those that have aged
+        self._extra_next = True
 
     def put(self, entry: T) -> None:
         self._count(entry)
@@ -159,11 +160,11 @@ class TenantLanes(Generic[T]):
         for lane in _IN_SET[lanes]:
             if self._queues[lane].head(self._aside).due_at <= aged_before:
                 aged |= 1 << lane
-        is_aged = bool(aged)
+        extra = False
         if aged and aged != lanes:
-            is_aged, self._aged_next = self._aged_next, not self._aged_next
-            lanes = aged if is_aged else lanes & ~aged
-        lane, self._turn[is_aged] = self._round[lanes][self._turn[is_aged]]
+            extra = self._extra_next
+            self._extra_next = not extra
+        lane, self._turn[extra] = self._round[aged if extra else lanes][self._turn[extra]]
         return lane
 
     def take_from(self, lane: int, admit: Admit[T]) -> T | None:
