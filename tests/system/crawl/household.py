@@ -17,6 +17,7 @@ from gnomon.model.principal import Role
 
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _LARGE = 3000  # bytes; such payloads are kept apart
+_KEPT = 20
 _ADMIN = "admin"
 
 # Brings a submitted task into a state that otherwise only nodes bring about.
@@ -48,10 +49,6 @@ INSERT INTO gnomon.event (tenant_id, id, kind, at, cron_job_id, task_id, detail)
 VALUES (%(tenant)s, %(event)s, 'sla_missed', now(), %(event)s, %(id)s,
         json_build_object('job', %(mark)s::text))
 """
-_LIMITER = """
-INSERT INTO gnomon.limiter (tenant_id, name, task_type, key, concurrency)
-VALUES (%(tenant)s, %(name)s, %(mark)s, '/note', 1)
-"""
 _KEY = """
 INSERT INTO gnomon.api_key (id, tenant_id, name, hash, hint, roles, created_by)
 VALUES (%s, %s, %s, %s, %s, %s, %s)
@@ -70,16 +67,18 @@ def ids_in(text: str) -> set[str]:
 class Household:
     """One tenant. `stock` has the ids and names of what it owns, by the resource in the path."""
 
-    def __init__(self, tenant_id: str, url: str, database: "psycopg.Connection[Any]") -> None:
-        self.tenant_id = tenant_id
-        self.mark = f"canary-{tenant_id}-{new_secret(4).hex()}"
+    def __init__(self, name: str, url: str, database: "psycopg.Connection[Any]") -> None:
+        self.tenant_id = f"{name}-{new_secret(4).hex()}"
+        self.mark = f"canary-{self.tenant_id}"
         self.ids: set[str] = set()
         self.stock: dict[str, list[str]] = {}
         self._url = f"{url}/api/v1/"
         self._database = database
         self._numbers = itertools.count(1)
         self._session = requests.Session()
-        self._execute("INSERT INTO gnomon.tenant (id, plan) VALUES (%s, 'unlimited')", tenant_id)
+        self._execute(
+            "INSERT INTO gnomon.tenant (id, plan) VALUES (%s, 'unlimited')", self.tenant_id
+        )
         # Keys that the crawl asks with: what it finds in the stock it may revoke.
         self.keys = {role.value: self._key(f"{role}-{self.mark}", role)[1] for role in Role}
         self._session.headers["Authorization"] = f"Bearer {self.keys[_ADMIN]}"
@@ -93,15 +92,15 @@ class Household:
         found = ids_in(answer) & self.ids
         cursors = {as_cursor(each) for each in self.ids} if "cursor" in answer else set()
         found |= {each for each in cursors if each in answer}
-        if self.mark in answer:
-            found.add(self.mark)
+        if self.tenant_id in answer:  # in the mark as well
+            found.add(self.tenant_id)
         return {each for each in found if each not in asked}
 
     def restock(self) -> None:
         """Own something of everything once more."""
         number = next(self._numbers)
         self._restock_tasks(number)
-        name = f"{self.mark}-{number}"
+        name = f"{self.mark}-stock-{number}"
         job = self._made("cron-jobs", self._job(name))["cron_job_id"]
         run = self._made(f"cron-jobs/{job}/trigger")["run_id"]
         paused = self._made("cron-jobs", self._job(f"{name}-paused"))["cron_job_id"]
@@ -109,12 +108,11 @@ class Household:
         self._own("cron-jobs", job, name, paused)
         self._own("tasks", run)
         self._own("keys", str(self._key(f"spare-{name}", Role.READ)[0]))
-        put = self._session.put(
-            f"{self._url}task-types/{name}", json={"schema": {"title": self.mark}}
-        )
-        assert put.status_code == 201, put.text
+        # There may be a hundred of these, no more.
+        name = f"{self.mark}-stock-{number % _KEPT}"
+        self._put(f"task-types/{name}", {"schema": {"title": self.mark}})
+        self._put(f"limiters/{name}", {"task_type": self.mark, "key": "/note", "concurrency": 1})
         self._own("task-types", name)
-        self._execute(_LIMITER, {"tenant": self.tenant_id, "name": name, "mark": self.mark})
         self._own("limiters", name)
 
     def _restock_tasks(self, number: int) -> None:
@@ -174,6 +172,10 @@ class Household:
         answer = self._session.post(self._url + path, json=body)
         assert answer.status_code in (200, 201, 202), f"{path}: {answer.text}"
         return answer.json()
+
+    def _put(self, path: str, body: Any) -> None:
+        answer = self._session.put(self._url + path, json=body)
+        assert answer.status_code in (200, 201), f"{path}: {answer.text}"
 
     def _own(self, kind: str, *names: str) -> None:
         self.stock.setdefault(kind, []).extend(names)
