@@ -164,7 +164,9 @@ async def test_writers_of_many_tenants_never_wait_for_each_other_in_a_circle(
 
 async def test_usage_is_told_by_the_day(api: Api, connection: Connection) -> None:
     assert (await call(api, "GET", USAGE, 200))["usage"] == []
-    await submitted(api, LATER | {"payload": {"n": 1}})
+    task = await submitted(api, LATER | {"payload": {"n": 1}})
+    for patch in ({"payload": {"n": 234}}, {"payload": None}, {"name": "no bytes"}):
+        await call(api, "PATCH", f"{TASKS}/{task['task_id']}", 200, patch)
     await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": [LATER] * 3})
     now = await database_now(connection)
     today = now.date()
@@ -179,7 +181,7 @@ async def test_usage_is_told_by_the_day(api: Api, connection: Connection) -> Non
     first = {"day": month, "submissions": 1, "executions": 2, "compute_seconds": 0.5,
              "stored_bytes": 3}  # fmt: skip
     assert answer["usage"][0] == first
-    assert (answer["usage"][-1]["submissions"], answer["usage"][-1]["stored_bytes"]) == (4, 8)
+    assert (answer["usage"][-1]["submissions"], answer["usage"][-1]["stored_bytes"]) == (4, 18)
     days = {"from": month, "to": month}
     assert (await call(api, "GET", USAGE, 200, params=days))["usage"] == [first]
 
