@@ -59,6 +59,8 @@ async def readyz(request: Request) -> ASGIResponse:
 async def metrics(request: Request) -> ASGIResponse:
     context = context_of(request)
     context.metrics.nodes(await _nodes(context))
+    with suppress(StoreUnavailable):
+        context.metrics.unserved(len(await context.roster.unserved()))
     body, media_type = context.metrics.text(header_of(request, b"accept") or "")
     return ASGIResponse(body=body, media_type=media_type)
 

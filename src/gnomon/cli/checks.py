@@ -25,6 +25,7 @@ OLDEST_POSTGRES = 15
 DAYS_AHEAD = 2
 CLOCK_SECONDS = 1.0
 OVERDUE_SECONDS = 60.0
+_SHOWN = 3  # examples of what nobody serves
 DIRECT_VARIABLE = "GNOMON_DIRECT_DATABASE_URL"
 # Which server it is that answers, whatever the way to it.
 _SERVER = "SELECT current_database(), pg_postmaster_start_time()"
@@ -100,9 +101,8 @@ async def _database(settings: Settings) -> list[Check]:
             checks += [await _durability(connection), await _costs(connection)]
             checks += [await _clock(connection), await _pooler(connection, settings)]
             if checks[1].ok:
-                checks += [
-                    await look(connection) for look in (_wall, _partitions, _nodes, _overdue)
-                ]
+                looks = (_wall, _partitions, _nodes, _pools, _overdue)
+                checks += [await look(connection) for look in looks]
             return checks
     except (CommandFailed, StoreUnavailable, asyncpg.PostgresError) as error:
         remedy = "start `gnomon up`, or correct DATABASE_URL"
@@ -214,6 +214,17 @@ async def _nodes(connection: "Connection") -> Check:
         "SELECT count(*) FROM gnomon.node WHERE NOT dead AND alive_until > gnomon.now()"
     )
     return Check("nodes", alive > 0, f"{alive} alive", "start `gnomon up` or `gnomon scheduler`")
+
+
+async def _pools(connection: "Connection") -> Check:
+    from gnomon.store.postgres.pools import unserved
+
+    waiting = await unserved(connection)
+    if not waiting:
+        return Check("pools", True, "every waiting task has a node that serves it")
+    named = "; ".join(map(str, waiting[:_SHOWN])) + ("; …" if len(waiting) > _SHOWN else "")
+    remedy = "start a node without a pool, or one that serves them (`gnomon scheduler --serve-…`)"
+    return Check("pools", False, f"no node serves {named}", remedy)
 
 
 async def _overdue(connection: "Connection") -> Check:

@@ -11,12 +11,13 @@ import typer
 from gnomon.cli import database, loop, output, values
 from gnomon.cli.options import AsJson, settings_of
 from gnomon.cli.output import CommandFailed
-from gnomon.model.shard import SHARDS, owned_shards
+from gnomon.model.pool import Pool, territory
+from gnomon.model.shard import SHARDS
 
 _COUNTED = 100  # waiting tasks a shard, so that the cost has a bound, whatever the backlog
 _COLUMNS = [
-    "name", "incarnation", "state", "lease", "shards", "slots", "running", "lag", "started",
-    "version",
+    "name", "incarnation", "state", "lease", "serves", "shards", "slots", "running", "lag",
+    "started", "version",
 ]  # fmt: skip
 
 
@@ -32,6 +33,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     alive_until: datetime
     lease_seconds: float  # that it is still good; negative where it has run out
+    serves: dict[str, list[str]]  # its pool: what is in all of these; empty: everything
     shards: int
     slots: int
     running: int
@@ -49,10 +51,10 @@ class DueView(msgspec.Struct, frozen=True):
 def nodes(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the scheduler nodes that the database knows.
 
-    Each with how long its lease is still good, how many of the 256 shards it serves, how many
-    tasks it runs in how many slots, and its lag: how long the oldest due task in its shards has
-    been waiting. A silent node's lease has run out, but no peer has declared it dead: it may still
-    come back.
+    Each with how long its lease is still good, what it serves (its pool), how many of the 256
+    shards it serves that in, how many tasks it runs in how many slots, and its lag: how long the
+    oldest due task in its shards has been waiting. A silent node's lease has run out, but no peer
+    has declared it dead: it may still come back.
 
     \b
     gnomon nodes
@@ -76,6 +78,7 @@ def _line(node: NodeView) -> tuple[str, ...]:
         str(node.incarnation)[:8],
         node.state,
         _lease(node),
+        "; ".join(f"{name} {', '.join(of)}" for name, of in node.serves.items()) or "everything",
         "-" if node.dead else f"{node.shards} of {SHARDS}",
         str(node.slots),
         str(node.running),
@@ -104,12 +107,32 @@ def _seconds(value: float | None) -> str:
 
 
 def _views(rows: Sequence[Any], shards: Mapping[int, Any]) -> list[NodeView]:
+    from gnomon.store.postgres.pools import pool_of
+
     # As the nodes see it themselves: who is silent keeps its shards until it is declared dead.
-    living = [row["incarnation"] for row in rows if not row["dead"]]
-    return [_view(row, owned_shards(row["incarnation"], living), shards) for row in rows]
+    pools = {row["incarnation"]: pool_of(row["serves"]) for row in rows}
+    living = {row["incarnation"]: pools[row["incarnation"]] for row in rows if not row["dead"]}
+    return [
+        _view(
+            {**row, "serves": _serves(pools[row["incarnation"]])},
+            territory(row["incarnation"], living).shards,
+            shards,
+        )
+        for row in rows
+    ]
 
 
-def _view(row: Any, owned: frozenset[int], shards: Mapping[int, Any]) -> NodeView:
+def _serves(pool: Pool) -> dict[str, list[str]]:
+    lists = {
+        "tenants": sorted(pool.tenants),
+        "types": sorted(pool.types),
+        "queues": sorted(pool.queues),
+        "lanes": [lane.name for lane in sorted(pool.lanes)],
+    }
+    return {name: of for name, of in lists.items() if of}
+
+
+def _view(row: Mapping[str, Any], owned: frozenset[int], shards: Mapping[int, Any]) -> NodeView:
     alive = not row["dead"] and row["lease_seconds"] > 0
     return NodeView(
         **row,

@@ -13,6 +13,18 @@ from gnomon.model.errors import GnomonError
 from gnomon.settings import Settings, SettingsError
 
 Slots = Annotated[int | None, typer.Option(min=1, help="Tasks that run at once in a node.")]
+ServeTenant = Annotated[
+    list[str] | None, typer.Option("--serve-tenant", help="Run only this tenant's tasks.")
+]
+ServeType = Annotated[
+    list[str] | None, typer.Option("--serve-type", help="Run only tasks of this type.")
+]
+ServeQueue = Annotated[
+    list[str] | None, typer.Option("--serve-queue", help="Run only tasks of this queue.")
+]
+ServeLane = Annotated[
+    list[str] | None, typer.Option("--serve-lane", help="Run only tasks of this priority.")
+]
 Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 picks a free one.")]
 
 
@@ -31,17 +43,34 @@ def api(ctx: typer.Context, port: Port = None) -> None:
     _run(wiring.run_api(settings, dsn, _started("api")))
 
 
-def scheduler(ctx: typer.Context, slots: Slots = None) -> None:
+def scheduler(
+    ctx: typer.Context,
+    slots: Slots = None,
+    serve_tenant: ServeTenant = None,
+    serve_type: ServeType = None,
+    serve_queue: ServeQueue = None,
+    serve_lane: ServeLane = None,
+) -> None:
     """Run one scheduler node, until SIGTERM or Ctrl-C. Start more for more.
+
+    With --serve-… it runs only what is in all of the lists that are given; each of these options
+    may be repeated.
 
     \b
     DATABASE_URL=postgresql://localhost/gnomon gnomon scheduler --slots 2000
+    DATABASE_URL=postgresql://localhost/gnomon gnomon scheduler --serve-tenant acme
     """
     from gnomon import wiring
 
-    settings = with_secret(settings_of(ctx, overrides(slots=slots)))
+    pool = _pool(tenants=serve_tenant, types=serve_type, queues=serve_queue, lanes=serve_lane)
+    settings = with_secret(settings_of(ctx, overrides(slots=slots) | pool))
     dsn = _prepared(settings)
     _run(wiring.run_node(settings, dsn, _started("node")))
+
+
+def _pool(**lists: list[str] | None) -> dict[str, str]:
+    """What the options say, as the variables that say the same."""
+    return {f"GNOMON_SERVE_{name.upper()}": ",".join(of) for name, of in lists.items() if of}
 
 
 def overrides(

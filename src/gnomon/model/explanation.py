@@ -8,6 +8,7 @@ import msgspec
 
 from gnomon.model.lifecycle import Status
 from gnomon.model.limit import EXECUTIONS_PER_MINUTE
+from gnomon.model.pool import Work
 from gnomon.model.target import HttpTarget, host_of
 from gnomon.model.task import Resolution, Task
 
@@ -48,6 +49,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     cron_job: str | None = None  # the name of the job that it is a run of
     active_run: UUID | None = None  # the task of that job that may be under way
     breakers: tuple[OpenBreaker, ...] = ()  # all that are open for its tenant
+    pools: tuple[str, ...] = ()  # what the nodes serve
     limits: tuple[LimitUse, ...] = ()
 
 
@@ -86,6 +88,12 @@ def _summary(task: Task, around: Circumstances) -> str:
 
 
 def _why_ready(task: Task, around: Circumstances) -> str:
+    if around.server is None and around.pools:
+        work = Work(task.tenant_id, task.priority, task.task_type, task.queue)
+        return (
+            "It is due, but no scheduler node serves it: those that there are serve only "
+            f"{' or '.join(f'({pool})' for pool in around.pools)}. Start one for {work}."
+        )
     if around.server is None:
         return "It is due, but no scheduler node is in the roster; start one (`gnomon scheduler`)."
     if around.server_alive_until is not None and around.server_alive_until < around.now:

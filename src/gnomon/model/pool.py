@@ -23,6 +23,10 @@ class Work(msgspec.Struct, frozen=True):
     task_type: str | None = None
     queue: str | None = None
 
+    def __str__(self) -> str:
+        queue = "" if self.queue is None else f", queue {self.queue}"
+        return f"tenant {self.tenant_id}, lane {self.lane.name}, type {self.task_type}{queue}"
+
 
 class Pool(msgspec.Struct, frozen=True):
     """What a node serves: what is in all of these; an empty one holds everything."""

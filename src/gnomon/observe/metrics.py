@@ -77,6 +77,15 @@ class ApiMetrics(Metrics):
         self._nodes = Gauge(
             "gnomon_nodes", "Scheduler nodes in the roster.", ["state"], registry=self.registry
         )
+        self._unserved = Gauge(
+            "gnomon_work_unserved",
+            "Kinds of work (tenant, type, queue, lane) that wait and are in no node's pool.",
+            registry=self.registry,
+        )
+
+    def unserved(self, count: int) -> None:
+        """Kinds of work that no node serves."""
+        self._unserved.set(count)
 
     def nodes(self, count: Mapping[str, int]) -> None:
         """Nodes by state; none where the store could not be asked."""

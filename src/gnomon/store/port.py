@@ -396,6 +396,9 @@ class RosterStore(Protocol):
     async def roster(self) -> list[NodeRecord]:
         """The nodes that are not dead."""
 
+    async def unserved(self) -> list[Work]:
+        """What waits and none of them serves; of many kinds of work, only some."""
+
     async def declare_dead(self, incarnation: UUID, beat: int) -> bool:
         """Declare a node dead, if it has not renewed since `beat`."""
 

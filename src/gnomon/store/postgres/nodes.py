@@ -11,11 +11,11 @@ import asyncpg
 from gnomon import __version__
 from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.model.ids import lowest_id
-from gnomon.model.pool import EVERYTHING, Pool
+from gnomon.model.pool import EVERYTHING, Pool, Work
 from gnomon.store.port import NodeRecord
 from gnomon.store.postgres import partitions
 from gnomon.store.postgres.database import Database, connect, translated
-from gnomon.store.postgres.pools import pool_of, serves_of
+from gnomon.store.postgres.pools import pool_of, serves_of, unserved
 from gnomon.store.postgres.queries import query
 from gnomon.store.usage_port import KEPT_DAYS
 
@@ -46,6 +46,10 @@ class PostgresRoster:
     async def roster(self) -> list[NodeRecord]:
         rows = await self._database.fetch("roster")
         return [_record(**row) for row in rows]
+
+    async def unserved(self) -> list[Work]:
+        async with self._database.connection() as connection:
+            return await unserved(connection)
 
     async def declare_dead(self, incarnation: UUID, beat: int) -> bool:
         return await self._database.fetchrow("declare_dead", incarnation, beat) is not None

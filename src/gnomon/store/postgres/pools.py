@@ -1,12 +1,22 @@
 """Worker pools as PostgreSQL keeps them, and as parameters of what is read."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from gnomon.model.pool import EVERYTHING, Pool, Territory
+from gnomon.model.lane import Lane
+from gnomon.model.pool import EVERYTHING, Pool, Territory, Work
 from gnomon.store.port import Cursor
+from gnomon.store.postgres.queries import query
 
+if TYPE_CHECKING:
+    import asyncpg
+
+    from gnomon.store.postgres.database import Connection
+
+_MOST_FLOWS = 2000  # that are looked at for what nobody serves
+_LOWEST_FLOW = -(1 << 63)
 _Names = list[str] | None
 _encoder = msgspec.json.Encoder(order="sorted")
 
@@ -36,6 +46,19 @@ def territory_columns(within: Territory, cursors: Sequence[Cursor]) -> tuple[obj
     _, *pool = pool_columns(within.pool)
     others = [_others(within, cursor.shard) for cursor in cursors] if within.others else []
     return (not within.is_whole, *pool, others)
+
+
+async def unserved(
+    connection: "Connection | asyncpg.Connection[asyncpg.Record]",
+) -> list[Work]:
+    """What waits and no node in the roster serves, of the first flows. With nobody in the roster
+    it is not a matter of pools."""
+    pools = {pool_of(row["serves"]) for row in await connection.fetch(query("roster"))}
+    if not pools or EVERYTHING in pools:
+        return []
+    rows = await connection.fetch(query("flows"), "", 0, _LOWEST_FLOW, _MOST_FLOWS, True)
+    waiting = {Work(r["tenant_id"], Lane(r["lane"]), r["task_type"], r["queue"]) for r in rows}
+    return sorted((w for w in waiting if not any(p.accepts(w) for p in pools)), key=str)
 
 
 def _others(within: Territory, shard: int) -> str | None:

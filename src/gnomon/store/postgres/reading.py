@@ -7,12 +7,15 @@ import msgspec
 
 from gnomon.model.errors import TaskNotFound
 from gnomon.model.explanation import COUNTED_AHEAD, Circumstances, LimitUse, OpenBreaker
+from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.limit import EXECUTIONS_PER_MINUTE
+from gnomon.model.pool import Work
 from gnomon.model.shard import owner, shard_of
 from gnomon.model.task import Execution, Task, TaskKey
 from gnomon.store.port import Page, TaskFilter
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.pools import pool_of
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import execution_of, task_of
 
@@ -59,15 +62,23 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
     # Other tenants' tasks are before it, too: those are counted from outside the wall.
     ahead = await database.fetchrow("ahead", key.tenant_id, key.id, COUNTED_AHEAD)
     assert ahead is not None, "a count is always there"
+    facts = dict(row)
+    lane, kind, queue = (facts.pop(name) for name in ("lane", "task_type", "queue"))
     nodes = {node["incarnation"]: node for node in await database.fetch("roster")}
+    pools = {incarnation: pool_of(node["serves"]) for incarnation, node in nodes.items()}
+    serving = set(nodes)
+    if lane is not None:  # it is live
+        work = Work(key.tenant_id, Lane(lane), kind, queue)
+        serving = {incarnation for incarnation, pool in pools.items() if pool.accepts(work)}
     shard = shard_of(key.id)
-    server = nodes.get(owner(shard, nodes.keys()))
+    server = nodes.get(owner(shard, serving))
     return Circumstances(
-        **row,
+        **facts,
         **ahead,
         shard=shard,
         server=None if server is None else server["name"],
         server_alive_until=None if server is None else server["alive_until"],
+        pools=tuple(sorted({str(pool) for pool in pools.values()})),
         breakers=tuple(OpenBreaker(**row) for row in breakers),
         limits=_limits(limits, starts),
     )
