@@ -103,9 +103,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lane_weights: dict[str, int] = msgspec.field(
         default_factory=lambda: dict(zip(_LANES, (4, 3, 2, 1), strict=True))
     )
-    aging_seconds: float = 60.0  # what has waited so long goes before what has not
+    aging_seconds: float = 60.0  # what has waited so long gets every second turn
     critical_slots: int | None = None  # kept for CRITICAL tasks; None: one in twenty
-    tenant_share: float = 0.9  # of the slots that others leave, for any one tenant
+    tenant_share: float = 0.9  # of the slots, for any one tenant where there are others
     serve_tenants: tuple[str, ...] = ()  # a pool: this node runs only what is in all four lists,
     serve_types: tuple[str, ...] = ()  # of which an empty one holds everything
     serve_queues: tuple[str, ...] = ()
