@@ -8,12 +8,14 @@ from uuid import UUID
 import pytest
 
 from gnomon.cron.job import Skipped
+from gnomon.model.lane import Lane
 from gnomon.observe.events import (
     Event,
     FiresMissed,
     Handler,
     HandlerHung,
     HandlerReturned,
+    QueueSeen,
     RunSkipped,
     RunsPlanned,
     RunStarted,
@@ -50,8 +52,10 @@ ALL: list[Event] = [
     HandlerHung(IN_THREAD, 0.1),
     HandlerHung(IN_THREAD, 0.1),
     HandlerReturned(IN_THREAD, 7.0),
+    QueueSeen(dict.fromkeys(Lane, 7), dict.fromkeys(Lane, 9.0)),
+    QueueSeen({lane: 2 + lane for lane in Lane}, {lane: lane / 2 for lane in Lane}),
 ]
-ZERO = {
+ZERO: dict[tuple[str, tuple[str, ...]], float] = {
     ("gnomon_cron_runs_planned_total", ()): 0.0,
     ("gnomon_cron_fires_missed_total", ()): 0.0,
     ("gnomon_cron_sla_missed_total", ()): 0.0,
@@ -62,14 +66,17 @@ ZERO = {
     ("gnomon_handlers_hung", ("thread",)): 0.0,
     ("gnomon_handlers_given_up_total", ("loop",)): 0.0,
     ("gnomon_handlers_given_up_total", ("thread",)): 0.0,
+    **{("gnomon_ready_tasks", (lane.name,)): 0.0 for lane in Lane},
+    **{("gnomon_longest_wait_seconds", (lane.name,)): 0.0 for lane in Lane},
 }
+COUNTED = ("gnomon_cron", "gnomon_handlers", "gnomon_ready", "gnomon_longest")
 
 
 def counted(metrics: NodeMetrics) -> dict[tuple[str, tuple[str, ...]], float]:
     return {
         (sample.name, tuple(sample.labels.values())): sample.value
         for family in metrics.registry.collect()
-        if family.name.startswith(("gnomon_cron", "gnomon_handlers"))
+        if family.name.startswith(COUNTED)
         for sample in family.samples
         if not sample.name.endswith(("_bucket", "_sum"))
     }
@@ -83,7 +90,7 @@ def test_every_event_is_counted() -> None:
     metrics = NodeMetrics()
     for event in ALL:
         metrics(event)
-    assert counted(metrics) == ZERO | {
+    seen: dict[tuple[str, tuple[str, ...]], float] = {
         ("gnomon_cron_runs_planned_total", ()): 5.0,
         ("gnomon_cron_fires_missed_total", ()): 4.0,
         ("gnomon_cron_sla_missed_total", ()): 1.0,
@@ -93,7 +100,10 @@ def test_every_event_is_counted() -> None:
         ("gnomon_handlers_hung", ("thread",)): 1.0,
         ("gnomon_handlers_given_up_total", ("loop",)): 1.0,
         ("gnomon_handlers_given_up_total", ("thread",)): 2.0,
+        **{("gnomon_ready_tasks", (lane.name,)): 2.0 + lane for lane in Lane},
+        **{("gnomon_longest_wait_seconds", (lane.name,)): lane / 2 for lane in Lane},
     }
+    assert counted(metrics) == ZERO | seen
 
 
 def test_all_observers_are_told_in_order() -> None:
