@@ -78,13 +78,13 @@ async def test_each_node_with_its_lease_shards_work_and_lag(
 
     table = gnomon("nodes", cwd=tmp_path, env=env).out.splitlines()
     assert table[0].split() == [
-        "name", "incarnation", "state", "lease", "shards", "slots", "running", "lag", "started",
-        "version",
+        "name", "incarnation", "state", "lease", "serves", "shards", "slots", "running", "lag",
+        "started", "version",
     ]  # fmt: skip
     lines = [" ".join(line.split()) for line in table[1:]]
-    assert f"{good['shards']} of 256 5 3 - " in lines[0]
+    assert f"everything {good['shards']} of 256 5 3 - " in lines[0]
     assert "silent overdue by " in lines[1]
-    assert "gone 00000000 dead - - 5 0 - " in lines[2]
+    assert "gone 00000000 dead - everything - 5 0 - " in lines[2]
     assert lines[3].startswith("due and waiting: 2, the oldest for 2")
 
 
@@ -101,3 +101,25 @@ async def test_a_long_backlog_is_counted_so_far_and_no_further(
     due = gnomon("nodes", "--json", cwd=tmp_path, env=env).json["due"]
     assert (due["tasks"], due["at_least"]) == (102, True)
     assert "at least 102, " in gnomon("nodes", cwd=tmp_path, env=env).out
+
+
+@pytest.mark.usefixtures("roster")
+async def test_a_pool_is_shown_and_what_nobody_serves(
+    database_dsn: str, database: Database, connection: Any, tmp_path: Path
+) -> None:
+    await connection.execute(
+        """
+        UPDATE gnomon.node
+        SET serves = '{"tenants": ["a", "b"], "lanes": [3]}'
+        WHERE incarnation = ANY ($1)
+        """,
+        [ALIVE, SILENT],
+    )
+    await waiting_in(database, connection, 0, 10.0)
+    env = {"DATABASE_URL": database_dsn}
+    good, *_ = gnomon("nodes", "--json", cwd=tmp_path, env=env).json["nodes"]
+    assert good["serves"] == {"tenants": ["a", "b"], "lanes": ["LOW"]}
+    assert "tenants a, b; lanes LOW" in gnomon("nodes", cwd=tmp_path, env=env).out
+    checks = gnomon("doctor", "--json", cwd=tmp_path, env=env).json["checks"]
+    detail = next(check["detail"] for check in checks if check["name"] == "pools")
+    assert detail == "no node serves tenant default, lane MEDIUM, type test"

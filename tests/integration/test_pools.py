@@ -10,15 +10,18 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
 from gnomon.fair import FairQueue
+from gnomon.model.explanation import explain
 from gnomon.model.lane import Lane
-from gnomon.model.pool import Pool, Territory
+from gnomon.model.pool import Pool, Territory, Work
 from gnomon.model.task import Submission, TaskKey
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.flows import FlowBook
 from gnomon.scheduler.scanner import Scanner
 from gnomon.store.port import Entry
+from gnomon.store.postgres import reading
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.nodes import PostgresRoster
 
 ALL = frozenset(range(256))
 
@@ -63,6 +66,16 @@ async def test_each_node_runs_what_its_pool_says(
             row = await live(connection, key)
             assert row is not None
             assert (row["state"], row["attempt"], row["fence"]) == (0, 0, 0)
+        told = explain(
+            await reading.get(database, nobodys[0]),
+            await reading.circumstances(database, nobodys[0]),
+        )
+        assert "none of those in the roster serves tenant default, lane MEDIUM, type mail" in (
+            told.summary
+        )
+        assert await PostgresRoster(database).unserved() == [
+            Work("default", Lane.MEDIUM, "mail", None)
+        ]
         async with running_node(database_dsn, node_name="rest"):
             assert await workers(connection, nobodys) == {"rest"}
 

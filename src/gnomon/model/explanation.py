@@ -49,7 +49,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     cron_job: str | None = None  # the name of the job that it is a run of
     active_run: UUID | None = None  # the task of that job that may be under way
     breakers: tuple[OpenBreaker, ...] = ()  # all that are open for its tenant
-    pools: tuple[str, ...] = ()  # what the nodes serve
+    nodes: int = 0  # in the roster, whatever they serve
     limits: tuple[LimitUse, ...] = ()
 
 
@@ -88,11 +88,11 @@ def _summary(task: Task, around: Circumstances) -> str:
 
 
 def _why_ready(task: Task, around: Circumstances) -> str:
-    if around.server is None and around.pools:
+    if around.server is None and around.nodes:
         work = Work(task.tenant_id, task.priority, task.task_type, task.queue)
         return (
-            "It is due, but no scheduler node serves it: those that there are serve only "
-            f"{' or '.join(f'({pool})' for pool in around.pools)}. Start one for {work}."
+            f"It is due, but it is in no node's pool: none of those in the roster serves {work}. "
+            "Start one that does, or one without a pool."
         )
     if around.server is None:
         return "It is due, but no scheduler node is in the roster; start one (`gnomon scheduler`)."

@@ -65,11 +65,10 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
     facts = dict(row)
     lane, kind, queue = (facts.pop(name) for name in ("lane", "task_type", "queue"))
     nodes = {node["incarnation"]: node for node in await database.fetch("roster")}
-    pools = {incarnation: pool_of(node["serves"]) for incarnation, node in nodes.items()}
     serving = set(nodes)
     if lane is not None:  # it is live
         work = Work(key.tenant_id, Lane(lane), kind, queue)
-        serving = {incarnation for incarnation, pool in pools.items() if pool.accepts(work)}
+        serving = {each for each in nodes if pool_of(nodes[each]["serves"]).accepts(work)}
     shard = shard_of(key.id)
     server = nodes.get(owner(shard, serving))
     return Circumstances(
@@ -78,7 +77,7 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         shard=shard,
         server=None if server is None else server["name"],
         server_alive_until=None if server is None else server["alive_until"],
-        pools=tuple(sorted({str(pool) for pool in pools.values()})),
+        nodes=len(nodes),
         breakers=tuple(OpenBreaker(**row) for row in breakers),
         limits=_limits(limits, starts),
     )
