@@ -332,7 +332,8 @@ async def test_a_user_with_the_rights_that_the_docs_name_can_complete(
         f"GRANT USAGE ON SCHEMA gnomon TO {role}",
         f"GRANT SELECT, DELETE ON gnomon.task TO {role}",
         f"GRANT SELECT ON gnomon.node TO {role}",
-        f"GRANT INSERT ON gnomon.task_archive, gnomon.usage TO {role}",
+        f"GRANT INSERT ON gnomon.task_archive TO {role}",
+        f"GRANT SELECT, INSERT, UPDATE ON gnomon.usage TO {role}",
     ):
         await stage.connection.execute(statement)
     try:

@@ -16,6 +16,7 @@ from tests.integration.support import (
     submission,
 )
 from tests.usage_truth import metered, told
+from tests.waiting import eventually
 
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.verdict import COMPLETE, Verdict, VerdictKind
@@ -23,8 +24,8 @@ from gnomon.pipe.envelope import Delivery
 from gnomon.store.port import Settlement
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.inserting import insert
 from gnomon.store.postgres.nodes import PostgresChores
-from gnomon.store.postgres.queries import query
 from gnomon.store.usage_port import KEPT_DAYS
 
 USAGE = "/api/v1/usage"
@@ -85,81 +86,99 @@ async def test_what_is_metered_is_what_the_rows_tell(
     assert sum(used.executions for used in before.values()) == tries == 36
 
 
+async def complete(session: Connection, run: Delivery, result: str | None = None) -> None:
+    await session.execute(
+        "SELECT gnomon.complete_run($1, $2, $3, $4, $5)",
+        run.key.tenant_id,
+        run.key.id,
+        run.fence,
+        run.incarnation,
+        result,
+    )
+
+
 async def test_a_run_that_its_handler_completes_is_metered_with_it(
     database: Database, connection: Connection
 ) -> None:
     node = await joined(database)
-    deliveries = await claimed(database, connection, node, ["a", "a", "b"])
-    complete = "SELECT gnomon.complete_run($1, $2, $3, $4, $5)"
-    for delivery in deliveries:
-        key = delivery.key
-        async with database.connection() as other:
-            transaction = other.transaction()
-            await transaction.start()
-            await other.execute(complete, key.tenant_id, key.id, delivery.fence, node, '"done"')
-            await transaction.rollback()
-        assert await archived(connection, key) is None
-        await connection.execute(complete, key.tenant_id, key.id, delivery.fence, node, '"done"')
+    for run in await claimed(database, connection, node, ["a", "a", "b"]):
+        transaction = connection.transaction()
+        await transaction.start()
+        await complete(connection, run, '"done"')
+        await transaction.rollback()
+        assert await archived(connection, run.key) is None
+        await complete(connection, run, '"done"')
     used = await metered(connection.fetch)
     assert used == await told(connection.fetch)
     assert [used[tenant].executions for tenant in "ab"] == [2, 1]
-    chores = PostgresChores(database)
-    await chores.forget(2)
-    await chores.forget(2)
-    assert await metered(connection.fetch) == await told(connection.fetch)
-    slots = await connection.fetch("SELECT slot FROM gnomon.usage WHERE slot < 0 OR slot > 127")
-    assert [row["slot"] for row in slots] == [-1, -1]
 
 
-async def test_an_open_transaction_of_a_handler_holds_up_nobody(
+async def test_nobody_waits_for_a_transaction_that_is_open(
     database: Database, connection: Connection
 ) -> None:
-    node = await joined(database)
-    first, second, third = await claimed(database, connection, node, ["a"] * 3)
-    # The same slots for all of them, as if their sessions had the same number.
-    async with connection.transaction(), database.transaction() as other:
-        for session, run in ((connection, first), (other, second)):
-            await session.execute(
-                "SELECT gnomon.complete_run($1, $2, $3, $4)", "a", run.key.id, run.fence, node
-            )
-        async with asyncio.timeout(4):
-            await PostgresDispatch(database, 5.0).settle([settlement(third)])
-            await claimed(database, connection, node, ["a"])
-
-
-async def test_writers_of_many_tenants_never_wait_for_each_other_in_a_circle(
-    database: Database, connection: Connection
-) -> None:
-    """All sessions write to the same rows, in whatever order their tasks come."""
-    one_slot = query("settle").replace("pg_backend_pid()", "0")
-    assert one_slot != query("settle")
+    """Whatever it has used: those who submit and settle for the same tenant go on."""
     node = await joined(database)
     dispatch = PostgresDispatch(database, 5.0)
+    first, second, third = await claimed(database, connection, node, ["a"] * 3)
+    now = await database_now(connection)
+    async with connection.transaction(), database.transaction() as other:
+        await complete(connection, first)
+        await insert(other, [submission(now, tenant_id="a")])
+        async with asyncio.timeout(4):
+            await dispatch.settle([settlement(second)])
+            await claimed(database, connection, node, ["a"])
+            await PostgresChores(database).forget(100)
+    await dispatch.settle([settlement(third)])
+    assert await metered(connection.fetch) == await told(connection.fetch)
+
+
+async def test_sessions_that_settle_for_many_tenants_do_not_meet(
+    database: Database, connection: Connection
+) -> None:
+    """In whatever order their tasks come, and while the pruner gathers."""
+    node = await joined(database)
+    dispatch, chores = PostgresDispatch(database, 5.0), PostgresChores(database)
     tenants = [f"t{n}" for n in range(8)]
-    executions = 0
-
-    async def settle(part: list[Delivery]) -> int:
-        """As `PostgresDispatch.settle` does, with the tenants in this order."""
-        async with database.connection() as session:
-            rows = await session.fetch(
-                one_slot,
-                [d.key.tenant_id for d in part], [d.key.id for d in part],
-                [d.fence for d in part], [node], [0], [0], [0.0], [False], [0],
-                [None] * len(part), [None] * len(part), ["w"], [None], [None], [None], [None],
-                [False],
-            )  # fmt: skip
-        return len(rows)
-
+    settled = 0
     for turn in range(30):
-        shift = turn % len(tenants)
-        order = tenants[shift:] + tenants[:shift]
+        order = tenants[turn % 8 :] + tenants[: turn % 8]
         parts = [order, order[::-1], order[1::2] + order[::2], order[::2] + order[1::2]]
         running = [await claimed(database, connection, node, part) for part in parts]
-        found = await asyncio.gather(*(settle(part) for part in running))
-        executions += sum(found)
-    assert executions == 30 * 4 * 8
+        async with asyncio.TaskGroup() as group:
+            group.create_task(chores.forget(3))
+            tasks = [group.create_task(dispatch.settle(settlements(part))) for part in running]
+        settled += sum(len(task.result()) for task in tasks)
+        if turn % 10 == 5:  # all sessions but this one end
+            await database.close()
+            await database.open()
+    assert settled == 30 * 4 * 8
     assert await metered(connection.fetch) == await told(connection.fetch)
-    assert await dispatch.settle([]) == []
+
+
+async def test_what_sessions_leave_behind_is_gathered(
+    database: Database, connection: Connection
+) -> None:
+    node = await joined(database)
+    (run, other) = await claimed(database, connection, node, ["a", "a"])
+    await PostgresDispatch(database, 5.0).settle([settlement(other)])
+    await complete(connection, run)
+    own = await connection.fetchval("SELECT pg_backend_pid()")
+    before = await metered(connection.fetch)
+    await database.close()
+    await database.open()
+    chores = PostgresChores(database)
+
+    async def gathered() -> bool:
+        await chores.forget(1)
+        left = await connection.fetch("SELECT session FROM gnomon.usage ORDER BY session")
+        return [row["session"] for row in left] == [0, own]
+
+    await eventually(gathered)
+    assert await metered(connection.fetch) == before == await told(connection.fetch)
+    await connection.execute("UPDATE gnomon.usage SET day = day - 1")
+    await chores.forget(10)
+    assert await connection.fetchval("SELECT array_agg(session) FROM gnomon.usage") == [0]
+    assert await metered(connection.fetch) == before
 
 
 async def test_usage_is_told_by_the_day(api: Api, connection: Connection) -> None:
@@ -213,7 +232,8 @@ async def test_old_days_are_forgotten(database: Database, connection: Connection
     today: date = (await database_now(connection)).date()
     days = [today - timedelta(days=KEPT_DAYS + n) for n in (0, 1)]
     await connection.executemany(
-        "INSERT INTO gnomon.usage (tenant_id, day, slot) VALUES ('a', $1, 1)", [(d,) for d in days]
+        "INSERT INTO gnomon.usage (tenant_id, day, session) VALUES ('a', $1, 1)",
+        [(d,) for d in days],
     )
     await PostgresChores(database).forget(100)
     assert [row["day"] for row in await connection.fetch("SELECT day FROM gnomon.usage")] == days[

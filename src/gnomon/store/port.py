@@ -417,7 +417,7 @@ class ChoreStore(Protocol):
 
     async def forget(self, most: int) -> int:
         """Remove expired idempotency keys, long dead nodes and old usage, and gather the usage of
-        single runs; at most so many at once."""
+        sessions that have ended; at most so many at once."""
 
     async def forget_events(self, retention_days: float, most: int) -> int:
         """Remove events past retention, at most so many at once."""

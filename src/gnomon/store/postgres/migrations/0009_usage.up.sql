@@ -1,19 +1,18 @@
 -- What each tenant uses, by the day (UTC): written by the statements that do the work, so that it is
 -- as true as they are. stored_bytes: payloads, results and responses that were written that day.
 
--- A day of a tenant has a row for each writer, so that they rarely wait for each other: of those who
--- submit the slots 0 to 63, of those who settle 64 to 127, by the number of their session. What is
--- completed within a handler's own transaction has a row to itself, from 128 on: nobody shall wait
--- for such a transaction. The pruner gathers these under slot -1. Readers take the sum of all.
+-- Each session writes to rows of its own, so that none ever waits for another, whatever else its
+-- transaction does: a handler's may stay open for seconds. The pruner gathers what sessions have left
+-- behind in the row of session 0. Readers take the sum of all.
 CREATE TABLE gnomon.usage (
     tenant_id       text COLLATE "C" NOT NULL,
     day             date NOT NULL,
-    slot            bigint NOT NULL,
+    session         integer NOT NULL,   -- its process id
     submissions     bigint NOT NULL DEFAULT 0,
     executions      bigint NOT NULL DEFAULT 0,
     compute_seconds float8 NOT NULL DEFAULT 0,
     stored_bytes    bigint NOT NULL DEFAULT 0,
-    PRIMARY KEY (tenant_id, day, slot)
+    PRIMARY KEY (tenant_id, day, session)
 ) WITH (
     -- The same few rows again and again: room for their next versions on the same page.
     fillfactor = 20,
@@ -42,16 +41,18 @@ BEGIN
           AND t.fence = complete_run.fence AND t.node = complete_run.node
         RETURNING t.*
     ), metered AS (
-        INSERT INTO gnomon.usage (
-            tenant_id, day, slot, executions, compute_seconds, stored_bytes
+        INSERT INTO gnomon.usage AS u (
+            tenant_id, day, session, executions, compute_seconds, stored_bytes
         )
         SELECT
-            g.tenant_id, (m.now AT TIME ZONE 'UTC')::date,
-            128 + (hashtextextended(g.id::text, g.fence) & x'3fffffffffffffff'::bigint),
-            1,
+            g.tenant_id, (m.now AT TIME ZONE 'UTC')::date, pg_backend_pid(), 1,
             coalesce(extract(epoch FROM greatest(m.now - g.started_at, '0')), 0),
             coalesce(octet_length(complete_run.result::text), 0)
         FROM gone AS g, moment AS m
+        ON CONFLICT ON CONSTRAINT usage_pkey DO UPDATE
+        SET executions = u.executions + excluded.executions,
+            compute_seconds = u.compute_seconds + excluded.compute_seconds,
+            stored_bytes = u.stored_bytes + excluded.stored_bytes
     )
     INSERT INTO gnomon.task_archive (
         tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at,

@@ -1,16 +1,28 @@
--- Add what was used by runs that their handlers completed, each in a row of its own, to one row for
--- each tenant and day; at most $1 of them. Only the holder of the chore does this.
-WITH single AS (
+-- Add what sessions have left behind, of days that are over or because they have ended, to one row for
+-- each tenant and day; at most $1 of their rows. A row that is being written to waits for the next time.
+WITH chosen AS MATERIALIZED (
+    SELECT ctid
+    FROM gnomon.usage AS u
+    WHERE session <> 0
+      AND (day < (gnomon.now() AT TIME ZONE 'UTC')::date
+        OR NOT EXISTS (SELECT FROM pg_stat_activity AS a WHERE a.pid = u.session))
+    LIMIT $1
+    FOR UPDATE SKIP LOCKED
+), gone AS (
     DELETE FROM gnomon.usage
-    WHERE ctid = ANY (ARRAY(SELECT ctid FROM gnomon.usage WHERE slot >= 128 LIMIT $1))
-    RETURNING tenant_id, day, executions, compute_seconds, stored_bytes
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM chosen))
+    RETURNING tenant_id, day, submissions, executions, compute_seconds, stored_bytes
 )
-INSERT INTO gnomon.usage AS u (tenant_id, day, slot, executions, compute_seconds, stored_bytes)
-SELECT tenant_id, day, -1, sum(executions), sum(compute_seconds), sum(stored_bytes)
-FROM single
+INSERT INTO gnomon.usage AS u (
+    tenant_id, day, session, submissions, executions, compute_seconds, stored_bytes
+)
+SELECT
+    tenant_id, day, 0, sum(submissions), sum(executions), sum(compute_seconds), sum(stored_bytes)
+FROM gone
 GROUP BY tenant_id, day
 ORDER BY tenant_id, day
-ON CONFLICT (tenant_id, day, slot) DO UPDATE
-SET executions = u.executions + excluded.executions,
+ON CONFLICT (tenant_id, day, session) DO UPDATE
+SET submissions = u.submissions + excluded.submissions,
+    executions = u.executions + excluded.executions,
     compute_seconds = u.compute_seconds + excluded.compute_seconds,
     stored_bytes = u.stored_bytes + excluded.stored_bytes

@@ -30,13 +30,12 @@ WITH admitted AS MATERIALIZED (
     INSERT INTO gnomon.task_payload (tenant_id, task_id, payload)
     SELECT tenant_id, id, payload FROM submitted WHERE payload_size IS NOT NULL
 ), metered AS (
-    INSERT INTO gnomon.usage AS u (tenant_id, day, slot, submissions, stored_bytes)
-    SELECT tenant_id, (SELECT (gnomon.now() AT TIME ZONE 'UTC')::date), pg_backend_pid() % 64,
+    INSERT INTO gnomon.usage AS u (tenant_id, day, session, submissions, stored_bytes)
+    SELECT tenant_id, (SELECT (gnomon.now() AT TIME ZONE 'UTC')::date), pg_backend_pid(),
         count(*), coalesce(sum(octet_length(payload::text)), 0)
     FROM submitted
     GROUP BY tenant_id
-    ORDER BY tenant_id
-    ON CONFLICT (tenant_id, day, slot) DO UPDATE
+    ON CONFLICT (tenant_id, day, session) DO UPDATE
     SET submissions = u.submissions + excluded.submissions,
         stored_bytes = u.stored_bytes + excluded.stored_bytes
 ), stored AS (

@@ -8,13 +8,12 @@ WITH dropped AS (
     SELECT $1, $2, $14::json WHERE $13 AND $15 IS NOT NULL
     ON CONFLICT (tenant_id, task_id) DO UPDATE SET payload = excluded.payload
 ), metered AS (
-    -- In a row to itself, as this transaction may be waiting for others (see gnomon.usage).
-    INSERT INTO gnomon.usage (tenant_id, day, slot, stored_bytes)
-    SELECT $1, (m.now AT TIME ZONE 'UTC')::date,
-        128 + (hashtextextended($2::text || m.now::text, 0) & x'3fffffffffffffff'::bigint),
+    INSERT INTO gnomon.usage AS u (tenant_id, day, session, stored_bytes)
+    SELECT $1, (SELECT (gnomon.now() AT TIME ZONE 'UTC')::date), pg_backend_pid(),
         octet_length($14::json::text)
-    FROM gnomon.now() AS m (now)
     WHERE $13 AND $14 IS NOT NULL
+    ON CONFLICT (tenant_id, day, session) DO UPDATE
+    SET stored_bytes = u.stored_bytes + excluded.stored_bytes
 )
 UPDATE gnomon.task
 SET name = $3,

@@ -106,10 +106,9 @@ WITH moment AS MATERIALIZED (
         WHERE outcome IS NOT NULL AND state = 11
     ) AS e, moment AS m
 ), metered AS (
-    -- Tenants in one order, and after all tasks are locked: no two settlements can wait for each other.
-    INSERT INTO gnomon.usage AS u (tenant_id, day, slot, executions, compute_seconds, stored_bytes)
+    INSERT INTO gnomon.usage AS u (tenant_id, day, session, executions, compute_seconds, stored_bytes)
     SELECT
-        w.tenant_id, (m.now AT TIME ZONE 'UTC')::date, 64 + pg_backend_pid() % 64, w.executions,
+        w.tenant_id, (m.now AT TIME ZONE 'UTC')::date, pg_backend_pid(), w.executions,
         extract(epoch FROM w.computed), w.stored
     FROM (
         SELECT tenant_id, count(*) AS executions,
@@ -124,8 +123,7 @@ WITH moment AS MATERIALIZED (
         WHERE outcome IS NOT NULL
         GROUP BY tenant_id
     ) AS w, moment AS m
-    ORDER BY w.tenant_id
-    ON CONFLICT (tenant_id, day, slot) DO UPDATE
+    ON CONFLICT (tenant_id, day, session) DO UPDATE
     SET executions = u.executions + excluded.executions,
         compute_seconds = u.compute_seconds + excluded.compute_seconds,
         stored_bytes = u.stored_bytes + excluded.stored_bytes
