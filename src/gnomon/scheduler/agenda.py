@@ -10,6 +10,7 @@ from datetime import datetime
 
 from gnomon.clock import to_micros
 from gnomon.fair.queue import Admit, Flow, ReadyQueue, everyone
+from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 from gnomon.store.port import Entry
@@ -59,16 +60,19 @@ class Agenda:
         new = 0
         for entry in entries:
             known = self._known.get(entry.key)
-            if known is not None and not self._brings_forward(entry, known):
+            if known is not None and not self._replaces(entry, known):
                 continue
             self._known[entry.key] = entry
             self._wheel.add(tick_at_or_after(entry.due_at), entry)
             new += 1
         return new
 
-    def _brings_forward(self, entry: Entry, known: Entry) -> bool:
-        """Whether a task was changed to run before the time that it is still kept for."""
-        return entry.due_at < known.due_at and known.due_at > self._advanced
+    def _replaces(self, entry: Entry, known: Entry) -> bool:
+        """Whether a task was changed: to run before the time that it is still kept for, or to be
+        of another flow, as which alone it can be claimed."""
+        if entry.due_at < known.due_at and known.due_at > self._advanced:
+            return True
+        return entry.flow not in (known.flow, UNKNOWN_FLOW)
 
     def again(self, entry: Entry, at: datetime) -> None:
         """Look at a known entry again at `at`, though it was due before."""
@@ -80,7 +84,7 @@ class Agenda:
         made = 0
         for entry in self._wheel.advance(tick_at_or_before(now)):
             if self._known.get(entry.key) is not entry:
-                continue  # was brought forward
+                continue  # was changed
             made += 1
             if entry.suspect:
                 self._suspects.append(entry)

@@ -76,13 +76,14 @@ class PermitKeeper:
 
     async def run_once(self) -> ExchangeResult:
         """Look up flows, and bring what is held to what is wanted."""
-        learned = await self._permits.flows.look_up(self._store)
-        if learned:
-            self._permits.let_in_flows(learned)
+        looked = await self._permits.flows.look_up(self._store)
+        if looked.flows:
+            self._agenda.add(looked.changed)
+            self._permits.let_in_flows(looked.flows)
         accounts = self._due(self._clock.monotonic())
         for start in range(0, len(accounts), _ASKED_AT_ONCE):
             await self._exchange(accounts[start : start + _ASKED_AT_ONCE])
-        return ExchangeResult(len(accounts), len(learned))
+        return ExchangeResult(len(accounts), len(looked.flows))
 
     def _due(self, now: float) -> list[Account]:
         """The buckets to ask for."""

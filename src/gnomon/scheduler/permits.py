@@ -93,6 +93,8 @@ class Permits:
         number = (entry.key.tenant_id, entry.flow)
         needs = self._needs.get(number)
         if needs is None:
+            if self.flows.is_stale(entry):
+                return True
             flow = self.flows.find(entry)
             if flow is None:
                 self.wanted.set()

@@ -6,7 +6,7 @@ the limiter allows, whatever order their calls are committed in: so no limit is 
 node keeps to what it was last told.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -16,6 +16,7 @@ import msgspec
 from gnomon.model.flow import Flow
 from gnomon.model.limit import Bucket, Limiter
 from gnomon.model.task import TaskKey
+from gnomon.store.port import Entry
 
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
@@ -50,8 +51,8 @@ class LimitStore(Protocol):
         one that takes effect after a later one has changes nothing. When this raises
         `StoreUnavailable`, the node holds what it kept, or more."""
 
-    async def flows_of(self, keys: Collection[TaskKey]) -> Mapping[TaskKey, tuple[int, Flow]]:
-        """The flows of live tasks, with their numbers."""
+    async def flows_of(self, keys: Collection[TaskKey]) -> list[tuple[Entry, Flow]]:
+        """The flows of live tasks, each with a hint as it would be given now."""
 
     async def running(self, node: UUID) -> set[TaskKey] | None:
         """All that runs in the node's name. None: a claim of it may be under way, ask later."""

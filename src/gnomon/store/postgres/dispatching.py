@@ -1,9 +1,9 @@
 """The node's side of the store: find, claim, settle."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
@@ -67,7 +67,7 @@ class PostgresDispatch:
     ) -> list[Entry]:
         columns, pool = _columns(cursors), territory_columns(within, cursors)
         rows = await self._database.fetch("scan", *columns, until, each, *pool)
-        return [_entry(row) for row in rows]
+        return [entry_of(row) for row in rows]
 
     async def repair(
         self,
@@ -79,7 +79,7 @@ class PostgresDispatch:
     ) -> list[Entry]:
         columns, pool = _columns(cursors), territory_columns(within, cursors)
         rows = await self._database.fetch("repair", *columns, since, until, each, *pool)
-        return [_entry(row) for row in rows]
+        return [entry_of(row) for row in rows]
 
     async def flows(
         self, after: FlowKey | None, most: int, *, typed: bool = False
@@ -104,7 +104,7 @@ class PostgresDispatch:
             [c.most for c in cursors],
             list(shards),
         )
-        return [_entry(row) for row in rows]
+        return [entry_of(row) for row in rows]
 
     async def stealable(
         self,
@@ -120,7 +120,7 @@ class PostgresDispatch:
         rows = await self._database.fetch(
             "steal", shards, seconds, each, most, losses, *pool_columns(pool)
         )
-        return [_entry(row) for row in rows]
+        return [entry_of(row) for row in rows]
 
     async def oldest_writer(self) -> tuple[datetime, datetime]:
         row = await self._database.fetchrow("oldest_writer")
@@ -201,7 +201,8 @@ async def claim(
     *,
     admitted: bool = False,
 ) -> Claim:
-    """`admitted`: the jobs of runs that need consent have given it."""
+    """`admitted`: the jobs of runs that need consent have given it. PostgreSQL gives the rows by
+    their places in the table; here they are in the order of the keys again."""
     tenants = same_or_all([k.tenant_id for k in keys])
     ids = [k.id for k in keys]
     rows = await connection.fetch(query("claim"), incarnation, tenants, ids, grace, admitted, flows)
@@ -209,14 +210,16 @@ async def claim(
         return Claim([], None)
     now: datetime = rows[0]["now"]
     start_by = now + timedelta(seconds=grace / 2)
-    return Claim([_delivery(row, incarnation, start_by) for row in rows], now)
+    claimed = (_delivery(row, incarnation, start_by) for row in rows)
+    by_key = {delivery.key: delivery for delivery in claimed}
+    return Claim([by_key.pop(key) for key in keys if key in by_key], now)
 
 
 def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list[UUID]]:
     return [c.shard for c in cursors], [c.due_at for c in cursors], [c.id for c in cursors]
 
 
-def _entry(row: asyncpg.Record) -> Entry:
+def entry_of(row: Iterable[Any]) -> Entry:
     tenant_id, task_id, due_at, lane, losses, recurring, flow = row
     key = TaskKey(tenant_id, task_id)
     return Entry(key, due_at, _LANES[lane], is_suspect(losses), recurring, flow)

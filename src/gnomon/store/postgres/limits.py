@@ -1,12 +1,14 @@
 """The node's side of limits on PostgreSQL."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from gnomon.model.flow import Flow
 from gnomon.model.task import TaskKey
 from gnomon.store.limit_port import Ask, Grant
+from gnomon.store.port import Entry
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import entry_of
 from gnomon.store.postgres.queries import query
 
 
@@ -38,14 +40,11 @@ class PostgresLimits:
             for place, permits, allowed, starts, until, seconds, contended in rows
         ]
 
-    async def flows_of(self, keys: Collection[TaskKey]) -> Mapping[TaskKey, tuple[int, Flow]]:
+    async def flows_of(self, keys: Collection[TaskKey]) -> list[tuple[Entry, Flow]]:
         rows = await self._database.fetch(
             "flows_of", [key.tenant_id for key in keys], [key.id for key in keys]
         )
-        return {
-            TaskKey(tenant_id, task_id): (number, Flow(tenant_id, task_type, queue, limit_keys))
-            for tenant_id, task_id, number, task_type, queue, limit_keys in rows
-        }
+        return [(entry_of(row[:7]), Flow(row["tenant_id"], *row[7:])) for row in rows]
 
     async def running(self, node: UUID) -> set[TaskKey] | None:
         async with self._database.transaction() as connection:

@@ -1,4 +1,6 @@
--- What the flows of some live tasks are, as far as limits ask: one probe of the primary key each.
-SELECT t.tenant_id, t.id, t.flow, t.task_type, t.queue, t.limit_keys
+-- What the flows of some live tasks are, as far as limits ask, and the hints that would be given of
+-- them now: one probe of the primary key each.
+SELECT t.tenant_id, t.id, t.due_at, t.lane, t.losses, t.cron_job_id IS NOT NULL AS recurring, t.flow,
+    t.task_type, t.queue, t.limit_keys
 FROM unnest($1::text[], $2::uuid[]) AS k (tenant_id, id)
 JOIN gnomon.task AS t ON t.tenant_id = k.tenant_id AND t.id = k.id

@@ -1,0 +1,151 @@
+"""A claim whose answer is lost: nobody knows whether it was made, so its permits stay in use."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.integration.support import Connection, database_now, joined, key_of, store, submission
+
+from gnomon.clock import SystemClock
+from gnomon.fair import FairQueue
+from gnomon.model.errors import StoreUnavailable
+from gnomon.model.limit import Bucket
+from gnomon.model.pool import everything_in
+from gnomon.model.shard import SHARDS
+from gnomon.model.task import TaskKey
+from gnomon.pipe.memory import MemoryPipe
+from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.dispatcher import Dispatcher
+from gnomon.scheduler.permit_keeper import RECONCILE_SECONDS, PermitKeeper
+from gnomon.scheduler.permits import Permits
+from gnomon.scheduler.scanner import Scanner
+from gnomon.settings import Settings
+from gnomon.store.directory import Directory
+from gnomon.store.port import Claim
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.directory import PostgresDirectory
+from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.limits import PostgresLimits
+from gnomon.store.postgres.recurring import PostgresPlanning
+from gnomon.worker.lease import Lease
+
+
+class Forgetful(PostgresDispatch):
+    """Claims, and loses the answer, where it is told to."""
+
+    loses = False
+
+    async def claim(
+        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+    ) -> Claim:
+        answer = await super().claim(incarnation, keys, flows)
+        if self.loses:
+            raise StoreUnavailable("the answer was lost")
+        return answer
+
+
+class Stage:
+    """A dispatcher by hand."""
+
+    def __init__(self, database: Database, node: UUID) -> None:
+        self.ahead = 0.0
+        settings = Settings(window=100)
+        clock = SystemClock(lambda: time.monotonic() + self.ahead)
+        self.store = Forgetful(database, 10.0)
+        lease = Lease(node, 3600.0)
+        lease.renewed(clock.monotonic())
+        self.agenda = Agenda(FairQueue(), clock.now(), settings.window)
+        self.scanner = Scanner(self.store, self.agenda, clock, settings)
+        self.scanner.own(everything_in(frozenset(range(SHARDS))))
+        self.directory = Directory(PostgresDirectory(database), clock, {})
+        self.permits = Permits(self.directory, self.agenda, clock, lambda: None)
+        pipe = MemoryPipe(10, lambda: None)
+        planning = PostgresPlanning(database, clock, 10.0)
+        self.dispatcher = Dispatcher(
+            self.store, planning, self.agenda, self.scanner, pipe, lease, clock, 10,
+            admission=self.permits,
+        )  # fmt: skip
+        self.keeper = PermitKeeper(
+            PostgresLimits(database), self.permits, self.agenda, self.dispatcher, pipe, clock, node
+        )
+        self._clock = clock
+
+    def advance(self) -> None:
+        self.agenda.advance(self._clock.now())
+
+    async def dispatch(self) -> int:
+        """Ask for what is wanted, and claim what may start; gives how many."""
+        await self.scanner.forward()
+        await self.scanner.repair()
+        self.advance()
+        claimed = 0
+        for _ in range(4):
+            claimed += (await self.dispatcher.run_once()).claimed
+            await self.keeper.run_once()
+        return claimed
+
+
+async def running(connection: Connection) -> list[Any]:
+    return [
+        row["id"] for row in await connection.fetch("SELECT id FROM gnomon.task WHERE state = 1")
+    ]
+
+
+async def test_permits_of_a_claim_in_doubt(database: Database, connection: Connection) -> None:
+    await connection.execute(
+        "INSERT INTO gnomon.limiter (tenant_id, name, concurrency) VALUES ('default', 'one', 1)"
+    )
+    now = await database_now(connection)
+    await store(database, submission(now), submission(now, task_type="other"))
+    stage = Stage(database, await joined(database))
+    await stage.directory.load()
+    stage.store.loses = True
+    with pytest.raises(StoreUnavailable):
+        await stage.dispatch()
+    (first,) = await running(connection)
+
+    stage.store.loses = False
+    assert await stage.dispatch() == 0
+    account = stage.permits.accounts[Bucket("default", "one")]
+    assert (account.used, await running(connection)) == (1, [first])
+    for _ in range(2):
+        assert await stage.keeper.reconcile() == 0, "it runs, in our name"
+        stage.ahead += RECONCILE_SECONDS + 1
+    assert await stage.dispatch() == 0
+
+    # The sweeper finds it, and gives it back.
+    await connection.execute("UPDATE gnomon.task SET state = 0, node = NULL, fence = fence + 1")
+    assert await stage.keeper.reconcile() == 1
+    assert await stage.dispatch() == 1
+    assert len(await running(connection)) == 1
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known flow", "unknown flow"])
+async def test_a_task_that_was_changed_is_not_claimed_as_what_it_was(
+    database: Database, connection: Connection, known: bool
+) -> None:
+    await connection.execute(
+        "INSERT INTO gnomon.limiter (tenant_id, name, key, concurrency) "
+        "VALUES ('default', 'each', '/who', 2)"
+    )
+    stage = Stage(database, await joined(database))
+    await stage.directory.load()
+    now = await database_now(connection)
+    task, other = (submission(now, limit_keys='{"each":"ann"}') for _ in range(2))
+    if known:
+        await store(database, other)
+        assert await stage.dispatch() == 1
+    await store(database, task)
+    stage.scanner.look_everywhere()
+    await stage.scanner.forward()
+    await stage.scanner.repair()
+    assert stage.agenda.knows(key_of(task))  # as one of ann's
+    bob = """UPDATE gnomon.task SET limit_keys = '{"each":"bob"}' WHERE id = $1"""
+    await connection.execute(bob, task.id)
+    stage.advance()
+    assert (await stage.dispatcher.run_once()).claimed == 0
+    assert await stage.dispatch() == 1
+    used = {bucket.key: account.used for bucket, account in stage.permits.accounts.items()}
+    assert used == ({"ann": 1, "bob": 1} if known else {"bob": 1})
