@@ -199,6 +199,15 @@ async def test_keys_that_are_unknown_or_given_twice_do_no_harm(
     assert (await dispatch.claim(node, strangers)).deliveries == []
 
 
+async def test_tasks_are_claimed_in_the_order_of_their_keys(
+    database: Database, dispatch: PostgresDispatch, connection: Connection, node: UUID
+) -> None:
+    now = await database_now(connection)
+    keys = await store(database, *(submission(now) for _ in range(20)))
+    order = [*keys[10:], *reversed(keys[:10])]
+    assert [d.key for d in (await dispatch.claim(node, order)).deliveries] == order
+
+
 async def test_a_dead_or_unknown_node_claims_nothing(
     database: Database, dispatch: PostgresDispatch, connection: Connection, node: UUID
 ) -> None:

@@ -595,7 +595,7 @@ async def test_a_node_that_stops_ends_what_runs_and_gives_back_the_rest(
     database_dsn: str, database: Database, connection: Connection, now: datetime, ends: Ends
 ) -> None:
     async with running_node(database_dsn, slots=1, prefetch=10) as node:
-        who, first = call_of(now, "wait_at_the_gate")
+        who, first = call_of(now, "wait_at_the_gate", lane=Lane.CRITICAL)
         rest = [call_of(now, "echo")[1] for _ in range(5)]
         # Together: once its slot has been busy for a while, the node claims nothing ahead.
         await store(database, first, *rest)

@@ -347,7 +347,7 @@ class DispatchStore(Protocol):
         self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
     ) -> Claim:
         """Make RUNNING those of `keys` that are waiting and due, and still of the flow that is
-        given for them."""
+        given for them. In the order of the keys."""
 
     async def begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:
         """Mark as begun those whose claim still stands; only these may be called."""
