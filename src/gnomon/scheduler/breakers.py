@@ -27,6 +27,7 @@ from gnomon.store.port import Entry
 NOTE_SECONDS = 0.5  # between writes of what has changed
 _CLAIM_SECONDS = 60.0  # for a probe to be claimed
 _SETTLE_SECONDS = 60.0  # for it to be settled after its timeout
+_MOST_FLOWS = 50_000  # remembered of hosts that are open
 _TOO_MANY_REQUESTS = 429
 
 
@@ -43,10 +44,11 @@ RULES = Rules()
 class _Guard:
     """A breaker and the flows that it holds up."""
 
-    __slots__ = ("aside", "breaker", "circuit", "flows", "opened_at")
+    __slots__ = ("aside", "breaker", "circuit", "flows", "host", "opened_at", "tenant_id")
 
     def __init__(self, circuit: Circuit, rule: Rule) -> None:
         self.circuit = circuit
+        self.tenant_id, self.host = circuit
         self.breaker = Breaker(rule)
         self.aside: set[Flow] = set()  # refused here, to be let in again
         self.flows: set[Flow] = set()  # known to call this host, while it is open
@@ -75,6 +77,7 @@ class Breakers:
         self._guards: dict[Circuit, _Guard] = {}
         self._open: dict[Circuit, _Guard] = {}
         self._by_flow: dict[Flow, _Guard] = {}  # of open hosts; learned from what was claimed
+        self._has_closed = False
         self._changed = asyncio.Event()
         self._unwritten: set[Circuit] = set()
         self._events: list[BreakerEvent] = []
@@ -85,7 +88,7 @@ class Breakers:
         if not self._open:
             return True
         flow = (entry.key.tenant_id, entry.flow)
-        guards = (self._open.get(Circuit(entry.key.tenant_id, None)), self._by_flow.get(flow))
+        guards = (self._open.get((entry.key.tenant_id, None)), self._by_flow.get(flow))
         refusing = self._refusing([g for g in guards if g is not None], entry.key)
         if refusing is not None:
             refusing.aside.add(flow)
@@ -137,10 +140,15 @@ class Breakers:
         return found
 
     def _learn(self, guard: _Guard, delivery: Delivery) -> None:
-        if guard.circuit.host is not None:
-            flow = (delivery.key.tenant_id, delivery.flow)
-            guard.flows.add(flow)
-            self._by_flow[flow] = guard
+        if guard.host is None:
+            return
+        if len(self._by_flow) >= _MOST_FLOWS:  # each costs one claim to learn again
+            self._by_flow.clear()
+            for each in self._open.values():
+                each.flows.clear()
+        flow = (delivery.key.tenant_id, delivery.flow)
+        guard.flows.add(flow)
+        self._by_flow[flow] = guard
 
     # At the call
 
@@ -155,23 +163,23 @@ class Breakers:
         if report.outcome is None:
             return
         now = self._clock.monotonic()
-        began = now - (report.seconds or 0.0)
+        # Only where one has closed before does it matter when a call began.
+        began = now - (report.seconds or 0.0) if self._has_closed else now
         delivery = report.delivery
         for circuit in _circuits(delivery):
-            failed = _failed(report.outcome, of_host=circuit.host is not None)
-            if failed is not None:
-                guard = self._guard(circuit)
-                change = guard.breaker.record(delivery.key, began, now, failed=failed)
-                if change is not None:
-                    self._note_change(guard, change, now)
-                    if change is Change.OPENED:
-                        self._learn(guard, delivery)
+            failed = _failed(report.outcome, of_host=circuit[1] is not None)
+            if failed is None:
+                continue
+            guard = self._guards.get(circuit) or self._guard(circuit)
+            change = guard.breaker.record(delivery.key, began, now, failed=failed)
+            if change is not None:
+                self._note_change(guard, change, now)
+                if change is Change.OPENED:
+                    self._learn(guard, delivery)
 
     def _guard(self, circuit: Circuit) -> _Guard:
-        guard = self._guards.get(circuit)
-        if guard is None:
-            rule = self._rules.tenant if circuit.host is None else self._rules.host
-            guard = self._guards[circuit] = _Guard(circuit, rule)
+        rule = self._rules.tenant if circuit[1] is None else self._rules.host
+        guard = self._guards[circuit] = _Guard(circuit, rule)
         return guard
 
     def _note_change(self, guard: _Guard, change: Change, now: float) -> None:
@@ -182,8 +190,8 @@ class Breakers:
             guard.opened_at = now
             self._tell(
                 BreakerOpened(
-                    tenant_id=guard.circuit.tenant_id,
-                    host=guard.circuit.host,
+                    tenant_id=guard.tenant_id,
+                    host=guard.host,
                     failures=guard.breaker.tally.failures,
                     calls=guard.breaker.tally.calls,
                     until=self._until(guard),
@@ -193,6 +201,7 @@ class Breakers:
             self._close(guard, now)
 
     def _close(self, guard: _Guard, now: float) -> None:
+        self._has_closed = True
         del self._open[guard.circuit]
         for flow in guard.flows:
             self._by_flow.pop(flow, None)
@@ -200,11 +209,7 @@ class Breakers:
         self._let_in(guard.aside)
         guard.aside.clear()
         self._tell(
-            BreakerClosed(
-                tenant_id=guard.circuit.tenant_id,
-                host=guard.circuit.host,
-                seconds=now - guard.opened_at,
-            )
+            BreakerClosed(tenant_id=guard.tenant_id, host=guard.host, seconds=now - guard.opened_at)
         )
 
     def _tell(self, event: BreakerOpened | BreakerClosed) -> None:
@@ -261,10 +266,9 @@ class Breakers:
 
 def _circuits(delivery: Delivery) -> tuple[Circuit, ...]:
     tenant_id, target = delivery.key.tenant_id, delivery.target
-    tenant = Circuit(tenant_id, None)
     if isinstance(target, HttpTarget):
-        return tenant, Circuit(tenant_id, host_of(target.url))
-    return (tenant,)
+        return (tenant_id, None), (tenant_id, host_of(target.url))
+    return ((tenant_id, None),)
 
 
 def _failed(outcome: Outcome, *, of_host: bool) -> bool | None:

@@ -12,12 +12,8 @@ import msgspec
 
 from gnomon.observe.events import BreakerClosed, BreakerOpened
 
-
-class Circuit(msgspec.Struct, frozen=True):
-    """What a breaker is for: a host as a tenant sees it; None: all that the tenant runs."""
-
-    tenant_id: str
-    host: str | None
+# What a breaker is for: a tenant, and a host as it sees it; None: all that the tenant runs.
+Circuit = tuple[str, str | None]
 
 
 class BreakerEvent(msgspec.Struct, frozen=True):
