@@ -16,6 +16,7 @@ from rich.progress import TimeElapsedColumn as Elapsed
 from bench import claim as claiming
 from bench import cron_jobs as recurring
 from bench import cron_steps as stepping
+from bench import limits as limiting
 from bench import lists as listing
 from bench import pooler as pooling
 from bench import quotas as bounding
@@ -133,6 +134,21 @@ def quotas(
         "Quotas that do not bind, and none",
         lambda stage, progress: bounding.run(stage, seconds, rounds, progress),
         {"seconds": seconds, "rounds": rounds},
+        json,
+    )
+
+
+@app.command()
+def limits(
+    tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 20_000,
+    rounds: Annotated[int, typer.Option(min=1)] = 5,
+    json: Json = None,
+) -> None:
+    """Measure a drain under limits that do not bind, and without."""
+    _run(
+        "Limits that do not bind, and none",
+        lambda stage, progress: limiting.run(stage, tasks, rounds, progress),
+        {"tasks": tasks, "rounds": rounds},
         json,
     )
 

@@ -1,0 +1,60 @@
+"""What a limit costs that does not bind: the same drain, with and without limiters."""
+
+from statistics import median
+
+from rich.progress import Progress
+
+from bench.drain import SLOWEST_RATE, START_SECONDS
+from bench.results import Findings, Measure, Tally, at_least, number
+from bench.stage import Arena, Stage
+from gnomon.model.target import PythonTarget
+
+WAYS = {
+    "free": "without a limiter",
+    "concurrency": "a limiter of concurrency",
+    "rate": "a limiter of concurrency and rate",
+}
+_LIMITER = """
+INSERT INTO gnomon.limiter (tenant_id, name, concurrency, rate, per_seconds)
+VALUES ('default', 'wide', 100000, $1, 60)
+"""
+_MANY = 1_000_000  # starts a minute: more than there will be
+
+
+async def run(stage: Stage, tasks: int, rounds: int, progress: Progress) -> Findings:
+    findings = Findings()
+    bar = progress.add_task("", total=rounds * len(WAYS))
+    rates: dict[str, list[float]] = {way: [] for way in WAYS}
+    for turn in range(rounds):  # in turn, so that all meet the same weather
+        ways = list(WAYS) if turn % 2 == 0 else list(WAYS)[::-1]
+        for way in ways:
+            progress.update(bar, description=WAYS[way])
+            async with stage.arena() as arena:
+                rate, tally = await _drain(arena, way, tasks)
+            findings.add([], tally)
+            rates[way].append(rate)
+            progress.advance(bar)
+    findings.add(_measures(rates, tasks))
+    return findings
+
+
+async def _drain(arena: Arena, way: str, tasks: int) -> tuple[float, Tally]:
+    if way != "free":
+        await arena.connection.execute(_LIMITER, _MANY if way == "rate" else None)
+    await arena.preload(PythonTarget("noop"), tasks)
+    async with arena.node() as node:
+        settled = await arena.settled(START_SECONDS + tasks / SLOWEST_RATE)
+    return tasks / (settled - node.ready_at), Tally(f"drain_{way}", tasks, await arena.completed())
+
+
+def _measures(rates: dict[str, list[float]], tasks: int) -> list[Measure]:
+    found = []
+    middle = {way: median(rates[way]) for way in WAYS}
+    for way, title in WAYS.items():
+        note = f"{tasks} tasks; median of {', '.join(number(rate) for rate in rates[way])}"
+        found.append(Measure(f"limits_{way}", f"drain, {title}", middle[way], "/s", note=note))
+    for way in ("concurrency", "rate"):
+        title = f"ratio, {WAYS[way]}"
+        ratio = middle[way] / middle["free"]
+        found.append(Measure(f"limits_{way}_ratio", title, ratio, target=at_least(0.9)))
+    return found
