@@ -160,7 +160,8 @@ def test_a_node_whose_functions_cannot_be_loaded(database_dsn: str, tmp_path: Pa
 
 def test_a_node_starts_and_stops(database_dsn: str, tmp_path: Path) -> None:
     env = {"DATABASE_URL": database_dsn, "GNOMON_NODE_NAME": "me", "GNOMON_LOG_FORMAT": "json"}
-    with running("scheduler", "--slots", "7", cwd=tmp_path, env=env) as node:
+    pool = ("--serve-tenant", "a", "--serve-tenant", "b", "--serve-lane", "LOW")
+    with running("scheduler", "--slots", "7", *pool, cwd=tmp_path, env=env) as node:
 
         def roster() -> list[dict[str, Any]]:
             assert node.process.poll() is None, node.errors
@@ -172,6 +173,7 @@ def test_a_node_starts_and_stops(database_dsn: str, tmp_path: Path) -> None:
         assert node.wait() == 0, node.errors
         assert roster_is_empty(tmp_path, env)
     assert (me["name"], me["slots"]) == ("me", 7)
+    assert me["serves"] == {"tenants": ["a", "b"], "lanes": ["LOW"]}
     assert {json.loads(line)["level"] for line in node.errors.splitlines()} == {"info"}
 
 

@@ -23,7 +23,7 @@ def events(
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """List events, newest first: runs of recurring jobs that missed their SLA.
+    """List events, newest first: runs of recurring jobs that missed their SLA, breakers.
 
     \b
     gnomon events
