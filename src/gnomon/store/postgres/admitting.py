@@ -41,7 +41,7 @@ _NONE = Quotas()
 class Asked(msgspec.Struct, frozen=True):
     """What a batch would take of the quotas of its tenants."""
 
-    quotas: Mapping[str, Quotas] = {}  # of tenants that have some
+    quotas: Mapping[str, Quotas] = {}  # of tenants that have some, in their order
     wanted: Mapping[str, int] = {}  # how many tasks each of them has in the batch
     whole: bool = False  # all tasks of a tenant, or none
     patience: int = 0  # milliseconds to wait for others who store tasks of the same tenant
@@ -79,7 +79,7 @@ NOTHING = Asked()
 def asked(batch: Sequence[Submission], quotas_of: QuotasOf, *, whole: bool = False) -> Asked:
     """What storing the batch must ask for. Where tenants share it, none waits long for another."""
     tenants = {submission.tenant_id for submission in batch}
-    quotas = {tenant: quotas_of(tenant) for tenant in tenants}
+    quotas = {tenant: quotas_of(tenant) for tenant in sorted(tenants)}
     quotas = {tenant: each for tenant, each in quotas.items() if _bounds(each)}
     if not quotas:
         return NOTHING

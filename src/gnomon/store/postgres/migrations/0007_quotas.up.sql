@@ -44,122 +44,97 @@ BEGIN
 END
 $$;
 
--- The row of a tenant, locked.
-CREATE FUNCTION gnomon.hold_room(tenant text) RETURNS gnomon.tenant_room
-    LANGUAGE plpgsql AS $$
-DECLARE
-    held gnomon.tenant_room;
-BEGIN
-    LOOP
-        SELECT * INTO held FROM gnomon.tenant_room AS r WHERE r.tenant_id = tenant FOR UPDATE;
-        EXIT WHEN FOUND;
-        INSERT INTO gnomon.tenant_room (tenant_id, distrusted_until)
-        VALUES (tenant, gnomon.now() + interval '2 seconds')
-        ON CONFLICT (tenant_id) DO NOTHING;
-    END LOOP;
-    RETURN held;
-END
-$$;
-
--- Count anew where the room is not known, is known for another quota, or is less than `wanted`. A
--- tenant that stands at its quota is not counted for every refusal: no sooner than after 100 ms, and
--- ten times as long as the last count took.
-CREATE FUNCTION gnomon.counted(
-    held gnomon.tenant_room, asked bigint, wanted bigint, moment timestamptz
-) RETURNS gnomon.tenant_room
-    LANGUAGE plpgsql AS $$
-DECLARE
-    began timestamptz;
-BEGIN
-    IF held.quota IS NOT DISTINCT FROM asked
-        AND held.counted_at >= held.distrusted_until
-        AND held.counted_at BETWEEN moment - interval '1 minute' AND moment
-        AND (held.room >= wanted
-             OR moment BETWEEN held.counted_at AND held.count_again_at)
-    THEN
-        RETURN held;
-    END IF;
-    began := clock_timestamp();
-    held.room := asked - gnomon.scheduled_tasks(held.tenant_id);
-    held.quota := asked;
-    held.counted_at := moment;
-    held.count_again_at := moment
-        + greatest(interval '100 milliseconds', 10 * (clock_timestamp() - began));
-    RETURN held;
-END
-$$;
-
--- Let in what the quotas of the tenants leave room for, in the transaction that stores it. For each
--- tenant: $2 how many tasks it would store, $3 its quota of scheduled tasks, $4 of submissions a
--- second (null: none). `whole`: all of them, or none. `patience`: milliseconds to wait for others
--- who store for the same tenant. Gives how many may be stored, and what was left before.
+-- Let in what the quotas of the tenants leave room for, in the transaction that stores it. The
+-- tenants are in order, so that two batches cannot deadlock. For each of them: how many tasks it
+-- would store, its quota of scheduled tasks, and of submissions a second (null: none). `whole`: all
+-- of them, or none. `patience`: milliseconds to wait for others who store for the same tenant. Gives
+-- how many may be stored, and what was left before.
 CREATE FUNCTION gnomon.admit(
     tenants text[], wanted integer[], quotas bigint[], rates integer[], whole boolean,
     patience integer
 ) RETURNS TABLE (tenant_id text, passed integer, room bigint, pace integer)
     LANGUAGE plpgsql AS $$
 DECLARE
-    asked record;
     held gnomon.tenant_room;
-    before gnomon.tenant_room;
     moment timestamptz;
     last integer;
+    began timestamptz;
+    counted boolean;
 BEGIN
     IF cardinality(tenants) = 0 THEN
         RETURN;
     END IF;
     -- Who holds a tenant's row and falls silent must not hold up the tenant for long.
-    PERFORM set_config('idle_in_transaction_session_timeout', '5s', true);
-    PERFORM set_config('lock_timeout', patience::text, true);
-    -- In one order, so that two batches cannot deadlock.
-    FOR asked IN
-        SELECT * FROM unnest(tenants, wanted, quotas, rates) AS a (tenant, number, quota, rate)
-        ORDER BY a.tenant COLLATE "C"
-    LOOP
-        held := gnomon.hold_room(asked.tenant);
-        before := held;
-        moment := gnomon.now();
-        tenant_id := asked.tenant;
-        passed := asked.number;
+    PERFORM set_config('idle_in_transaction_session_timeout', '5s', true),
+        set_config('lock_timeout', patience::text, true);
+    FOR i IN 1 .. cardinality(tenants) LOOP
+        tenant_id := tenants[i];
+        passed := wanted[i];
         pace := NULL;
-        IF asked.rate IS NOT NULL THEN
-            SELECT coalesce(array_agg(e.at), '{}'), coalesce(array_agg(e.number), '{}'),
-                   greatest(0, asked.rate - coalesce(sum(e.number), 0))
-            INTO held.moments, held.numbers, pace
-            FROM unnest(held.moments, held.numbers) AS e (at, number)
-            WHERE e.at > moment - interval '1 second' AND e.at < moment + interval '1 second';
+        counted := false;
+        LOOP
+            SELECT * INTO held FROM gnomon.tenant_room AS r WHERE r.tenant_id = tenants[i] FOR UPDATE;
+            EXIT WHEN FOUND;
+            INSERT INTO gnomon.tenant_room (tenant_id, distrusted_until)
+            VALUES (tenants[i], gnomon.now() + interval '2 seconds')
+            ON CONFLICT DO NOTHING;
+        END LOOP;
+        moment := gnomon.now();
+        IF rates[i] IS NOT NULL THEN
+            pace := rates[i];
+            IF held.moments <> '{}' THEN
+                SELECT coalesce(array_agg(e.at), '{}'), coalesce(array_agg(e.number), '{}'),
+                       greatest(0, rates[i] - coalesce(sum(e.number), 0))
+                INTO held.moments, held.numbers, pace
+                FROM unnest(held.moments, held.numbers) AS e (at, number)
+                WHERE e.at > moment - interval '1 second' AND e.at < moment + interval '1 second';
+            END IF;
             passed := least(passed, pace);
         END IF;
-        IF asked.quota IS NOT NULL AND passed > 0 AND NOT (whole AND passed < asked.number) THEN
-            held := gnomon.counted(held, asked.quota, passed, moment);
+        IF quotas[i] IS NOT NULL AND passed > 0 AND NOT (whole AND passed < wanted[i]) THEN
+            -- Count where the room is not known, is known for another quota, or does not suffice. A
+            -- tenant at its quota is not counted for every refusal: no sooner than after 100 ms, and
+            -- ten times as long as the last count took.
+            IF held.quota IS DISTINCT FROM quotas[i]
+                OR held.counted_at < held.distrusted_until
+                OR held.counted_at NOT BETWEEN moment - interval '1 minute' AND moment
+                OR (held.room < passed AND moment > held.count_again_at)
+            THEN
+                counted := true;
+                began := clock_timestamp();
+                held.room := quotas[i] - gnomon.scheduled_tasks(tenants[i]);
+                held.count_again_at := moment
+                    + greatest(interval '100 milliseconds', 10 * (clock_timestamp() - began));
+            END IF;
             passed := greatest(0, least(passed, held.room));
         END IF;
         room := held.room;
-        IF whole AND passed < asked.number THEN
+        IF whole AND passed < wanted[i] THEN
             passed := 0;
         END IF;
-        IF passed > 0 THEN
-            held.room := held.room - passed;
-            IF asked.rate IS NOT NULL THEN
-                -- Moments within 10 ms are one entry, which counts until its last is a second old.
-                last := cardinality(held.moments);
-                IF last > 0 AND date_bin('10 milliseconds', held.moments[last], 'epoch')
-                    = date_bin('10 milliseconds', moment, 'epoch')
-                THEN
-                    held.numbers[last] := held.numbers[last] + passed;
-                    held.moments[last] := greatest(held.moments[last], moment);
-                ELSE
-                    held.moments := held.moments || moment;
-                    held.numbers := held.numbers || passed;
-                END IF;
+        IF rates[i] IS NOT NULL AND passed > 0 THEN
+            -- Moments within 10 ms are one entry, which counts until its last is a second old.
+            last := cardinality(held.moments);
+            IF last > 0 AND date_bin('10 milliseconds', held.moments[last], 'epoch')
+                = date_bin('10 milliseconds', moment, 'epoch')
+            THEN
+                held.numbers[last] := held.numbers[last] + passed;
+                held.moments[last] := greatest(held.moments[last], moment);
+            ELSE
+                held.moments := held.moments || moment;
+                held.numbers := held.numbers || passed;
             END IF;
         END IF;
-        IF passed > 0 OR held.counted_at <> before.counted_at THEN
+        IF counted THEN
             UPDATE gnomon.tenant_room AS r
-            SET room = held.room, quota = held.quota, counted_at = held.counted_at,
+            SET room = held.room - passed, quota = quotas[i], counted_at = moment,
                 count_again_at = held.count_again_at, moments = held.moments,
                 numbers = held.numbers
-            WHERE r.tenant_id = asked.tenant;
+            WHERE r.tenant_id = tenants[i];
+        ELSIF passed > 0 THEN
+            UPDATE gnomon.tenant_room AS r
+            SET room = held.room - passed, moments = held.moments, numbers = held.numbers
+            WHERE r.tenant_id = tenants[i];
         END IF;
         RETURN NEXT;
     END LOOP;
