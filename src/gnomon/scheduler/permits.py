@@ -116,17 +116,19 @@ class Permits:
         needs = self._needs_of((delivery.key.tenant_id, delivery.flow), self.flows.learn(delivery))
         if not needs:
             return True
-        holds = {hold.account: hold for hold in self._taken.get(delivery.key, ())}
+        holds = self._taken.get(delivery.key)
         now = self._clock.monotonic()
-        return all(n.account in holds and holds[n.account].has(n, now) for n in needs)
+        return holds is not None and _all_found(needs, holds, now)
 
     def may_call(self, delivery: Delivery) -> bool:
         """Whether its starts are still good."""
         holds = self._taken.get(delivery.key)
         if holds is None:
             return True
-        now = self._clock.monotonic()
-        return all(hold.batch is None or hold.can_start(now) for hold in holds)
+        for hold in holds:
+            if hold.batch is not None and not hold.can_start(self._clock.monotonic()):
+                return False
+        return True
 
     def called(self, report: Report) -> None:
         """All is said when it is settled."""
@@ -143,32 +145,31 @@ class Permits:
         holds = self._taken.get(entry.key)
         if holds is not None:
             self._doubtful.add(entry.key)
-        has = {} if holds is None else {hold.account: hold for hold in holds}
+            needs = tuple(need for need in needs if not _found(need, holds, now))
         for place, need in enumerate(needs):
-            if not _is_to_be_had(need, has.get(need.account), now):
+            if not _is_to_be_had(need, holds, now):
                 self._refuse(entry, needs, place, now)
                 return False
-        for need in needs:
-            hold = has.get(need.account)
-            if hold is None:
-                hold = has[need.account] = Hold(need.account)
-            self._take_one(need, hold, now)
-        self._taken[entry.key] = list(has.values())
+        taken = [self._take_one(need, holds, now) for need in needs]
+        self._taken[entry.key] = taken if holds is None else _merged(holds, taken)
         return True
 
-    def _take_one(self, need: Need, hold: Hold, now: float) -> None:
+    def _take_one(self, need: Need, holds: list[Hold] | None, now: float) -> Hold:
         account = need.account
         account.used_at = now
+        hold = Hold(account) if holds is None else _hold(account, holds) or Hold(account)
         if need.permit and not hold.permit:
             hold.permit = True
             account.used += 1
-        if need.start and not hold.can_start(now):
-            hold.batch = account.batch(now)
-            assert hold.batch is not None, "it was to be had"
-            hold.batch.left -= 1
+        if need.start:
+            batch = account.batch(now)
+            assert batch is not None, "it was to be had"
+            hold.batch = batch
+            batch.left -= 1
             account.started += 1
-            if hold.batch.left < account.low and account.ask_at <= now:
+            if batch.left < account.low and account.ask_at <= now:
                 self._note(account)
+        return hold
 
     def _refuse(self, entry: Entry, needs: tuple[Need, ...], place: int, now: float) -> None:
         """Note what is lacking. What comes before it is kept for a while; what comes after it is
@@ -270,12 +271,36 @@ class Permits:
         return Need(account, account.counts, account.rates)
 
 
-def _is_to_be_had(need: Need, hold: Hold | None, now: float) -> bool:
-    if hold is not None and hold.has(need, now):
-        return True
+def _hold(account: Account, holds: list[Hold]) -> Hold | None:
+    for hold in holds:
+        if hold.account is account:
+            return hold
+    return None
+
+
+def _merged(holds: list[Hold], taken: list[Hold]) -> list[Hold]:
+    return [*(hold for hold in holds if hold not in taken), *taken]
+
+
+def _found(need: Need, holds: list[Hold], now: float) -> bool:
+    """Whether it was taken before, and is still good."""
+    hold = _hold(need.account, holds)
+    return hold is not None and hold.has(need, now)
+
+
+def _all_found(needs: tuple[Need, ...], holds: list[Hold], now: float) -> bool:
+    for need in needs:  # noqa: SIM110 - for every task; a generator costs more than the question
+        if not _found(need, holds, now):
+            return False
+    return True
+
+
+def _is_to_be_had(need: Need, holds: list[Hold] | None, now: float) -> bool:
     account = need.account
-    if need.permit and (hold is None or not hold.permit) and account.used >= account.allowed:
-        return False
+    if need.permit and account.used >= account.allowed:
+        hold = None if holds is None else _hold(account, holds)
+        if hold is None or not hold.permit:
+            return False
     return not need.start or account.batch(now) is not None
 
 
