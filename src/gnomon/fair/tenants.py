@@ -180,6 +180,8 @@ class FairQueue(Generic[T]):
             self._uncap()
         aged_before = now - self._aging
         while len(taken) < most and (account := self._first()) is not None:
+            if self._is_full() and self._is_bounded(account):
+                break  # for all the others as well, however many they are
             heappop(self._heap)
             self._leave(account, NOWHERE)
             before = account.lanes.ready
@@ -238,21 +240,26 @@ class FairQueue(Generic[T]):
     def _take_urgent(self, most: int, admit: Admit[T], *, evicting: bool) -> list[T]:
         """The same order between tenants, among those that have something CRITICAL."""
         taken: list[T] = []
-        tried = dict(self._urgent)
+        tried = [(account.tag, account.serial, account) for account in self._urgent.values()]
+        heapify(tried)
         while len(taken) < most and tried:
-            account = min(tried.values(), key=lambda a: (a.tag, a.serial))
+            account = tried[0][2]
             lanes = account.lanes
             if not lanes.lanes & 1:
-                del tried[account.tenant_id], self._urgent[account.tenant_id]
+                heappop(tried)
+                del self._urgent[account.tenant_id]
                 continue
             if not evicting and not self.allows(account.tenant_id, Lane.CRITICAL):
-                del tried[account.tenant_id]
+                if self._is_full(urgent=True):
+                    break
+                heappop(tried)
                 continue
             before = lanes.ready
             entry = lanes.take_from(_CRITICAL, admit)
             if entry is not None:
                 taken.append(entry)
                 self._hold(account, _CRITICAL)
+                heapreplace(tried, (account.tag, account.serial, account))
             self._size += lanes.ready - before
             if not lanes.ready:
                 self._leave(account, NOWHERE)
@@ -263,6 +270,13 @@ class FairQueue(Generic[T]):
     def _is_bounded(self, account: Account[T]) -> bool:
         slots = self._slots
         return slots is not None and slots.share < 1 and self._has_others(account.tenant_id)
+
+    def _is_full(self, *, urgent: bool = False) -> bool:
+        """Whether not even one that holds nothing may hold a slot, where it has others."""
+        slots = self._slots
+        if slots is None or slots.room(0, self._held, self._critical):
+            return False
+        return not urgent or not slots.urgent_room(0, self._critical)
 
     def _may_hold(self, account: Account[T]) -> bool:
         assert self._slots is not None
