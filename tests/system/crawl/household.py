@@ -16,6 +16,7 @@ from gnomon.model.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
 from gnomon.model.principal import Role
 
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_CURSOR = re.compile(r'"next_cursor":"([\w-]{22})"')
 _LARGE = 3000  # bytes; such payloads are kept apart
 _KEPT = 20
 _ADMIN = "admin"
@@ -60,6 +61,10 @@ def as_cursor(text: str) -> str:
     return base64.urlsafe_b64encode(UUID(text).bytes).decode().rstrip("=")
 
 
+def as_id(cursor: str) -> str:
+    return str(UUID(bytes=base64.urlsafe_b64decode(cursor + "==")))
+
+
 def ids_in(text: str) -> set[str]:
     return set(_UUID.findall(text))
 
@@ -89,9 +94,7 @@ class Household:
 
     def found_in(self, answer: str, asked: str) -> set[str]:
         """What of this tenant is in an answer, other than what the question named itself."""
-        found = ids_in(answer) & self.ids
-        cursors = {as_cursor(each) for each in self.ids} if "cursor" in answer else set()
-        found |= {each for each in cursors if each in answer}
+        found = (ids_in(answer) | {as_id(each) for each in _CURSOR.findall(answer)}) & self.ids
         if self.tenant_id in answer:  # in the mark as well
             found.add(self.tenant_id)
         return {each for each in found if each not in asked}
