@@ -68,9 +68,9 @@ class RunningNode:
 
 
 @asynccontextmanager
-async def running_node(
-    dsn: str, *, rules: Rules = RULES, **changes: Any
-) -> AsyncIterator[RunningNode]:
+async def running_node(dsn: str, **changes: Any) -> AsyncIterator[RunningNode]:
+    """A node with these settings changed, and under these `rules` for breakers, if they are given."""
+    rules: Rules = changes.pop("rules", RULES)
     settings = msgspec.structs.replace(SETTINGS, **changes)
     stop, started = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(run_node(settings, dsn, lambda _: started.set(), stop, rules))
