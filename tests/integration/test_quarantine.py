@@ -10,6 +10,7 @@ from tests.integration.support import database_now, store
 
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.fair import FairQueue
+from gnomon.fair.slots import Slots
 from gnomon.model.lane import Lane
 from gnomon.model.pool import everything_in
 from gnomon.model.task import TaskKey
@@ -35,8 +36,8 @@ class Stage:
         self._clock = clock
         self._roster = PostgresRoster(database)
         self.lease = Lease(new_incarnation(), 10)
-        ready: FairQueue[Entry] = FairQueue()
-        self._agenda = Agenda(ready, now, 100)
+        self.ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 0, 0.1), has_others=lambda _: True)
+        self._agenda = Agenda(self.ready, now, 100)
         dispatch = PostgresDispatch(database, 10)
         self._scanner = Scanner(dispatch, self._agenda, clock, Settings())
         self.pipe = MemoryPipe(10, lambda: None)
@@ -94,6 +95,30 @@ async def test_the_end_of_a_try_that_was_taken_over_leaves_the_next_one_held(
     assert stage.dispatcher.holds(key, second.fence)
     stage.dispatcher.released([Report(second)])
     assert not stage.dispatcher.holds(key, second.fence)
+
+
+async def test_a_task_whose_priority_was_changed_leaves_the_slot_that_it_took(
+    stage: Stage, database: Database, connection: Any
+) -> None:
+    """Its hint says another lane than its row. A slot of its tenant must not be held for ever."""
+    now = await database_now(connection)
+    for _ in range(9):
+        await store(database, call_of(now, "echo")[1])
+    await connection.execute("UPDATE gnomon.task SET lane = $1", Lane.CRITICAL)
+    claimed = []
+    for _ in range(9):
+        deliveries = await stage.claimed(connection)
+        claimed += deliveries
+        stage.dispatcher.released([Report(each) for each in deliveries])
+        for each in deliveries:
+            stage.pipe.report(Report(each))
+        stage.pipe.settled([Report(each) for each in deliveries])
+        await connection.execute("DELETE FROM gnomon.task WHERE state = 1")
+    assert len(claimed) == 9
+    assert stage.ready.allows("default", Lane.MEDIUM)
+    for _ in range(2):
+        stage.ready.started("default", Lane.MEDIUM)
+        assert stage.ready.allows("default", Lane.MEDIUM)
 
 
 def _hint(tenant_id: str, task_id: UUID, due_at: Any) -> Entry:

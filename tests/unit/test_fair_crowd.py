@@ -1,4 +1,4 @@
-"""Thousands of tenants that wait while no slot is free: looking for one must cost nearly nothing."""
+"""Thousands of tenants that wait while no slot is free: looking for one costs nearly nothing."""
 
 import pytest
 from tests.unit.fair_entries import START, entry, number_of

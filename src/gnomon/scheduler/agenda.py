@@ -132,6 +132,11 @@ class Agenda:
         """A task that was taken from here, or stolen, ran for so long; None: it did not run."""
         self._ready.ended(tenant_id, lane, seconds)
 
+    def moved(self, tenant_id: str, before: Lane, lane: Lane) -> None:
+        """A task that was taken as of one lane is of another, and will end as of that."""
+        self._ready.ended(tenant_id, before, None)
+        self._ready.started(tenant_id, lane)
+
     def runs(self, seconds: Iterable[tuple[str, float]]) -> None:
         """The tenants of the tasks that run now, and for how long so far."""
         self._ready.runs(seconds)

@@ -184,7 +184,7 @@ class Dispatcher:
         except BaseException:
             self._put_back(entries)
             raise
-        claimed = self._take(claim, asked_at)
+        claimed = self._take(entries, claim, asked_at)
         self._tell_started(entries, claim)
         left = [e for e in entries if e.key not in claimed]
         asking = [e for e in left if e.recurring]
@@ -205,7 +205,7 @@ class Dispatcher:
         except BaseException:
             self._put_back(entries)
             raise
-        claimed = self._take(admission.claim, asked_at)
+        claimed = self._take(entries, admission.claim, asked_at)
         self._unclaimed([e for e in entries if e.key not in claimed])
         self._tell_started(entries, admission.claim)
         for reason in admission.skipped:
@@ -216,7 +216,7 @@ class Dispatcher:
         self._look_again([e for e in entries if e.key not in settled])
         return claimed
 
-    def _take(self, claim: Claim, asked_at: float) -> set[TaskKey]:
+    def _take(self, entries: Sequence[Entry], claim: Claim, asked_at: float) -> set[TaskKey]:
         """Send what was claimed on its way."""
         if claim.now is not None:
             self._clock.observe(claim.now, asked_at)
@@ -224,7 +224,10 @@ class Dispatcher:
         if claimed:
             self._missed = 0
         deliveries = self._in_quarantine(self._admitted(claim.deliveries))
+        hinted = {e.key: e.lane for e in entries}
         for delivery in deliveries:
+            if hinted[delivery.key] is not delivery.lane:  # its priority was changed
+                self._agenda.moved(delivery.key.tenant_id, hinted[delivery.key], delivery.lane)
             if delivery.key in self.held:  # taken over from this very node, which goes on with it
                 self._agenda.ended(delivery.key.tenant_id, delivery.lane, None)
             self.held[delivery.key] = delivery.fence
