@@ -58,6 +58,9 @@ class Stranger:
         theirs = self._answer(case, name, foreign)
         nobodys = self._answer(case, name, unknown)
         self._compared += 1
+        if case.method == "PUT":  # made something of one's own under that name
+            for answer in (theirs, nobodys):
+                self._session.delete(answer.request.url, headers={"Authorization": self._key})
         if _masked(theirs, foreign) != _masked(nobodys, unknown):
             self._findings.blame(
                 f"{case.operation.label}: a foreign id answers unlike an unknown one",

@@ -37,6 +37,7 @@ _CHECKS = [
     response_schema_conformance,
 ]
 _TIMEOUT = 30.0
+_FRESH = 7  # things of a kind that one restocking brings, at the most
 
 
 class Findings:
@@ -128,10 +129,15 @@ class Crawler:
         them right."""
         kind = resource(case.operation.path)
         others = [each for each in (*self._askers, self._bystander) if each is not asker]
+        if case.method == "PUT":  # would make something of one's own under another's name
+            others = []
         for name in case.path_parameters or {}:
             owner = dice.choice([asker, asker, asker, *others, None])
             if owner is not None:
-                case.path_parameters[name] = dice.choice(owner.stock[kind])
+                stock = owner.stock[kind]  # of which the last is most likely still there
+                case.path_parameters[name] = dice.choice(
+                    stock[-_FRESH:] if dice.random() < 0.8 else stock
+                )
             elif dice.random() < 0.5:
                 case.path_parameters[name] = str(new_id(SystemClock().now()))
         if case.query and dice.random() < 0.6:
