@@ -81,6 +81,20 @@ def test_of_suspects_only_one_is_taken_and_only_where_allowed() -> None:
     assert taken(known) == [2]
 
 
+def test_a_suspect_that_is_not_admitted_holds_up_no_other() -> None:
+    known = agenda()
+    known.add([entry(number, suspect=True) for number in range(3)])
+    known.advance(at(1))
+    (second,) = known.take(10, lambda e: e.key.id.int == 1, suspect=True)
+    assert second.key.id.int == 1
+    assert known.take(10, lambda _: False, suspect=True) == []
+    assert not known.awaits(suspect=True), "its slots are for what can be stolen"
+    known.add([entry(4, due=2, suspect=True)])
+    known.advance(at(3))
+    assert known.awaits(suspect=True)
+    assert sorted(number for _ in range(3) for number in taken(known)) == [0, 2, 4]
+
+
 def test_what_is_put_back_is_ready_as_before() -> None:
     known = agenda()
     entries = [entry(1, suspect=True), entry(2), entry(3, suspect=True)]

@@ -16,6 +16,8 @@ from gnomon.model.task import TaskKey
 from gnomon.store.port import Entry
 from gnomon.wheel import Wheel
 
+_SUSPECTS_TRIED = 20  # at once; there are few, as a rule
+
 
 def tick_at_or_after(moment: datetime) -> int:
     """The millisecond that a due time rounds up to: never early."""
@@ -33,6 +35,7 @@ class Agenda:
         self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now))
         self._ready = ready
         self._suspects: deque[Entry] = deque()
+        self._all_refused = False  # of those, when they were last tried
         self._known: dict[TaskKey, Entry] = {}
         self._advanced = now
         self._window = window
@@ -47,7 +50,7 @@ class Agenda:
 
     def awaits(self, *, suspect: bool) -> bool:
         """Whether `take` would give anything, if it is admitted."""
-        return self._ready.offers() or (suspect and bool(self._suspects))
+        return self._ready.offers() or (suspect and bool(self._suspects) and not self._all_refused)
 
     def knows(self, key: TaskKey) -> bool:
         return key in self._known
@@ -88,6 +91,7 @@ class Agenda:
             made += 1
             if entry.suspect:
                 self._suspects.append(entry)
+                self._all_refused = False
             else:
                 self._ready.put(entry)
         return made
@@ -99,11 +103,23 @@ class Agenda:
     def take(self, most: int, admit: Admit[Entry] = everyone, *, suspect: bool) -> list[Entry]:
         """Entries to claim now; one suspect among them at the most, and only where allowed."""
         taken: list[Entry] = []
-        if suspect and most > 0 and self._suspects and admit(self._suspects[0]):
-            taken.append(self._suspects.popleft())
-            self._ready.started(taken[0].key.tenant_id, taken[0].lane)
+        if suspect and most > 0 and self._suspects:
+            taken += self._take_suspect(admit)
         taken += self._ready.take(most - len(taken), self._advanced, admit)
         return taken
+
+    def _take_suspect(self, admit: Admit[Entry]) -> list[Entry]:
+        """The next one that is admitted. The others wait behind the rest, which may be of another
+        tenant."""
+        tried = min(len(self._suspects), _SUSPECTS_TRIED)
+        for _ in range(tried):
+            entry = self._suspects.popleft()
+            if admit(entry):
+                self._ready.started(entry.key.tenant_id, entry.lane)
+                return [entry]
+            self._suspects.append(entry)
+        self._all_refused = tried == len(self._suspects)
+        return []
 
     def take_urgent(
         self, most: int, admit: Admit[Entry] = everyone, *, evicting: bool = False
@@ -125,6 +141,7 @@ class Agenda:
             if entry.suspect:
                 self._ready.ended(entry.key.tenant_id, entry.lane, None)
                 self._suspects.appendleft(entry)
+                self._all_refused = False
             else:
                 self._ready.put_back(entry)
 
