@@ -20,6 +20,7 @@ from gnomon.observe.events import (
     RunsPlanned,
     RunStarted,
     SlaMissed,
+    TaskPreempted,
     fan_out,
 )
 from gnomon.observe.metrics import ApiMetrics, NodeMetrics
@@ -52,6 +53,7 @@ ALL: list[Event] = [
     HandlerHung(IN_THREAD, 0.1),
     HandlerHung(IN_THREAD, 0.1),
     HandlerReturned(IN_THREAD, 7.0),
+    TaskPreempted(UUID(int=3), "t", Lane.LOW),
     QueueSeen(dict.fromkeys(Lane, 7), dict.fromkeys(Lane, 9.0)),
     QueueSeen({lane: 2 + lane for lane in Lane}, {lane: lane / 2 for lane in Lane}),
 ]
@@ -66,10 +68,17 @@ ZERO: dict[tuple[str, tuple[str, ...]], float] = {
     ("gnomon_handlers_hung", ("thread",)): 0.0,
     ("gnomon_handlers_given_up_total", ("loop",)): 0.0,
     ("gnomon_handlers_given_up_total", ("thread",)): 0.0,
+    ("gnomon_preemptions_total", ()): 0.0,
     **{("gnomon_ready_tasks", (lane.name,)): 0.0 for lane in Lane},
     **{("gnomon_longest_wait_seconds", (lane.name,)): 0.0 for lane in Lane},
 }
-COUNTED = ("gnomon_cron", "gnomon_handlers", "gnomon_ready", "gnomon_longest")
+COUNTED = (
+    "gnomon_cron",
+    "gnomon_handlers",
+    "gnomon_ready",
+    "gnomon_longest",
+    "gnomon_preemptions",
+)
 
 
 def counted(metrics: NodeMetrics) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -100,6 +109,7 @@ def test_every_event_is_counted() -> None:
         ("gnomon_handlers_hung", ("thread",)): 1.0,
         ("gnomon_handlers_given_up_total", ("loop",)): 1.0,
         ("gnomon_handlers_given_up_total", ("thread",)): 2.0,
+        ("gnomon_preemptions_total", ()): 1.0,
         **{("gnomon_ready_tasks", (lane.name,)): 2.0 + lane for lane in Lane},
         **{("gnomon_longest_wait_seconds", (lane.name,)): lane / 2 for lane in Lane},
     }
