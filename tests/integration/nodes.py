@@ -69,7 +69,7 @@ class RunningNode:
 
 @asynccontextmanager
 async def running_node(dsn: str, **changes: Any) -> AsyncIterator[RunningNode]:
-    """A node with these settings changed, and under these `rules` for breakers, if they are given."""
+    """A node with these settings changed, and with these `rules` for breakers, if any."""
     rules: Rules = changes.pop("rules", RULES)
     settings = msgspec.structs.replace(SETTINGS, **changes)
     stop, started = asyncio.Event(), asyncio.Event()

@@ -253,6 +253,6 @@ def test_settings_that_would_let_others_in_are_refused(
     file.write_bytes(KEYS)
     chosen = Settings(**(settings(str(file)) | change))
     clock = SystemClock()
-    directory = Directory(PostgresDirectory(Database("", 1)), clock, {})
+    directory = Directory(PostgresDirectory(Database("", 1), with_schemas=False), clock, {})
     with pytest.raises(SettingsError, match=words):
         tokens_of(chosen, directory, clock)

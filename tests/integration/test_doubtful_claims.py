@@ -59,7 +59,7 @@ class Stage:
         self.agenda = Agenda(FairQueue(), clock.now(), settings.window)
         self.scanner = Scanner(self.store, self.agenda, clock, settings)
         self.scanner.own(everything_in(frozenset(range(SHARDS))))
-        self.directory = Directory(PostgresDirectory(database), clock, {})
+        self.directory = Directory(PostgresDirectory(database, with_schemas=False), clock, {})
         self.permits = Permits(self.directory, self.agenda, clock, lambda: None)
         pipe = MemoryPipe(10, lambda: None)
         planning = PostgresPlanning(database, clock, 10.0)

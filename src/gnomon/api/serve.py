@@ -88,7 +88,8 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
     try:
         await _align_once(database, clock)
         announcer = Announcer(dsn, clock, settings.horizon_seconds)
-        directory = Directory(PostgresDirectory(database), clock, plans_of(settings))
+        tenants = PostgresDirectory(database, with_schemas=True)
+        directory = Directory(tenants, clock, plans_of(settings))
         await directory.load()
         store = PostgresTasks(
             database,

@@ -13,10 +13,11 @@ _quotas = msgspec.json.Decoder(dict[str, float | None])
 
 
 class PostgresDirectory:
-    """`DirectoryStore` on PostgreSQL."""
+    """`DirectoryStore` on PostgreSQL. Only the API needs the schemas, which can be large."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, with_schemas: bool) -> None:
         self._database = database
+        self._with_schemas = with_schemas
 
     async def revision(self) -> int:
         row = await self._database.fetchrow("revision")
@@ -39,8 +40,11 @@ class PostgresDirectory:
         limiters: dict[str, list[Limiter]] = defaultdict(list)
         for row in await self._database.fetch("limiters"):
             limiters[row["tenant_id"]].append(Limiter(**row))
-        schemas = {
+        schemas = await self._schemas() if self._with_schemas else {}
+        return Snapshot(revision, tenants, dict(limiters), schemas)
+
+    async def _schemas(self) -> dict[tuple[str, str], bytes]:
+        return {
             (row["tenant_id"], row["name"]): row["schema"].encode()
             for row in await self._database.fetch("task_schemas")
         }
-        return Snapshot(revision, tenants, dict(limiters), schemas)
