@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon.scheduler.roster import Watch
-from gnomon.store.port import NodeRecord
+from gnomon.store.roster_port import NodeRecord
 from gnomon.worker.lease import Lease
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -18,7 +18,8 @@ from gnomon.store.directory import Directory
 from gnomon.store.event_port import EventStore
 from gnomon.store.key_port import KeyStore
 from gnomon.store.limit_port import LimiterStore
-from gnomon.store.port import RosterStore, TaskStore
+from gnomon.store.port import TaskStore
+from gnomon.store.roster_port import RosterStore
 from gnomon.store.task_type_port import TaskTypeStore
 from gnomon.store.usage_port import UsageStore
 

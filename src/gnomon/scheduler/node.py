@@ -35,7 +35,8 @@ from gnomon.scheduler.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.scheduler.watchdog import Watchdog
 from gnomon.settings import Settings
 from gnomon.store.directory import Directory
-from gnomon.store.port import Entry, RosterStore
+from gnomon.store.port import Entry
+from gnomon.store.roster_port import RosterStore
 from gnomon.worker.lease import Lease
 from gnomon.worker.worker import Worker
 

@@ -4,7 +4,7 @@ import msgspec
 import structlog
 
 from gnomon.settings import Settings
-from gnomon.store.port import ChoreStore
+from gnomon.store.roster_port import ChoreStore
 from gnomon.worker.lease import Lease
 
 log = structlog.get_logger("gnomon.scheduler")

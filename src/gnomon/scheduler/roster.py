@@ -14,7 +14,7 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.pool import Pool, Territory, territory
-from gnomon.store.port import NodeRecord, RosterStore
+from gnomon.store.roster_port import NodeRecord, RosterStore
 from gnomon.worker.lease import Lease
 
 log = structlog.get_logger("gnomon.scheduler")

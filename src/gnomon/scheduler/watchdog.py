@@ -5,7 +5,7 @@ import msgspec
 from gnomon.clock import Clock, new_id
 from gnomon.observe.events import Observer
 from gnomon.store.event_port import WatchStore
-from gnomon.store.port import ChoreStore
+from gnomon.store.roster_port import ChoreStore
 from gnomon.worker.lease import Lease
 
 CHORE = "watch"

@@ -12,11 +12,11 @@ from gnomon import __version__
 from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.model.ids import lowest_id
 from gnomon.model.pool import EVERYTHING, Pool, Work
-from gnomon.store.port import NodeRecord
 from gnomon.store.postgres import partitions
 from gnomon.store.postgres.database import Database, connect, translated
 from gnomon.store.postgres.pools import pool_of, serves_of, unserved
 from gnomon.store.postgres.queries import query
+from gnomon.store.roster_port import NodeRecord
 from gnomon.store.usage_port import KEPT_DAYS
 
 
