@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.pool import EVERYTHING, Pool
+from gnomon.model.pool import EVERYTHING, Pool, Work
 
 
 class NodeRecord(msgspec.Struct, frozen=True):
