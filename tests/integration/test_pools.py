@@ -21,6 +21,7 @@ from gnomon.store.port import Entry
 from gnomon.store.postgres import reading
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.limits import PostgresLimits
 from gnomon.store.postgres.nodes import PostgresRoster
 
 ALL = frozenset(range(256))
@@ -115,4 +116,6 @@ async def test_foreign_work_takes_no_place_in_memory(
     entry = Entry(TaskKey(row["tenant_id"], row["id"]), row["due_at"], Lane.LOW, flow=row["flow"])
     assert scanner.hinted([entry]) == 0
     assert looks == [True]
-    assert flows.asks, "next time it is known"
+    await flows.look_up(PostgresLimits(database))
+    assert scanner.hinted([entry]) == 0
+    assert looks == [True], "it is known by now"
