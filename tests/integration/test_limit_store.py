@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from datetime import timedelta
 from typing import Any, TypeAlias
 from uuid import UUID, uuid4
 
@@ -166,7 +167,7 @@ async def test_starts_within_any_window(limits: PostgresLimits, connection: Conn
     assert (await b(starts=8)).starts == 2
     assert (await a(starts=8)).starts == 0
     # Returned unused, they are there for others; who has waited longest comes first.
-    back = Ask(BUCKET, 0, 0, 0, unused_until=granted.until, unused=6)
+    back = Ask(BUCKET, 0, 0, 0, until=granted.until, unused=6)
     await limits.exchange(a.incarnation, 9, [back])
     assert (await b(starts=8)).starts == 6
     assert (await b(starts=1)).starts == 0
@@ -182,6 +183,21 @@ async def test_starts_count_until_the_last_could_be_used(
     assert (await a(starts=10)).starts == 0
     await connection.execute("UPDATE gnomon.limit_window SET until = now() - interval '60 s'")
     assert (await a(starts=10)).starts == 10
+
+
+async def test_starts_that_were_made_count_from_then(
+    limits: PostgresLimits, connection: Connection
+) -> None:
+    await limiter(connection, rate=10, per_seconds=60)
+    a = Asking(limits, await node(connection))
+    granted = await a(starts=10)
+    await limits.exchange(a.incarnation, 9, [Ask(BUCKET, 0, 0, 0, until=granted.until, spent=7)])
+    rows = await connection.fetch("SELECT until, starts FROM gnomon.limit_window ORDER BY until")
+    (made, left) = [(row["until"], row["starts"]) for row in rows]
+    assert left == (granted.until, 3)
+    now = await connection.fetchval("SELECT gnomon.now()")
+    assert made[1] == 7
+    assert now - timedelta(seconds=1) < made[0] < now + timedelta(seconds=0.76)
 
 
 async def test_a_quota_is_a_limiter_without_a_row(

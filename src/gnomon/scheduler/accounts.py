@@ -25,12 +25,13 @@ _AHEAD_SECONDS = 0.25  # of starts that are asked for ahead, where nobody else w
 class Batch:
     """Starts that run out together."""
 
-    __slots__ = ("good_until", "left", "until")
+    __slots__ = ("good_until", "left", "spent", "until")
 
     def __init__(self, until: datetime, good_until: float, left: int) -> None:
         self.until = until  # by the store's clock
         self.good_until = good_until  # by our own
         self.left = left
+        self.spent = 0  # called, and not yet told
 
 
 class Wish(msgspec.Struct, frozen=True, gc=False):
@@ -106,7 +107,7 @@ class Account:
             max(kept, self.used + more) if self.counts else kept,
             self._starts_wanted(more, now) if self.rates and not wish.stopping else 0,
             self.quota,
-            *self._returned(now, idle=wish.stopping or (self.contended and not more)),
+            *self._told(now, idle=wish.stopping or (self.contended and not more)),
         )
 
     def _kept(self, more: int, now: float, *, stopping: bool) -> int:
@@ -123,13 +124,17 @@ class Account:
         self._asked_at = now
         return max(0, more + ahead - self.starts(now))
 
-    def _returned(self, now: float, *, idle: bool) -> tuple[datetime | None, int]:
-        """Starts that nobody will use: of one batch at a time."""
+    def _told(self, now: float, *, idle: bool) -> tuple[datetime | None, int, int]:
+        """Starts that nobody will use, and those that were made: of one batch at a time."""
         for batch in self.batches:
-            if idle or batch.good_until - now <= _TAKE_SECONDS:
-                self.batches.remove(batch)
-                return (batch.until, batch.left) if batch.left else (None, 0)
-        return None, 0
+            over = idle or batch.good_until - now <= _TAKE_SECONDS
+            if over or batch.spent:
+                if over:
+                    self.batches.remove(batch)
+                told = batch.until, batch.left if over else 0, batch.spent
+                batch.spent = 0
+                return told
+        return None, 0, 0
 
     def granted(self, grant: Grant, ask: Ask, asked_at: float, now: float) -> None:
         self.permits = grant.permits

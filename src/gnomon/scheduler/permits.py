@@ -49,12 +49,13 @@ class Need(msgspec.Struct, frozen=True, gc=False):
 class Hold:
     """What one task has taken of one bucket."""
 
-    __slots__ = ("account", "batch", "permit")
+    __slots__ = ("account", "batch", "called", "permit")
 
     def __init__(self, account: Account) -> None:
         self.account = account
         self.permit = False
         self.batch: Batch | None = None
+        self.called = False  # with a start of that batch
 
     def has(self, need: Need, now: float) -> bool:
         return (self.permit or not need.permit) and (not need.start or self.can_start(now))
@@ -125,9 +126,14 @@ class Permits:
         holds = self._taken.get(delivery.key)
         if holds is None:
             return True
+        now = self._clock.monotonic()
         for hold in holds:
-            if hold.batch is not None and not hold.can_start(self._clock.monotonic()):
+            if hold.batch is not None and not hold.can_start(now):
                 return False
+        for hold in holds:
+            if hold.batch is not None and not hold.called:
+                hold.called = True
+                hold.batch.spent += 1
         return True
 
     def called(self, report: Report) -> None:
@@ -165,6 +171,7 @@ class Permits:
             batch = account.batch(now)
             assert batch is not None, "it was to be had"
             hold.batch = batch
+            hold.called = False
             batch.left -= 1
             account.started += 1
             if batch.left < account.low and account.ask_at <= now:
@@ -195,7 +202,7 @@ class Permits:
             account = hold.account
             if hold.permit:
                 account.used -= 1
-            if hold.batch is not None and unstarted:
+            if hold.batch is not None and unstarted and not hold.called:
                 hold.batch.left += 1
             if account.has_surplus:
                 self._note(account)

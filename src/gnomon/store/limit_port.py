@@ -27,8 +27,9 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     wanted: int  # permits, those included
     starts: int  # more of them
     rate: int | None = None  # starts a minute, of what is no limiter in the store
-    unused_until: datetime | None = None  # returned: starts that are good until then
-    unused: int = 0
+    until: datetime | None = None  # of starts that are good until then,
+    unused: int = 0  # so many are returned,
+    spent: int = 0  # and so many have been made
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):

@@ -32,8 +32,9 @@ class PostgresLimits:
             [ask.kept for ask in batch],
             [ask.wanted for ask in batch],
             [ask.starts for ask in batch],
-            [ask.unused_until for ask in batch],
+            [ask.until for ask in batch],
             [ask.unused for ask in batch],
+            [ask.spent for ask in batch],
         )
         return [
             Grant(batch[place - 1].bucket, permits, allowed, starts, until, seconds, contended)

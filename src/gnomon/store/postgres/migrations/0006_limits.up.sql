@@ -78,7 +78,8 @@ $$;
 -- Where there are more nodes than permits, each holds one for a second at a time, the longest
 -- waiting first. A lease shrinks only to what its node keeps, because the answer may be lost: a node
 -- that is allowed less than it holds uses no more, and returns the rest with its next call.
--- Starts: granted as far as those of the last `per_seconds` leave room, in equal shares as well.
+-- Starts: granted as far as those of the last `per_seconds` leave room, in equal shares as well. Each
+-- counts as if it were made as late as it can be, until the node says that it was made.
 CREATE FUNCTION gnomon.exchange_permits(
     p_node uuid,
     p_turn bigint,                      -- grows with every call of a node
@@ -87,7 +88,9 @@ CREATE FUNCTION gnomon.exchange_permits(
     p_kept integer[],                   -- permits that are in use, or may be before the answer
     p_wanted integer[],                 -- permits, those included
     p_starts integer[],                 -- more starts wanted
-    p_unused_until timestamptz[], p_unused integer[]  -- granted before, and returned
+    p_until timestamptz[],              -- of starts that were granted before:
+    p_unused integer[],                 -- so many of them are returned,
+    p_spent integer[]                   -- and so many have been made
 ) RETURNS TABLE (
     place integer, permits integer, allowed integer, starts integer, until timestamptz,
     seconds float8,                     -- that the starts are good for
@@ -107,6 +110,7 @@ DECLARE
     v_bound bigint;
     v_slice float8;
     v_window interval;
+    v_spent_until timestamptz;
     v_free bigint;
 BEGIN
     FOR i IN 1 .. cardinality(p_tenants) LOOP
@@ -181,9 +185,23 @@ BEGIN
         seconds := 0;
         IF v_rate IS NOT NULL THEN
             v_window := make_interval(secs => v_per);
+            v_slice := greatest(v_per / 20, least(v_per / 4, 0.25));
             IF p_unused[i] > 0 THEN
                 UPDATE gnomon.limit_window AS w SET starts = greatest(0, w.starts - p_unused[i])
-                WHERE w.bucket = v_bucket AND w.until = p_unused_until[i];
+                WHERE w.bucket = v_bucket AND w.until = p_until[i];
+            END IF;
+            -- To the next quarter of a slice, so that there are not too many rows of them.
+            v_spent_until := to_timestamp(
+                ceil(extract(epoch FROM v_now)::float8 / v_slice * 4) * v_slice / 4
+            );
+            IF p_spent[i] > 0 AND v_spent_until < p_until[i] THEN
+                UPDATE gnomon.limit_window AS w SET starts = w.starts - p_spent[i]
+                WHERE w.bucket = v_bucket AND w.until = p_until[i] AND w.starts >= p_spent[i];
+                IF FOUND THEN
+                    INSERT INTO gnomon.limit_window AS w (bucket, until, starts)
+                    VALUES (v_bucket, v_spent_until, p_spent[i])
+                    ON CONFLICT (bucket, until) DO UPDATE SET starts = w.starts + excluded.starts;
+                END IF;
             END IF;
             DELETE FROM gnomon.limit_window AS w
             WHERE w.bucket = v_bucket AND w.until <= v_now - v_window;
@@ -195,7 +213,6 @@ BEGIN
                 starts := least(starts, v_share);
             END IF;
             IF starts > 0 THEN
-                v_slice := greatest(v_per / 20, least(v_per / 8, 0.125));
                 until := to_timestamp((floor(extract(epoch FROM v_now)::float8 / v_slice) + 2) * v_slice);
                 seconds := extract(epoch FROM until - v_now);
                 INSERT INTO gnomon.limit_window AS w (bucket, until, starts)

@@ -2,5 +2,5 @@
 SELECT place, permits, allowed, starts, until, seconds, contended
 FROM gnomon.exchange_permits(
     $1, $2, $3::text[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::integer[],
-    $9::integer[], $10::timestamptz[], $11::integer[]
+    $9::integer[], $10::timestamptz[], $11::integer[], $12::integer[]
 )
