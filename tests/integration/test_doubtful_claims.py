@@ -61,7 +61,7 @@ class Stage:
         self.scanner.own(everything_in(frozenset(range(SHARDS))))
         self.directory = Directory(PostgresDirectory(database, with_schemas=False), clock, {})
         self.permits = Permits(self.directory, self.agenda, clock, lambda: None)
-        pipe = MemoryPipe(10, lambda: None)
+        self.pipe = pipe = MemoryPipe(10, lambda: None)
         planning = PostgresPlanning(database, clock, 10.0)
         self.dispatcher = Dispatcher(
             self.store, planning, self.agenda, self.scanner, pipe, lease, clock, 10,

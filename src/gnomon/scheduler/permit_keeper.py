@@ -116,7 +116,8 @@ class PermitKeeper:
             self._permits.let_in(account)
 
     def _ask(self, account: Account, now: float) -> Ask:
-        room = max(0, self._pipe.room())
+        # One at least: where others take all room as soon as there is any, it is never seen here.
+        room = max(1, self._pipe.room())
         waiting = min(room, max(self._waiting(account, room), account.refused))
         return account.ask(Wish(waiting, self._dispatcher.stopped), now)
 
