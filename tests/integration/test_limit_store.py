@@ -157,6 +157,18 @@ async def test_a_claim_that_is_not_committed_keeps_the_lease_of_the_dead(
     assert not await claim(connection, dead, await waiting_task(connection)), "it is dead"
 
 
+async def test_who_falls_silent_holding_its_node_holds_it_for_a_moment(
+    connection: Connection,
+) -> None:
+    """Or nobody could declare a node dead that was stopped right there."""
+    held = await node(connection)
+    async with connection.transaction():
+        assert await connection.fetchrow(query("hold_node"), held) is not None
+        setting = await connection.fetchval("SHOW idle_in_transaction_session_timeout")
+    assert setting == "5s"
+    assert await connection.fetchval("SHOW idle_in_transaction_session_timeout") == "0"
+
+
 async def test_starts_within_any_window(limits: PostgresLimits, connection: Connection) -> None:
     await limiter(connection, rate=10, per_seconds=60)
     a, b = [Asking(limits, await node(connection)) for _ in range(2)]
