@@ -1,5 +1,6 @@
 """What the tests of quotas share: giving a tenant quotas, and asking for more than they allow."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,6 +15,28 @@ LIVE = """
     SELECT count(*) FROM gnomon.task
     WHERE tenant_id = $1 AND state < 4 AND cron_job_id IS NULL
 """
+
+
+async def stop_the_clock(connection: Connection) -> None:
+    """From here on the database's time is what `turn` makes it."""
+    await connection.execute(
+        """
+        CREATE TABLE public.clock (moment timestamptz NOT NULL);
+        INSERT INTO public.clock VALUES (clock_timestamp());
+        GRANT SELECT ON public.clock TO PUBLIC;
+        CREATE OR REPLACE FUNCTION gnomon.now() RETURNS timestamptz LANGUAGE sql VOLATILE
+            AS 'SELECT moment FROM public.clock'
+        """
+    )
+
+
+async def turn(connection: Connection, seconds: float) -> datetime:
+    """Let time pass; gives the new one."""
+    now: datetime = await connection.fetchval(
+        "UPDATE public.clock SET moment = moment + make_interval(secs => $1) RETURNING moment",
+        seconds,
+    )
+    return now
 
 
 async def give(connection: Connection, *apis: Api, **quotas: float | None) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from tests.conftest import connected
+from tests.integration.quota_calls import stop_the_clock, turn
 from tests.integration.support import Connection, blocked_by, database_now, submission
 from tests.waiting import eventually
 
@@ -22,12 +23,6 @@ from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.tasks import PostgresTasks
 
 SECOND = timedelta(seconds=1)
-TURNED = """
-CREATE TABLE public.clock (moment timestamptz NOT NULL);
-INSERT INTO public.clock VALUES (clock_timestamp());
-CREATE OR REPLACE FUNCTION gnomon.now() RETURNS timestamptz LANGUAGE sql VOLATILE
-    AS 'SELECT moment FROM public.clock'
-"""
 IDLE = "SHOW idle_in_transaction_session_timeout"
 STORE = """
 INSERT INTO gnomon.task (tenant_id, id, task_type, target)
@@ -49,13 +44,10 @@ class Model:
 @pytest.mark.parametrize("seed", range(4))
 async def test_what_is_let_in_is_what_a_model_says(connection: Connection, seed: int) -> None:
     chance, model = random.Random(seed), Model()
-    await connection.execute(TURNED)
+    await stop_the_clock(connection)
     quotas = Quotas(scheduled_tasks=40, submissions_per_second=12)
     for _ in range(250):
-        step = timedelta(milliseconds=chance.choice((0, 1, 4, 30, 90, 400)))
-        now = await connection.fetchval(
-            "UPDATE public.clock SET moment = moment + $1 RETURNING moment", step
-        )
+        now = await turn(connection, chance.choice((0, 0.001, 0.004, 0.03, 0.09, 0.4)))
         if model.live and chance.random() < 0.3:
             model.live -= await _end(connection, chance.randint(1, 12))
         if chance.random() < 0.02:

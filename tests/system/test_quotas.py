@@ -30,13 +30,16 @@ CREATE TABLE public.ledger (at timestamptz NOT NULL, taken bigint NOT NULL);
 CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO public.ledger VALUES (
-        NEW.moments[cardinality(NEW.moments)], OLD.room - NEW.room
+        NEW.moments[cardinality(NEW.moments)],
+        (SELECT sum(n) FROM unnest(NEW.numbers) AS n)
+        - (SELECT coalesce(sum(o.n), 0) FROM unnest(OLD.moments, OLD.numbers) AS o (at, n)
+           WHERE o.at > NEW.moments[cardinality(NEW.moments)] - interval '1 second')
     );
     RETURN NULL;
 END
 $$;
-CREATE TRIGGER note AFTER UPDATE ON gnomon.tenant_room
-    FOR EACH ROW WHEN (OLD.room > NEW.room) EXECUTE FUNCTION public.note()
+CREATE TRIGGER note AFTER UPDATE ON gnomon.tenant_pace
+    FOR EACH ROW EXECUTE FUNCTION public.note()
 """
 BUSIEST_SECOND = """
 SELECT max(total) FROM (

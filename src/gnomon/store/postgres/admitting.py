@@ -98,7 +98,7 @@ class Admitted(msgspec.Struct, frozen=True):
     quotas: Quotas
     wanted: int
     passed: int
-    room: int  # for scheduled tasks, before
+    room: int | None  # for scheduled tasks, before; None where all of them fit, or none was asked
     pace: int | None  # submissions that the last second left, before; None: there is no such quota
 
     @classmethod
@@ -124,6 +124,7 @@ class Admitted(msgspec.Struct, frozen=True):
                 "submissions_per_second", pace.most, used, number, pace=pace, wait=1
             )
         assert quota is not None, "one of the two has refused it"
+        assert self.room is not None, "then it was looked at as a whole"
         used = quota - self.room + self.passed
         return QuotaExceeded("scheduled_tasks", quota, used, number, pace=pace)
 

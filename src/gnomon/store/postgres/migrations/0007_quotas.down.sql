@@ -1,5 +1,10 @@
 DROP FUNCTION gnomon.admit(text[], integer[], bigint[], integer[], boolean, integer);
+DROP FUNCTION gnomon.keep_pace(text, timestamptz, integer);
+DROP FUNCTION gnomon.hold_pace(text, integer);
+DROP FUNCTION gnomon.take_room(text, bigint, integer, boolean);
+DROP FUNCTION gnomon.is_known(gnomon.tenant_room, bigint, timestamptz);
 DROP FUNCTION gnomon.scheduled_tasks(text);
 DROP TRIGGER distrust_room ON gnomon.tenant;
 DROP FUNCTION gnomon.distrust_room();
+DROP TABLE gnomon.tenant_pace;
 DROP TABLE gnomon.tenant_room;

@@ -68,6 +68,7 @@ SELECT gnomon.wall('gnomon.api_key', 'SELECT, INSERT, UPDATE');
 SELECT gnomon.wall('gnomon.limiter', 'SELECT, INSERT, UPDATE, DELETE');
 SELECT gnomon.wall('gnomon.limit_bucket', 'SELECT');
 SELECT gnomon.wall('gnomon.tenant_room', 'SELECT, INSERT, UPDATE');
+SELECT gnomon.wall('gnomon.tenant_pace', 'SELECT, INSERT, UPDATE');
 SELECT gnomon.wall('gnomon.task_type', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- Starts that limiters have granted are the tenant's whose bucket they are of.

@@ -4,7 +4,7 @@ SELECT
     CASE WHEN $2 THEN gnomon.scheduled_tasks($1) END AS scheduled_tasks,
     CASE WHEN $3 THEN coalesce((
         SELECT sum(e.number)
-        FROM gnomon.tenant_room AS r CROSS JOIN LATERAL unnest(r.moments, r.numbers) AS e (at, number)
-        WHERE r.tenant_id = $1 AND e.at > (SELECT gnomon.now()) - interval '1 second'
+        FROM gnomon.tenant_pace AS p CROSS JOIN LATERAL unnest(p.moments, p.numbers) AS e (at, number)
+        WHERE p.tenant_id = $1 AND e.at > (SELECT gnomon.now()) - interval '1 second'
     ), 0) END AS submissions_per_second,
     CASE WHEN $4 THEN (SELECT count(*) FROM gnomon.cron_job WHERE tenant_id = $1) END AS cron_jobs
