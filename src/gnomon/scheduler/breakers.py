@@ -25,6 +25,7 @@ from gnomon.store.breaker_port import BreakerEvent, BreakerStore, Circuit
 from gnomon.store.port import Entry
 
 NOTE_SECONDS = 0.5  # between writes of what has changed
+_SHORTEST_PAUSE = 0.01  # between looks at all that are open
 _CLAIM_SECONDS = 60.0  # for a probe to be claimed
 _SETTLE_SECONDS = 60.0  # for it to be settled after its timeout
 _MOST_FLOWS = 50_000  # remembered of hosts that are open
@@ -77,7 +78,9 @@ class Breakers:
         self._guards: dict[Circuit, _Guard] = {}
         self._open: dict[Circuit, _Guard] = {}
         self._by_flow: dict[Flow, _Guard] = {}  # of open hosts; learned from what was claimed
+        self._probes: dict[TaskKey, set[_Guard]] = {}  # what each is, or was, the probe of
         self._has_closed = False
+        self._look_for_idle_at = clock.monotonic() + WINDOW_SECONDS
         self._changed = asyncio.Event()
         self._unwritten: set[Circuit] = set()
         self._events: list[BreakerEvent] = []
@@ -95,8 +98,9 @@ class Breakers:
         return refusing is None
 
     def missed(self, keys: Iterable[TaskKey]) -> None:
-        if self._open:
-            self._forgo(set(keys))
+        if self._probes:
+            for key in keys:
+                self._forgo(key)
 
     def claimed(self, delivery: Delivery) -> bool:
         guards = self._guards_before(delivery)
@@ -112,21 +116,28 @@ class Breakers:
 
     def ended(self, report: Report) -> None:
         """What is still the probe by now was not called, or its call says nothing."""
-        if self._open:
-            self._forgo({report.delivery.key})
+        if self._probes:
+            self._forgo(report.delivery.key)
 
     def _refusing(self, guards: Collection[_Guard], key: TaskKey) -> _Guard | None:
         """The one that does not let it pass. Then none of the others keeps it as a probe."""
         now = self._clock.monotonic()
         for guard in guards:
+            before = guard.breaker.probe
             if not guard.breaker.admits(key, now, now + _CLAIM_SECONDS):
-                self._forgo({key})
+                self._forgo(key)
                 return guard
+            if guard.breaker.probe == key:
+                self._probes.setdefault(key, set()).add(guard)
+                if before in self._probes and before != key:
+                    self._probes[before].discard(guard)
+                    if not self._probes[before]:
+                        del self._probes[before]
         return None
 
-    def _forgo(self, keys: set[TaskKey]) -> None:
-        for guard in self._open.values():
-            if guard.breaker.probe in keys and guard.breaker.forgo(guard.breaker.probe):
+    def _forgo(self, key: TaskKey) -> None:
+        for guard in self._probes.pop(key, ()):
+            if guard.breaker.forgo(key):
                 self._changed.set()  # another may be the probe
 
     def _guards_before(self, delivery: Delivery) -> list[_Guard]:
@@ -231,14 +242,17 @@ class Breakers:
             while True:
                 self._changed.clear()
                 await self._clock.wait(self._changed, self._let_in_due())
+                await self._clock.sleep(_SHORTEST_PAUSE)
         finally:
             self._emit(BreakersForgotten())
 
     def _let_in_due(self) -> float:
         """Gives the seconds until there is more to let in, or to forget."""
         now = self._clock.monotonic()
-        for guard in [g for g in self._guards.values() if g.breaker.is_idle(now)]:
-            del self._guards[guard.circuit]
+        if self._look_for_idle_at <= now:  # there may be a great many of them
+            self._look_for_idle_at = now + WINDOW_SECONDS
+            for guard in [g for g in self._guards.values() if g.breaker.is_idle(now)]:
+                del self._guards[guard.circuit]
         soonest = now + WINDOW_SECONDS
         for guard in self._open.values():
             probe_at = guard.breaker.next_probe_at()
