@@ -118,7 +118,8 @@ async def lanes(world: World, size: Size) -> Finding:
         enough = int(500 * weight * size.nodes * (size.seconds + 5))
         await world.backlog("default", enough, seconds=0.005, lane=lane)
     await world.truth.fetch("ANALYZE gnomon.task")
-    await world.nodes(size.nodes, slots=10)
+    # Lanes of a backlog that is being written do not age at the same moment.
+    await world.nodes(size.nodes, slots=10, aging_seconds=3600)
     counts = Counter(run.lane for run in await _measured(world, size))
     left = await _waiting(world)
     total = sum(LANE_WEIGHTS.values())
