@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -17,12 +18,14 @@ from gnomon.fair.breaker import HOST_RULE, TENANT_RULE
 from gnomon.model.explanation import explain
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.model.task import Submission, TaskKey
+from gnomon.model.task import DEFAULT_TENANT, Submission, TaskKey
 from gnomon.scheduler.breakers import Rules
 from gnomon.store.postgres import reading
 from gnomon.store.postgres.database import Database
 
-SLOTS = 20  # of the nodes here, which claim as many ahead
+A = DEFAULT_TENANT  # whose tasks may take all slots while it is the only tenant
+SLOTS = 5
+AHEAD = 150  # claimed before any of them is called
 QUICK = Rules(host=msgspec.structs.replace(HOST_RULE, pause=1.0))
 # A retry comes soon, and there are few: if the outage spent them, the tasks would be dead letters.
 POLICY = RetryPolicy(max_retries=2, base_seconds=0.05, max_seconds=0.05)
@@ -109,17 +112,18 @@ async def test_a_dead_endpoint_holds_up_its_own_tasks_only(
     database_dsn: str, database: Database, connection: Connection, now: datetime
 ) -> None:
     dead, well = Endpoint(), Endpoint()
-    async with well.up(), running_node(database_dsn, rules=QUICK):
-        waiting = await store(database, *dead.tasks(now, 200, "a"))
+    many: dict[str, Any] = {"slots": SLOTS, "prefetch": AHEAD, "batch": 200}
+    async with well.up(), running_node(database_dsn, rules=QUICK, **many):
+        waiting = await store(database, *dead.tasks(now, 200, A))
         await opened(connection)
-        others = await store(database, *well.tasks(now, 5, "a"), *well.tasks(now, 5, "b"))
+        others = await store(database, *well.tasks(now, 5, A), *well.tasks(now, 5, "b"))
         await all_completed(connection, others)
 
         # What had begun when it opened, and a probe a second.
         before = await at_rest(connection)
         assert 20 <= before <= 20 + SLOTS + 5
         row = await opened(connection)
-        assert (row["tenant_id"], row["host"]) == ("a", f"127.0.0.1:{dead.port}")
+        assert (row["tenant_id"], row["host"]) == (A, f"127.0.0.1:{dead.port}")
         told = explain(
             await reading.get(database, waiting[-1]),
             await reading.circumstances(database, waiting[-1]),
