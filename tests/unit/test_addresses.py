@@ -19,6 +19,7 @@ REFUSED = [
     "2001:db8::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254",
     "::ffff:7f00:1", "::127.0.0.1", "2002:7f00:1::", "2002:a00:1::1", "2002:c0a8:101::",
     "64:ff9b::127.0.0.1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "2001:0:102:304::f5ff:fffe",
+    "::ffff:0:127.0.0.1",
 ]  # fmt: skip
 PUBLIC = [
     "1.1.1.1", "93.184.216.34", "100.63.255.255", "100.128.0.1", "172.15.255.255", "172.32.0.1",
@@ -60,7 +61,7 @@ def test_hosts_that_are_refused_addresses(host: str) -> None:
 @pytest.mark.parametrize(
     "host",
     ["example.com", "localhost.example.com", "1.1.1.1", "10.0.0.1.example.com", "127.0.0.1.nip.io",
-     "1.2.3.4.5", "0xyz", "999", "4294967296", "1.999.1.1", "a..b"],
+     "1.2.3.4.5", "0xyz", "999", "4294967296", "1.999.1.1", "a..b", "0x-1", "5.0x-5", "0x_1"],
 )  # fmt: skip
 def test_hosts_that_are_not(host: str) -> None:
     # "999" is the address 0.0.3.231, which nobody may reach.

@@ -14,6 +14,7 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
+from string import hexdigits
 
 Address = IPv4Address | IPv6Address
 
@@ -24,6 +25,7 @@ _NEVER_PUBLIC = (
     IPv4Network("100.64.0.0/10"),
     IPv4Network("192.0.0.0/24"),
     IPv6Network("64:ff9b:1::/48"),
+    IPv6Network("::ffff:0:0:0/96"),  # IPv4 behind a stateless translator
     IPv6Network("fec0::/10"),
 )
 _LOOPBACK = ("127.0.0.1", "::1")
@@ -99,6 +101,8 @@ def _literal(host: str) -> Address | None:
 
 def _number(text: str) -> int:
     if text.startswith("0x"):
+        if not all(digit in hexdigits for digit in text[2:]):  # int() takes signs and _ as well
+            raise ValueError(text)
         return int(text[2:] or "0", 16)
     if not (text.isascii() and text.isdigit()):
         raise ValueError(text)

@@ -52,8 +52,12 @@ def limit_keys(
     keyed = [m for m in limiters if m.key is not None and m.applies(task_type, queue)]
     if not keyed:
         return None
-    value = None if payload is None else msgspec.json.decode(payload)
-    found = {m.name: _text(_at(value, m.key or "")) for m in sorted(keyed, key=lambda m: m.name)}
+    found = dict.fromkeys(sorted(m.name for m in keyed), "")
+    try:
+        value = None if payload is None else msgspec.json.decode(payload)
+        found |= {m.name: _text(_at(value, m.key or "")) for m in keyed}
+    except (msgspec.DecodeError, RecursionError):
+        pass  # JSON that can be kept and not read, such as 1e999: it counts as without a value
     return msgspec.json.encode(found).decode()
 
 
