@@ -55,6 +55,7 @@ class PermitKeeper:
         self._clock = clock
         self._node = node
         self._turn = 0
+        self._round_at = float("-inf")
         self._looked_at = float("-inf")
         self._in_doubt: dict[TaskKey, float] = {}  # since when
         permits.stuck = dispatcher.stuck
@@ -81,8 +82,12 @@ class PermitKeeper:
             self._agenda.add(looked.changed)
             self._permits.let_in_flows(looked.flows)
         accounts = self._due(self._clock.monotonic())
-        for start in range(0, len(accounts), _ASKED_AT_ONCE):
-            await self._exchange(accounts[start : start + _ASKED_AT_ONCE])
+        try:
+            for start in range(0, len(accounts), _ASKED_AT_ONCE):
+                await self._exchange(accounts[start : start + _ASKED_AT_ONCE])
+        except BaseException:
+            self._permits.hot.update(accounts)  # they may hold more than is known here
+            raise
         return ExchangeResult(len(accounts), len(looked.flows))
 
     def _due(self, now: float) -> list[Account]:
@@ -90,13 +95,15 @@ class PermitKeeper:
         permits = self._permits
         chosen = {a for a in permits.hot if a.ask_at <= now or a.has_surplus}
         permits.hot -= chosen
-        chosen |= {a for a in permits.accounts.values() if a.flows and a.ask_at <= now}
+        if now - self._round_at >= ROUND_SECONDS / 2:
+            self._round_at = now
+            chosen |= {a for a in permits.accounts.values() if a.flows and a.ask_at <= now}
         if now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
-            at_rest = [a for a in permits.accounts.values() if a.is_at_rest(now)]
+            idle = {a for a in permits.accounts.values() if a.is_at_rest(now)}
+            at_rest = idle - chosen - permits.hot
             if at_rest:
                 permits.forget(at_rest)
-                chosen.difference_update(at_rest)
             chosen |= {a for a in permits.accounts.values() if a.permits or a.batches}
         return list(chosen)
 
