@@ -70,10 +70,10 @@ class Stage:
         self.keeper = PermitKeeper(
             PostgresLimits(database), self.permits, self.agenda, self.dispatcher, pipe, clock, node
         )
-        self._clock = clock
+        self.clock = clock
 
     def advance(self) -> None:
-        self.agenda.advance(self._clock.now())
+        self.agenda.advance(self.clock.now())
 
     async def dispatch(self) -> int:
         """Ask for what is wanted, and claim what may start; gives how many."""
