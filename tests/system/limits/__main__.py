@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tests.conftest import migrated
@@ -24,10 +25,14 @@ async def run(folder: Path, nodes: int, seconds: float, seed: int) -> Result:
         async with campaign.under_load():
             ends = time.monotonic() + seconds
             restart_at = time.monotonic() + seconds / 2
+            faults: list[Callable[[], Awaitable[None]]] = []
             while time.monotonic() < ends:
                 await asyncio.sleep(chance.uniform(1.0, 4.0))
-                await chance.choice([campaign.kill, campaign.stop, campaign.edit_something])()
-                if restart_at is not None and time.monotonic() > restart_at:
+                if not faults:
+                    faults = [campaign.kill, campaign.stop, campaign.edit_something]
+                    chance.shuffle(faults)
+                await faults.pop()()
+                if time.monotonic() > restart_at:
                     restart_at = float("inf")
                     await asyncio.to_thread(stop_server, server, signal.SIGINT)
                     await asyncio.to_thread(start_server, server)

@@ -86,7 +86,6 @@ WHERE a.task_type = 'burst' AND e.started_at IS NOT NULL AND e.response_status I
 
 class Result(NamedTuple):
     findings: list[Finding]
-    samples: int  # looks of the observer, and at the rows
     calls: int
     done: dict[str, int]  # what was broken, and how often
 
@@ -95,11 +94,12 @@ class Result(NamedTuple):
         return all(finding.over == 0 for finding in self.findings)
 
     def readable(self) -> str:
+        samples = sum(finding.samples for finding in self.findings)
         done = ", ".join(f"{count} x {what}" for what, count in sorted(self.done.items()))
         return "\n".join(
             [
                 *(finding.readable() for finding in self.findings),
-                f"{self.samples} samples of {self.calls} calls; {done}",
+                f"{samples} samples of {self.calls} calls; {done}",
                 "limits: all hold" if self.holds else "limits: EXCEEDED",
             ]
         )
@@ -268,8 +268,7 @@ class Campaign:
     async def result(self) -> Result:
         findings = [self._concurrency(bucket, limit) for bucket, limit in self.limits.items()]
         findings.append(await self._rate())
-        looks = self.observer.looks + len(self.rows["all"])
-        return Result(findings, looks, len(self.observer.samples["all"]) // 2, dict(self.done))
+        return Result(findings, len(self.observer.starts["all"]), dict(self.done))
 
     def _concurrency(self, bucket: str, limit: Limit) -> Finding:
         samples, rows = self.observer.samples[bucket], self.rows[bucket]
