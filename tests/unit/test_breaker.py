@@ -1,6 +1,6 @@
 """Breakers against the plainest model of them: a list of all calls since counting began."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -196,3 +196,4 @@ class BreakerMachine(RuleBasedStateMachine):
 
 
 TestBreakerMachine = BreakerMachine.TestCase
+TestBreakerMachine.settings = settings(deadline=None)

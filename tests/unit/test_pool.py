@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnomon.model.lane import Lane
@@ -26,6 +26,7 @@ rosters = st.dictionaries(
 )
 
 
+@settings(max_examples=50, deadline=None)  # a roster is 256 shards for each node
 @given(rosters, works, shards)
 def test_a_task_has_one_owner_among_those_that_serve_it(
     roster: dict[UUID, Pool], work: Work, shard: int
@@ -36,6 +37,7 @@ def test_a_task_has_one_owner_among_those_that_serve_it(
     assert owners == ([] if expected is None else [expected])
 
 
+@settings(max_examples=50, deadline=None)
 @given(rosters, works, shards)
 def test_whose_type_is_not_known_is_nobodys_loss(
     roster: dict[UUID, Pool], work: Work, shard: int
@@ -54,6 +56,7 @@ def test_covering_and_overlapping(one: Pool, two: Pool, work: Work) -> None:
         assert one.overlaps(two)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.sets(st.integers(0, 1000), min_size=1, max_size=6), pools)
 def test_equal_pools_share_as_if_they_were_alone(numbers: set[int], pool: Pool) -> None:
     nodes = [UUID(int=number) for number in numbers]
