@@ -161,6 +161,18 @@ def test_a_task_that_was_put_off_comes_at_its_old_time_to_be_looked_at() -> None
     assert taken(known) == [1]
 
 
+def test_a_ready_task_whose_priority_was_raised_is_taken_by_it() -> None:
+    known = agenda()
+    known.add([entry(number) for number in range(3)])
+    known.advance(at(1))
+    raised = Entry(entry(2).key, at(0), Lane.CRITICAL)
+    assert known.add([raised]) == 1
+    known.advance(at(1))
+    assert known.take_urgent(10) == [raised]
+    known.forget([raised.key])
+    assert known.add([raised]) == 1
+
+
 def test_a_ready_task_is_not_made_ready_twice() -> None:
     known = agenda()
     known.add([entry(1, 1.0)])

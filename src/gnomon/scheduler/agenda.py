@@ -71,9 +71,11 @@ class Agenda:
         return new
 
     def _replaces(self, entry: Entry, known: Entry) -> bool:
-        """Whether a task was changed: to run before the time that it is still kept for, or to be
-        of another flow, as which alone it can be claimed."""
+        """Whether a task was changed: to run before the time that it is still kept for, to have
+        another priority, or to be of another flow, as which alone it can be claimed."""
         if entry.due_at < known.due_at and known.due_at > self._advanced:
+            return True
+        if entry.lane is not known.lane:
             return True
         return entry.flow not in (known.flow, UNKNOWN_FLOW)
 
