@@ -83,6 +83,7 @@ async def test_dead_letters_are_driven_again_as_far_as_there_is_room(
 
     assert await eventually(again) == {"retried": 3, "more": False}
     # What was taken and not needed was given back.
+    assert await connection.fetchval("SELECT sum(room) FROM gnomon.tenant_room") == 2
     await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": [LATER] * 2})
     assert await live(connection) == 5
 
@@ -210,14 +211,14 @@ async def test_a_quota_that_changes_holds_at_once(api: Api, connection: Connecti
     await give(connection, api, scheduled_tasks=10)
     for _ in range(8):
         await submitted(api)
-    await give(connection, api, scheduled_tasks=4)
-    over(await call(api, "POST", TASKS, 429, LATER), "scheduled_tasks", 4, 8)
-    # Lifted, nothing is counted; back again, what came meanwhile is.
+    # Lifted, nothing is asked for; back again, what came meanwhile is counted.
     await give(connection, api)
     for _ in range(4):
         await submitted(api)
     await give(connection, api, scheduled_tasks=10)
     over(await call(api, "POST", TASKS, 429, LATER), "scheduled_tasks", 10, 12)
+    await give(connection, api, scheduled_tasks=4)
+    over(await call(api, "POST", TASKS, 429, LATER), "scheduled_tasks", 4, 12)
     await give(connection, api, scheduled_tasks=13)
     await submitted(api)
     over(await call(api, "POST", TASKS, 429, LATER), "scheduled_tasks", 13, 13)
