@@ -93,6 +93,18 @@ async def test_a_batch_says_which_of_its_payloads_is_wrong(api: Api) -> None:
     await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": tasks[:2]})
 
 
+async def test_a_batch_does_not_take_all_the_time_there_is(api: Api) -> None:
+    ways = {str(n): {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(10)}
+    await put_type(
+        api, {"items": {"$ref": "#/$defs/0"}, "$defs": {**ways, "10": {"type": "string"}}}
+    )
+    await in_force(api, LATER | {"payload": [1]})
+    task = LATER | {"payload": ["a"] * 1000}
+    problem = await call(api, "POST", f"{TASKS}/batch", 422, {"tasks": [task] * 60})
+    assert "fewer at once" in problem["detail"]
+    await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": [task] * 10})
+
+
 async def test_changes_are_checked_and_repetitions_are_not(
     api: Api, connection: Connection
 ) -> None:

@@ -170,6 +170,23 @@ def test_what_would_take_too_long_is_refused_or_bounded() -> None:
     assert f"deeper than {allowed} levels" in mistake.detail
 
 
+def test_many_values_that_have_many_alternatives_each_are_bounded() -> None:
+    """Eight kilobytes of this took minutes, and gigabytes, to say what is wrong with them."""
+    steps: dict[str, Any] = {
+        str(n): {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(10)
+    }
+    steps["10"] = {"type": "string"}
+    schema = compiled({"items": {"$ref": "#/$defs/0"}, "$defs": steps})
+    (mistake,) = schema.mistakes(json.dumps([1] * 4_000).encode())
+    assert "steps" in mistake.detail
+    (mistake,) = schema.mistakes(json.dumps([1] * 100).encode())
+    assert "too many ways" in mistake.detail
+    assert schema.mistakes(json.dumps(["a"] * 100).encode()) == []
+    assert schema.mistakes(json.dumps(["a,[" * 10_000]).encode()) == []
+    # What is allowed to be deep costs no more where it is not.
+    assert compiled(TREE).work(b'{"a": 1}') < compiled(TREE).work(b'{"a": {"a": 1}}') < 20
+
+
 def test_the_deepest_payload_and_the_highest_stack_are_survived() -> None:
     deep = b'{"a":' * MOST_LEVELS + b"1" + b"}" * MOST_LEVELS
     (mistake,) = compiled(TREE).mistakes(deep)

@@ -12,7 +12,7 @@ from gnomon.api.guarding import check_target
 from gnomon.api.idempotency import Answer, answer, changed, kept, key_of, once_of, replayed, respond
 from gnomon.api.incoming import decoded, read_body
 from gnomon.api.openapi import Operation, described
-from gnomon.api.payloads import check_schema_in_thread
+from gnomon.api.payloads import MOST_BATCH_WORK, check_schema_in_thread
 from gnomon.api.quotas import check_payload, pace_headers
 from gnomon.api.schemas import BatchItem, BatchView, SubmitBatch
 from gnomon.api.submissions import submission_of, task_of
@@ -81,7 +81,7 @@ def _prepare(body: bytes, by: Principal, context: Context) -> list[_Prepared]:
     settings, quotas = context.settings, context.directory.quotas(by.tenant_id)
     asked = decoded(body, SubmitBatch)
     raw = _raw_items(body, keyed=any(each.idempotency_key for each in asked.tasks))
-    prepared = []
+    prepared, work = [], 0
     for index, each in enumerate(asked.tasks):
         now = context.clock.now()
         key = each.idempotency_key
@@ -89,11 +89,14 @@ def _prepare(body: bytes, by: Principal, context: Context) -> list[_Prepared]:
             check_target(settings, each)
             submission = submission_of(each, by, now, key, settings.max_payload_bytes)
             check_payload(submission.payload, quotas)
-            check_schema_in_thread(
+            work += check_schema_in_thread(
                 context.directory, by.tenant_id, each.task_type, submission.payload
             )
         except InvalidTask as error:
             raise error.within(f"/tasks/{index}") from error
+        if work > MOST_BATCH_WORK:
+            detail = "takes too long to check with those before it; send fewer at once"
+            raise InvalidTask(detail, f"/tasks/{index}/payload")
         task = task_of(submission, now)
         new = NewTask(submission)
         if key is not None:

@@ -19,6 +19,8 @@ from gnomon.store.directory import Directory
 
 _AT_ONCE = 8 * 1024
 _MOST_COMPILED = 256
+_COMPILING = 500_000  # steps of a check that compiling a schema is worth
+MOST_BATCH_WORK = 100_000_000
 _ANY_RUN = "00000000-0000-7000-8000-000000000000"  # in the place of an id that is not known yet
 
 
@@ -52,11 +54,15 @@ _compiled = _Compiled()
 
 def check_schema_in_thread(
     directory: Directory, tenant_id: str, task_type: str, payload: bytes | None
-) -> None:
-    """Raises InvalidPayload, with places under /payload. For threads: it may take a while."""
+) -> int:
+    """Raises InvalidPayload, with places under /payload. For threads: it may take a while. Gives
+    how many steps it took at the most: those who check many must not take all the time there is."""
     text = directory.schema(tenant_id, task_type)
-    if text is not None:
-        _check(text, payload, "/payload")
+    if text is None:
+        return 0
+    compiling = _COMPILING if _compiled.known(text) is None else 0
+    _check(text, payload, "/payload")
+    return compiling + _compiled.get(text).work(payload)
 
 
 async def check_schema(

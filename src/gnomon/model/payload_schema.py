@@ -13,13 +13,19 @@ import jsonschema_rs
 import msgspec
 
 from gnomon.model.errors import InvalidSchema, Mistake
-from gnomon.model.schema_survey import most_levels
+from gnomon.model.schema_survey import steps_by_level
 
 MOST_BYTES = 64 * 1024
 MOST_SCHEMA_LEVELS = 32
 MOST_MISTAKES = 10
-# All mistakes are collected before the first is shown. Of a larger payload it is the first alone.
+# Steps of one check: a fraction of a second, in which nothing else of the process runs.
+MOST_WORK = 5_000_000
+# To say what is wrong takes a thousand times as long as to know that something is, and all mistakes
+# are collected before the first is shown. So they are told where that is little; beyond it, the
+# first alone, unless its own alternatives are too many.
 _LARGE = 8 * 1024
+_MOST_TOLD = 4_000
+_MOST_TOLD_ON_A_PATH = 1_000
 _MOST_CHARACTERS = 300
 
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=256 * 1024, dfa_size_limit=256 * 1024)
@@ -33,6 +39,7 @@ _DRAFTS = frozenset(
         "https://json-schema.org/draft/2020-12/schema",
     )
 )
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^\[\]{}"]+', re.DOTALL)
 _OPENING = b"[{"
 
@@ -43,7 +50,8 @@ class PayloadSchema:
     def __init__(self, text: bytes) -> None:
         """Raises InvalidSchema, with the place in the schema."""
         schema = _read(text)
-        self.most_levels = most_levels(schema)
+        self._steps = steps_by_level(schema)
+        self.most_levels = len(self._steps) - 1
         self._validator = _validator(schema)
 
     def mistakes(self, payload: bytes | None) -> list[Mistake]:
@@ -55,23 +63,53 @@ class PayloadSchema:
                 "the most that the schema of this task type can be checked for"
             )
             return [Mistake("", detail)]
+        steps, places = self._extent(text)
+        if steps * places > MOST_WORK:
+            detail = (
+                f"may take {steps * places} steps to check against the schema of its task type; "
+                f"at most {MOST_WORK} are taken. Send less, or make the schema simpler"
+            )
+            return [Mistake("", detail)]
         try:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return [Mistake("", f"cannot be checked against the schema of its task type: {error}")]
         if self._validator.is_valid(value):
             return []
-        if len(text) > _LARGE:
+        if len(text) <= _LARGE and steps * places <= _MOST_TOLD:
+            return [_mistake(e) for e in islice(self._validator.iter_errors(value), MOST_MISTAKES)]
+        if steps <= _MOST_TOLD_ON_A_PATH:
             return [_first(self._validator, value)]
-        return [_mistake(e) for e in islice(self._validator.iter_errors(value), MOST_MISTAKES)]
+        return [Mistake("", "is not as the schema of its task type says, which has too many ways")]
+
+    def work(self, payload: bytes | None) -> int:
+        """How many steps it may take to check a payload that is not nested too deeply."""
+        steps, places = self._extent(payload or b"")
+        return steps * places
+
+    def _extent(self, text: bytes) -> tuple[int, int]:
+        """Steps on one path at the most, and the number of values."""
+        brackets = _brackets(text)
+        steps, places = self._steps[min(brackets, self.most_levels)], text.count(b",") + brackets
+        if steps * places > _MOST_TOLD:  # worth a closer look
+            bare = _STRING.sub(b"", text)
+            steps = self._steps[min(_depth(bare), self.most_levels)]
+            places = bare.count(b",") + _brackets(bare)
+        return steps, places + 1
 
 
 def nests_deeper(text: bytes, levels: int) -> bool:
     """Whether arrays and objects of valid JSON lie more than so many deep in each other."""
-    if text.count(b"[") + text.count(b"{") <= levels:
-        return False
+    return _brackets(text) > levels and _depth(text) > levels
+
+
+def _brackets(text: bytes) -> int:
+    return text.count(b"[") + text.count(b"{")
+
+
+def _depth(text: bytes) -> int:
     steps = (1 if bracket in _OPENING else -1 for bracket in _NO_BRACKETS.sub(b"", text))
-    return any(depth > levels for depth in accumulate(steps))
+    return max(accumulate(steps), default=0)
 
 
 def _read(text: bytes) -> Any:

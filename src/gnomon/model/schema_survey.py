@@ -47,14 +47,20 @@ class _Node(msgspec.Struct):
 
 def most_levels(schema: Any) -> int:
     """How deep payloads may be nested that are checked against it. Raises InvalidSchema."""
+    return len(steps_by_level(schema)) - 1
+
+
+def steps_by_level(schema: Any) -> list[int]:
+    """How many steps a check takes along one path into a payload, for payloads of no level, of one,
+    and so on, as deep as they may be. Raises InvalidSchema."""
     survey = _Survey(schema)
-    levels = _levels(survey.nodes, _inner_first(survey.nodes))
-    if levels < FEWEST_LEVELS:
+    steps = _steps(survey.nodes, _inner_first(survey.nodes))
+    if len(steps) <= FEWEST_LEVELS:
         raise InvalidSchema(
             f"takes more than {MOST_STEPS} steps to check for a payload of {FEWEST_LEVELS} levels; "
             "let fewer alternatives refer to each other"
         )
-    return levels
+    return steps
 
 
 class _Survey:
@@ -212,20 +218,22 @@ def _inner_first(nodes: list[_Node]) -> list[int]:
     return order
 
 
-def _levels(nodes: list[_Node], order: list[int]) -> int:
+def _steps(nodes: list[_Node], order: list[int]) -> list[int]:
     most = min(MOST_LEVELS, MOST_HEIGHT // _height(nodes, order) - 1)
     # Those that apply nothing take the same at every level.
     inner = [(i, nodes[i]) for i in order if nodes[i].same or nodes[i].below]
     steps = [node.own for node in nodes]
     below: list[int] | None = None
-    for level in range(most + 1):
+    found: list[int] = []
+    while len(found) <= most:
         before, steps = steps, _level(inner, steps.copy(), below)
         if steps[0] > MOST_STEPS:
-            return level - 1
-        if below is not None and steps == before:
-            break  # it leads no deeper
+            break
+        found.append(steps[0])
+        if below is not None and steps == before:  # it leads no deeper
+            found += [steps[0]] * (most + 1 - len(found))
         below = steps
-    return most
+    return found
 
 
 def _height(nodes: list[_Node], order: list[int]) -> int:
