@@ -10,6 +10,7 @@ import msgspec
 STANDARD = "standard"  # the plan of tenants that are made without naming one
 UNLIMITED = "unlimited"  # the plan of the tenant `default`
 
+_MOST_COUNTED = 2**31 - 1
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
@@ -64,13 +65,15 @@ def quotas_of(tenant: Tenant, plans: Mapping[str, Quotas]) -> Quotas:
     a misspelt plan must not lift every quota."""
     known = {**BUILT_IN_PLANS, **plans}
     plan = known.get(tenant.plan, known[STANDARD])
-    return msgspec.structs.replace(plan, **_whole(tenant.quotas)) if tenant.quotas else plan
+    return msgspec.structs.replace(plan, **_whole(msgspec.structs.asdict(plan) | {**tenant.quotas}))
 
 
 def _whole(quotas: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Counts are whole numbers, whatever JSON made of them."""
+    """Counts are whole numbers that the store can hold, whatever JSON made of them."""
     return {
-        name: value if value is None or name == "cron_interval_seconds" else int(value)
+        name: value
+        if value is None or name == "cron_interval_seconds"
+        else min(int(value), _MOST_COUNTED)
         for name, value in quotas.items()
         if name in QUOTA_NAMES
     }
