@@ -191,6 +191,22 @@ def test_the_next_tick_is_no_later_than_what_comes_next() -> None:
     assert tick <= tick_at_or_after(at(5.0))
 
 
+def test_what_is_the_business_of_others_uses_up_no_turns() -> None:
+    known = agenda()
+    high = [Entry(TaskKey("t", UUID(int=n)), at(0), Lane.HIGH) for n in range(20)]
+    low = [Entry(TaskKey("t", UUID(int=100 + n)), at(0), Lane.LOW) for n in range(20)]
+    known.add([*high, *low, entry(200, 60.0), entry(201, 60.0), entry(202, suspect=True)])
+    known.advance(at(1))
+    known.retain(lambda entries: [e for e in entries if e.key.id.int % 4 == 0])
+    assert (len(known), known.ready) == (11, 10)
+    got = taken(known, 8)
+    assert [n for n in got if n < 100] == [0, 4, 8, 12, 16]
+    assert [n for n in got if n >= 100] == [100, 104, 108]
+    assert known.add([high[1]]) == 1
+    known.advance(at(61))
+    assert sorted(taken(known)) == [1, 112, 116, 200]
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.integers(0, 5), st.integers(0, 3000), st.booleans()),

@@ -5,7 +5,7 @@ not claimed; one that is missing here is found by the scanner.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from gnomon.clock import to_micros
@@ -179,6 +179,18 @@ class Agenda:
         self.forget(entry.key for entry in self._suspects)
         self._suspects.clear()
         self.forget(entry.key for entry in self._ready.clear())
+
+    def retain(self, own_of: Callable[[Iterable[Entry]], Collection[Entry]]) -> None:
+        """Forget what has become the business of others: it would use up the turns of its lane,
+        and never start."""
+        own = own_of(self._known.values())
+        if len(own) == len(self._known):
+            return
+        self._known = {entry.key: entry for entry in own}
+        self._suspects = deque(e for e in self._suspects if e.key in self._known)
+        for entry in self._ready.clear():
+            if entry.key in self._known:
+                self._ready.put(entry)
 
     def forget(self, keys: Iterable[TaskKey]) -> None:
         """Entries that were claimed or given up."""

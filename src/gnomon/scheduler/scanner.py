@@ -78,6 +78,7 @@ class Scanner:
         for shard in territory.shards - kept.keys():
             kept[shard] = Cursor(shard, BEGINNING, LOWEST_ID)
         self._cursors = kept
+        self._agenda.retain(self.own_of)
         self._backlog.reset()
         # A node that goes gives back what it had claimed, also of shards that were ours already.
         self.look_everywhere()
