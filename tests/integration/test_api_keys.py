@@ -18,6 +18,7 @@ from gnomon.settings import Settings, SettingsError
 from gnomon.store.postgres.database import Database
 
 KEYS = "/api/v1/keys"
+DEAD = "/api/v1/dead-letters"
 CRON = "/api/v1/cron-jobs"
 JOB = {"name": "nightly", "task_type": "mail", "callback_url": "http://127.0.0.1:9/",
        "cron_expression": "0 3 * * *"}  # fmt: skip
@@ -155,6 +156,17 @@ async def test_a_key_is_held_to_its_task_types(secured: Api, database: Database)
     task = await call(secured, "POST", TASKS, 202, other | {"delay_seconds": 99}, headers=full)
     path = f"{TASKS}/{task['task_id']}"
     await forbidden("PATCH", path, {"payload": 1})
+    for change in ("cancel", "pause", "resume", "retry"):
+        await forbidden("POST", f"{path}/{change}")
+    await forbidden("DELETE", path)
+    for change in ("retry", "archive", "discard"):
+        await forbidden("POST", f"{DEAD}/{task['task_id']}/{change}")
+    await forbidden("POST", f"{DEAD}/retry", {"task_type": "payment"})
+    await forbidden("POST", f"{DEAD}/retry")
+    await call(secured, "POST", f"{DEAD}/retry", 202, {"task_type": "mail"}, headers=headers)
+    for change in ("pause", "resume"):
+        await forbidden("POST", f"{CRON}/theirs/{change}")
+    await forbidden("DELETE", f"{CRON}/theirs")
     await call(secured, "POST", f"{path}/cancel", 200, headers=full)
     await forbidden("POST", f"{path}/retry")
 

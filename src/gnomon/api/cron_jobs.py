@@ -16,7 +16,13 @@ from gnomon.api.context import (
     tenant_of,
 )
 from gnomon.api.cron_definitions import definition_of, edit_of, filter_of
-from gnomon.api.cron_runs import backfill_cron_job, list_cron_runs, locked, trigger_cron_job
+from gnomon.api.cron_runs import (
+    backfill_cron_job,
+    check_job_held,
+    list_cron_runs,
+    locked,
+    trigger_cron_job,
+)
 from gnomon.api.cron_schemas import (
     CreateCronJob,
     CronJobPage,
@@ -282,6 +288,7 @@ async def delete_cron_job(request: Request) -> ASGIResponse:
     ref = cron_ref_of(request)
 
     async def act(change: Change) -> Answer:
+        await check_job_held(request, change, ref)
         await change.cron.delete(ref)
         return answer(204)
 
@@ -310,6 +317,7 @@ async def pause_cron_job(request: Request) -> ASGIResponse:
     check_line(reason, "/reason")
 
     async def act(change: Change) -> Answer:
+        await check_job_held(request, change, ref)
         return _shown(200, await change.cron.pause(ref, reason), context)
 
     return await changed(request, body, act)
@@ -336,6 +344,7 @@ async def resume_cron_job(request: Request) -> ASGIResponse:
     decoded(body, Nothing)
 
     async def act(change: Change) -> Answer:
+        await check_job_held(request, change, ref)
         return _shown(200, await change.cron.resume(ref), context)
 
     return await changed(request, body, act)

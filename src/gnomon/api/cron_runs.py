@@ -39,11 +39,8 @@ async def trigger_cron_job(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    by = principal_of(request)
-
     async def act(change: Change) -> Answer:
-        if by.task_types is not None:
-            check_type(by, (await locked(change, ref)).definition.task_type)
+        await check_job_held(request, change, ref)
         return answer(202, run_view(await change.cron.trigger(ref)))
 
     return await changed(request, body, act)
@@ -88,6 +85,13 @@ async def backfill_cron_job(request: Request) -> ASGIResponse:
     # A key is for what changes something: the same one may be used to carry this out.
     async with context.store.change(by.tenant_id) as change:
         return respond(await act(change))
+
+
+async def check_job_held(request: Request, change: Change, ref: str) -> None:
+    """Raises TypeForbidden where its runs are of a type that whoever asks is not to change."""
+    by = principal_of(request)
+    if by.task_types is not None:
+        check_type(by, (await locked(change, ref)).definition.task_type)
 
 
 async def locked(change: Change, ref: str) -> CronJob:

@@ -3,7 +3,7 @@
 from litestar import Router, post, route
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.context import Request, context_of, task_id_of, tenant_of
+from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
 from gnomon.api.idempotency import Answer, answer, changed, respond
 from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
@@ -16,10 +16,10 @@ from gnomon.api.schemas import (
     Redriven,
     TaskView,
 )
-from gnomon.api.submissions import filter_of
-from gnomon.api.tasks import READ
+from gnomon.api.submissions import check_type, filter_of
+from gnomon.api.tasks import READ, check_held
 from gnomon.api.views import cursor_of, cursor_view, task_view
-from gnomon.model.errors import TaskNotFound
+from gnomon.model.errors import TaskNotFound, TypeForbidden
 from gnomon.model.lifecycle import Status
 from gnomon.model.principal import Role
 from gnomon.model.task import Resolution, TaskKey
@@ -95,6 +95,7 @@ async def retry_dead_letter(request: Request) -> ASGIResponse:
     decoded(body, Nothing)
 
     async def act(change: Change) -> Answer:
+        await check_held(request, change, task_id)
         return answer(202, task_view(await change.redrive(task_id)))
 
     return await changed(request, body, act)
@@ -144,6 +145,7 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
     decoded(body, Nothing)
 
     async def act(change: Change) -> Answer:
+        await check_held(request, change, task_id)
         return answer(200, task_view(await change.resolve(task_id, resolution)))
 
     return await changed(request, body, act)
@@ -167,6 +169,11 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
 async def retry_dead_letters(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     chosen = filter_of(decoded(body, DeadLetterFilter))
+    by = principal_of(request)
+    if by.task_types is not None and chosen.task_type is None:
+        detail = f"must be given: your key is only for {', '.join(sorted(by.task_types))}"
+        raise TypeForbidden(detail, "/task_type")
+    check_type(by, chosen.task_type or "")
 
     async def act(change: Change) -> Answer:
         return answer(202, Redriven(*await change.redrive_matching(chosen, MOST_REDRIVEN)))

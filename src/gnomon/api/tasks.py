@@ -1,5 +1,7 @@
 """`/tasks`: submit, read, change."""
 
+from uuid import UUID
+
 import msgspec
 from litestar import HttpMethod, Router, delete, patch, post, route
 from litestar.response.base import ASGIResponse
@@ -215,6 +217,7 @@ async def delete_task(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
 
     async def act(change: Change) -> Answer:
+        await check_held(request, change, task_id)
         await change.delete(task_id)
         return answer(204)
 
@@ -242,6 +245,7 @@ async def cancel_task(request: Request) -> ASGIResponse:
     asked = decoded(body, CancelTask)
 
     async def act(change: Change) -> Answer:
+        await check_held(request, change, task_id)
         return _shown(200, await change.cancel(task_id, interrupt=asked.interrupt))
 
     return await changed(request, body, act)
@@ -268,6 +272,7 @@ async def pause_task(request: Request) -> ASGIResponse:
     decoded(body, Nothing)
 
     async def act(change: Change) -> Answer:
+        await check_held(request, change, task_id)
         return _shown(200, await change.pause(task_id))
 
     return await changed(request, body, act)
@@ -294,6 +299,7 @@ async def resume_task(request: Request) -> ASGIResponse:
     decoded(body, Nothing)
 
     async def act(change: Change) -> Answer:
+        await check_held(request, change, task_id)
         return _shown(200, await change.resume(task_id))
 
     return await changed(request, body, act)
@@ -321,9 +327,9 @@ async def retry_task(request: Request) -> ASGIResponse:
 
     async def act(change: Change) -> Answer:
         task = await change.get(task_id)
+        check_type(by, task.task_type)
         if task.status in _FINISHED or task.resolution is not None:
             now = context.clock.now()
-            check_type(by, task.task_type)
             repetition = repetition_of(task, by, now)
             await change.insert([NewTask(repetition)])
             return _shown(202, task_of(repetition, now))
@@ -334,6 +340,13 @@ async def retry_task(request: Request) -> ASGIResponse:
         return _shown(202, await change.hasten(task_id))
 
     return await changed(request, body, act)
+
+
+async def check_held(request: Request, change: Change, task_id: UUID) -> None:
+    """Raises TypeForbidden where the task is of a type that whoever asks is not to change."""
+    by = principal_of(request)
+    if by.task_types is not None:
+        check_type(by, (await change.get(task_id)).task_type)
 
 
 def _why_not(task: Task) -> str:
