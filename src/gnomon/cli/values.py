@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST = 200 * 366 * 86400.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
 
 
@@ -21,7 +22,10 @@ def duration(text: str) -> float:
         raise typer.BadParameter(f"{text!r} is not a duration like 90, 90s, 5m, 2h or 1d")
     if len(parts) > 1 and not all(part[2] for part in parts):
         raise typer.BadParameter(f"{text!r} needs a unit after each number, like 1h30m")
-    return sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+    seconds = sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+    if seconds > _LONGEST:
+        raise typer.BadParameter(f"{text!r} is longer than 200 years")
+    return seconds
 
 
 def moment(text: str) -> datetime:
