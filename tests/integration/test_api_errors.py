@@ -32,6 +32,7 @@ BAD_VALUES: list[tuple[dict[str, Any], str]] = [
     (BODY | {"task_type": "a\0b"}, "/task_type"),
     (BODY | {"name": "x" * 201}, "/name"),
     (BODY | {"name": "\0"}, "/name"),
+    (BODY | {"queue": "a\0b"}, "/queue"),
     (BODY | {"delay_seconds": -1}, "/delay_seconds"),
     (BODY | {"delay_seconds": "1"}, "/delay_seconds"),
     (BODY | {"delay_seconds": 1e18}, "/delay_seconds"),

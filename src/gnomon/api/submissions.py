@@ -247,7 +247,7 @@ def distinct(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_text(asked: SubmitTask | PatchTask | PutCronJob | PatchCronJob) -> None:
-    for name in ("task_type", "name", "idempotency_key", "source", "pause_reason"):
+    for name in ("task_type", "name", "queue", "idempotency_key", "source", "pause_reason"):
         check_line(getattr(asked, name, None), f"/{name}")
     for index, tag in enumerate(given(asked.tags) or ()):
         check_line(tag, f"/tags/{index}")

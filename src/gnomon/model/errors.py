@@ -225,7 +225,8 @@ class QuotaExceeded(GnomonError):
         super().__init__(_in_words(quota, limit, used, number))
         self.over = OverQuota(quota, limit, used)
         self.pace = pace  # of submissions, where they are bounded
-        self.wait = wait  # seconds after which it can pass, where that is known
+        # Seconds after which it can pass, where that is known, and it ever can.
+        self.wait = None if number > limit else wait
 
 
 def _in_words(quota: str, limit: int, used: int, number: int) -> str:
