@@ -64,6 +64,8 @@ class Asked(msgspec.Struct, frozen=True):
     def _places(self, batch: Sequence[Submission]) -> list[int | None]:
         if not self.quotas:
             return []
+        if len(self.wanted) == 1:
+            return [*range(1, len(batch) + 1)]
         counts: Counter[str] = Counter()
         places: list[int | None] = []
         for submission in batch:

@@ -39,10 +39,12 @@ async def insert_within(
     """Store those that the quotas of their tenants leave room for. Raises QuotaExceeded where the
     question is about all or none, and it is none."""
     stored = await _insert(connection, submissions, question)
-    if question.quotas:
-        receipts = _receipts(submissions, question, stored)
-    else:
+    if not question.quotas:
         receipts = [Receipt(s.id) for s in submissions]
+    elif question.whole:
+        receipts = _receipts_of_all(submissions, stored)
+    else:
+        receipts = _receipts_of_each(submissions, stored)
     return receipts, _entries(submissions, stored.flows)
 
 
@@ -75,14 +77,20 @@ def _entries(submissions: Sequence[Submission], flows: Mapping[UUID, int]) -> li
     ]
 
 
-def _receipts(submissions: Sequence[Submission], question: Asked, stored: Stored) -> list[Receipt]:
+def _receipts_of_all(submissions: Sequence[Submission], stored: Stored) -> list[Receipt]:
+    (admitted,) = stored.admitted.values()  # all or none is asked by one tenant
+    if admitted.passed < admitted.wanted:
+        raise admitted.refusal(whole=True)
+    pace = admitted.pace_after(admitted.wanted)
+    return [Receipt(s.id, pace=pace) for s in submissions]
+
+
+def _receipts_of_each(submissions: Sequence[Submission], stored: Stored) -> list[Receipt]:
     refusals = {
-        tenant: each.refusal(whole=question.whole)
+        tenant: each.refusal(whole=False)
         for tenant, each in stored.admitted.items()
         if each.passed < each.wanted
     }
-    if question.whole and refusals:
-        raise next(iter(refusals.values()))
     receipts, places = [], Counter[str]()
     for s in submissions:
         places[s.tenant_id] += 1
@@ -97,6 +105,9 @@ async def insert_once(
     connection: "Connection", batch: Sequence[NewTask], keep_seconds: float, ask: Ask
 ) -> tuple[list[Receipt], list[Entry]]:
     """Store those whose key is new. Needs a transaction around it."""
+    if all(new.once is None for new in batch):
+        submissions = [new.submission for new in batch]
+        return await insert_within(connection, submissions, ask(submissions))
     used = iter(await _claim(connection, batch, keep_seconds))
     receipts = [_receipt(new, None if new.once is None else next(used)) for new in batch]
     fresh = [
