@@ -240,3 +240,26 @@ async def test_a_repair_brings_the_clock_back_to_the_databases(
     before = await database_now(connection)
     await Scanning(database, clock).scanner.repair()
     assert before <= clock.now() <= await database_now(connection)
+
+
+async def test_what_was_read_while_shards_moved_is_not_taken_in(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    class Slow(PostgresDispatch):
+        """Shards move while it reads."""
+
+        async def scan(self, *args: Any) -> list[Entry]:
+            entries = await super().scan(*args)
+            scanner.own(everything_in(half))
+            return entries
+
+    half = frozenset(range(0, SHARDS, 2))
+    agenda = Agenda(FairQueue(), clock.now(), 1000)
+    scanner = Scanner(Slow(database, 10.0), agenda, clock, Settings())
+    scanner.own(everything_in(ALL))
+    keys = await spread(database, await database_now(connection), 200, 0.0)
+    await scanner.forward()
+    own = [key for key in keys if shard_of(key.id) in half]
+    assert 0 < len(own) < len(keys)
+    assert len(agenda) == len(own)
+    assert all(agenda.knows(key) for key in own)

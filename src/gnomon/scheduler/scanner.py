@@ -200,9 +200,10 @@ class Scanner:
         return self._take_in(entries)
 
     def _take_in(self, entries: list[Entry]) -> ScanResult:
+        own = self.own_of(entries)  # what is served may have changed while they were read
         # Shards come one after the other; time must not.
-        entries.sort(key=lambda entry: entry.due_at)
-        return ScanResult(read=len(entries), new=self._agenda.add(entries))
+        own.sort(key=lambda entry: entry.due_at)
+        return ScanResult(read=len(entries), new=self._agenda.add(own))
 
 
 def _by_shard(entries: list[Entry]) -> dict[int, list[Entry]]:
