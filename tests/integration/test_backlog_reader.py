@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.integration.support import Connection, database_now, store, submission
 
-from gnomon.clock import SystemClock
+from gnomon.clock import SystemClock, new_id
 from gnomon.fair import FairQueue
 from gnomon.model.lane import Lane
 from gnomon.model.pool import everything_in
@@ -136,3 +136,33 @@ async def test_a_flood_of_hints_leaves_room_for_those_of_others(
         reading.agenda.advance(clock.now())
     small = TaskKey("small", flood[0].id)
     assert reading.scanner.hinted([Entry(small, now, Lane.MEDIUM, flow=8)]) == 1
+
+
+async def test_flows_that_may_not_start_keep_nobody_out_however_many_they_are(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    """Each of them has an entry here, so all of them together would fill the window for good."""
+    now = await database_now(connection)
+    await store(
+        database,
+        *(submission(now, tenant_id="big", task_type=f"t{n}") for n in range(2 * WINDOW)),
+    )
+    reading = Reading(database, clock)
+    admitted = lambda e: e.key.tenant_id != "big"  # noqa: E731
+    for _ in range(3):
+        await reading.look()
+        await reading.scanner.repair()
+        reading.agenda.advance(clock.now())
+        assert reading.agenda.take(WINDOW, admitted, suspect=True) == []
+    (small,) = await due(database, connection, 1, tenant_id="small")
+    found: list[TaskKey] = []
+    for _ in range(40):
+        await reading.look()
+        found += [e.key for e in reading.agenda.take(WINDOW, admitted, suspect=True)]
+        assert len(reading.agenda) <= WINDOW + SHARDS
+        if found:
+            break
+    assert found == [small]
+    hint = Entry(TaskKey("small", new_id(now)), now, Lane.MEDIUM, flow=8)
+    await reading.look()
+    assert reading.scanner.hinted([hint]) == 1

@@ -90,6 +90,13 @@ class _Queue(Generic[T]):
         for own in self.own.values():
             yield own[0]
 
+    def drop(self, flows: set[int]) -> Iterator[T]:
+        """Remove all entries of flows that are aside."""
+        for flow in flows:
+            yield from self.own.pop(flow, ())
+        yield from (entry for entry in self.main if entry.flow in flows)
+        self.main = deque(entry for entry in self.main if entry.flow not in flows)
+
     def clear(self) -> Iterator[T]:
         for own in self.own.values():
             yield from own
@@ -114,10 +121,11 @@ class TenantLanes(Generic[T]):
 
     __slots__ = (
         "_aside", "_counts", "_extra_next", "_queues", "_ready", "_round", "_turn", "lanes",
-        "ready",
+        "ready", "total",
     )  # fmt: skip
 
     def __init__(self, order: LaneRound) -> None:
+        self.total = 0  # entries, aside or not
         self.ready = 0  # entries that are not aside
         self.lanes = 0  # the set of lanes that have such
         self._ready = [0 for _ in _LANES]
@@ -142,6 +150,7 @@ class TenantLanes(Generic[T]):
         if counts is None:
             counts = self._counts[flow] = [0, 0, 0, 0]
         counts[lane] += 1
+        self.total += 1
         if flow not in self._aside:
             self.ready += 1
             self._ready[lane] += 1
@@ -177,6 +186,7 @@ class TenantLanes(Generic[T]):
         counts[lane] -= 1
         if not counts[lane] and not any(counts):
             del self._counts[entry.flow]
+        self.total -= 1
         self.ready -= 1
         ready = self._ready
         ready[lane] -= 1
@@ -209,6 +219,19 @@ class TenantLanes(Generic[T]):
         else:
             self.lanes &= ~(1 << lane)
 
+    def drop_aside(self, most: int) -> list[T]:
+        """Remove what is aside, flow by flow, until there are so many."""
+        flows: set[int] = set()
+        found = 0
+        for flow in self._aside:
+            if found >= most:
+                break
+            flows.add(flow)
+            found += sum(self._counts.pop(flow))
+        self._aside -= flows
+        self.total -= found
+        return [entry for queue in self._queues for entry in queue.drop(flows)]
+
     def aside(self) -> list[int]:
         return list(self._aside)
 
@@ -224,7 +247,7 @@ class TenantLanes(Generic[T]):
 
     def clear(self) -> list[T]:
         cleared = [entry for queue in self._queues for entry in queue.clear()]
-        self.ready = self.lanes = 0
+        self.total = self.ready = self.lanes = 0
         self._ready = [0 for _ in _LANES]
         self._counts.clear()
         self._aside.clear()

@@ -100,6 +100,10 @@ class ReadyQueue(Protocol[T]):
     def depths(self) -> Mapping[Lane, int]:
         """Entries in each lane, set aside or not."""
 
+    def drop_aside(self, kept: int, most: int) -> list[T]:
+        """Remove about so many entries that are set aside, of the tenant that has the most of
+        them; none where it has no more than it may keep."""
+
     def clear(self) -> list[T]:
         """Remove everything, also what was set aside."""
 

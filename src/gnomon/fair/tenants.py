@@ -346,6 +346,12 @@ class FairQueue(Generic[T]):
             waits[lane] = max(0.0, (now - oldest).total_seconds())
         return waits
 
+    def drop_aside(self, kept: int, most: int) -> list[T]:
+        account = max(self._accounts.values(), key=_aside, default=None)
+        if account is None or _aside(account) <= kept:
+            return []
+        return account.lanes.drop_aside(most)
+
     def clear(self) -> list[T]:
         cleared = []
         for account in self._accounts.values():
@@ -359,3 +365,8 @@ class FairQueue(Generic[T]):
 
     def __len__(self) -> int:
         return self._size
+
+
+def _aside(account: Account[T]) -> int:
+    """How many entries of a tenant are set aside."""
+    return account.lanes.total - account.lanes.ready

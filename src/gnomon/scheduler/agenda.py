@@ -174,6 +174,13 @@ class Agenda:
     def depths(self) -> Mapping[Lane, int]:
         return self._ready.depths()
 
+    def make_room(self, kept: int, most: int) -> bool:
+        """Forget some of what is set aside, of the tenant that has the most of it, if that is more
+        than it may keep here; gives whether any was."""
+        dropped = self._ready.drop_aside(kept, most)
+        self.forget(entry.key for entry in dropped)
+        return bool(dropped)
+
     def forget_ready(self) -> None:
         """Forget all that is due. What is not has its time before it."""
         self.forget(entry.key for entry in self._suspects)

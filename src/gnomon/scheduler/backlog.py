@@ -33,13 +33,19 @@ class Backlog:
         self.each = room  # entries of one flow at most
 
     def reset(self) -> None:
-        """Forget how far was read: there is no backlog any more, or it must be read anew."""
-        self._read.clear()
+        """Forget how far was read: there is no backlog any more, or it is another one."""
+        self.read_anew()
         self._last = None
+
+    def read_anew(self) -> None:
+        """Entries were dropped: read every flow from its beginning, when its turn comes."""
+        self._read.clear()
 
     async def read(self, own: Territory) -> list[Entry]:
         """The next entries of the flows that have few here."""
-        if self._agenda.room() < 1:
+        # The last places are for hints: what comes in now must not wait for its flow's turn.
+        room = min(self._room, self._agenda.room() - self._room // 2)
+        if room < 1:
             return []
         found = await self._store.flows(self._last, MOST_FLOWS, typed=not own.is_whole)
         if len(self._read) > 4 * MOST_FLOWS:
@@ -53,6 +59,9 @@ class Backlog:
         hungry = [cursor for flow in flows if (cursor := self._cursor(flow)) is not None]
         if not hungry:
             return []
+        if len(hungry) > room:  # of flows there are more than fit: go on with the rest
+            hungry = hungry[:room]
+            self._last = hungry[-1].key
         entries = await self._heads(hungry, shards)
         for entry in entries:  # in the order of time within each flow
             self._read[FlowKey(entry.key.tenant_id, entry.lane, entry.flow)] = entry

@@ -62,6 +62,7 @@ class Scanner:
         self._flows = FlowBook() if flows is None else flows
         self.unsure: Callable[[], None] = lambda: None  # a hint may or may not be for this node
         self._since = BEGINNING
+        self._dropped = False  # something that was read before, since the last full pass
         self._full_pass_at = float("-inf")
         self._reading = asyncio.Lock()  # two readers at one cursor would read everything twice
 
@@ -133,12 +134,23 @@ class Scanner:
     async def forward(self) -> ScanResult:
         """Read on from the cursors, as far as the horizon and the window allow."""
         async with self._reading:
+            self._make_room()
             result, all_read = await self._forward()
-            if all_read:
+            if all_read and not self._dropped:
                 self._backlog.reset()
                 return result
             heads = self._take_in(await self._backlog.read(self.territory))
             return ScanResult(result.read + heads.read, result.new + heads.new)
+
+    def _make_room(self) -> None:
+        """One tenant's flows that may not start, if they are very many, must not keep out what
+        may. Those that are dropped here are read again as the flows of a backlog are."""
+        room = self._agenda.room()
+        if room > self._reserve // 2:
+            return
+        if self._agenda.make_room(kept=self._reserve, most=self._reserve - room):
+            self._dropped = True
+            self._backlog.read_anew()
 
     async def _forward(self) -> tuple[ScanResult, bool]:
         """What was read, and whether that was all there is up to the horizon."""
@@ -184,6 +196,7 @@ class Scanner:
         since = BEGINNING if full else self._since
         if full:
             self._full_pass_at = self._clock.monotonic()  # and not later: it may be asked for again
+            self._dropped = False
         try:
             entries = await self._store.repair(
                 cursors, since, now + _REPAIR_AHEAD, each, self.territory
