@@ -20,7 +20,7 @@ from gnomon.store.port import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
 
-WINDOW = 800
+WINDOW = 2048
 ALL = frozenset(range(SHARDS))
 
 
@@ -60,7 +60,7 @@ async def due(
 async def test_what_lies_behind_a_backlog_is_read_beside_it(
     database: Database, connection: Connection, clock: SystemClock
 ) -> None:
-    await due(database, connection, 3000, tenant_id="big")
+    await due(database, connection, 4000, tenant_id="big")
     others = [
         *await due(database, connection, 3, tenant_id="small"),
         *await due(database, connection, 3, tenant_id="big", lane=Lane.CRITICAL),
@@ -76,7 +76,7 @@ async def test_what_lies_behind_a_backlog_is_read_beside_it(
 async def test_it_goes_on_where_it_was_left_and_finds_everything_once(
     database: Database, connection: Connection, clock: SystemClock
 ) -> None:
-    await due(database, connection, 3000, tenant_id="big")
+    await due(database, connection, 4000, tenant_id="big")
     wanted = await due(database, connection, 500, tenant_id="small")
     reading = Reading(database, clock)
     found: list[TaskKey] = []
@@ -100,7 +100,7 @@ async def test_more_flows_than_one_pass_looks_at_are_read_in_turn(
     database: Database, connection: Connection, clock: SystemClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog, "MOST_FLOWS", 4)
-    await due(database, connection, 2000, tenant_id="a")
+    await due(database, connection, 4000, tenant_id="a")
     others: list[TaskKey] = []
     for number in range(10):
         others += await due(database, connection, 1, tenant_id=f"b{number}")
@@ -113,7 +113,7 @@ async def test_more_flows_than_one_pass_looks_at_are_read_in_turn(
 async def test_only_the_own_shards_are_read(
     database: Database, connection: Connection, clock: SystemClock
 ) -> None:
-    await due(database, connection, 2000, tenant_id="big")
+    await due(database, connection, 4000, tenant_id="big")
     keys = await due(database, connection, 60, tenant_id="small")
     mine = frozenset(range(0, SHARDS, 2))
     reading = Reading(database, clock, mine)
@@ -126,11 +126,11 @@ async def test_only_the_own_shards_are_read(
 async def test_a_flood_of_hints_leaves_room_for_those_of_others(
     database: Database, connection: Connection, clock: SystemClock
 ) -> None:
-    await due(database, connection, 2000, tenant_id="big")
+    await due(database, connection, 4000, tenant_id="big")
     reading = Reading(database, clock)
     await reading.look()
     now = await database_now(connection)
-    flood = await due(database, connection, 2000, tenant_id="big", task_type="flood")
+    flood = await due(database, connection, 4000, tenant_id="big", task_type="flood")
     for key in flood:
         reading.scanner.hinted([Entry(key, now, Lane.MEDIUM, flow=7)])
         reading.agenda.advance(clock.now())
