@@ -15,3 +15,9 @@ def test_no_number_is_larger_than_the_store_can_count() -> None:
     for quotas in (own, planned):
         assert quotas.executions_per_minute == quotas.submissions_per_second == MOST
         assert quotas.scheduled_tasks == MOST
+
+
+def test_what_was_written_by_hand_ends_no_process() -> None:
+    tenant = Tenant(id="acme", quotas={"scheduled_tasks": -5, "cron_interval_seconds": -0.5})
+    quotas = quotas_of(tenant, {})
+    assert (quotas.scheduled_tasks, quotas.cron_interval_seconds) == (0, 0)

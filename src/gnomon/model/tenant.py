@@ -69,11 +69,14 @@ def quotas_of(tenant: Tenant, plans: Mapping[str, Quotas]) -> Quotas:
 
 
 def _whole(quotas: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Counts are whole numbers that the store can hold, whatever JSON made of them."""
+    """Counts are whole numbers that the store can hold, and nothing is negative, whatever was
+    written into the row by hand."""
     return {
-        name: value
-        if value is None or name == "cron_interval_seconds"
-        else min(int(value), _MOST_COUNTED)
+        name: value if value is None else max(0, _held(name, value))
         for name, value in quotas.items()
         if name in QUOTA_NAMES
     }
+
+
+def _held(name: str, value: float) -> float:
+    return value if name == "cron_interval_seconds" else min(int(value), _MOST_COUNTED)
