@@ -176,6 +176,17 @@ def test_what_was_not_run_costs_nothing() -> None:
             ready.ended("a", Lane.MEDIUM, None)
 
 
+def test_who_was_charged_in_vain_goes_before_the_others_again() -> None:
+    ready: FairQueue[Entry] = FairQueue()
+    for number in range(20):
+        for tenant in "ab":
+            ready.put(entry(number, tenant))
+    assert Counter(e.key.tenant_id for e in ready.take(4, START)) == {"a": 2, "b": 2}
+    for _ in range(2):
+        ready.ended("b", Lane.MEDIUM, None)
+    assert [e.key.tenant_id for e in ready.take(2, START)] == ["b", "b"]
+
+
 def test_weights_change_while_tasks_wait() -> None:
     weights = {"a": 1.0, "b": 1.0}
     node = Node(FairQueue(weight=weights.__getitem__), 4, {t: lambda: 0.1 for t in "ab"})

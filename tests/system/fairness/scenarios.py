@@ -8,7 +8,7 @@ from uuid import UUID
 
 import aiohttp
 from tests.system.fairness.world import Run, World, delays, every, percentile
-from tests.system.harness import submitting
+from tests.system.harness import eventually, submitting
 
 from gnomon.model.lane import Lane
 from gnomon.model.target import PythonTarget
@@ -120,6 +120,7 @@ async def lanes(world: World, size: Size) -> Finding:
     await world.truth.fetch("ANALYZE gnomon.task")
     # Lanes of a backlog that is being written do not age at the same moment.
     await world.nodes(size.nodes, slots=10, aging_seconds=3600)
+    await eventually(lambda: _all_served(world, size.nodes))
     counts = Counter(run.lane for run in await _measured(world, size))
     left = await _waiting(world)
     total = sum(LANE_WEIGHTS.values())
@@ -130,6 +131,14 @@ async def lanes(world: World, size: Size) -> Finding:
         [f"{lane.name:8} {counts[lane]:7}: {shares[lane]:.4f}, {off[lane]:+.1%}" for lane in Lane],
         all(left[lane] and abs(off[lane]) < WITHIN for lane in Lane),
     )
+
+
+async def _all_served(world: World, nodes: int) -> bool:
+    """Whether every node knows of every lane: at first it reads by time."""
+    served = await world.truth.value(
+        "SELECT count(DISTINCT (worker, lane)) FROM gnomon.task_archive"
+    )
+    return int(served) == nodes * len(Lane)
 
 
 async def aging(world: World, size: Size) -> Finding:
