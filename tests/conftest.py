@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import asyncpg
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 from gnomon.api.serve import serve
 from gnomon.clock import SystemClock
@@ -32,6 +33,10 @@ FAST = {
     "shared_buffers": "64MB",
     "max_connections": "200",
 }
+
+# How long an example takes says more about the machine than about the code.
+hypothesis_settings.register_profile("gnomon", deadline=None)
+hypothesis_settings.load_profile("gnomon")
 
 _numbers = itertools.count(1)
 
