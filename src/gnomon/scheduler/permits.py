@@ -51,9 +51,9 @@ class Hold:
 
     __slots__ = ("account", "batch", "called", "permit")
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, permit: bool = False) -> None:
         self.account = account
-        self.permit = False
+        self.permit = permit
         self.batch: Batch | None = None
         self.called = False  # with a start of that batch
 
@@ -62,6 +62,14 @@ class Hold:
 
     def can_start(self, now: float) -> bool:
         return self.batch is not None and self.batch.good_until - now > USE_SECONDS
+
+
+class Needs(msgspec.Struct, frozen=True, gc=False):
+    """What every task of a flow needs, in the order of the buckets."""
+
+    each: tuple[Need, ...]
+    # What each task has then, where that is the same for all: permits, and no starts.
+    plain: tuple[Hold, ...] | None
 
 
 class Permits:
@@ -80,8 +88,8 @@ class Permits:
         self._clock = clock
         self._wake = wake
         self._rules: dict[str, tuple[Limiter, ...]] = {}
-        self._needs: dict[FlowId, tuple[Need, ...]] = {}
-        self._taken: dict[TaskKey, list[Hold]] = {}
+        self._needs: dict[FlowId, Needs] = {}
+        self._taken: dict[TaskKey, Sequence[Hold]] = {}
         self._doubtful: set[TaskKey] = set()  # may have been claimed, with an answer that was lost
         limits.on_change(self._changed)
 
@@ -101,7 +109,7 @@ class Permits:
                 self.wanted.set()
                 return False
             needs = self._needs_of(number, flow)
-        return not needs or self._take(entry, needs)
+        return not needs.each or self._take(entry, needs)
 
     def missed(self, keys: Iterable[TaskKey]) -> None:
         if not self._taken:
@@ -115,11 +123,13 @@ class Permits:
             return True
         self._doubtful.discard(delivery.key)
         needs = self._needs_of((delivery.key.tenant_id, delivery.flow), self.flows.learn(delivery))
-        if not needs:
+        if not needs.each:
             return True
         holds = self._taken.get(delivery.key)
+        if holds is None or holds is needs.plain:
+            return holds is not None
         now = self._clock.monotonic()
-        return holds is not None and _all_found(needs, holds, now)
+        return all(_found(need, holds, now) for need in needs.each)
 
     def may_call(self, delivery: Delivery) -> bool:
         """Whether its starts are still good."""
@@ -146,24 +156,33 @@ class Permits:
 
     # What is taken
 
-    def _take(self, entry: Entry, needs: tuple[Need, ...]) -> bool:
+    def _take(self, entry: Entry, needs: Needs) -> bool:
         now = self._clock.monotonic()
-        holds = self._taken.get(entry.key)
-        if holds is not None:
+        holds = self._taken.get(entry.key, ())
+        lacking = needs.each
+        if holds:
             self._doubtful.add(entry.key)
-            needs = tuple(need for need in needs if not _found(need, holds, now))
-        for place, need in enumerate(needs):
+            lacking = tuple(need for need in lacking if not _found(need, holds, now))
+        for place, need in enumerate(lacking):
             if not _is_to_be_had(need, holds, now):
-                self._refuse(entry, needs, place, now)
+                self._refuse(entry, lacking, place, now)
                 return False
-        taken = [self._take_one(need, holds, now) for need in needs]
-        self._taken[entry.key] = taken if holds is None else _merged(holds, taken)
+        if needs.plain is not None and not holds:
+            for need in lacking:
+                need.account.used += 1
+                need.account.used_at = now
+            self._taken[entry.key] = needs.plain
+        elif lacking:
+            taken = [self._take_one(need, holds, now) for need in lacking]
+            fresh = {hold.account for hold in taken}
+            self._taken[entry.key] = [*(h for h in holds if h.account not in fresh), *taken]
         return True
 
-    def _take_one(self, need: Need, holds: list[Hold] | None, now: float) -> Hold:
+    def _take_one(self, need: Need, holds: Sequence[Hold], now: float) -> Hold:
         account = need.account
         account.used_at = now
-        hold = Hold(account) if holds is None else _hold(account, holds) or Hold(account)
+        before = _hold(account, holds)
+        hold = Hold(account, before is not None and before.permit)
         if need.permit and not hold.permit:
             hold.permit = True
             account.used += 1
@@ -171,7 +190,6 @@ class Permits:
             batch = account.batch(now)
             assert batch is not None, "it was to be had"
             hold.batch = batch
-            hold.called = False
             batch.left -= 1
             account.started += 1
             if batch.left < account.low and account.ask_at <= now:
@@ -257,11 +275,15 @@ class Permits:
             rules = self._rules[tenant_id] = tuple(_rules(self._limits, tenant_id))
         return rules
 
-    def _needs_of(self, number: FlowId, flow: Flow) -> tuple[Need, ...]:
+    def _needs_of(self, number: FlowId, flow: Flow) -> Needs:
         needs = self._needs.get(number)
         if needs is None:
             found = sorted(buckets(self._rules_of(flow.tenant_id), flow), key=lambda f: f[1])
-            needs = tuple(self._need(limiter, bucket) for limiter, bucket in found)
+            each = tuple(self._need(limiter, bucket) for limiter, bucket in found)
+            plain = None
+            if not any(need.start for need in each):
+                plain = tuple(Hold(need.account, permit=True) for need in each)
+            needs = Needs(each, plain)
             if len(self._needs) >= _MOST_NEEDS:
                 self._needs.clear()
             if number[1]:
@@ -278,34 +300,23 @@ class Permits:
         return Need(account, account.counts, account.rates)
 
 
-def _hold(account: Account, holds: list[Hold]) -> Hold | None:
+def _hold(account: Account, holds: Sequence[Hold]) -> Hold | None:
     for hold in holds:
         if hold.account is account:
             return hold
     return None
 
 
-def _merged(holds: list[Hold], taken: list[Hold]) -> list[Hold]:
-    return [*(hold for hold in holds if hold not in taken), *taken]
-
-
-def _found(need: Need, holds: list[Hold], now: float) -> bool:
+def _found(need: Need, holds: Sequence[Hold], now: float) -> bool:
     """Whether it was taken before, and is still good."""
     hold = _hold(need.account, holds)
     return hold is not None and hold.has(need, now)
 
 
-def _all_found(needs: tuple[Need, ...], holds: list[Hold], now: float) -> bool:
-    for need in needs:  # noqa: SIM110 - for every task; a generator costs more than the question
-        if not _found(need, holds, now):
-            return False
-    return True
-
-
-def _is_to_be_had(need: Need, holds: list[Hold] | None, now: float) -> bool:
+def _is_to_be_had(need: Need, holds: Sequence[Hold], now: float) -> bool:
     account = need.account
     if need.permit and account.used >= account.allowed:
-        hold = None if holds is None else _hold(account, holds)
+        hold = _hold(account, holds)
         if hold is None or not hold.permit:
             return False
     return not need.start or account.batch(now) is not None
