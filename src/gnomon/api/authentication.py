@@ -1,11 +1,11 @@
 """From the header of a request to the one who makes it."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import structlog
 
 from gnomon.api.authentication_keys import KeyRing
-from gnomon.api.authentication_tokens import Tokens, tokens_of
 from gnomon.clock import Clock
 from gnomon.model.api_key import PREFIX
 from gnomon.model.errors import Unauthenticated
@@ -13,6 +13,9 @@ from gnomon.model.principal import Principal
 from gnomon.settings import Settings
 from gnomon.store.directory import Directory
 from gnomon.store.key_port import KeyLookup
+
+if TYPE_CHECKING:
+    from gnomon.api.authentication_tokens import Tokens
 
 _SCHEME = "bearer"
 _FIRST_KEY = "gnomon keys create --name first --role admin"
@@ -23,7 +26,7 @@ log = structlog.get_logger("gnomon.api")
 class Authenticator:
     """Knows keys and, where they are configured, tokens. `run` must be running."""
 
-    def __init__(self, keys: KeyRing, tokens: Tokens | None) -> None:
+    def __init__(self, keys: KeyRing, tokens: "Tokens | None") -> None:
         self._keys = keys
         self._tokens = tokens
 
@@ -55,6 +58,9 @@ async def authenticator_of(
     """What the settings ask for; None where nobody need say who they are. Raises SettingsError."""
     if not settings.authentication:
         return None
+    # Most servers have no use for the cryptography of tokens, which takes long to import.
+    from gnomon.api.authentication_tokens import tokens_of
+
     tokens = tokens_of(settings, directory, clock)
     if tokens is None and not await keys.any():
         log.warning("there is no API key yet", make_one=_FIRST_KEY)
