@@ -6,7 +6,7 @@ its run in a JSON body. The query says how to answer it:
 
     seconds=0.5     after so long
     gate=name       once the gate was opened (`POST /open?gate=name`)
-    fail=2          with 500, up to the second try
+    fail=2          with 409, up to the second try: that is tried again, and no breaker counts it
 
 A caller that hangs up ends its call.
 """
@@ -59,7 +59,7 @@ class Answering:
         finally:
             self._book.note("ended", time.time(), call)
         failing = attempt <= int(request.query.get("fail", "0"))
-        return web.Response(status=500 if failing else 200)
+        return web.Response(status=409 if failing else 200)
 
     async def _hold(self, request: web.BaseRequest) -> None:
         if seconds := float(request.query.get("seconds", "0")):
