@@ -2,72 +2,36 @@
 
 import asyncio
 import gc
-import os
 import signal
-import socket
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
 
 import asyncpg
 import structlog
 
-from gnomon.clock import Clock, SystemClock, chance, new_incarnation
-from gnomon.fair import FairQueue, LaneRound, Slots
+from gnomon.assembly import Assembly, Callers, Surroundings
+from gnomon.clock import Clock, SystemClock
 from gnomon.model.addresses import AddressGuard
 from gnomon.model.errors import LeaseLost, StoreUnavailable
-from gnomon.model.lane import Lane
-from gnomon.model.pool import EVERYTHING, Pool
-from gnomon.model.target import HttpTarget, PythonTarget, Target
-from gnomon.model.task import TaskKey
+from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.observe.events import Observer, fan_out, to_log
 from gnomon.observe.metrics import NodeMetrics
-from gnomon.pipe.memory import MemoryPipe
-from gnomon.scheduler.accountant import Accountant
-from gnomon.scheduler.admission import Admission, Admissions
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.breakers import RULES, Breakers, Rules
-from gnomon.scheduler.dispatcher import Dispatcher
+from gnomon.scheduler.breakers import RULES, Rules
 from gnomon.scheduler.keeper import LeaseKeeper
-from gnomon.scheduler.node import Node, Signals
-from gnomon.scheduler.permit_keeper import PermitKeeper
-from gnomon.scheduler.permits import Permits
-from gnomon.scheduler.planner import Planner
-from gnomon.scheduler.preemption import Preemption
-from gnomon.scheduler.pruner import Pruner
-from gnomon.scheduler.recorder import Recorder
-from gnomon.scheduler.roster import Roster
-from gnomon.scheduler.scanner import Scanner
-from gnomon.scheduler.serving import Serving
-from gnomon.scheduler.sweeper import Sweeper
-from gnomon.scheduler.thief import Thief
-from gnomon.scheduler.watchdog import Watchdog
+from gnomon.scheduler.node import Node
 from gnomon.settings import Settings
 from gnomon.store.directory import Directory, plans_of
-from gnomon.store.port import Entry
 from gnomon.store.postgres import migrate, partitions
-from gnomon.store.postgres.breakers import PostgresBreakers
 from gnomon.store.postgres.database import Database, connect, translated
 from gnomon.store.postgres.directory import PostgresDirectory
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.events import PostgresWatch
 from gnomon.store.postgres.hints import Listener
-from gnomon.store.postgres.limits import PostgresLimits
-from gnomon.store.postgres.nodes import LeaseConnection, PostgresChores, PostgresRoster
-from gnomon.store.postgres.recurring import PostgresPlanning
-from gnomon.worker.gate import Gates
-from gnomon.worker.lease import Lease
-from gnomon.worker.runner import Runner
-from gnomon.worker.starter import Starter
-from gnomon.worker.targets import Caller
+from gnomon.store.postgres.nodes import LeaseConnection
 from gnomon.worker.targets.http import HttpCaller, signing_key
 from gnomon.worker.targets.python import PythonCaller, load_functions
-from gnomon.worker.worker import Worker
 
 log = structlog.get_logger("gnomon")
 
 Started = Callable[[str], None]
-Callers = dict[type[Target], Caller]
 
 _REJOIN_SECONDS = 1.0
 
@@ -164,7 +128,8 @@ async def _node(
         tenants = PostgresDirectory(database, with_schemas=False)
         directory = Directory(tenants, clock, plans_of(settings))
         await directory.load()
-        node = _assemble(settings, database, callers, clock, emit, directory, rules)
+        around = Surroundings(settings, database, callers, directory, clock, emit, rules)
+        node = Assembly(around).node()
         await node.join()
         listener = Listener(
             database.direct, clock, node.heard_due, node.heard_cancel, settings.scan_seconds
@@ -182,128 +147,6 @@ async def _callers(stack: AsyncExitStack, settings: Settings, clock: Clock) -> C
     await stack.enter_async_context(http)
     stack.enter_context(python)
     return {HttpTarget: http, PythonTarget: python}
-
-
-def _assemble(
-    settings: Settings,
-    database: Database,
-    callers: Callers,
-    clock: Clock,
-    emit: Observer,
-    directory: Directory,
-    rules: Rules,
-) -> Node:
-    name = settings.node_name or f"{socket.gethostname()}:{os.getpid()}"
-    signals = Signals()
-    lease = Lease(new_incarnation(), settings.node_lease_seconds)
-    store = PostgresDispatch(database, settings.timeout_grace_seconds)
-    roster_store = PostgresRoster(database)
-    agenda = Agenda(_ready_queue(settings, directory), clock.now(), settings.window)
-    permits = Permits(directory, agenda, clock, signals.ready.set)
-    scanner = Scanner(store, agenda, clock, settings, permits.flows)
-    scanner.unsure = signals.look.set
-    pool = _pool(settings)
-    breaker_store = PostgresBreakers(database, lease.incarnation, name)
-    breakers = Breakers(agenda, clock, breaker_store, signals.ready.set, emit, rules)
-    pipe = MemoryPipe(settings.slots, signals.made_room, settings.prefetch, settings.reserved_slots)
-    runner = Runner(
-        callers,
-        store.payload,
-        clock,
-        settings.payload_memory_bytes,
-        # The other half is for the claim to reach a slot, and for the report to be written.
-        patience=settings.timeout_grace_seconds / 2,
-        emit=emit,
-        gate=Gates([breakers, permits]),
-    )
-    planning = PostgresPlanning(database, clock, settings.timeout_grace_seconds, directory.limiters)
-    planner = Planner(planning, scanner, clock, settings, emit)
-    dispatcher = Dispatcher(
-        store,
-        planning,
-        agenda,
-        scanner,
-        pipe,
-        lease,
-        clock,
-        settings.batch,
-        emit,
-        Admissions(_doors(breakers, permits, pool)),
-        preemption=Preemption(pipe, runner, clock, emit),
-    )
-    chores = PostgresChores(database)
-    watch = PostgresWatch(database, settings.timeout_grace_seconds)
-    worker = Worker(pipe, runner, Starter(store.begin), lease, clock, settings.slots)
-    recorder = Recorder(
-        store,
-        pipe,
-        dispatcher,
-        scanner,
-        clock,
-        chance,
-        worker=name,
-        horizon_seconds=settings.horizon_seconds,
-        on_ended=_ended(planner, signals),
-    )
-    return Node(
-        settings=settings,
-        clock=clock,
-        lease=lease,
-        signals=signals,
-        roster_store=roster_store,
-        roster=Roster(roster_store, lease, clock),
-        agenda=agenda,
-        scanner=scanner,
-        dispatcher=dispatcher,
-        thief=Thief(store, scanner, dispatcher, chance, settings),
-        worker=worker,
-        recorder=recorder,
-        planner=planner,
-        sweeper=Sweeper(store, dispatcher, worker, lease, clock, chance),
-        pruner=Pruner(chores, lease, settings),
-        watchdog=Watchdog(watch, chores, lease, clock, emit),
-        accountant=Accountant(agenda, runner, clock, emit),
-        directory=directory,
-        breakers=breakers,
-        pool=pool,
-        permits=PermitKeeper(
-            PostgresLimits(database), permits, agenda, dispatcher, pipe, clock, lease.incarnation
-        ),
-        name=name,
-    )
-
-
-def _doors(breakers: Breakers, permits: Permits, pool: Pool) -> list[Admission]:
-    doors: list[Admission] = [breakers, permits]
-    return doors if pool == EVERYTHING else [*doors, Serving(pool, permits.flows)]
-
-
-def _pool(settings: Settings) -> Pool:
-    return Pool(
-        tenants=frozenset(settings.serve_tenants),
-        types=frozenset(settings.serve_types),
-        queues=frozenset(settings.serve_queues),
-        lanes=frozenset(Lane[name] for name in settings.serve_lanes),
-    )
-
-
-def _ready_queue(settings: Settings, directory: Directory) -> FairQueue[Entry]:
-    reserved = settings.reserved_slots
-    return FairQueue(
-        LaneRound({Lane[name]: weight for name, weight in settings.lane_weights.items()}),
-        timedelta(seconds=settings.aging_seconds),
-        Slots(settings.slots - reserved, reserved, settings.tenant_share),
-        directory.weight,
-        directory.others_than,
-    )
-
-
-def _ended(planner: Planner, signals: Signals) -> Callable[[Iterable[TaskKey]], None]:
-    def ended(jobs: Iterable[TaskKey]) -> None:
-        planner.ended(jobs)
-        signals.ended.set()
-
-    return ended
 
 
 def _calm_the_collector() -> None:

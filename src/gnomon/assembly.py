@@ -1,0 +1,270 @@
+"""How a node is put together: each of its parts once, and what each is made of."""
+
+import os
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+
+from gnomon.clock import Clock, chance, new_incarnation
+from gnomon.fair import FairQueue, LaneRound, Slots
+from gnomon.model.lane import Lane
+from gnomon.model.pool import EVERYTHING, Pool
+from gnomon.model.target import Target
+from gnomon.model.task import TaskKey
+from gnomon.observe.events import Observer
+from gnomon.pipe.memory import MemoryPipe
+from gnomon.scheduler.accountant import Accountant
+from gnomon.scheduler.admission import Admission, Admissions
+from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.breakers import Breakers, Rules
+from gnomon.scheduler.dispatcher import Dispatcher
+from gnomon.scheduler.node import Node, Signals
+from gnomon.scheduler.permit_keeper import PermitKeeper
+from gnomon.scheduler.permits import Permits
+from gnomon.scheduler.planner import Planner
+from gnomon.scheduler.preemption import Preemption
+from gnomon.scheduler.pruner import Pruner
+from gnomon.scheduler.recorder import Recorder
+from gnomon.scheduler.roster import Roster
+from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.serving import Serving
+from gnomon.scheduler.sweeper import Sweeper
+from gnomon.scheduler.thief import Thief
+from gnomon.scheduler.watchdog import Watchdog
+from gnomon.settings import Settings
+from gnomon.store.directory import Directory
+from gnomon.store.port import Entry
+from gnomon.store.postgres.breakers import PostgresBreakers
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.events import PostgresWatch
+from gnomon.store.postgres.limits import PostgresLimits
+from gnomon.store.postgres.nodes import PostgresChores, PostgresRoster
+from gnomon.store.postgres.recurring import PostgresPlanning
+from gnomon.worker.gate import Gates
+from gnomon.worker.lease import Lease
+from gnomon.worker.runner import Runner
+from gnomon.worker.starter import Starter
+from gnomon.worker.targets import Caller
+from gnomon.worker.worker import Worker
+
+Callers = dict[type[Target], Caller]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a node is given, whatever it does with it."""
+
+    settings: Settings
+    database: Database
+    callers: Callers
+    directory: Directory
+    clock: Clock
+    emit: Observer
+    rules: Rules
+
+
+class Assembly:
+    """The parts of one incarnation. A part is made when the first other part asks for it, so that
+    each names what it needs and nothing has to be listed in order."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._settings = around.settings
+        self._database = around.database
+        self._callers = around.callers
+        self._directory = around.directory
+        self._clock = around.clock
+        self._emit = around.emit
+        self._rules = around.rules
+        self._name = self._settings.node_name or f"{socket.gethostname()}:{os.getpid()}"
+        self._signals = Signals()
+        self._lease = Lease(new_incarnation(), self._settings.node_lease_seconds)
+
+    def node(self) -> Node:
+        """All of them, at work together."""
+        return Node(
+            settings=self._settings,
+            clock=self._clock,
+            lease=self._lease,
+            signals=self._signals,
+            roster_store=self._roster_store,
+            roster=Roster(self._roster_store, self._lease, self._clock),
+            agenda=self._agenda,
+            scanner=self._scanner,
+            dispatcher=self._dispatcher,
+            thief=Thief(self._store, self._scanner, self._dispatcher, chance, self._settings),
+            worker=self._worker,
+            recorder=self._recorder,
+            planner=self._planner,
+            sweeper=self._sweeper,
+            pruner=Pruner(self._chores, self._lease, self._settings),
+            watchdog=self._watchdog,
+            accountant=Accountant(self._agenda, self._runner, self._clock, self._emit),
+            directory=self._directory,
+            breakers=self._breakers,
+            pool=self._pool,
+            permits=self._permit_keeper,
+            name=self._name,
+        )
+
+    # What the store is asked for
+
+    @cached_property
+    def _store(self) -> PostgresDispatch:
+        return PostgresDispatch(self._database, self._settings.timeout_grace_seconds)
+
+    @cached_property
+    def _roster_store(self) -> PostgresRoster:
+        return PostgresRoster(self._database)
+
+    @cached_property
+    def _chores(self) -> PostgresChores:
+        return PostgresChores(self._database)
+
+    @cached_property
+    def _planning(self) -> PostgresPlanning:
+        grace = self._settings.timeout_grace_seconds
+        return PostgresPlanning(self._database, self._clock, grace, self._directory.limiters)
+
+    # What is due, and what of it may start
+
+    @cached_property
+    def _agenda(self) -> Agenda:
+        return Agenda(self._ready_queue(), self._clock.now(), self._settings.window)
+
+    def _ready_queue(self) -> FairQueue[Entry]:
+        settings = self._settings
+        reserved = settings.reserved_slots
+        return FairQueue(
+            LaneRound({Lane[name]: weight for name, weight in settings.lane_weights.items()}),
+            timedelta(seconds=settings.aging_seconds),
+            Slots(settings.slots - reserved, reserved, settings.tenant_share),
+            self._directory.weight,
+            self._directory.others_than,
+        )
+
+    @cached_property
+    def _scanner(self) -> Scanner:
+        flows = self._permits.flows
+        scanner = Scanner(self._store, self._agenda, self._clock, self._settings, flows)
+        scanner.unsure = self._signals.look.set
+        return scanner
+
+    @cached_property
+    def _permits(self) -> Permits:
+        return Permits(self._directory, self._agenda, self._clock, self._signals.ready.set)
+
+    @cached_property
+    def _breakers(self) -> Breakers:
+        store = PostgresBreakers(self._database, self._lease.incarnation, self._name)
+        ready = self._signals.ready.set
+        return Breakers(self._agenda, self._clock, store, ready, self._emit, self._rules)
+
+    @cached_property
+    def _pool(self) -> Pool:
+        settings = self._settings
+        return Pool(
+            tenants=frozenset(settings.serve_tenants),
+            types=frozenset(settings.serve_types),
+            queues=frozenset(settings.serve_queues),
+            lanes=frozenset(Lane[name] for name in settings.serve_lanes),
+        )
+
+    def _admissions(self) -> Admissions:
+        doors: list[Admission] = [self._breakers, self._permits]
+        if self._pool != EVERYTHING:
+            doors.append(Serving(self._pool, self._permits.flows))
+        return Admissions(doors)
+
+    # What starts tasks, runs them and records how they ended
+
+    @cached_property
+    def _dispatcher(self) -> Dispatcher:
+        return Dispatcher(
+            self._store,
+            self._planning,
+            self._agenda,
+            self._scanner,
+            self._pipe,
+            self._lease,
+            self._clock,
+            self._settings.batch,
+            self._emit,
+            self._admissions(),
+            preemption=Preemption(self._pipe, self._runner, self._clock, self._emit),
+        )
+
+    @cached_property
+    def _pipe(self) -> MemoryPipe:
+        settings = self._settings
+        return MemoryPipe(
+            settings.slots, self._signals.made_room, settings.prefetch, settings.reserved_slots
+        )
+
+    @cached_property
+    def _runner(self) -> Runner:
+        settings = self._settings
+        return Runner(
+            self._callers,
+            self._store.payload,
+            self._clock,
+            settings.payload_memory_bytes,
+            # The other half is for the claim to reach a slot, and for the report to be written.
+            patience=settings.timeout_grace_seconds / 2,
+            emit=self._emit,
+            gate=Gates([self._breakers, self._permits]),
+        )
+
+    @cached_property
+    def _worker(self) -> Worker:
+        starter = Starter(self._store.begin)
+        slots = self._settings.slots
+        return Worker(self._pipe, self._runner, starter, self._lease, self._clock, slots)
+
+    @cached_property
+    def _recorder(self) -> Recorder:
+        return Recorder(
+            self._store,
+            self._pipe,
+            self._dispatcher,
+            self._scanner,
+            self._clock,
+            chance,
+            worker=self._name,
+            horizon_seconds=self._settings.horizon_seconds,
+            on_ended=self._ended,
+        )
+
+    def _ended(self, jobs: Iterable[TaskKey]) -> None:
+        self._planner.ended(jobs)
+        self._signals.ended.set()
+
+    # What keeps the rest going
+
+    @cached_property
+    def _planner(self) -> Planner:
+        return Planner(self._planning, self._scanner, self._clock, self._settings, self._emit)
+
+    @cached_property
+    def _permit_keeper(self) -> PermitKeeper:
+        return PermitKeeper(
+            PostgresLimits(self._database),
+            self._permits,
+            self._agenda,
+            self._dispatcher,
+            self._pipe,
+            self._clock,
+            self._lease.incarnation,
+        )
+
+    @cached_property
+    def _sweeper(self) -> Sweeper:
+        held, runs = self._dispatcher, self._worker
+        return Sweeper(self._store, held, runs, self._lease, self._clock, chance)
+
+    @cached_property
+    def _watchdog(self) -> Watchdog:
+        watch = PostgresWatch(self._database, self._settings.timeout_grace_seconds)
+        return Watchdog(watch, self._chores, self._lease, self._clock, self._emit)
