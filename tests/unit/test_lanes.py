@@ -109,11 +109,11 @@ def test_what_is_new_gets_no_more_because_others_have_aged() -> None:
     assert Counter(taken) == {Lane.CRITICAL: 90, Lane.LOW: 10}
 
 
-def test_a_lane_has_aged_when_its_head_has_waited_for_so_long_and_not_before() -> None:
-    for now, first in ((159.9, Lane.CRITICAL), (160.0, Lane.LOW)):
+def test_a_lane_is_late_when_its_head_has_waited_for_half_the_bound_and_not_before() -> None:
+    for now, first in ((129.9, Lane.CRITICAL), (130.0, Lane.LOW)):
         ready = queue()
         ready.put(entry(1, lane=Lane.LOW, due=100))
-        ready.put(entry(2, lane=Lane.CRITICAL, due=150))
+        ready.put(entry(2, lane=Lane.CRITICAL, due=110))
         assert [e.lane for e in ready.take(1, at(now))] == [first]
 
 

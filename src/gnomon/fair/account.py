@@ -1,5 +1,6 @@
 """What a tenant has used, in virtual time: seconds of slots, divided by its weight."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Generic
 
@@ -26,8 +27,8 @@ class Account(Generic[T]):
     """
 
     __slots__ = (
-        "critical", "guess", "held", "key", "lanes", "overrun", "prepaid", "serial", "tag",
-        "tenant_id", "weight", "where",
+        "charge", "critical", "guess", "held", "key", "lanes", "overrun", "prepaid", "serial",
+        "tag", "tenant_id", "weight", "where",
     )  # fmt: skip
 
     def __init__(self, tenant_id: str, serial: int, order: LaneRound) -> None:
@@ -42,38 +43,57 @@ class Account(Generic[T]):
         self.critical = 0  # of those held
         self.prepaid = 0.0  # charged for what is held, by guess
         self.overrun = 0.0  # charged beyond that, for what runs on
-        self.guess = _FIRST_GUESS
+        self.guess = _FIRST_GUESS  # seconds that its tasks take
+        self.charge = _FIRST_GUESS  # for the next one
 
-    def hold(self, lane: int) -> None:
-        """Charge a task, and hold a slot for it."""
-        charge = self.guess
-        if charge > _MOST_CHARGE:
-            charge = _MOST_CHARGE
-        elif charge < _LEAST_CHARGE:
-            charge = _LEAST_CHARGE
-        self.held += 1
-        self.prepaid += charge
-        self.tag += charge / self.weight
-        if lane == 0:
-            self.critical += 1
+    def affords(self, until: float, most: int, *, ties: bool) -> int:
+        """How many tasks it is charged for before its tag is above `until`; `ties`: or there."""
+        each, tag, count = self.charge / self.weight, self.tag, 0
+        while count < most and (tag < until or (ties and tag == until)):
+            tag += each
+            count += 1
+        return count
 
-    def release(self, lane: int, seconds: float | None) -> None:
-        """A task that was held ran for so long; None: it did not run, and costs nothing."""
+    def hold(self, count: int, critical: int) -> float:
+        """Charge so many tasks, and hold slots for them; gives the tag of the last before it."""
+        self.held += count
+        self.critical += critical
+        self.prepaid += count * self.charge
+        each, before, tag = self.charge / self.weight, self.tag, self.tag
+        for _ in range(count):  # and not by multiplying: the sum is the same however they come
+            before, tag = tag, tag + each
+        self.tag = tag
+        return before
+
+    def release(self, seconds: Sequence[float | None], critical: int) -> None:
+        """Tasks that were held ran for so long; None: one did not run, and costs nothing."""
         prepaid = self.prepaid / self.held
-        self.held -= 1
-        self.prepaid = self.prepaid - prepaid if self.held else 0.0
-        if lane == 0:
-            self.critical -= 1
-        overrun = self.overrun  # of what else runs, as of the last look; of nothing, at the end
-        if self.held:
-            overrun = min(overrun, max(0.0, (seconds or 0.0) - prepaid))
-        self.overrun -= overrun
-        charged = prepaid + overrun
-        if seconds is None:
-            self.tag -= charged / self.weight
-            return
-        self.tag += (max(seconds, _LEAST_CHARGE) - charged) / self.weight
-        self.guess += (seconds - self.guess) * _LEARNING
+        self.held -= len(seconds)
+        self.critical -= critical
+        self.prepaid = prepaid * self.held
+        charged = prepaid * len(seconds)
+        if self.overrun:
+            overrun = self._overrun_of(seconds, prepaid)
+            self.overrun -= overrun
+            charged += overrun
+        work, guess = 0.0, self.guess
+        for ran in seconds:
+            if ran is not None:
+                work += ran
+                guess += (ran - guess) * _LEARNING
+                if ran < _LEAST_CHARGE:
+                    work += _LEAST_CHARGE - ran
+        self.guess = guess
+        self.charge = min(max(guess, _LEAST_CHARGE), _MOST_CHARGE)
+        self.tag += (work - charged) / self.weight
+
+    def _overrun_of(self, seconds: Sequence[float | None], prepaid: float) -> float:
+        """What was charged for these beyond the guess, as of the last look; once nothing else
+        runs, that is all."""
+        if not self.held:
+            return self.overrun
+        over = sum(ran - prepaid for ran in seconds if ran is not None and ran > prepaid)
+        return min(self.overrun, over)
 
     def runs(self, seconds: list[float]) -> None:
         """What is running has run for so long by now: charge what was not expected."""

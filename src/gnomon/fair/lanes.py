@@ -2,10 +2,10 @@
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from gnomon.fair.queue import Admit, T
 from gnomon.model.lane import Lane
@@ -19,6 +19,13 @@ _LANES = tuple(range(len(Lane)))
 _IN_SET = tuple(tuple(n for n in _LANES if lanes >> n & 1) for lanes in range(1 << len(Lane)))
 
 Turn = tuple[int, int]  # a lane, and the position in the round after its turn
+
+
+class Ages(NamedTuple):
+    """What was due until then has waited for half of the bound, and for all of it."""
+
+    late: datetime
+    lost: datetime
 
 
 class LaneRound:
@@ -112,87 +119,147 @@ class _Queue(Generic[T]):
 class TenantLanes(Generic[T]):
     """What waits of one tenant.
 
-    Lanes share by weight. Beside that, a lane ages: while its head is older than the bound, and
-    that of another is not, every second turn is for the lanes that have aged alone (by weight,
-    where there are several). So an entry past the bound waits for at most twice what aged lanes
-    hold before it, whatever is put into the others; and however many old entries there are, what
-    is new keeps half of its share.
+    Lanes share by weight. Beside that, lanes age. Half of the bound after its head was due, a lane
+    is *late*; from the bound on it is *lost*. While any lane is late, every second turn is for the
+    one of them whose head was due first. Otherwise, while some lanes are lost and others are not,
+    every second turn is for the lost ones, by weight.
+
+    So no entry waits beyond the bound while those that have waited for half of it, in lanes that
+    are not lost, are no more than the tenant starts in a quarter of it: they are taken in the order
+    of their due times, in every second turn of the remaining half. That is so as long as what
+    comes to wait that long comes at half of the rate at which the tenant starts tasks, at the most.
+    Where more comes nothing could hold the bound; then what is new still keeps half of its share,
+    however many old entries there are.
     """
 
     __slots__ = (
-        "_aside", "_counts", "_extra_next", "_queues", "_ready", "_round", "_turn", "lanes",
-        "ready", "total",
+        "_aside", "_counts", "_extra_next", "_queues", "_ready", "_round", "_turn", "held_back",
+        "lanes", "ready",
     )  # fmt: skip
 
     def __init__(self, order: LaneRound) -> None:
-        self.total = 0  # entries, aside or not
         self.ready = 0  # entries that are not aside
-        self.lanes = 0  # the set of lanes that have such
+        self.held_back = 0  # entries that are
+        self.lanes = 0  # the set of lanes that have such as are ready
         self._ready = [0 for _ in _LANES]
         self._queues: list[_Queue[T]] = [_Queue() for _ in _LANES]
         self._counts: dict[int, list[int]] = {}  # by flow, of each lane, aside or not
         self._aside: set[int] = set()
         self._round = order.turns
-        self._turn = [0, 0]  # positions in the round: of all lanes, of those that have aged
+        self._turn = [0, 0]  # positions in the round: of all lanes, of those that are lost
         self._extra_next = True
 
-    def put(self, entry: T) -> None:
-        self._count(entry)
-        self._queues[entry.lane].main.append(entry)
+    def put_all(self, entries: Iterable[T]) -> None:
+        queues, by_flow, aside, ready = self._queues, self._counts, self._aside, self._ready
+        more = held_back = 0
+        for entry in entries:
+            lane, flow = entry.lane, entry.flow
+            queues[lane].main.append(entry)
+            counts = by_flow.get(flow)
+            if counts is None:
+                counts = by_flow[flow] = [0, 0, 0, 0]
+            counts[lane] += 1
+            if flow in aside:
+                held_back += 1
+            else:
+                ready[lane] += 1
+                more += 1
+        self.held_back += held_back
+        self.ready += more
+        for number in _LANES:
+            if ready[number]:
+                self.lanes |= 1 << number
 
     def put_back(self, entry: T) -> None:
-        self._count(entry)
-        self._queues[entry.lane].put_back(entry)
-
-    def _count(self, entry: T) -> None:
         lane, flow = entry.lane, entry.flow
-        counts = self._counts.get(flow)
-        if counts is None:
-            counts = self._counts[flow] = [0, 0, 0, 0]
-        counts[lane] += 1
-        self.total += 1
-        if flow not in self._aside:
-            self.ready += 1
-            self._ready[lane] += 1
-            self.lanes |= 1 << lane
+        self._queues[lane].put_back(entry)
+        self._counts.setdefault(flow, [0, 0, 0, 0])[lane] += 1
+        if flow in self._aside:
+            self.held_back += 1
+        else:
+            self._more_ready(lane, 1)
 
-    def take(self, aged_before: datetime, admit: Admit[T]) -> T | None:
-        """Remove the entry whose turn it is; None: its flow was not admitted, and is set aside.
-        Something must be ready."""
-        lanes = self.lanes
-        if lanes & (lanes - 1):
-            return self.take_from(self._next_lane(lanes, aged_before), admit)
-        return self.take_from(lanes.bit_length() - 1, admit)  # the only one
+    def take(self, most: int, ages: Ages, admit: Admit[T]) -> list[T]:
+        """Remove the entries whose turn it is; of flows that are not admitted none, and they are
+        set aside. Gives fewer only when nothing more is ready."""
+        return self._take(self._turns(ages), most, admit)
 
-    def _next_lane(self, lanes: int, aged_before: datetime) -> int:
-        aged = 0
-        for lane in _IN_SET[lanes]:
-            if self._queues[lane].head(self._aside).due_at <= aged_before:
-                aged |= 1 << lane
-        extra = False
-        if aged and aged != lanes:
-            extra = self._extra_next
-            self._extra_next = not extra
-        lane, self._turn[extra] = self._round[aged if extra else lanes][self._turn[extra]]
-        return lane
+    def take_critical(self, admit: Admit[T]) -> list[T]:
+        """The same for one entry, which is CRITICAL."""
+        return self._take(self._while_ready(Lane.CRITICAL), 1, admit)
 
-    def take_from(self, lane: int, admit: Admit[T]) -> T | None:
-        """The same from one lane, which must have something ready."""
-        entry = self._queues[lane].pop(self._aside)
-        if not admit(entry):
-            self._set_aside(entry)
+    def _take(self, turns: Iterator[int], most: int, admit: Admit[T]) -> list[T]:
+        queues, by_flow, aside, ready = self._queues, self._counts, self._aside, self._ready
+        taken: list[T] = []
+        if most <= 0:
+            return taken
+        for lane in turns:
+            queue = queues[lane]
+            entry = queue.pop(aside) if aside or queue.first else queue.main.popleft()
+            if not admit(entry):
+                self._set_aside(entry)
+                continue
+            flow = entry.flow
+            counts = by_flow[flow]
+            counts[lane] -= 1
+            if not counts[lane] and not any(counts):
+                del by_flow[flow]
+            ready[lane] -= 1
+            if not ready[lane]:
+                self.lanes &= ~(1 << lane)
+            taken.append(entry)
+            if len(taken) == most:
+                break
+        self.ready -= len(taken)
+        return taken
+
+    def _while_ready(self, lane: int) -> Iterator[int]:
+        while self._ready[lane]:
+            yield lane
+
+    def _turns(self, ages: Ages) -> Iterator[int]:
+        """The lanes whose turn it is, while anything is ready."""
+        aside, queues = self._aside, self._queues
+        late = None
+        while (lanes := self.lanes) & (lanes - 1):
+            if late is None:
+                late = self._late(ages)
+            late &= lanes
+            refused = len(aside)
+            lane = self._extra(late, ages) if late else None
+            if lane is None:
+                lane, self._turn[0] = self._round[lanes][self._turn[0]]
+            yield lane
+            if len(aside) > refused:  # which may have changed the heads of all of them
+                late = None
+            elif self._ready[lane]:
+                is_late = queues[lane].head(aside).due_at <= ages.late
+                late = late | 1 << lane if is_late else late & ~(1 << lane)
+        if lanes:
+            yield from self._while_ready(lanes.bit_length() - 1)
+
+    def _late(self, ages: Ages) -> int:
+        """The set of lanes that are late, or lost."""
+        late = 0
+        for lane in _IN_SET[self.lanes]:
+            if self._queues[lane].head(self._aside).due_at <= ages.late:
+                late |= 1 << lane
+        return late
+
+    def _extra(self, late: int, ages: Ages) -> int | None:
+        """Whose turn it is beside the shares, if it is one of those."""
+        heads = [(self._queues[n].head(self._aside).due_at, -n) for n in _IN_SET[late]]
+        in_time = [head for head in heads if head[0] > ages.lost]
+        if not in_time and late == self.lanes:
+            return None  # all are lost
+        extra = self._extra_next
+        self._extra_next = not extra
+        if not extra:
             return None
-        counts = self._counts[entry.flow]
-        counts[lane] -= 1
-        if not counts[lane] and not any(counts):
-            del self._counts[entry.flow]
-        self.total -= 1
-        self.ready -= 1
-        ready = self._ready
-        ready[lane] -= 1
-        if not ready[lane]:
-            self.lanes &= ~(1 << lane)
-        return entry
+        if in_time:
+            return -min(in_time)[1]
+        lane, self._turn[1] = self._round[late][self._turn[1]]
+        return lane
 
     def _set_aside(self, entry: T) -> None:
         flow = entry.flow
@@ -200,6 +267,7 @@ class TenantLanes(Generic[T]):
         for lane, count in enumerate(self._counts[flow]):
             self._queues[lane].set_aside(flow, entry if lane == entry.lane else None)
             self._more_ready(lane, -count)
+            self.held_back += count
 
     def let_in(self, flow: int) -> bool:
         """Gives whether anything was aside."""
@@ -209,6 +277,7 @@ class TenantLanes(Generic[T]):
         for lane, count in enumerate(self._counts[flow]):
             self._queues[lane].let_in(flow)
             self._more_ready(lane, count)
+            self.held_back -= count
         return True
 
     def _more_ready(self, lane: int, count: int) -> None:
@@ -229,7 +298,7 @@ class TenantLanes(Generic[T]):
             flows.add(flow)
             found += sum(self._counts.pop(flow))
         self._aside -= flows
-        self.total -= found
+        self.held_back -= found
         return [entry for queue in self._queues for entry in queue.drop(flows)]
 
     def aside(self) -> list[int]:
@@ -247,7 +316,7 @@ class TenantLanes(Generic[T]):
 
     def clear(self) -> list[T]:
         cleared = [entry for queue in self._queues for entry in queue.clear()]
-        self.total = self.ready = self.lanes = 0
+        self.ready = self.held_back = self.lanes = 0
         self._ready = [0 for _ in _LANES]
         self._counts.clear()
         self._aside.clear()

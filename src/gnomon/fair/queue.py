@@ -8,6 +8,9 @@ from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 
 Flow = tuple[str, int]  # a tenant, and the number of one of its flows
+# A task that no longer holds a slot: its tenant, its lane, and for how many seconds it ran; None:
+# it was not run after all.
+End = tuple[str, Lane, float | None]
 
 
 class Due(Protocol):
@@ -52,6 +55,9 @@ class ReadyQueue(Protocol[T]):
     def put(self, entry: T) -> None:
         """Add an entry that is due."""
 
+    def put_all(self, entries: Iterable[T]) -> None:
+        """Add entries that are due, in this order."""
+
     def take(
         self,
         most: int,
@@ -89,6 +95,9 @@ class ReadyQueue(Protocol[T]):
 
     def ended(self, tenant_id: str, lane: Lane, seconds: float | None) -> None:
         """One that was taken, or has started, ran for so long; None: it was not run after all."""
+
+    def ended_all(self, ends: Iterable[End]) -> None:
+        """These were taken, or have started, and hold slots no longer."""
 
     def waiting(self, tenant_id: str, lane: Lane, flow: int) -> int:
         """Entries of a flow, set aside or not."""

@@ -20,13 +20,16 @@ class Slots:
         self._rest = _part(general, 1 - share)
         self._urgent_rest = _part(urgent, 1 - share)
 
-    def room(self, held: int, others: int, critical: int) -> bool:
-        """Whether a tenant that holds `held` may take one more, where all tenants hold `others`
-        in lanes below CRITICAL, and `critical` in CRITICAL."""
+    def room(self, held: int, others: int, critical: int) -> int:
+        """How many a tenant that holds `held` may take at once, or fewer, though one at least if
+        it may take any; where all tenants hold `others` in lanes below CRITICAL, and `critical`
+        in CRITICAL."""
         free = self.general - others
         if critical > self.urgent:
             free -= critical - self.urgent
-        return free > self._rest or free > held * held
+        if free > self._rest:
+            return free - self._rest
+        return 1 if free > held * held else 0
 
     def urgent_room(self, held: int, critical: int) -> bool:
         """Whether a tenant that holds `held` CRITICAL tasks may use a slot that is kept for them,

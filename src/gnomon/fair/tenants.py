@@ -1,20 +1,20 @@
 """The ready queue that is fair between tenants: start-time fair queuing over work done."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
 from typing import Generic
 
 from gnomon.fair.account import CAPPED, LEAST_WEIGHT, NOWHERE, QUEUED, Account
-from gnomon.fair.lanes import LaneRound
-from gnomon.fair.queue import Admit, Flow, T, everyone
+from gnomon.fair.lanes import Ages, LaneRound
+from gnomon.fair.queue import Admit, End, Flow, T, everyone
 from gnomon.fair.slots import Slots
 from gnomon.model.lane import Lane
 
 _CRITICAL = int(Lane.CRITICAL)
-_NOBODY, _NEVER = float("-inf"), float("inf")  # tags that nobody has
+_NOBODY = float("-inf")  # a tag that nobody has
 
 
 def alike(_: str) -> float:
@@ -42,13 +42,13 @@ class FairQueue(Generic[T]):
     def __init__(
         self,
         order: LaneRound | None = None,
-        aging: timedelta = timedelta(minutes=1),
+        bound: timedelta = timedelta(minutes=1),
         slots: Slots | None = None,
         weight: Callable[[str], float] = alike,
         has_others: Callable[[str], bool] = alone,
     ) -> None:
         self._order = order or LaneRound()
-        self._aging = aging
+        self._bound, self._half_of_bound = bound, bound / 2
         self._slots = slots
         self._weight = weight
         self._has_others = has_others
@@ -70,14 +70,25 @@ class FairQueue(Generic[T]):
         self._critical = 0  # held there
 
     def put(self, entry: T) -> None:
-        account = self._account(entry.key.tenant_id)
-        before = account.lanes.ready
-        account.lanes.put(entry)
-        self._grown(account, before)
+        self.put_all((entry,))
+
+    def put_all(self, entries: Iterable[T]) -> None:
+        by_tenant: dict[str, list[T]] = {}
+        tenant, batch = None, []
+        for entry in entries:
+            if entry.key.tenant_id != tenant:  # most come in runs
+                tenant = entry.key.tenant_id
+                batch = by_tenant.setdefault(tenant, [])
+            batch.append(entry)
+        for tenant_id, batch in by_tenant.items():
+            account = self._account(tenant_id)
+            before = account.lanes.ready
+            account.lanes.put_all(batch)
+            self._grown(account, before)
 
     def put_back(self, entry: T) -> None:
         account = self._account(entry.key.tenant_id)
-        self._release(account, entry.lane, None)
+        self._release(account, [None], 1 if entry.lane == _CRITICAL else 0)
         before = account.lanes.ready
         account.lanes.put_back(entry)
         self._grown(account, before)
@@ -178,64 +189,65 @@ class FairQueue(Generic[T]):
         if self._freed:
             self._freed = False
             self._uncap()
-        aged_before = now - self._aging
+        ages = Ages(late=now - self._half_of_bound, lost=now - self._bound)
         while len(taken) < most and (account := self._first()) is not None:
-            if self._is_full() and self._is_bounded(account):
+            bounded = self._is_bounded(account)
+            if bounded and self._is_full():
                 break  # for all the others as well, however many they are
             heappop(self._heap)
             self._leave(account, NOWHERE)
             before = account.lanes.ready
-            taken += self._serve(account, most - len(taken), aged_before, admit)
+            limit = self._limit(account, most - len(taken))
+            taken += self._serve(account, limit, ages, admit, bounded=bounded)
             self._size += account.lanes.ready - before
         return taken
 
-    def _serve(
-        self, account: Account[T], most: int, aged_before: datetime, admit: Admit[T]
-    ) -> list[T]:
-        """Take from one tenant until it is the turn of the next."""
+    def _limit(self, account: Account[T], most: int) -> int:
+        """How many it may take until it is the turn of the next."""
         following = self._first()
-        until = _NEVER if following is None else following.tag
-        wins_ties = following is None or account.serial < following.serial
-        bounded = self._is_bounded(account)
+        if following is None:
+            return most
+        return account.affords(following.tag, most, ties=account.serial < following.serial)
+
+    def _serve(
+        self, account: Account[T], most: int, ages: Ages, admit: Admit[T], *, bounded: bool
+    ) -> list[T]:
+        """Take from one tenant, which is not in the heap meanwhile."""
         lanes = account.lanes
         taken: list[T] = []
-        where = NOWHERE
-        while lanes.ready:
-            tag = account.tag
-            if len(taken) == most or tag > until or (tag == until and not wins_ties):
-                where = QUEUED
-                break
-            if bounded and not self._may_hold(account):
-                where = CAPPED
-                break
-            entry = lanes.take(aged_before, admit)
-            if entry is not None:
-                taken.append(entry)
-                self._hold(account, entry.lane)
-                if tag > self._passed:
-                    self._passed = tag
-                self._gained += account.tag - tag
-        self._settle(account, where)
+        while lanes.ready and (left := most - len(taken)):
+            if bounded and not (left := min(left, self._may_hold(account))):
+                self._cap(account)
+                return taken
+            may_be_critical = lanes.lanes & 1
+            if more := lanes.take(left, ages, admit):
+                taken += more
+                tag = account.tag
+                passed = self._hold(
+                    account, len(more), _critical_of(more) if may_be_critical else 0
+                )
+                if self._capped:
+                    self._passed = max(self._passed, passed)
+                    self._gained += account.tag - tag
+        if lanes.ready:
+            self._push(account)
         return taken
 
-    def _settle(self, account: Account[T], where: int) -> None:
-        """Where it waits for its next turn."""
-        if where == QUEUED:
-            self._push(account)
-        elif where == CAPPED:
-            if not self._capped:
-                self._passed, self._gained = _NOBODY, 0.0
-            account.where = CAPPED
-            self._capped.append(account)
+    def _cap(self, account: Account[T]) -> None:
+        """It holds all that it may."""
+        if not self._capped:
+            self._passed, self._gained = _NOBODY, 0.0
+        account.where = CAPPED
+        self._capped.append(account)
 
-    def _hold(self, account: Account[T], lane: int) -> None:
-        account.hold(lane)
-        if lane:
-            self._held += 1
-        else:
-            self._critical += 1
+    def _hold(self, account: Account[T], count: int, critical: int) -> float:
+        """Gives the tag before the last of them."""
+        passed = account.hold(count, critical)
+        self._critical += critical
+        self._held += count - critical
         if account.tag > self._highest:
             self._highest = account.tag
+        return passed
 
     def _take_urgent(self, most: int, admit: Admit[T], *, evicting: bool) -> list[T]:
         """The same order between tenants, among those that have something CRITICAL."""
@@ -255,10 +267,9 @@ class FairQueue(Generic[T]):
                 heappop(tried)
                 continue
             before = lanes.ready
-            entry = lanes.take_from(_CRITICAL, admit)
-            if entry is not None:
-                taken.append(entry)
-                self._hold(account, _CRITICAL)
+            if entries := lanes.take_critical(admit):
+                taken += entries
+                self._hold(account, 1, 1)
                 heapreplace(tried, (account.tag, account.serial, account))
             self._size += lanes.ready - before
             if not lanes.ready:
@@ -278,7 +289,7 @@ class FairQueue(Generic[T]):
             return False
         return not urgent or not slots.urgent_room(0, self._critical)
 
-    def _may_hold(self, account: Account[T]) -> bool:
+    def _may_hold(self, account: Account[T]) -> int:
         assert self._slots is not None
         return self._slots.room(account.held, self._held, self._critical)
 
@@ -287,23 +298,35 @@ class FairQueue(Generic[T]):
         if not self._is_bounded(account) or self._may_hold(account):
             return True
         assert self._slots is not None
-        return lane == Lane.CRITICAL and self._slots.urgent_room(account.critical, self._critical)
+        return lane == _CRITICAL and self._slots.urgent_room(account.critical, self._critical)
 
     def offers(self) -> bool:
         return self._queued > 0 or (self._freed and bool(self._capped))
 
     def started(self, tenant_id: str, lane: Lane) -> None:
-        self._hold(self._account(tenant_id), lane)
+        self._hold(self._account(tenant_id), 1, 1 if lane == _CRITICAL else 0)
 
     def ended(self, tenant_id: str, lane: Lane, seconds: float | None) -> None:
-        self._release(self._account(tenant_id), lane, seconds)
+        self.ended_all([(tenant_id, lane, seconds)])
 
-    def _release(self, account: Account[T], lane: int, seconds: float | None) -> None:
-        account.release(lane, seconds)
-        if lane == _CRITICAL:
-            self._critical -= 1
-        else:
-            self._held -= 1
+    def ended_all(self, ends: Iterable[End]) -> None:
+        by_tenant: dict[str, list[float | None]] = {}
+        critical: dict[str, int] = defaultdict(int)
+        tenant, batch = None, []
+        for tenant_id, lane, seconds in ends:
+            if tenant_id != tenant:  # most come in runs
+                tenant = tenant_id
+                batch = by_tenant.setdefault(tenant_id, [])
+            batch.append(seconds)
+            if lane == _CRITICAL:
+                critical[tenant_id] += 1
+        for tenant_id, batch in by_tenant.items():
+            self._release(self._account(tenant_id), batch, critical[tenant_id])
+
+    def _release(self, account: Account[T], seconds: Sequence[float | None], critical: int) -> None:
+        account.release(seconds, critical)
+        self._critical -= critical
+        self._held -= len(seconds) - critical
         self._freed = True
         if account.where == QUEUED and account.tag < account.key:
             self._push(account)
@@ -369,4 +392,8 @@ class FairQueue(Generic[T]):
 
 def _aside(account: Account[T]) -> int:
     """How many entries of a tenant are set aside."""
-    return account.lanes.total - account.lanes.ready
+    return account.lanes.held_back
+
+
+def _critical_of(entries: Iterable[T]) -> int:
+    return [entry.lane for entry in entries].count(Lane.CRITICAL)
