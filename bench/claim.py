@@ -188,7 +188,7 @@ async def _claim_all(database: Database) -> Pass:
         claimed = await store.claim(incarnation, keys)
         claim += time.perf_counter() - began
         began = time.perf_counter()
-        now = datetime.now(UTC)
+        now = time.time()
         settled = await store.settle(
             [
                 Settlement(

@@ -18,11 +18,12 @@ from gnomon.model.ids import uuid7
 Chance = Callable[[], float]  # uniform in [0, 1)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def to_micros(moment: datetime) -> int:
     """Whole microseconds since the epoch, exactly (a float would round)."""
-    return (moment - EPOCH) // timedelta(microseconds=1)
+    return (moment - EPOCH) // _MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:
@@ -34,6 +35,9 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """The database's time, estimated: never ahead of it, behind it by a round trip at most."""
+
+    def seconds(self) -> float:
+        """The same in seconds since the epoch, where a datetime for every task costs too much."""
 
     def monotonic(self) -> float:
         """Seconds that only grow, for measuring how long something took."""
@@ -70,11 +74,13 @@ class SystemClock:
         self._observed_at: float | None = None
 
     def now(self) -> datetime:
-        drifted = 0.0
+        return datetime.fromtimestamp(self.seconds(), UTC)
+
+    def seconds(self) -> float:
         monotonic = self.monotonic()
-        if self._observed_at is not None:
-            drifted = (monotonic - self._observed_at) * self._DRIFT
-        return datetime.fromtimestamp(monotonic + self._offset - drifted, UTC)
+        if self._observed_at is None:
+            return monotonic + self._offset
+        return monotonic + self._offset - (monotonic - self._observed_at) * self._DRIFT
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -116,7 +116,7 @@ async def test_a_new_claim_has_not_begun(
     await connection.execute("UPDATE gnomon.task SET state = 0, node = NULL, fence = fence + 1")
     assert len((await dispatch.claim(incarnation, [key])).deliveries) == 1
     (row,) = await dispatch.running_on(incarnation)
-    assert (row.begun, row.delivery) == (False, EXACTLY)
+    assert (row.begun, row.mode) == (False, EXACTLY)
 
 
 async def test_what_has_begun_meanwhile_is_not_given_back(

@@ -143,8 +143,8 @@ async def test_a_claim_carries_all_that_a_try_needs(
         retry_policy=new.retry_policy,
         task_type="mail",
         lane=Lane.HIGH,
-        execute_at=new.execute_at,
-        start_by=claim.now + timedelta(seconds=GRACE / 2),
+        scheduled_for=new.execute_at.timestamp(),
+        start_by=delivery.start_by,
         idempotency_key="once",
         expired=False,
         queue="bulk",
@@ -152,6 +152,8 @@ async def test_a_claim_carries_all_that_a_try_needs(
         limit_keys='{"per-customer":"7"}',
         flow=delivery.flow,
     )
+    assert delivery.execute_at == new.execute_at
+    assert delivery.start_by == claim.now.timestamp() + GRACE / 2
     row = await live(connection, key_of(new))
     assert row is not None
     assert (row["state"], row["node"], row["fence"], row["attempt"]) == (1, node, 1, 1)
@@ -288,8 +290,8 @@ async def test_a_completed_task_moves_to_the_archive_with_everything(
         [
             settlement(
                 delivery,
-                started_at=now,
-                finished_at=now + timedelta(seconds=2),
+                started_at=now.timestamp(),
+                finished_at=now.timestamp() + 2,
                 worker="w",
                 response_status=201,
                 response_body="ok",
@@ -324,8 +326,8 @@ async def test_a_retry_waits_again_with_its_try_on_record(
         delivery,
         Verdict(VerdictKind.RETRY, delay=90.0, spends=True),
         FAILED,
-        started_at=before,
-        finished_at=before,
+        started_at=before.timestamp(),
+        finished_at=before.timestamp(),
         worker="w",
         error="HTTP 503",
         response_status=503,

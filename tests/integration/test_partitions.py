@@ -61,7 +61,7 @@ async def finished(
     dispatch, node = PostgresDispatch(pool, 10.0), await joined(pool)
     key = await failed_once(pool, made_at, payload)
     (delivery,) = (await dispatch.claim(node, [key])).deliveries
-    await dispatch.settle([settlement(delivery, finished_at=finished_at)])
+    await dispatch.settle([settlement(delivery, finished_at=finished_at.timestamp())])
     return key
 
 
@@ -184,7 +184,7 @@ async def test_a_straggler_is_archived_after_its_day_was_dropped_and_cleared_lat
     await partitions.drop(fresh, NOON + 3 * DAY)
     (delivery,) = (await dispatch.claim(node, [key])).deliveries
     ended = NOON + 5 * DAY
-    await dispatch.settle([settlement(delivery, finished_at=ended)])
+    await dispatch.settle([settlement(delivery, finished_at=ended.timestamp())])
     row = await archived(fresh, key)
     assert row is not None
     place = "SELECT tableoid FROM gnomon.task_archive WHERE id = $1"

@@ -182,11 +182,11 @@ async def test_the_consent_to_begin_goes_by_primary_key_alone(filled: Connection
 
 
 async def test_a_settlement_goes_by_primary_key_alone(filled: Connection) -> None:
-    now = await database_now(filled)
+    now = (await database_now(filled)).timestamp()
     for count in (1, 30, 1000):
         keys = await some_keys(filled, 1, count)
         args = [
-            [DEFAULT_TENANT], keys, [1] * count, [NODE], [0], [0], [0.0], [False], [0],
+            [DEFAULT_TENANT], keys, [1], [NODE], [0], [0], [0.0], [False], [0],
             [now] * count, [now] * count, ["w"], [None], [200], ["ok"], [None], [False],
         ]  # fmt: skip
         for used in await plans(filled, "settle", *args):

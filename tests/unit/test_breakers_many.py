@@ -46,7 +46,7 @@ class World:
             self.fail(entry(number, flow=number + 1))
 
     def fail(self, of: Entry) -> None:
-        self.breakers.called(Report(delivery(of), AWAY, START, START))
+        self.breakers.called(Report(delivery(of), AWAY, 0.0, 0.0))
 
     def seconds(self) -> float:
         """That ends of tasks take, at best."""
@@ -66,7 +66,7 @@ def delivery(of: Entry) -> Delivery:
         key=of.key, fence=1, incarnation=UUID(int=1), attempt=1, retries_left=0, losses=0,
         target=HttpTarget(f"http://h{of.flow}.test/"), payload=None, payload_size=None,
         timeout_seconds=30, retry_policy=RetryPolicy(), task_type="test", lane=Lane.MEDIUM,
-        execute_at=START, start_by=START, idempotency_key=None, expired=False, flow=of.flow,
+        scheduled_for=0.0, start_by=0.0, idempotency_key=None, expired=False, flow=of.flow,
     )  # fmt: skip
 
 
@@ -90,6 +90,6 @@ def test_a_probe_that_was_not_made_is_made_by_the_next() -> None:
     assert admit(second), "nobody waits for a probe for ever"
     world.breakers.ended(Report(delivery(first)))
     assert not admit(first), "the end of an older probe frees nothing"
-    world.breakers.called(Report(delivery(second), AWAY, START, START))
+    world.breakers.called(Report(delivery(second), AWAY, 0.0, 0.0))
     world.time = 131.0
     assert admit(first)

@@ -64,6 +64,9 @@ class Flows:
     async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[Grant]:
         raise NotImplementedError
 
+    async def wanted(self, node: UUID) -> list[Bucket]:
+        raise NotImplementedError
+
     async def running(self, node: UUID) -> set[TaskKey] | None:
         raise NotImplementedError
 
@@ -103,8 +106,8 @@ def delivery(
     return Delivery(
         key=of.key, fence=1, incarnation=UUID(int=1), attempt=1, retries_left=0, losses=0,
         target=PythonTarget("f"), payload=None, payload_size=None, timeout_seconds=30,
-        retry_policy=RetryPolicy(), task_type=task_type, lane=Lane.MEDIUM, execute_at=START,
-        start_by=START, idempotency_key=None, expired=False, queue=queue, limit_keys=limit_keys,
+        retry_policy=RetryPolicy(), task_type=task_type, lane=Lane.MEDIUM, scheduled_for=0.0,
+        start_by=0.0, idempotency_key=None, expired=False, queue=queue, limit_keys=limit_keys,
         flow=of.flow,
     )  # fmt: skip
 
@@ -234,8 +237,7 @@ def test_a_quota_of_executions_is_a_limiter() -> None:
 
 
 def test_more_is_returned_than_is_not_allowed() -> None:
-    account = Account(Bucket("acme", "all"), 0.0)
-    account.counts = True
+    account = Account(Bucket("acme", "all"), ALL, 0.0)
     grant = Grant(account.bucket, 5, 5, 0, None, 0.0, contended=False)
     account.granted(grant, account.ask(Wish(5, stopping=False), 0.0), 0.0, 0.0)
     account.used = 3

@@ -12,13 +12,23 @@ from gnomon.model.verdict import (
     COMPLETE,
     FREE_LOSSES,
     QUARANTINE_LOSSES,
-    Standing,
     Verdict,
     VerdictKind,
+    asks_before_start,
     decide,
     is_suspect,
     release,
 )
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A task, as far as a verdict looks at it."""
+
+    retries_left: int
+    retry_policy: RetryPolicy
+    losses: int = 0
+    mode: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
+
 
 FIXED = RetryPolicy(max_retries=3, backoff=Backoff.FIXED, base_seconds=2.0, jitter=False)
 LOST = Outcome(OutcomeKind.LOST)
@@ -35,7 +45,7 @@ policies = st.builds(
 standings = st.builds(
     Standing,
     retries_left=st.integers(0, 1000),
-    policy=policies,
+    retry_policy=policies,
     losses=st.integers(0, 10),
     mode=st.sampled_from(DeliveryMode),
 )
@@ -159,5 +169,5 @@ def test_at_most_once_has_one_call_whatever_came_of_it(
 @pytest.mark.parametrize("mode", DeliveryMode)
 @pytest.mark.parametrize("losses", [0, 1, FREE_LOSSES])
 def test_who_asks_before_it_starts(mode: DeliveryMode, losses: int) -> None:
-    asks = Standing(3, FIXED, losses, mode).asks
+    asks = asks_before_start(mode, losses)
     assert asks == (mode is not DeliveryMode.AT_LEAST_ONCE or losses > 0)

@@ -1,7 +1,5 @@
 """Which running task gives way first."""
 
-from datetime import UTC, datetime, timedelta
-
 import msgspec
 import pytest
 
@@ -11,8 +9,6 @@ from gnomon.testing.pipe_contract import a_delivery
 from gnomon.worker.run import Run
 from gnomon.worker.victims import LAST_PREEMPTED_ATTEMPT, may_give_way, victims
 
-MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
-
 
 class Running:
     """A try that began so many seconds ago."""
@@ -20,7 +16,7 @@ class Running:
     def __init__(self, number: int, lane: Lane, ago: float = 0.0, **values: object) -> None:
         given = {"preemptible": True, **values}
         self.delivery: Delivery = msgspec.structs.replace(a_delivery(number, lane), **given)
-        self.started_at = MOMENT - timedelta(seconds=ago)
+        self.started_at = -ago
         self.run = Run(self.delivery)
         self.reason: str | None = None
 

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -46,7 +45,7 @@ class World:
         self.gate = asyncio.Event()
         self.asked = asyncio.Event()  # the store, for consent or for a payload
         self.answered = asyncio.Event()  # what the store was asked
-        self.consented_at: datetime | None = None
+        self.consented_at: float | None = None
         self.payload: bytes | StoreUnavailable | None = b"{}"
         self.stubborn = False  # the store answers even whoever was told to stop
         self.fetching = 0
@@ -156,14 +155,14 @@ class World:
     async def _begin(self, incarnation: UUID, deliveries: Sequence[Delivery]) -> set[TaskKey]:
         self.asked.set()
         await self.answered.wait()
-        self.consented_at = self.clock.now()
+        self.consented_at = self.clock.seconds()
         return {delivery.key for delivery in deliveries}
 
     def send(self, function: str, *numbers: int, timeout: float = 0.1, **values: Any) -> None:
         self.pipe.send([self.delivery(function, n, timeout, **values) for n in numbers])
 
     def delivery(self, function: str, number: int, timeout: float, **values: Any) -> Delivery:
-        start_by = self.clock.now() + timedelta(hours=1)
+        start_by = self.clock.seconds() + 3600
         given = {"payload": b"{}", "start_by": start_by, **values}
         return msgspec.structs.replace(
             a_delivery(number),

@@ -1,6 +1,7 @@
 """What to do about an outcome. Pure: facts in, decision out."""
 
 from enum import IntEnum
+from typing import Protocol
 
 import msgspec
 
@@ -38,17 +39,17 @@ COMPLETE = Verdict(VerdictKind.COMPLETE)
 EXPIRE = Verdict(VerdictKind.EXPIRE)
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Standing(Protocol):
     """What a verdict needs to know of the task: its budget and its past."""
 
-    retries_left: int
-    policy: RetryPolicy
-    losses: int = 0
-    mode: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
-
     @property
-    def asks(self) -> bool:
-        return asks_before_start(self.mode, self.losses)
+    def retries_left(self) -> int: ...
+    @property
+    def retry_policy(self) -> RetryPolicy: ...
+    @property
+    def losses(self) -> int: ...
+    @property
+    def mode(self) -> DeliveryMode: ...
 
 
 def asks_before_start(mode: DeliveryMode, losses: int) -> bool:
@@ -93,8 +94,9 @@ def _after_failure(outcome: Outcome, standing: Standing, chance: float) -> Verdi
     if standing.retries_left <= 0 or not outcome.retryable:
         return Verdict(VerdictKind.DEAD_LETTER)
     # The budget is renewed by a re-drive, so the backoff starts over with it.
-    retry = max(1, standing.policy.max_retries - standing.retries_left + 1)
-    delay = retry_delay(standing.policy, retry, chance, outcome.retry_after)
+    policy = standing.retry_policy
+    retry = max(1, policy.max_retries - standing.retries_left + 1)
+    delay = retry_delay(policy, retry, chance, outcome.retry_after)
     return Verdict(VerdictKind.RETRY, delay=delay, spends=True)
 
 

@@ -11,12 +11,14 @@ from gnomon.model.outcome import Outcome
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode, TaskKey
-from gnomon.model.verdict import Standing, asks_before_start
+from gnomon.model.verdict import asks_before_start
 
-NEVER = datetime(1, 1, 2, tzinfo=UTC)  # a `start_by` that has always passed
+# Moments are seconds since the epoch by the store's clock: made, compared and stored for every try,
+# they would cost several times as much as datetimes.
+NEVER = float("-inf")  # a `start_by` that has always passed
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A claimed task on its way to a slot: all that a try needs."""
 
     key: TaskKey
@@ -32,8 +34,8 @@ class Delivery(msgspec.Struct, frozen=True):
     retry_policy: RetryPolicy
     task_type: str
     lane: Lane
-    execute_at: datetime
-    start_by: datetime  # later than this it must be given back: others may take it over
+    scheduled_for: float
+    start_by: float  # later than this it must be given back: others may take it over
     idempotency_key: str | None
     expired: bool  # claimed after its `expires_at`: must not be started
     mode: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
@@ -43,9 +45,8 @@ class Delivery(msgspec.Struct, frozen=True):
     flow: int = UNKNOWN_FLOW
 
     @property
-    def standing(self) -> Standing:
-        """What a verdict on this try needs to know."""
-        return Standing(self.retries_left, self.retry_policy, self.losses, self.mode)
+    def execute_at(self) -> datetime:
+        return datetime.fromtimestamp(self.scheduled_for, UTC)
 
     @property
     def asks(self) -> bool:
@@ -53,17 +54,17 @@ class Delivery(msgspec.Struct, frozen=True):
         return asks_before_start(self.mode, self.losses)
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, gc=False):
     """What became of a delivery. No outcome: it was not started."""
 
     delivery: Delivery
     outcome: Outcome | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
 
     @property
     def seconds(self) -> float | None:
         """How long it ran; None: it was not started."""
         if self.outcome is None or self.started_at is None or self.finished_at is None:
             return None
-        return max(0.0, (self.finished_at - self.started_at).total_seconds())
+        return max(0.0, self.finished_at - self.started_at)

@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from itertools import islice
 
 from gnomon.model.lane import Lane
@@ -51,7 +50,7 @@ class MemoryPipe:
     def free(self) -> int:
         return max(0, self._unclaimed())
 
-    def stranded(self, now: datetime) -> int:
+    def stranded(self, now: float) -> int:
         if not self._urgent:
             return 0
         waiting = sum(not d.expired and d.start_by >= now for d in self._urgent)
@@ -95,7 +94,7 @@ class MemoryPipe:
         self._others.clear()
         return self._taken_back(unsent)
 
-    def late(self, now: datetime) -> list[Delivery]:
+    def late(self, now: float) -> list[Delivery]:
         late: list[Delivery] = []
         for waiting in (self._urgent, self._others):
             while waiting and waiting[0].start_by < now:  # the oldest claim first

@@ -8,7 +8,6 @@ workers can take, so that the backlog waits in PostgreSQL, where it can still be
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Protocol
 
 from gnomon.pipe.envelope import Delivery, Report
@@ -34,7 +33,7 @@ class Pipe(Protocol):
         """A slot's next task: a CRITICAL one, where there is any. The slots that are kept for
         those get nothing else."""
 
-    def stranded(self, now: datetime) -> int:
+    def stranded(self, now: float) -> int:
         """How many CRITICAL deliveries could start now, but for want of a slot."""
 
     def unsent(self) -> list[Delivery]:
@@ -43,7 +42,7 @@ class Pipe(Protocol):
     def pace(self) -> None:
         """Called at a steady rhythm: decide how far to claim ahead until the next call."""
 
-    def late(self, now: datetime) -> list[Delivery]:
+    def late(self, now: float) -> list[Delivery]:
         """Take back what no slot has received by its `start_by`. Like what is `unsent`, it must
         be reported."""
 

@@ -18,11 +18,12 @@ class Accountant:
         self._emit = emit
 
     async def run_once(self) -> QueueSeen:
-        now = self._clock.now()
+        now = self._clock.seconds()
         self._agenda.runs(
-            (key.tenant_id, (now - attempt.started_at).total_seconds())
+            (key.tenant_id, now - attempt.started_at)
             for key, attempt in self._runner.running.items()
         )
-        seen = QueueSeen(self._agenda.depths(), self._agenda.longest_waits(now))
+        waits = self._agenda.longest_waits(self._clock.now())
+        seen = QueueSeen(self._agenda.depths(), waits)
         self._emit(seen)
         return seen

@@ -20,13 +20,13 @@ class Preemption:
     def room(self) -> int:
         """CRITICAL tasks that may be claimed beyond the room of the pipe."""
         leaving = sum(map(may_give_way, self._runner.preemptible)) + self._runner.giving_way()
-        return leaving - self._pipe.stranded(self._clock.now()) if leaving else 0
+        return leaving - self._pipe.stranded(self._clock.seconds()) if leaving else 0
 
     def run_once(self) -> int:
         """Have as many tasks end as are needed now, as far as there are any; gives how many."""
         if not self._runner.preemptible:
             return 0
-        wanted = self._pipe.stranded(self._clock.now()) - self._runner.giving_way()
+        wanted = self._pipe.stranded(self._clock.seconds()) - self._runner.giving_way()
         ended = self._runner.preempt(wanted) if wanted > 0 else []
         for delivery in ended:
             self._emit(TaskPreempted(delivery.key.id, delivery.task_type, delivery.lane))

@@ -81,19 +81,23 @@ class Recorder:
 
     def _settlement(self, report: Report) -> Settlement:
         delivery, outcome = report.delivery, report.outcome
+        key, fence, incarnation = delivery.key, delivery.fence, delivery.incarnation
+        verdict = self._verdict(report)
+        if outcome is None:
+            return Settlement(key, fence, incarnation, verdict, worker=self._worker)
         return Settlement(
-            key=delivery.key,
-            fence=delivery.fence,
-            incarnation=delivery.incarnation,
-            verdict=self._verdict(report),
-            outcome=None if outcome is None else outcome.kind,
-            started_at=report.started_at,
-            finished_at=report.finished_at,
-            worker=self._worker,
-            error=None if outcome is None else outcome.error,
-            response_status=None if outcome is None else outcome.response_status,
-            response_body=None if outcome is None else outcome.response_body,
-            result=None if outcome is None else outcome.result,
+            key,
+            fence,
+            incarnation,
+            verdict,
+            outcome.kind,
+            report.started_at,
+            report.finished_at,
+            self._worker,
+            outcome.error,
+            outcome.response_status,
+            outcome.response_body,
+            outcome.result,
         )
 
     def _verdict(self, report: Report) -> Verdict:
@@ -101,8 +105,8 @@ class Recorder:
         if delivery.expired:
             return EXPIRE
         if report.outcome is None:
-            return release(delivery.standing)
-        return decide(report.outcome, delivery.standing, self._chance())
+            return release(delivery)
+        return decide(report.outcome, delivery, self._chance())
 
     async def _written(self, settlements: Sequence[Settlement]) -> list[Settled]:
         try:

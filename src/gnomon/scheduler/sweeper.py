@@ -9,7 +9,7 @@ from gnomon.clock import Chance, Clock
 from gnomon.model.errors import Unstorable
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.task import DeliveryMode
-from gnomon.model.verdict import Standing, decide, release
+from gnomon.model.verdict import asks_before_start, decide, release
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.store.port import DispatchStore, RunningTask, Settled, Settlement
 from gnomon.worker.lease import Lease
@@ -114,28 +114,21 @@ class Sweeper:
 
 
 def _taken_over(row: RunningTask, outcome: Outcome, chance: float) -> Settlement:
-    standing = _standing(row)
-    if standing.asks and not row.begun:
+    if asks_before_start(row.mode, row.losses) and not row.begun:
         return _given_back(row)  # claimed and not started: no loss
     return Settlement(
         key=row.key,
         fence=row.fence,
         incarnation=row.incarnation,
-        verdict=decide(outcome, standing, chance),
+        verdict=decide(outcome, row, chance),
         outcome=outcome.kind,
-        started_at=row.started_at,
         worker=row.worker,
-        error=_error(outcome, row.delivery),
+        error=_error(outcome, row.mode),
     )
 
 
 def _given_back(row: RunningTask) -> Settlement:
-    verdict = release(_standing(row))
-    return Settlement(row.key, row.fence, row.incarnation, verdict, unbegun=True)
-
-
-def _standing(row: RunningTask) -> Standing:
-    return Standing(row.retries_left, row.retry_policy, row.losses, row.delivery)
+    return Settlement(row.key, row.fence, row.incarnation, release(row), unbegun=True)
 
 
 def _error(outcome: Outcome, mode: DeliveryMode) -> str | None:

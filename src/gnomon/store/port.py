@@ -257,8 +257,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     incarnation: UUID
     verdict: Verdict
     outcome: OutcomeKind | None = None  # None: no try was made
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
+    started_at: float | None = None  # seconds since the epoch; None: as the store has it
+    finished_at: float | None = None
     worker: str | None = None
     error: str | None = None
     response_status: int | None = None
@@ -289,13 +289,12 @@ class RunningTask(msgspec.Struct, frozen=True):
     fence: int
     incarnation: UUID
     worker: str | None
-    started_at: datetime | None
     attempt: int
     retries_left: int
     losses: int
     retry_policy: RetryPolicy
     cancel_requested: bool
-    delivery: DeliveryMode
+    mode: DeliveryMode
     begun: bool  # known only of those that ask before they start
 
 

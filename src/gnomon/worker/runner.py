@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
 
 import structlog
 
@@ -43,7 +42,7 @@ class Try:
     )  # fmt: skip
 
     def __init__(
-        self, delivery: Delivery, started_at: datetime, slot: "asyncio.Task[None]", deadline: float
+        self, delivery: Delivery, started_at: float, slot: "asyncio.Task[None]", deadline: float
     ) -> None:
         self.delivery = delivery
         self.started_at = started_at
@@ -127,14 +126,12 @@ class Runner:
         self.preemptible: set[Try] = set()  # of those, by their own word
         self._stopping: set[Try] = set()
 
-    async def run(
-        self, delivery: Delivery, started_at: datetime, slot: "asyncio.Task[None]"
-    ) -> Report | None:
+    async def run(self, delivery: Delivery, slot: "asyncio.Task[None]") -> Report | None:
         """Make one try, as `slot`. Gives a report whatever happens, or None where the try was
         given up: then another slot has the place of this one. If the slot itself was cancelled, it
         still is. Raises only what must end the node."""
         deadline = self._clock.monotonic() + delivery.timeout_seconds
-        attempt = Try(delivery, started_at, slot, deadline)
+        attempt = Try(delivery, self._clock.seconds(), slot, deadline)
         outcome = await self._within_its_time(attempt)
         if attempt.given_up:
             self._came_back(attempt, in_thread=False)
@@ -196,7 +193,7 @@ class Runner:
     def _report(self, attempt: Try, outcome: Outcome | None) -> Report:
         if outcome is None:
             return Report(attempt.delivery)
-        report = Report(attempt.delivery, outcome, attempt.started_at, self._clock.now())
+        report = Report(attempt.delivery, outcome, attempt.started_at, self._clock.seconds())
         self._gate.called(report)
         return report
 

@@ -1,7 +1,6 @@
 """Which running task ends first to make room for a CRITICAL one. Pure."""
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Protocol, TypeVar
 
 from gnomon.model.lane import Lane
@@ -17,7 +16,7 @@ class Running(Protocol):
     @property
     def delivery(self) -> Delivery: ...
     @property
-    def started_at(self) -> datetime: ...
+    def started_at(self) -> float: ...
     @property
     def run(self) -> Run: ...
     @property

@@ -51,7 +51,7 @@ class Worker:
 
     def give_back_late(self) -> None:
         """Give back what waits for a slot longer than it may: others have one."""
-        for delivery in self._pipe.late(self._clock.now()):
+        for delivery in self._pipe.late(self._clock.seconds()):
             self._pipe.report(Report(delivery))
 
     def interrupt(self, key: TaskKey, reason: str) -> bool:
@@ -72,8 +72,8 @@ class Worker:
         assert slot is not None
         while True:
             delivery = await self._pipe.receive()
-            if await self._may_begin(delivery):
-                report = await self._runner.run(delivery, self._clock.now(), slot)
+            if self._may_start(delivery) and (not delivery.asks or await self._consents(delivery)):
+                report = await self._runner.run(delivery, slot)
             else:
                 report = Report(delivery)
             if report is None:
@@ -83,13 +83,9 @@ class Worker:
             if slot.cancelling():
                 return  # told to stop, by its owner or by a handler
 
-    async def _may_begin(self, delivery: Delivery) -> bool:
-        """Whether the call may be made. It may not where the slot is cancelled meanwhile: the
-        delivery would be lost with the slot."""
-        if not self._may_start(delivery):
-            return False
-        if not delivery.asks:
-            return True
+    async def _consents(self, delivery: Delivery) -> bool:
+        """Whether the store agrees to the call. It may not be made where the slot is cancelled
+        meanwhile: the delivery would be lost with the slot."""
         try:
             consent = await self._starter.may_begin(delivery)
         except asyncio.CancelledError:
@@ -101,7 +97,7 @@ class Worker:
         return (
             not self._draining
             and not delivery.expired
-            and self._clock.now() <= delivery.start_by
+            and self._clock.seconds() <= delivery.start_by
             and self._lease.is_trusted(self._clock.monotonic())
         )
 

@@ -14,8 +14,6 @@ T = TypeVar("T")
 
 def same_or_all(column: Sequence[T]) -> Sequence[T]:
     """The column, or its one value where all are equal."""
-    if len(column) > 1:
-        first = column[0]
-        if all(value is first or value == first for value in column):
-            return [first]
+    if len(column) > 1 and column.count(column[0]) == len(column):
+        return [column[0]]
     return column

@@ -1,7 +1,7 @@
 """The node's side of the store: find, claim, settle."""
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -51,8 +51,8 @@ def _target(text: str) -> Target:
 
 
 @lru_cache(maxsize=4096)
-def _policy(text: str | None) -> RetryPolicy:
-    return _DEFAULT_POLICY if text is None else msgspec.json.decode(text, type=RetryPolicy)
+def _policy(text: str) -> RetryPolicy:
+    return msgspec.json.decode(text, type=RetryPolicy)
 
 
 class PostgresDispatch:
@@ -153,18 +153,19 @@ class PostgresDispatch:
 
     async def _settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         # One order for all, so that two batches that meet cannot wait for each other.
-        batch = sorted(settlements, key=lambda s: s.key)
+        batch = sorted(settlements, key=_order)
+        verdicts = same_or_all([s.verdict for s in batch])
         rows = await self._database.fetch(
             "settle",
             same_or_all([s.key.tenant_id for s in batch]),
             [s.key.id for s in batch],
-            [s.fence for s in batch],
+            same_or_all([s.fence for s in batch]),
             same_or_all([s.incarnation for s in batch]),
-            same_or_all([s.verdict.kind for s in batch]),
+            same_or_all([v.kind for v in verdicts]),
             same_or_all([s.outcome for s in batch]),
-            same_or_all([s.verdict.delay for s in batch]),
-            same_or_all([s.verdict.spends for s in batch]),
-            same_or_all([s.verdict.losses for s in batch]),
+            same_or_all([v.delay for v in verdicts]),
+            same_or_all([v.spends for v in verdicts]),
+            same_or_all([v.losses for v in verdicts]),
             [s.started_at for s in batch],
             [s.finished_at for s in batch],
             same_or_all([s.worker for s in batch]),
@@ -174,10 +175,13 @@ class PostgresDispatch:
             same_or_all([s.result for s in batch]),
             same_or_all([s.unbegun for s in batch]),
         )
-        return [
-            Settled(TaskKey(tenant_id, task_id), fence, State(state), due_at, cron_job_id)
-            for tenant_id, task_id, fence, state, due_at, cron_job_id in rows
-        ]
+        settled = []
+        for places, state, due_at, cron_job_id in rows:
+            reached = State(state)
+            for place in places:
+                asked = batch[place - 1]
+                settled.append(Settled(asked.key, asked.fence, reached, due_at, cron_job_id))
+        return settled
 
     async def payload(self, key: TaskKey) -> bytes | None:
         row = await self._database.fetchrow("payload", key.tenant_id, key.id)
@@ -205,14 +209,21 @@ async def claim(
     their places in the table; here they are in the order of the keys again."""
     tenants = same_or_all([k.tenant_id for k in keys])
     ids = [k.id for k in keys]
-    rows = await connection.fetch(query("claim"), incarnation, tenants, ids, grace, admitted, flows)
+    rows = await connection.fetch(
+        query("claim"), incarnation, tenants, ids, grace, admitted, same_or_all(flows)
+    )
     if not rows:
         return Claim([], None)
-    now: datetime = rows[0]["now"]
-    start_by = now + timedelta(seconds=grace / 2)
-    claimed = (_delivery(row, incarnation, start_by) for row in rows)
-    by_key = {delivery.key: delivery for delivery in claimed}
-    return Claim([by_key.pop(key) for key in keys if key in by_key], now)
+    now: float = rows[0]["now"]
+    start_by = now + grace / 2
+    claimed = [_delivery(row, incarnation, start_by) for row in rows]
+    places = dict(zip(keys, range(len(keys)), strict=True))
+    claimed.sort(key=lambda delivery: places[delivery.key])
+    return Claim(claimed, datetime.fromtimestamp(now, UTC))
+
+
+def _order(settlement: Settlement) -> bytes:
+    return settlement.key.id.bytes
 
 
 def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list[UUID]]:
@@ -225,50 +236,34 @@ def entry_of(row: Iterable[Any]) -> Entry:
     return Entry(key, due_at, _LANES[lane], is_suspect(losses), recurring, flow)
 
 
-def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: datetime) -> Delivery:
+def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delivery:
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
-        timeout_seconds, retry_policy, task_type, lane, delivery, execute_at, idempotency_key,
+        timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
         preemptible, queue, limit_keys, flow, expired, _,
     ) = row  # fmt: skip
+    # By position: names take as long as all the rest.
     return Delivery(
-        key=TaskKey(tenant_id, task_id),
-        fence=fence,
-        incarnation=incarnation,
-        attempt=attempt,
-        retries_left=retries_left,
-        losses=losses,
-        target=_target(target),
-        payload=None if payload is None else payload.encode(),
-        payload_size=payload_size,
-        timeout_seconds=timeout_seconds,
-        retry_policy=_policy(retry_policy),
-        task_type=task_type,
-        lane=_LANES[lane],
-        execute_at=execute_at,
-        start_by=start_by,
-        idempotency_key=idempotency_key,
-        expired=expired,
-        mode=_MODES[delivery],
-        preemptible=preemptible,
-        queue=queue,
-        limit_keys=limit_keys,
-        flow=flow,
-    )
+        TaskKey(tenant_id, task_id), fence, incarnation, attempt, retries_left, losses,
+        _target(target), None if payload is None else payload.encode(), payload_size,
+        timeout_seconds, _DEFAULT_POLICY if retry_policy is None else _policy(retry_policy),
+        task_type, _LANES[lane], scheduled_for, start_by, idempotency_key, expired, _MODES[mode],
+        preemptible, queue, limit_keys, flow,
+    )  # fmt: skip
 
 
 def _running(row: asyncpg.Record) -> RunningTask:
+    policy = row["retry_policy"]
     return RunningTask(
         key=TaskKey(row["tenant_id"], row["id"]),
         fence=row["fence"],
         incarnation=row["node"],
         worker=row["worker"],
-        started_at=row["started_at"],
         attempt=row["attempt"],
         retries_left=row["retries_left"],
         losses=row["losses"],
-        retry_policy=_policy(row["retry_policy"]),
+        retry_policy=_DEFAULT_POLICY if policy is None else _policy(policy),
         cancel_requested=row["cancel_requested"],
-        delivery=_MODES[row["delivery"]],
+        mode=_MODES[row["delivery"]],
         begun=row["begun"],
     )

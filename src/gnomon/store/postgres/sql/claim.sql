@@ -14,7 +14,8 @@ WITH moment AS MATERIALIZED (
     FROM (
         -- A column of one element holds for the whole batch.
         SELECT CASE WHEN cardinality($2::text[]) = 1 THEN ($2::text[])[1] ELSE u.tenant_id END
-            AS tenant_id, u.id, u.flow
+            AS tenant_id, u.id,
+            CASE WHEN cardinality($6::bigint[]) = 1 THEN ($6::bigint[])[1] ELSE u.flow END AS flow
         FROM unnest($2::text[], $3::uuid[], $6::bigint[]) AS u (tenant_id, id, flow)
     ) AS k
     CROSS JOIN LATERAL (
@@ -46,6 +47,6 @@ WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM chosen))
 RETURNING
     t.tenant_id, t.id, t.fence, t.attempt, t.retries_left, t.losses, t.target, t.payload,
     t.payload_size, t.timeout_seconds, t.retry_policy, t.task_type, t.lane, t.delivery,
-    t.execute_at, t.idempotency_key, t.preemptible, t.queue, t.limit_keys, t.flow,
+    date_part('epoch', t.execute_at) AS scheduled_for, t.idempotency_key, t.preemptible, t.queue, t.limit_keys, t.flow,
     coalesce(t.expires_at <= m.now AND (t.cron_job_id IS NULL OR t.attempt = 1), false) AS expired,
-    m.now
+    date_part('epoch', m.now) AS now

@@ -11,28 +11,30 @@ WITH moment AS MATERIALIZED (
     SELECT
         CASE WHEN cardinality($1::text[]) = 1 THEN ($1::text[])[1] ELSE r.tenant_id END AS tenant_id,
         r.id,
-        r.fence,
+        CASE WHEN cardinality($3::bigint[]) = 1 THEN ($3::bigint[])[1] ELSE r.fence END AS fence,
         CASE WHEN cardinality($4::uuid[]) = 1 THEN ($4::uuid[])[1] ELSE r.node END AS node,
         CASE WHEN cardinality($5::smallint[]) = 1 THEN ($5::smallint[])[1] ELSE r.verdict END AS verdict,
         CASE WHEN cardinality($6::smallint[]) = 1 THEN ($6::smallint[])[1] ELSE r.outcome END AS outcome,
         CASE WHEN cardinality($7::float8[]) = 1 THEN ($7::float8[])[1] ELSE r.delay END AS delay,
         CASE WHEN cardinality($8::boolean[]) = 1 THEN ($8::boolean[])[1] ELSE r.spends END AS spends,
         CASE WHEN cardinality($9::smallint[]) = 1 THEN ($9::smallint[])[1] ELSE r.losses END AS losses,
-        r.started_at,
-        r.finished_at,
+        to_timestamp(r.started_at) AS started_at,
+        to_timestamp(r.finished_at) AS finished_at,
         CASE WHEN cardinality($12::text[]) = 1 THEN ($12::text[])[1] ELSE r.worker END AS worker,
         CASE WHEN cardinality($13::text[]) = 1 THEN ($13::text[])[1] ELSE r.error END AS error,
         CASE WHEN cardinality($14::smallint[]) = 1 THEN ($14::smallint[])[1] ELSE r.response_status END AS response_status,
         CASE WHEN cardinality($15::text[]) = 1 THEN ($15::text[])[1] ELSE r.response_body END AS response_body,
         CASE WHEN cardinality($16::json[]) = 1 THEN ($16::json[])[1] ELSE r.result END AS result,
-        CASE WHEN cardinality($17::boolean[]) = 1 THEN ($17::boolean[])[1] ELSE r.unbegun END AS unbegun
+        CASE WHEN cardinality($17::boolean[]) = 1 THEN ($17::boolean[])[1] ELSE r.unbegun END AS unbegun,
+        r.place
     FROM unnest(
         $1::text[], $2::uuid[], $3::bigint[], $4::uuid[], $5::smallint[], $6::smallint[],
-        $7::float8[], $8::boolean[], $9::smallint[], $10::timestamptz[], $11::timestamptz[],
+        $7::float8[], $8::boolean[], $9::smallint[], $10::float8[], $11::float8[],
         $12::text[], $13::text[], $14::smallint[], $15::text[], $16::json[], $17::boolean[]
-    ) AS r (
+    ) WITH ORDINALITY AS r (
         tenant_id, id, fence, node, verdict, outcome, delay, spends, losses, started_at,
-        finished_at, worker, error, response_status, response_body, result, unbegun
+        finished_at, worker, error, response_status, response_body, result, unbegun,
+        place
     )
 ), gone AS (
     DELETE FROM gnomon.task AS t
@@ -50,7 +52,7 @@ WITH moment AS MATERIALIZED (
         t.timeout_seconds, t.payload_size, r.response_status, t.task_type, t.name, t.target,
         t.payload, t.retry_policy, t.tags, t.idempotency_key, t.created_by,
         coalesce(r.error, t.last_error) AS last_error, r.worker, r.response_body, r.result,
-        t.cron_job_id, t.retry_of, t.preemptible, t.queue, r.outcome, r.error
+        t.cron_job_id, t.retry_of, t.preemptible, t.queue, r.outcome, r.error, r.place
 ), archived AS (
     INSERT INTO gnomon.task_archive (
         tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at,
@@ -85,7 +87,8 @@ WITH moment AS MATERIALIZED (
       AND NOT (r.unbegun AND t.begun)
     RETURNING
         t.tenant_id, t.id, r.fence, t.state, t.due_at, t.attempt, r.outcome, t.started_at,
-        r.finished_at, r.worker, r.error, r.response_status, r.response_body, t.cron_job_id
+        r.finished_at, r.worker, r.error, r.response_status, r.response_body, t.cron_job_id,
+        r.place
 ), tried AS (
     INSERT INTO gnomon.execution (
         tenant_id, task_id, fence, attempt, outcome, response_status, started_at, finished_at,
@@ -128,6 +131,9 @@ WITH moment AS MATERIALIZED (
         compute_seconds = u.compute_seconds + excluded.compute_seconds,
         stored_bytes = u.stored_bytes + excluded.stored_bytes
 )
-SELECT tenant_id, id, fence, state, NULL::timestamptz AS due_at, cron_job_id FROM gone
+-- What has come to its end alike is one row: the answer costs more than the question otherwise.
+SELECT array_agg(place::int) AS places, state, NULL::timestamptz AS due_at, cron_job_id
+FROM gone
+GROUP BY state, cron_job_id
 UNION ALL
-SELECT tenant_id, id, fence, state, due_at, cron_job_id FROM kept
+SELECT ARRAY[place::int], state, due_at, cron_job_id FROM kept
