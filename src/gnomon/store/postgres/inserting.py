@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -12,6 +12,7 @@ from gnomon.model.task import Submission, TaskKey
 from gnomon.store.port import Entry, NewTask, Receipt
 from gnomon.store.postgres import keys
 from gnomon.store.postgres.admitting import NOTHING, Asked, Stored
+from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import (
     DELIVERY_CODES,
@@ -25,6 +26,7 @@ from gnomon.store.postgres.rows import (
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
+_T = TypeVar("_T")
 Ask = Callable[[Sequence[Submission]], Asked]
 
 
@@ -53,9 +55,17 @@ async def _insert(
 ) -> Stored:
     if not submissions:
         return Stored({})
-    columns = [*_columns(submissions), *question.columns(submissions)]
+    sizes = [size_apart(s.payload) for s in submissions]
+    if not question.quotas and sizes.count(None) == len(sizes):
+        rows = await connection.fetch(
+            query("insert_plain_tasks"), *_columns(submissions), *_metered(submissions)
+        )
+        return Stored.of(question, rows)
+    columns = [*_columns(submissions), sizes]
     try:
-        rows = await connection.fetch(query("insert_tasks"), *columns)
+        rows = await connection.fetch(
+            query("insert_tasks"), *columns, *question.columns(submissions)
+        )
     except asyncpg.LockNotAvailableError as error:
         if question.quotas:
             raise TenantBusy("others store tasks of the same tenant for too long") from error
@@ -164,45 +174,53 @@ def _receipt(new: NewTask, used: keys.Used | None) -> Receipt:
     return Receipt(used.task_id or new.submission.id, replay=used.answer)
 
 
-def _columns(batch: Sequence[Submission]) -> list[list[object]]:
-    """The parameters of insert_tasks.sql, in its order."""
+def _columns(batch: Sequence[Submission]) -> list[Sequence[object]]:
+    """The first parameters of insert_tasks.sql and insert_plain_tasks.sql, in their order."""
+    targets = same_or_all([s.target for s in batch])
     return [
-        [s.tenant_id for s in batch],
+        same_or_all([s.tenant_id for s in batch]),
         [s.id for s in batch],
-        [int(s.lane) for s in batch],
-        [DELIVERY_CODES[s.delivery] for s in batch],
+        same_or_all([s.lane for s in batch]),
+        same_or_all([DELIVERY_CODES[s.delivery] for s in batch]),
         [s.execute_at for s in batch],
         [s.due_at for s in batch],
-        [s.expires_at for s in batch],
-        [s.retry_policy.max_retries for s in batch],
-        [s.timeout_seconds for s in batch],
-        [size_apart(s.payload) for s in batch],
-        [s.task_type for s in batch],
-        [s.name for s in batch],
-        [stored_target(s.target) for s in batch],
+        _any_or_none([s.expires_at for s in batch]),
+        same_or_all([s.retry_policy.max_retries for s in batch]),
+        same_or_all([s.timeout_seconds for s in batch]),
+        same_or_all([s.task_type for s in batch]),
+        _any_or_none([s.name for s in batch]),
+        [stored_target(target) for target in targets],
         [stored_payload(s.payload) for s in batch],
-        [stored_policy(s.retry_policy) for s in batch],
-        [stored_tags(s.tags) for s in batch],
-        [s.idempotency_key for s in batch],
-        [s.created_by for s in batch],
-        [s.retry_of for s in batch],
+        _any_or_none([stored_policy(s.retry_policy) for s in batch]),
+        _any_or_none([stored_tags(s.tags) for s in batch]),
+        _any_or_none([s.idempotency_key for s in batch]),
+        _any_or_none([s.created_by for s in batch]),
+        _any_or_none([s.retry_of for s in batch]),
         *_recurrence(batch),
         [s.preemptible for s in batch] if any(s.preemptible for s in batch) else [],
-        _column_or_nothing([s.queue for s in batch]),
-        _column_or_nothing([s.limit_keys for s in batch]),
+        _any_or_none([s.queue for s in batch]),
+        _any_or_none([s.limit_keys for s in batch]),
     ]
 
 
-def _column_or_nothing(values: list[str | None]) -> list[object]:
-    return [] if all(value is None for value in values) else [*values]
+def _any_or_none(values: list[_T | None]) -> list[_T | None]:
+    """The column, or nothing where no task has a value in it."""
+    return [] if values.count(None) == len(values) else values
 
 
-def _recurrence(batch: Sequence[Submission]) -> list[list[object]]:
+def _recurrence(batch: Sequence[Submission]) -> list[Sequence[object]]:
     """What only runs of cron jobs have."""
-    if all(s.cron_job_id is None for s in batch):
+    jobs = [s.cron_job_id for s in batch]
+    if jobs.count(None) == len(jobs):
         return [[], [], []]
-    return [
-        [s.cron_job_id for s in batch],
-        [s.fire_at for s in batch],
-        [s.gated for s in batch],
-    ]
+    return [jobs, [s.fire_at for s in batch], [s.gated for s in batch]]
+
+
+def _metered(batch: Sequence[Submission]) -> list[Sequence[object]]:
+    """What each tenant adds to its usage, where all of it is stored."""
+    submissions: Counter[str] = Counter()
+    stored_bytes: Counter[str] = Counter()
+    for s in batch:
+        submissions[s.tenant_id] += 1
+        stored_bytes[s.tenant_id] += len(s.payload or b"")
+    return [[*submissions], [*submissions.values()], [*stored_bytes.values()]]

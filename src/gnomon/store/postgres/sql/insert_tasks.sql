@@ -1,7 +1,8 @@
 -- Store a batch of new tasks; large payloads go to their own table, once and for all.
 -- None is due before it is stored, however long it waited for that: the repair scan looks no further
 -- back than the oldest transaction that is still writing.
--- Columns that no task of the batch has a value for are empty, which `unnest` reads as NULL.
+-- Columns that no task of the batch has a value for are empty, which `unnest` reads as NULL; those
+-- that every task has the same value in hold it once.
 -- Of tenants that have quotas, those are stored that there is room for, by their place among the
 -- tenant's tasks in this batch ($26). $27 the tenants, $28 how many tasks each has here, $29 and $30
 -- their quotas, $31 whether it is all or none, $32 how long to wait (see gnomon.admit).
@@ -11,17 +12,21 @@ WITH admitted AS MATERIALIZED (
         $27::text[], $28::integer[], $29::bigint[], $30::integer[], $31::boolean, $32::integer
     )
 ), offered AS MATERIALIZED (
-    SELECT * FROM unnest(
+    SELECT coalesce(tenant_id, ($1::text[])[1]) AS tenant_id, id, lane, delivery, execute_at,
+        due_at, expires_at, retries_left, timeout_seconds, task_type, name, target, payload,
+        retry_policy, tags, idempotency_key, created_by, retry_of, cron_job_id, fire_at, gated,
+        preemptible, queue, limit_keys, payload_size, place
+    FROM unnest(
         $1::text[], $2::uuid[], $3::smallint[], $4::smallint[], $5::timestamptz[],
-        $6::timestamptz[], $7::timestamptz[], $8::integer[], $9::real[], $10::integer[],
-        $11::text[], $12::text[], $13::json[], $14::json[], $15::json[], $16::jsonb[],
-        $17::text[], $18::text[], $19::uuid[], $20::uuid[], $21::timestamptz[], $22::boolean[],
-        $23::boolean[], $24::text[], $25::text[], $26::integer[]
+        $6::timestamptz[], $7::timestamptz[], $8::integer[], $9::real[], $10::text[], $11::text[],
+        $12::json[], $13::json[], $14::json[], $15::jsonb[], $16::text[], $17::text[],
+        $18::uuid[], $19::uuid[], $20::timestamptz[], $21::boolean[], $22::boolean[],
+        $23::text[], $24::text[], $25::integer[], $26::integer[]
     ) AS s (
         tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left,
-        timeout_seconds, payload_size, task_type, name, target, payload, retry_policy, tags,
-        idempotency_key, created_by, retry_of, cron_job_id, fire_at, gated,
-        preemptible, queue, limit_keys, place
+        timeout_seconds, task_type, name, target, payload, retry_policy, tags, idempotency_key,
+        created_by, retry_of, cron_job_id, fire_at, gated, preemptible, queue, limit_keys,
+        payload_size, place
     )
 ), submitted AS MATERIALIZED (
     SELECT o.* FROM offered AS o LEFT JOIN admitted AS a USING (tenant_id)
@@ -45,9 +50,12 @@ WITH admitted AS MATERIALIZED (
         created_by, retry_of, cron_job_id, fire_at, gated, preemptible, queue, limit_keys
     )
     SELECT
-        tenant_id, id, lane, delivery, execute_at, greatest(due_at, (SELECT gnomon.now())), expires_at,
-        retries_left, timeout_seconds, payload_size, task_type, name, target,
-        CASE WHEN payload_size IS NULL THEN payload END,
+        tenant_id, id, coalesce(lane, ($3::smallint[])[1]),
+        coalesce(delivery, ($4::smallint[])[1]), execute_at,
+        greatest(due_at, (SELECT gnomon.now())), expires_at,
+        coalesce(retries_left, ($8::integer[])[1]), coalesce(timeout_seconds, ($9::real[])[1]),
+        payload_size, coalesce(task_type, ($10::text[])[1]), name,
+        coalesce(target, ($12::json[])[1]), CASE WHEN payload_size IS NULL THEN payload END,
         retry_policy, tags, idempotency_key, created_by, retry_of, cron_job_id, fire_at,
         coalesce(gated, false), coalesce(preemptible, false), queue, limit_keys
     FROM submitted
