@@ -4,34 +4,75 @@ A permit lets one task run; it is in use from the choice of a task to its settle
 the next one afterwards. A start lets one call be made, once, before it runs out.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from gnomon.fair.queue import Flow as FlowId
-from gnomon.model.limit import Bucket
-from gnomon.store.limit_port import Ask, Grant
+from gnomon.model.limit import EXECUTIONS_PER_MINUTE, Bucket, Limiter
+from gnomon.store.limit_port import Ask, Grant, Told
 
 # What is given back when others wait, and nobody here has needed it for so long; or nobody waits.
 IDLE_SECONDS = 1.0
 REST_SECONDS = 10.0
-# Between two questions about what was not to be had.
+# Between two questions about what was not to be had: others may return it; or all of it is here.
 ASK_AGAIN_SECONDS = 0.1
+_ALL_IS_HERE_SECONDS = 1.0
 # That a call takes to be made: what a start is good for when it is taken, and when it is used.
-_TAKE_SECONDS, USE_SECONDS = 0.04, 0.01
-_AHEAD_SECONDS = 0.25  # of starts that are asked for ahead, where nobody else waits
+TAKE_SECONDS, USE_SECONDS = 0.04, 0.01
+_AHEAD_SECONDS = 0.5  # of starts that are asked for ahead, where nobody else waits
+_GRAINS = 100  # of the time of a limiter: starts that were made within one are told together
+# Starts that run out before the call are asked for with a longer time, for a while.
+_FIRST_PATIENCE, _MOST_PATIENCE, _PATIENT_SECONDS = 1.0, 60.0, 60.0
 
 
 class Batch:
     """Starts that run out together."""
 
-    __slots__ = ("good_until", "left", "spent", "until")
+    __slots__ = ("_grain", "_made", "_owed", "good_until", "left", "low", "until")
 
-    def __init__(self, until: datetime, good_until: float, left: int) -> None:
+    def __init__(self, until: datetime, good_until: float, starts: int, grain: float) -> None:
         self.until = until  # by the store's clock
         self.good_until = good_until  # by our own
-        self.left = left
-        self.spent = 0  # called, and not yet told
+        self.left = starts  # that nobody has taken
+        self.low = 0  # with fewer left, more are asked for
+        self._owed = starts  # of which the store has not been told what became of them
+        self._grain = grain
+        self._made: list[list[float]] = []  # when the first and the last of some were, how many
+
+    def spend(self, now: float) -> None:
+        """A call is made with one of them."""
+        if self._made and now - self._made[-1][0] < self._grain:
+            self._made[-1][1] = now
+            self._made[-1][2] += 1
+        else:
+            self._made.append([now, now, 1])
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._made)
+
+    def is_over(self, now: float) -> bool:
+        """Whether no call can be made with any."""
+        return self._owed == 0 or self.good_until - now <= USE_SECONDS
+
+    def tell(self, now: float, *, idle: bool) -> list[Told]:
+        """What was made, and when at the latest; what will not be."""
+        told = []
+        for _, last, starts in self._made:
+            # The store was asked for them before it looked at its clock: so by that clock it was
+            # no nearer to `until` than this.
+            early = timedelta(seconds=max(0.0, self.good_until - last - USE_SECONDS))
+            told.append(Told(self.until, int(starts), self.until - early))
+            self._owed -= int(starts)
+        self._made.clear()
+        over = self.is_over(now)
+        returned = self._owed if over else self.left if idle else 0
+        if returned:
+            told.append(Told(self.until, returned))
+            self._owed -= returned
+            self.left = 0
+        return told
 
 
 class Wish(msgspec.Struct, frozen=True, gc=False):
@@ -45,39 +86,49 @@ class Account:
     """One bucket."""
 
     __slots__ = (
-        "_asked_at", "allowed", "ask_at", "batches", "bucket", "contended", "counts", "flows",
-        "low", "permits", "quota", "rates", "refused", "started", "used", "used_at",
+        "_asked_at", "_granted", "_late_at", "_low", "_patience", "_taken", "allowed", "ask_at",
+        "batches", "bucket", "contended", "flows", "late", "limiter", "permits", "refused",
+        "touched", "used", "used_at",
     )  # fmt: skip
 
-    def __init__(self, bucket: Bucket, now: float) -> None:
+    def __init__(self, bucket: Bucket, limiter: Limiter, now: float) -> None:
         self.bucket = bucket
-        self.counts = False  # whether tasks need permits
-        self.rates = False  # and starts
-        self.quota: int | None = None  # starts a minute, of what is no limiter in the store
+        self.limiter = limiter
         self.permits = 0  # held
         self.allowed = 0  # that may be in use
         self.used = 0
         self.used_at = now
+        self.touched = False  # since `used_at`
         self.batches: list[Batch] = []
-        self.started = 0  # since the last question
-        self.low = 0  # starts: with fewer in hand, more are asked for
+        self.late = 0  # starts that ran out before the call, since the last question
         self.refused = 0  # since the last question
         self.flows: dict[FlowId, None] = {}  # set aside for lack of this
         self.contended = False
         self.ask_at = now  # not before
         self._asked_at = now
+        self._granted = 0  # starts, in all
+        self._taken = 0  # of these, up to the last question
+        self._low = 0
+        self._patience = 0.0
+        self._late_at = now
 
     # In use
 
     def batch(self, now: float) -> Batch | None:
         """Where the next start comes from."""
         for batch in self.batches:
-            if batch.left > 0 and batch.good_until - now > _TAKE_SECONDS:
+            if batch.left > 0 and batch.good_until - now > TAKE_SECONDS:
                 return batch
         return None
 
+    def can_give(self, now: float) -> bool:
+        """Whether one more task has all that it needs of this bucket."""
+        if self.limiter.concurrency is not None and self.used >= self.allowed:
+            return False
+        return self.limiter.rate is None or self.batch(now) is not None
+
     def starts(self, now: float) -> int:
-        return sum(b.left for b in self.batches if b.good_until - now > _TAKE_SECONDS)
+        return sum(b.left for b in self.batches if b.good_until - now > TAKE_SECONDS)
 
     @property
     def has_surplus(self) -> bool:
@@ -90,57 +141,102 @@ class Account:
             self.permits == self.used == 0
             and not self.flows
             and not self.batches
-            and now - self.used_at > REST_SECONDS
+            and self._idle(now) > REST_SECONDS
         )
+
+    def has_news(self, now: float) -> bool:
+        """Whether the store should hear of it, though nothing lacks. What is in use as before is
+        not worth a call; but an answer that was lost may have granted more than is known here."""
+        if not self.permits and not self.batches:
+            return False
+        return (
+            self.contended
+            or any(b.has_news or b.is_over(now) for b in self.batches)
+            or (self.permits > self.used and self._idle(now) > REST_SECONDS)
+            or now - self._asked_at > REST_SECONDS
+        )
+
+    def _idle(self, now: float) -> float:
+        if self.touched:
+            self.touched = False
+            self.used_at = now
+        return now - self.used_at
 
     # Questions and answers
 
     def ask(self, wish: Wish, now: float) -> Ask:
         """What to ask for. From here on no more is used than what is kept."""
         more = 0 if wish.stopping else max(0, wish.waiting)
+        limiter = self.limiter
         self.refused = 0
         kept = self._kept(more, now, stopping=wish.stopping)
         self.allowed = min(self.allowed, kept)
+        told = self._tell(now, idle=wish.stopping or (self.contended and not more))
+        starts = 0
+        if limiter.rate is not None and not wish.stopping:
+            starts = self._starts_wanted(more, now)
+        self._asked_at = now
         return Ask(
             self.bucket,
             kept,
-            max(kept, self.used + more) if self.counts else kept,
-            self._starts_wanted(more, now) if self.rates and not wish.stopping else 0,
-            self.quota,
-            *self._told(now, idle=wish.stopping or (self.contended and not more)),
+            kept if limiter.concurrency is None else max(kept, self.used + more),
+            starts,
+            self._seconds(now),
+            limiter.rate if limiter.name == EXECUTIONS_PER_MINUTE else None,
+            told,
         )
 
     def _kept(self, more: int, now: float, *, stopping: bool) -> int:
-        idle = now - self.used_at
+        idle = self._idle(now)
         if stopping or (not more and idle > (IDLE_SECONDS if self.contended else REST_SECONDS)):
             return self.used
         return max(self.used, self.allowed)
 
     def _starts_wanted(self, more: int, now: float) -> int:
-        seconds = max(0.01, now - self._asked_at)
-        ahead = 0 if self.contended else int(self.started / seconds * _AHEAD_SECONDS)
-        self.started = 0
-        self.low = ahead // 2
-        self._asked_at = now
+        taken = self._granted - sum(b.left for b in self.batches)
+        rate = (taken - self._taken) / max(0.01, now - self._asked_at)
+        self.touched = self.touched or taken != self._taken
+        self._taken = taken
+        ahead = 0 if self.contended else int(max(0.0, rate) * _AHEAD_SECONDS)
+        self._low = ahead // 2
         return max(0, more + ahead - self.starts(now))
 
-    def _told(self, now: float, *, idle: bool) -> tuple[datetime | None, int, int]:
-        """Starts that nobody will use, and those that were made: of one batch at a time."""
+    def _seconds(self, now: float) -> float:
+        """How long starts should be good for. Where calls are slow to be made they would run out
+        on the way, again and again."""
+        if self.late:
+            self.late = 0
+            self._late_at = now
+            self._patience = min(_MOST_PATIENCE, max(_FIRST_PATIENCE, self._patience) * 2)
+        elif now - self._late_at > _PATIENT_SECONDS:
+            self._patience = 0.0
+        return self._patience
+
+    def _tell(self, now: float, *, idle: bool) -> list[Told]:
+        told = []
         for batch in self.batches:
-            over = idle or batch.good_until - now <= _TAKE_SECONDS
-            if over or batch.spent:
-                if over:
-                    self.batches.remove(batch)
-                told = batch.until, batch.left if over else 0, batch.spent
-                batch.spent = 0
-                return told
-        return None, 0, 0
+            left = batch.left
+            told += batch.tell(now, idle=idle)
+            self._granted -= left - batch.left
+        self.batches = [batch for batch in self.batches if not batch.is_over(now)]
+        return told
 
     def granted(self, grant: Grant, ask: Ask, asked_at: float, now: float) -> None:
         self.permits = grant.permits
         self.allowed = grant.allowed
         self.contended = grant.contended
         if grant.starts and grant.until is not None:
-            self.batches.append(Batch(grant.until, asked_at + grant.seconds, grant.starts))
-        short = grant.allowed < ask.wanted or grant.starts < ask.starts
-        self.ask_at = now + ASK_AGAIN_SECONDS if short else now
+            grain = self.limiter.per_seconds / _GRAINS
+            batch = Batch(grant.until, asked_at + grant.seconds, grant.starts, grain)
+            batch.low = min(self._low, grant.starts)
+            for before in self.batches:  # which are used up first
+                before.low = 0
+            self.batches.append(batch)
+            self._granted += grant.starts
+        self.ask_at = now
+        if grant.allowed < ask.wanted:
+            all_is_here = grant.allowed == self.limiter.concurrency
+            self.ask_at += _ALL_IS_HERE_SECONDS if all_is_here else ASK_AGAIN_SECONDS
+        if grant.starts < ask.starts:
+            again = now + grant.again
+            self.ask_at = again if grant.allowed >= ask.wanted else min(again, self.ask_at)

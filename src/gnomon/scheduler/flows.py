@@ -58,6 +58,10 @@ class FlowBook:
             return self._of_task.get(entry.key)
         return self._known.get((entry.key.tenant_id, entry.flow))
 
+    def named(self, number: FlowId) -> Flow | None:
+        """What a number stands for, if it is known."""
+        return self._known.get(number)
+
     def is_stale(self, entry: Entry) -> bool:
         """Whether the hint is known to be wrong. It cannot be claimed, and is to be got rid of by
         trying; said once."""

@@ -18,10 +18,11 @@ from gnomon.store.limit_port import Ask, LimitStore
 
 log = structlog.get_logger("gnomon.scheduler")
 
-ROUND_SECONDS = 0.1  # between looks at all buckets that tasks wait for
-LOOK_SECONDS = 0.5  # and at those in use: others may wait, or the limit have changed
+ROUND_SECONDS = 0.1  # between rounds, where nothing is to be asked for before
+LOOK_SECONDS = 0.5  # between looks at all that is in use: others may wait, or starts have been made
 RECONCILE_SECONDS = 5.0
 _SHORTEST_PAUSE = 0.001
+_SHORTEST_ROUND = 0.005  # where nothing has happened here
 _PAUSE_SECONDS = 0.25  # after PostgreSQL was away
 _ASKED_AT_ONCE = 200  # buckets; they are locked until the call ends
 _LANES = tuple(Lane)
@@ -55,14 +56,13 @@ class PermitKeeper:
         self._clock = clock
         self._node = node
         self._turn = 0
-        self._round_at = float("-inf")
         self._looked_at = float("-inf")
         self._in_doubt: dict[TaskKey, float] = {}  # since when
         permits.stuck = dispatcher.stuck
 
     async def run(self) -> None:
         while True:
-            await self._clock.wait(self._permits.wanted, ROUND_SECONDS)
+            await self._clock.wait(self._permits.wanted, self._pause(self._clock.monotonic()))
             self._permits.wanted.clear()
             began = self._clock.monotonic()
             try:
@@ -80,8 +80,10 @@ class PermitKeeper:
         looked = await self._permits.flows.look_up(self._store)
         if looked.flows:
             self._agenda.add(looked.changed)
-            self._permits.let_in_flows(looked.flows)
-        accounts = self._due(self._clock.monotonic())
+            ready = [flow for flow in looked.flows if not self._permits.expect(flow)]
+            self._permits.let_in_flows(ready)
+        wanted = await self._wanted_by_others()
+        accounts = list(self._due(self._clock.monotonic()) | wanted)
         try:
             for start in range(0, len(accounts), _ASKED_AT_ONCE):
                 await self._exchange(accounts[start : start + _ASKED_AT_ONCE])
@@ -90,22 +92,37 @@ class PermitKeeper:
             raise
         return ExchangeResult(len(accounts), len(looked.flows))
 
-    def _due(self, now: float) -> list[Account]:
+    def _pause(self, now: float) -> float:
+        """Until something that tasks wait for may be had."""
+        times = [account.ask_at for account in self._permits.short if account.flows]
+        soonest = min(times, default=float("inf")) - now
+        return min(ROUND_SECONDS, max(_SHORTEST_ROUND, soonest))
+
+    def _due(self, now: float) -> set[Account]:
         """The buckets to ask for."""
         permits = self._permits
         chosen = {a for a in permits.hot if a.ask_at <= now or a.has_surplus}
         permits.hot -= chosen
-        if now - self._round_at >= ROUND_SECONDS / 2:
-            self._round_at = now
-            chosen |= {a for a in permits.accounts.values() if a.flows and a.ask_at <= now}
+        permits.short = {a for a in permits.short if a.flows}
+        chosen |= {a for a in permits.short if a.ask_at <= now}
         if now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
             idle = {a for a in permits.accounts.values() if a.is_at_rest(now)}
             at_rest = idle - chosen - permits.hot
             if at_rest:
                 permits.forget(at_rest)
-            chosen |= {a for a in permits.accounts.values() if a.permits or a.batches}
-        return list(chosen)
+            chosen |= {a for a in permits.accounts.values() if a.has_news(now)}
+        return chosen
+
+    async def _wanted_by_others(self) -> set[Account]:
+        """Those of which something is here that others wait for."""
+        if self._clock.monotonic() - self._looked_at < LOOK_SECONDS:
+            return set()
+        accounts = self._permits.accounts
+        if not any(a.permits or a.batches for a in accounts.values()):
+            return set()
+        wanted = await self._store.wanted(self._node)
+        return {accounts[bucket] for bucket in wanted if bucket in accounts}
 
     async def _exchange(self, accounts: list[Account]) -> None:
         self._turn += 1

@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Protocol
 
-import msgspec
-
 from gnomon.clock import Clock
 from gnomon.fair.queue import Flow as FlowId
 from gnomon.model.flow import Flow
@@ -19,9 +17,10 @@ from gnomon.model.limit import EXECUTIONS_PER_MINUTE, Bucket, Limiter, buckets
 from gnomon.model.task import TaskKey
 from gnomon.model.tenant import Quotas
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.scheduler.accounts import USE_SECONDS, Account, Batch
+from gnomon.scheduler.accounts import Account
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.flows import FlowBook
+from gnomon.scheduler.stakes import NOTHING, Needs, Stake
 from gnomon.store.port import Entry
 
 # Flows that wait for one bucket are many where it has no key and another one has. Letting all of
@@ -38,40 +37,6 @@ class Limits(Protocol):
     def on_change(self, told: Callable[[], None]) -> None: ...
 
 
-class Need(msgspec.Struct, frozen=True, gc=False):
-    """What every task of a flow needs of one bucket."""
-
-    account: Account
-    permit: bool
-    start: bool
-
-
-class Hold:
-    """What one task has taken of one bucket."""
-
-    __slots__ = ("account", "batch", "called", "permit")
-
-    def __init__(self, account: Account, permit: bool = False) -> None:
-        self.account = account
-        self.permit = permit
-        self.batch: Batch | None = None
-        self.called = False  # with a start of that batch
-
-    def has(self, need: Need, now: float) -> bool:
-        return (self.permit or not need.permit) and (not need.start or self.can_start(now))
-
-    def can_start(self, now: float) -> bool:
-        return self.batch is not None and self.batch.good_until - now > USE_SECONDS
-
-
-class Needs(msgspec.Struct, frozen=True, gc=False):
-    """What every task of a flow needs, in the order of the buckets."""
-
-    each: tuple[Need, ...]
-    # What each task has then, where that is the same for all: permits, and no starts.
-    plain: tuple[Hold, ...] | None
-
-
 class Permits:
     """An `Admission`, and a `Gate` before the call."""
 
@@ -81,6 +46,7 @@ class Permits:
         self.flows = FlowBook()
         self.accounts: dict[Bucket, Account] = {}
         self.hot: set[Account] = set()  # something is to be asked of the store, soon
+        self.short: set[Account] = set()  # flows wait for more of it, or did
         self.wanted = asyncio.Event()  # now
         self.stuck: Container[TaskKey] = ()  # ended, and running for good by their rows
         self._limits = limits
@@ -89,27 +55,43 @@ class Permits:
         self._wake = wake
         self._rules: dict[str, tuple[Limiter, ...]] = {}
         self._needs: dict[FlowId, Needs] = {}
-        self._taken: dict[TaskKey, Sequence[Hold]] = {}
+        self._rated = False  # whether any of these needs starts
+        self._era = 0  # grows whenever limits change
+        self._taken: dict[TaskKey, Stake] = {}
         self._doubtful: set[TaskKey] = set()  # may have been claimed, with an answer that was lost
         limits.on_change(self._changed)
 
-    # Before the claim, and after it
+    # Before the claim, and after it. For every task: so what is the same for all of a flow is
+    # looked up once, and what they take is one thing that they share.
 
     def admit(self, entry: Entry) -> bool:
-        rules = self._rules_of(entry.key.tenant_id)
-        if not rules:
-            return True
-        number = (entry.key.tenant_id, entry.flow)
-        needs = self._needs.get(number)
+        key = entry.key
+        needs = self._needs.get((key.tenant_id, entry.flow))
         if needs is None:
-            if self.flows.is_stale(entry):
+            if not self._rules_of(key.tenant_id) or self.flows.is_stale(entry):
                 return True
             flow = self.flows.find(entry)
             if flow is None:
                 self.wanted.set()
                 return False
-            needs = self._needs_of(number, flow)
-        return not needs.each or self._take(entry, needs)
+            needs = self._needs_of((key.tenant_id, entry.flow), flow)
+        if key in self._taken:
+            return self._take_again(entry, needs)
+        if needs.is_nothing:
+            return True
+        for account in needs.permits:
+            if account.used >= account.allowed:
+                self._refuse(entry, needs, NOTHING)
+                return False
+        stake = self._take_starts(needs) if needs.starts else needs.plain
+        if stake is None:
+            self._refuse(entry, needs, NOTHING)
+            return False
+        for account in needs.permits:
+            account.used += 1
+            account.touched = True
+        self._taken[key] = stake
+        return True
 
     def missed(self, keys: Iterable[TaskKey]) -> None:
         if not self._taken:
@@ -119,31 +101,42 @@ class Permits:
                 self._free(key, unstarted=True)
 
     def claimed(self, delivery: Delivery) -> bool:
-        if not self._rules_of(delivery.key.tenant_id):
+        """Whether its starts are still good is asked right before the call."""
+        key = delivery.key
+        stake = self._taken.get(key)
+        if self._doubtful:
+            self._doubtful.discard(key)
+        if stake is not None and stake.flow == delivery.flow and stake.era == self._era:
             return True
-        self._doubtful.discard(delivery.key)
-        needs = self._needs_of((delivery.key.tenant_id, delivery.flow), self.flows.learn(delivery))
-        if not needs.each:
+        if not self._rules_of(key.tenant_id):
             return True
-        holds = self._taken.get(delivery.key)
-        if holds is None or holds is needs.plain:
-            return holds is not None
-        now = self._clock.monotonic()
-        return all(_found(need, holds, now) for need in needs.each)
+        needs = self._needs_of((key.tenant_id, delivery.flow), self.flows.learn(delivery))
+        if stake is not None and stake.has_all_of(needs):
+            # As another flow, or under other limits, it may have taken more.
+            self._taken[key] = stake.only(needs, self._era)
+            self._return(account for account in stake.permits if account not in needs.permits)
+            return True
+        return needs.is_nothing
 
     def may_call(self, delivery: Delivery) -> bool:
-        """Whether its starts are still good."""
-        holds = self._taken.get(delivery.key)
-        if holds is None:
+        """Whether its starts are still good. One that ran out on the way is made up for by another
+        of the same bucket, if there is one."""
+        if not self._rated:
+            return True
+        key = delivery.key
+        stake = self._taken.get(key)
+        if stake is None or not stake.batches:
             return True
         now = self._clock.monotonic()
-        for hold in holds:
-            if hold.batch is not None and not hold.can_start(now):
+        if now >= stake.use_until:
+            fresh = stake.renewed(now)
+            if fresh is None:
                 return False
-        for hold in holds:
-            if hold.batch is not None and not hold.called:
-                hold.called = True
-                hold.batch.spent += 1
+            stake = fresh
+        if not stake.called:
+            self._taken[key] = stake.when_called()
+            for batch in stake.batches:
+                batch.spend(now)
         return True
 
     def called(self, report: Report) -> None:
@@ -156,57 +149,55 @@ class Permits:
 
     # What is taken
 
-    def _take(self, entry: Entry, needs: Needs) -> bool:
+    def _take_starts(self, needs: Needs) -> Stake | None:
         now = self._clock.monotonic()
-        holds = self._taken.get(entry.key, ())
-        lacking = needs.each
-        if holds:
-            self._doubtful.add(entry.key)
-            lacking = tuple(need for need in lacking if not _found(need, holds, now))
-        for place, need in enumerate(lacking):
-            if not _is_to_be_had(need, holds, now):
-                self._refuse(entry, lacking, place, now)
-                return False
-        if needs.plain is not None and not holds:
-            for need in lacking:
-                need.account.used += 1
-                need.account.used_at = now
-            self._taken[entry.key] = needs.plain
-        elif lacking:
-            taken = [self._take_one(need, holds, now) for need in lacking]
-            fresh = {hold.account for hold in taken}
-            self._taken[entry.key] = [*(h for h in holds if h.account not in fresh), *taken]
+        stake = needs.current
+        if stake is None or not stake.can_be_taken(now):
+            stake = needs.current = needs.stake(now, self._era)
+            if stake is None:
+                return None
+        for batch in stake.batches:
+            batch.left -= 1
+            if batch.left < batch.low:
+                self._note_low(stake, now)
+        return stake
+
+    def _note_low(self, stake: Stake, now: float) -> None:
+        for account, batch in zip(stake.rated, stake.batches, strict=True):
+            if batch.left < batch.low:
+                batch.low = 0  # said once
+                if account.ask_at <= now:
+                    self._note(account)
+
+    def _take_again(self, entry: Entry, needs: Needs) -> bool:
+        """It has been chosen before, and may have been claimed: only what lacks is taken."""
+        key, now = entry.key, self._clock.monotonic()
+        self._doubtful.add(key)
+        before = self._taken[key]
+        if before.is_good(entry.flow, self._era, now):
+            return True
+        after = before.completed(needs, now, self._era)
+        if after is None:
+            self._refuse(entry, needs, before)
+            return False
+        self._taken[key] = after
         return True
 
-    def _take_one(self, need: Need, holds: Sequence[Hold], now: float) -> Hold:
-        account = need.account
-        account.used_at = now
-        before = _hold(account, holds)
-        hold = Hold(account, before is not None and before.permit)
-        if need.permit and not hold.permit:
-            hold.permit = True
-            account.used += 1
-        if need.start:
-            batch = account.batch(now)
-            assert batch is not None, "it was to be had"
-            hold.batch = batch
-            batch.left -= 1
-            account.started += 1
-            if batch.left < account.low and account.ask_at <= now:
-                self._note(account)
-        return hold
-
-    def _refuse(self, entry: Entry, needs: tuple[Need, ...], place: int, now: float) -> None:
+    def _refuse(self, entry: Entry, needs: Needs, before: Stake) -> None:
         """Note what is lacking. What comes before it is kept for a while; what comes after it is
         the first to be returned, so that two nodes never keep from each other what both need."""
-        lacking = needs[place].account
+        now = self._clock.monotonic()
+        place = needs.lacking(before, now)
+        lacking = needs.each[place]
         lacking.refused += 1
         lacking.flows[(entry.key.tenant_id, entry.flow)] = None
-        for need in needs[:place]:
-            need.account.used_at = now
-        for need in needs[place + 1 :]:
-            if need.account.used == 0:
-                need.account.used_at = float("-inf")
+        self.short.add(lacking)
+        for account in needs.each[:place]:
+            account.touched = True
+        for account in needs.each[place + 1 :]:
+            if account.used == 0:
+                account.touched = False
+                account.used_at = float("-inf")
         if lacking.ask_at <= now:
             self._note(lacking)
 
@@ -215,21 +206,29 @@ class Permits:
         self.wanted.set()
 
     def _free(self, key: TaskKey, *, unstarted: bool) -> None:
-        self._doubtful.discard(key)
-        for hold in self._taken.pop(key, ()):
-            account = hold.account
-            if hold.permit:
-                account.used -= 1
-            if hold.batch is not None and unstarted and not hold.called:
-                hold.batch.left += 1
-            if account.has_surplus:
+        if self._doubtful:
+            self._doubtful.discard(key)
+        stake = self._taken.pop(key, None)
+        if stake is None:
+            return
+        if unstarted:
+            stake.give_back()
+        self._return(stake.permits)
+        if unstarted and stake.batches:
+            for account in stake.rated:
+                self.let_in(account)
+
+    def _return(self, accounts: Iterable[Account]) -> None:
+        for account in accounts:
+            account.used -= 1
+            if account.permits > account.allowed and account.has_surplus:
                 self._note(account)
             elif account.flows:
                 self.let_in(account)
 
     def let_in(self, account: Account) -> None:
         """Let flows that wait for this bucket be asked for again, if it has something to give."""
-        if account.flows and (account.used < account.allowed or account.batches):
+        if account.flows and account.can_give(self._clock.monotonic()):
             chosen = list(account.flows)[:_LET_IN_AT_ONCE]
             for flow in chosen:
                 del account.flows[flow]
@@ -252,21 +251,44 @@ class Permits:
 
     # What is needed
 
+    def expect(self, flow: FlowId) -> bool:
+        """A flow that is known by now wants to be let in: first get what lacks; gives whether
+        anything does."""
+        known = self.flows.named(flow)
+        if known is None or not self._rules_of(flow[0]):
+            return False
+        now = self._clock.monotonic()
+        lacking = self._needs_of(flow, known).all_lacking(now)
+        for account in lacking:
+            account.flows[flow] = None
+            self.short.add(account)
+            if account.ask_at <= now:
+                self.hot.add(account)
+        return bool(lacking)
+
     def forget(self, accounts: Iterable[Account]) -> None:
         """These are at rest."""
         for account in accounts:
             del self.accounts[account.bucket]
             self.hot.discard(account)
+            self.short.discard(account)
         self._needs.clear()
 
     def _changed(self) -> None:
         """Limits have changed: what was refused by the old ones may be taken by the new."""
         self._rules.clear()
         self._needs.clear()
+        self._era += 1
+        now = self._clock.monotonic()
         for account in self.accounts.values():
+            rules = self._rules_of(account.bucket.tenant_id)
+            rule = next((r for r in rules if r.name == account.bucket.limiter), None)
+            if rule == account.limiter:
+                continue
+            account.limiter = rule or account.limiter
             flows, account.flows = list(account.flows), {}
             self.let_in_flows(flows)
-            account.ask_at = self._clock.monotonic()
+            account.ask_at = now
             self._note(account)
 
     def _rules_of(self, tenant_id: str) -> tuple[Limiter, ...]:
@@ -279,47 +301,22 @@ class Permits:
         needs = self._needs.get(number)
         if needs is None:
             found = sorted(buckets(self._rules_of(flow.tenant_id), flow), key=lambda f: f[1])
-            each = tuple(self._need(limiter, bucket) for limiter, bucket in found)
-            plain = None
-            if not any(need.start for need in each):
-                plain = tuple(Hold(need.account, permit=True) for need in each)
-            needs = Needs(each, plain)
+            each = tuple(self._account(limiter, bucket) for limiter, bucket in found)
+            needs = Needs(each, number[1], self._era)
+            self._rated = self._rated or bool(needs.starts)
             if len(self._needs) >= _MOST_NEEDS:
                 self._needs.clear()
             if number[1]:
                 self._needs[number] = needs
         return needs
 
-    def _need(self, limiter: Limiter, bucket: Bucket) -> Need:
+    def _account(self, limiter: Limiter, bucket: Bucket) -> Account:
         account = self.accounts.get(bucket)
         if account is None:
-            account = self.accounts[bucket] = Account(bucket, self._clock.monotonic())
-        account.counts = limiter.concurrency is not None
-        account.rates = limiter.rate is not None
-        account.quota = limiter.rate if limiter.name == EXECUTIONS_PER_MINUTE else None
-        return Need(account, account.counts, account.rates)
-
-
-def _hold(account: Account, holds: Sequence[Hold]) -> Hold | None:
-    for hold in holds:
-        if hold.account is account:
-            return hold
-    return None
-
-
-def _found(need: Need, holds: Sequence[Hold], now: float) -> bool:
-    """Whether it was taken before, and is still good."""
-    hold = _hold(need.account, holds)
-    return hold is not None and hold.has(need, now)
-
-
-def _is_to_be_had(need: Need, holds: Sequence[Hold], now: float) -> bool:
-    account = need.account
-    if need.permit and account.used >= account.allowed:
-        hold = _hold(account, holds)
-        if hold is None or not hold.permit:
-            return False
-    return not need.start or account.batch(now) is not None
+            now = self._clock.monotonic()
+            account = self.accounts[bucket] = Account(bucket, limiter, now)
+        account.limiter = limiter
+        return account
 
 
 def _rules(limits: Limits, tenant_id: str) -> Iterator[Limiter]:

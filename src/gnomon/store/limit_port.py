@@ -19,17 +19,24 @@ from gnomon.model.task import TaskKey
 from gnomon.store.port import Entry
 
 
+class Told(msgspec.Struct, frozen=True, gc=False):
+    """What became of starts that are good until `until`."""
+
+    until: datetime
+    starts: int
+    at: datetime | None = None  # by when they were made; None: they will not be
+
+
 class Ask(msgspec.Struct, frozen=True, gc=False):
     """What a node keeps of a bucket, and would like to have."""
 
     bucket: Bucket
     kept: int  # permits that are in use, or may be before the answer is heard
     wanted: int  # permits, those included
-    starts: int  # more of them
+    starts: int  # more of them,
+    seconds: float = 0.0  # good for so long, or longer
     rate: int | None = None  # starts a minute, of what is no limiter in the store
-    until: datetime | None = None  # of starts that are good until then,
-    unused: int = 0  # so many are returned,
-    spent: int = 0  # and so many have been made
+    told: Sequence[Told] = ()
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):
@@ -42,6 +49,7 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     until: datetime | None  # that they are good for,
     seconds: float  # which is so long after the store was asked
     contended: bool  # others wait
+    again: float = 0.0  # seconds until there may be more starts, where some lack
 
 
 class LimitStore(Protocol):
@@ -51,6 +59,9 @@ class LimitStore(Protocol):
         """Return what is not wanted, get what is, as far as it goes. `turn` grows with every call:
         one that takes effect after a later one has changes nothing. When this raises
         `StoreUnavailable`, the node holds what it kept, or more."""
+
+    async def wanted(self, node: UUID) -> list[Bucket]:
+        """The buckets of which the node has something, and others wait for it."""
 
     async def flows_of(self, keys: Collection[TaskKey]) -> list[tuple[Entry, Flow]]:
         """The flows of live tasks, each with a hint as it would be given now."""

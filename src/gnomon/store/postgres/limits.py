@@ -1,9 +1,11 @@
 """The node's side of limits on PostgreSQL."""
 
 from collections.abc import Collection, Sequence
+from itertools import chain, repeat
 from uuid import UUID
 
 from gnomon.model.flow import Flow
+from gnomon.model.limit import Bucket
 from gnomon.model.task import TaskKey
 from gnomon.store.limit_port import Ask, Grant
 from gnomon.store.port import Entry
@@ -21,6 +23,7 @@ class PostgresLimits:
     async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[Grant]:
         # One order for all, so that two calls that meet cannot wait for each other.
         batch = sorted(asks, key=lambda ask: ask.bucket)
+        told = list(chain.from_iterable(zip(repeat(i), ask.told) for i, ask in enumerate(batch, 1)))
         rows = await self._database.fetch(
             "exchange_permits",
             node,
@@ -32,14 +35,17 @@ class PostgresLimits:
             [ask.kept for ask in batch],
             [ask.wanted for ask in batch],
             [ask.starts for ask in batch],
-            [ask.until for ask in batch],
-            [ask.unused for ask in batch],
-            [ask.spent for ask in batch],
+            [ask.seconds for ask in batch],
+            [place for place, _ in told],
+            [each.until for _, each in told],
+            [each.starts for _, each in told],
+            [each.at for _, each in told],
         )
-        return [
-            Grant(batch[place - 1].bucket, permits, allowed, starts, until, seconds, contended)
-            for place, permits, allowed, starts, until, seconds, contended in rows
-        ]
+        return [Grant(batch[place - 1].bucket, *rest) for place, *rest in rows]
+
+    async def wanted(self, node: UUID) -> list[Bucket]:
+        rows = await self._database.fetch("wanted_buckets", node)
+        return [Bucket(*row) for row in rows]
 
     async def flows_of(self, keys: Collection[TaskKey]) -> list[tuple[Entry, Flow]]:
         rows = await self._database.fetch(

@@ -39,6 +39,10 @@ CREATE TABLE gnomon.limit_lease (
     PRIMARY KEY (bucket, node)
 ) WITH (fillfactor = 50);
 
+-- Who waits, for those who hold something to hear of it.
+CREATE INDEX limit_lease_waiting ON gnomon.limit_lease (bucket)
+    WHERE permits_since IS NOT NULL OR starts_since IS NOT NULL;
+
 -- Starts that were granted: usable until `until`, so they count for the time of the limiter longer.
 CREATE TABLE gnomon.limit_window (
     bucket bigint NOT NULL REFERENCES gnomon.limit_bucket (id) ON DELETE CASCADE,
@@ -79,7 +83,8 @@ $$;
 -- waiting first. A lease shrinks only to what its node keeps, because the answer may be lost: a node
 -- that is allowed less than it holds uses no more, and returns the rest with its next call.
 -- Starts: granted as far as those of the last `per_seconds` leave room, in equal shares as well. Each
--- counts as if it were made as late as it can be, until the node says that it was made.
+-- counts as if it were made as late as it can be, until the node says when it was made, or that it
+-- will not be.
 CREATE FUNCTION gnomon.exchange_permits(
     p_node uuid,
     p_turn bigint,                      -- grows with every call of a node
@@ -87,14 +92,17 @@ CREATE FUNCTION gnomon.exchange_permits(
     p_rates integer[],                  -- of what is no row of gnomon.limiter: starts a minute
     p_kept integer[],                   -- permits that are in use, or may be before the answer
     p_wanted integer[],                 -- permits, those included
-    p_starts integer[],                 -- more starts wanted
-    p_until timestamptz[],              -- of starts that were granted before:
-    p_unused integer[],                 -- so many of them are returned,
-    p_spent integer[]                   -- and so many have been made
+    p_starts integer[],                 -- more starts wanted,
+    p_seconds float8[],                 -- good for so long at the least
+    p_told_places integer[],            -- of starts that were granted before, place by place:
+    p_told_until timestamptz[],         -- of those that are good until then
+    p_told_starts integer[],            -- so many
+    p_told_at timestamptz[]             -- were made by then; NULL: will not be made
 ) RETURNS TABLE (
     place integer, permits integer, allowed integer, starts integer, until timestamptz,
     seconds float8,                     -- that the starts are good for
-    contended boolean                   -- others wait
+    contended boolean,                  -- others wait
+    again float8                        -- seconds until there may be more starts, where some lack
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -108,10 +116,12 @@ DECLARE
     v_others record;
     v_share integer;
     v_bound bigint;
+    v_grain float8;
     v_slice float8;
     v_window interval;
-    v_spent_until timestamptz;
+    v_told integer := 1;
     v_free bigint;
+    v_oldest timestamptz;
 BEGIN
     FOR i IN 1 .. cardinality(p_tenants) LOOP
         LOOP
@@ -179,33 +189,38 @@ BEGIN
         allowed := greatest(0, least(p_wanted[i], v_bound));
         permits := greatest(allowed, least(coalesce(v_own.permits, 0), p_kept[i]));
 
-        -- Starts. Those that were returned are as if they had not been granted.
+        -- Starts. Those that will not be made are as if they had not been granted.
         starts := 0;
         until := NULL;
         seconds := 0;
+        again := 0;
         IF v_rate IS NOT NULL THEN
             v_window := make_interval(secs => v_per);
-            v_slice := greatest(v_per / 20, least(v_per / 4, 0.25));
-            IF p_unused[i] > 0 THEN
-                UPDATE gnomon.limit_window AS w SET starts = greatest(0, w.starts - p_unused[i])
-                WHERE w.bucket = v_bucket AND w.until = p_until[i];
-            END IF;
-            -- To the next quarter of a slice, so that there are not too many rows of them.
-            v_spent_until := to_timestamp(
-                ceil(extract(epoch FROM v_now)::float8 / v_slice * 4) * v_slice / 4
-            );
-            IF p_spent[i] > 0 AND v_spent_until < p_until[i] THEN
-                UPDATE gnomon.limit_window AS w SET starts = w.starts - p_spent[i]
-                WHERE w.bucket = v_bucket AND w.until = p_until[i] AND w.starts >= p_spent[i];
-                IF FOUND THEN
+            v_slice := greatest(v_per / 20, least(v_per, 1), p_seconds[i]);
+            v_grain := v_per / 128;  -- rounded up to that, so that there are not too many rows
+            WHILE p_told_places[v_told] < i LOOP
+                v_told := v_told + 1;
+            END LOOP;
+            WHILE p_told_places[v_told] = i LOOP
+                UPDATE gnomon.limit_window AS w SET starts = w.starts - p_told_starts[v_told]
+                WHERE w.bucket = v_bucket AND w.until = p_told_until[v_told]
+                  AND w.starts >= p_told_starts[v_told];
+                IF FOUND AND p_told_at[v_told] IS NOT NULL THEN
                     INSERT INTO gnomon.limit_window AS w (bucket, until, starts)
-                    VALUES (v_bucket, v_spent_until, p_spent[i])
+                    VALUES (
+                        v_bucket,
+                        least(p_told_until[v_told], to_timestamp(
+                            ceil(extract(epoch FROM p_told_at[v_told])::float8 / v_grain) * v_grain
+                        )),
+                        p_told_starts[v_told]
+                    )
                     ON CONFLICT (bucket, until) DO UPDATE SET starts = w.starts + excluded.starts;
                 END IF;
-            END IF;
+                v_told := v_told + 1;
+            END LOOP;
             DELETE FROM gnomon.limit_window AS w
-            WHERE w.bucket = v_bucket AND w.until <= v_now - v_window;
-            SELECT v_rate - coalesce(sum(w.starts), 0) INTO v_free
+            WHERE w.bucket = v_bucket AND (w.until <= v_now - v_window OR w.starts = 0);
+            SELECT v_rate - coalesce(sum(w.starts), 0), min(w.until) INTO v_free, v_oldest
             FROM gnomon.limit_window AS w WHERE w.bucket = v_bucket;
             v_share := greatest(1, v_rate / (v_others.want_starts + 1));
             starts := greatest(0, least(p_starts[i], v_free - v_others.earlier_starts * v_share));
@@ -213,11 +228,20 @@ BEGIN
                 starts := least(starts, v_share);
             END IF;
             IF starts > 0 THEN
-                until := to_timestamp((floor(extract(epoch FROM v_now)::float8 / v_slice) + 2) * v_slice);
+                until := to_timestamp(
+                    (floor(extract(epoch FROM v_now)::float8 / v_slice * 4) + 5) * v_slice / 4
+                );
                 seconds := extract(epoch FROM until - v_now);
                 INSERT INTO gnomon.limit_window AS w (bucket, until, starts)
                 VALUES (v_bucket, until, starts)
                 ON CONFLICT (bucket, until) DO UPDATE SET starts = w.starts + excluded.starts;
+            END IF;
+            IF starts < p_starts[i] THEN
+                -- Others come first, or the oldest has to leave the window; or some are returned.
+                again := CASE WHEN v_free > starts THEN 0.01 ELSE least(
+                    coalesce(extract(epoch FROM v_oldest + v_window - v_now)::float8, 1),
+                    least(1, greatest(0.1, v_per / 50))
+                ) END;
             END IF;
         END IF;
 
