@@ -16,6 +16,7 @@ from gnomon.model.pool import everything_in
 from gnomon.model.shard import SHARDS
 from gnomon.model.task import TaskKey
 from gnomon.pipe.memory import MemoryPipe
+from gnomon.scheduler.admission import Admissions
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.permit_keeper import RECONCILE_SECONDS, PermitKeeper
@@ -65,7 +66,7 @@ class Stage:
         planning = PostgresPlanning(database, clock, 10.0)
         self.dispatcher = Dispatcher(
             self.store, planning, self.agenda, self.scanner, pipe, lease, clock, 10,
-            admission=self.permits,
+            admission=Admissions([self.permits]),
         )  # fmt: skip
         self.keeper = PermitKeeper(
             PostgresLimits(database), self.permits, self.agenda, self.dispatcher, pipe, clock, node

@@ -19,7 +19,7 @@ def shard_of(task_id: UUID) -> int:
 
     The database generates the same number as `get_byte(uuid_send(id), 15)`.
     """
-    return task_id.int & 0xFF
+    return task_id.bytes[15]
 
 
 def owner(shard: int, roster: Collection[UUID]) -> UUID | None:

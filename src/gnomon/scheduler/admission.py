@@ -52,11 +52,17 @@ class Admissions:
             for admission in self._each:
                 admission.missed(keys)
 
-    def claimed(self, delivery: Delivery) -> bool:
+    def refused(self, deliveries: Sequence[Delivery]) -> set[TaskKey]:
+        """Which of the claimed ones must not start."""
         # Every one is told, whatever the others say: all of them will be told of the end.
-        answers = [admission.claimed(delivery) for admission in self._each]
-        return all(answers)
-
-    def ended(self, report: Report) -> None:
+        refused: set[TaskKey] = set()
         for admission in self._each:
-            admission.ended(report)
+            claimed = admission.claimed
+            refused.update(d.key for d in deliveries if not claimed(d))
+        return refused
+
+    def ended(self, reports: Sequence[Report]) -> None:
+        for admission in self._each:
+            ended = admission.ended
+            for report in reports:
+                ended(report)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from gnomon.clock import to_micros
-from gnomon.fair.queue import Admit, Flow, ReadyQueue, everyone
+from gnomon.fair.queue import Admit, End, Flow, ReadyQueue, everyone
 from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
@@ -60,14 +60,19 @@ class Agenda:
 
     def add(self, entries: Iterable[Entry]) -> int:
         """Take in what is not known yet, or only for later; gives how many were new."""
-        new = 0
+        known, advanced, new = self._known, self._advanced, 0
+        due = []
         for entry in entries:
-            known = self._known.get(entry.key)
-            if known is not None and not self._replaces(entry, known):
+            before = known.get(entry.key)
+            if before is not None and not self._replaces(entry, before):
                 continue
-            self._known[entry.key] = entry
-            self._wheel.add(tick_at_or_after(entry.due_at), entry)
+            known[entry.key] = entry
             new += 1
+            if entry.due_at <= advanced:
+                due.append(entry)  # of a backlog: the wheel would only give it back
+            else:
+                self._wheel.add(tick_at_or_after(entry.due_at), entry)
+        self._make_ready(due)
         return new
 
     def _replaces(self, entry: Entry, known: Entry) -> bool:
@@ -86,17 +91,19 @@ class Agenda:
     def advance(self, now: datetime) -> int:
         """Make ready what is due; gives how many became so."""
         self._advanced = max(self._advanced, now)
-        made = 0
-        for entry in self._wheel.advance(tick_at_or_before(now)):
-            if self._known.get(entry.key) is not entry:
-                continue  # was changed
-            made += 1
-            if entry.suspect:
-                self._suspects.append(entry)
-                self._all_refused = False
-            else:
-                self._ready.put(entry)
-        return made
+        known = self._known
+        passed = self._wheel.advance(tick_at_or_before(now))
+        due = [e for e in passed if known.get(e.key) is e]  # others were changed
+        self._make_ready(due)
+        return len(due)
+
+    def _make_ready(self, due: Sequence[Entry]) -> None:
+        suspects = [e for e in due if e.suspect]
+        if suspects:
+            self._suspects += suspects
+            self._all_refused = False
+            due = [e for e in due if not e.suspect]
+        self._ready.put_all(due)
 
     def next_tick(self) -> int | None:
         """The tick up to which nothing becomes due."""
@@ -141,19 +148,19 @@ class Agenda:
         """Entries whose claim could not be made: ready as before, in the order they are given."""
         for entry in reversed(entries):
             if entry.suspect:
-                self._ready.ended(entry.key.tenant_id, entry.lane, None)
+                self._ready.ended_all([(entry.key.tenant_id, entry.lane, None)])
                 self._suspects.appendleft(entry)
                 self._all_refused = False
             else:
                 self._ready.put_back(entry)
 
-    def ended(self, tenant_id: str, lane: Lane, seconds: float | None) -> None:
-        """A task that was taken from here, or stolen, ran for so long; None: it did not run."""
-        self._ready.ended(tenant_id, lane, seconds)
+    def ended_all(self, ends: Iterable[End]) -> None:
+        """Tasks that were taken from here, or stolen, hold slots no longer."""
+        self._ready.ended_all(ends)
 
     def moved(self, tenant_id: str, before: Lane, lane: Lane) -> None:
         """A task that was taken as of one lane is of another, and will end as of that."""
-        self._ready.ended(tenant_id, before, None)
+        self._ready.ended_all([(tenant_id, before, None)])
         self._ready.started(tenant_id, lane)
 
     def runs(self, seconds: Iterable[tuple[str, float]]) -> None:
@@ -195,9 +202,7 @@ class Agenda:
             return
         self._known = {entry.key: entry for entry in own}
         self._suspects = deque(e for e in self._suspects if e.key in self._known)
-        for entry in self._ready.clear():
-            if entry.key in self._known:
-                self._ready.put(entry)
+        self._ready.put_all([e for e in self._ready.clear() if e.key in self._known])
 
     def forget(self, keys: Iterable[TaskKey]) -> None:
         """Entries that were claimed or given up."""

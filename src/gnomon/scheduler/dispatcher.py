@@ -12,7 +12,7 @@ from gnomon.model.verdict import is_suspect
 from gnomon.observe.events import Observer, RunSkipped, RunStarted, nobody
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.port import Pipe
-from gnomon.scheduler.admission import Admission, Admissions
+from gnomon.scheduler.admission import Admissions
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.preemption import Preemption
 from gnomon.scheduler.scanner import Scanner
@@ -51,7 +51,7 @@ class Dispatcher:
         clock: Clock,
         batch: int,
         emit: Observer = nobody,
-        admission: Admission | None = None,
+        admission: Admissions | None = None,
         preemption: Preemption | None = None,
     ) -> None:
         self._store = store
@@ -116,24 +116,29 @@ class Dispatcher:
     def released(self, reports: Iterable[Report]) -> None:
         """These are settled: the node holds them no longer. Another claim of the same task, made
         after this one was taken over, is still held."""
+        held, ended, ends = self.held, [], []
         for report in reports:
-            key = report.delivery.key
-            if self.held.get(key) != report.delivery.fence:
-                continue
-            del self.held[key]
-            self._agenda.ended(key.tenant_id, report.delivery.lane, report.seconds)
-            self._admission.ended(report)
-            if key == self.suspect:
-                self.suspect = None
+            delivery = report.delivery
+            key = delivery.key
+            if held.get(key) == delivery.fence:
+                del held[key]
+                ended.append(report)
+                ends.append((key.tenant_id, delivery.lane, report.seconds))
+                if self.suspect is not None and key == self.suspect:
+                    self.suspect = None
+        self._agenda.ended_all(ends)
+        self._admission.ended(ended)
 
     def _choose(self) -> list[Entry]:
         room = min(self._pipe.room(), self._batch)
         chosen = self._agenda.take(room, self._admission.admit, suspect=self.suspect is None)
         chosen += self._urgent(len(chosen))
-        own = self._own(chosen)
+        own = self._scanner.still_own(chosen)
         if len(own) < len(chosen):
             kept = {e.key for e in own}
-            self._unclaimed([e for e in chosen if e.key not in kept])
+            others = [e for e in chosen if e.key not in kept]
+            self._forget([e.key for e in others])
+            self._unclaimed(others)
         return own
 
     def _urgent(self, chosen: int) -> list[Entry]:
@@ -161,18 +166,19 @@ class Dispatcher:
 
     def _unclaimed(self, entries: Collection[Entry]) -> None:
         """These were chosen, and surely not claimed."""
-        for entry in entries:
-            self._agenda.ended(entry.key.tenant_id, entry.lane, None)
+        self._unused(entries)
         self._admission.missed([e.key for e in entries])
+
+    def _unused(self, entries: Iterable[Entry]) -> None:
+        """The slots that were held for these are free again."""
+        self._agenda.ended_all((e.key.tenant_id, e.lane, None) for e in entries)
 
     def _put_back(self, entries: Sequence[Entry]) -> None:
         """The claim failed, and may or may not have been made: so what was admitted keeps what it
         took for that, and takes nothing when it is admitted again."""
         own = self._own(entries)
         kept = {e.key for e in own}
-        for entry in entries:
-            if entry.key not in kept:
-                self._agenda.ended(entry.key.tenant_id, entry.lane, None)
+        self._unused(e for e in entries if e.key not in kept)
         self._agenda.put_back(own)
 
     async def _claim(self, entries: list[Entry]) -> DispatchResult:
@@ -186,6 +192,8 @@ class Dispatcher:
             raise
         claimed = self._take(entries, claim, asked_at)
         self._tell_started(entries, claim)
+        if len(claimed) == len(entries):
+            return DispatchResult(len(entries), len(claimed))
         left = [e for e in entries if e.key not in claimed]
         asking = [e for e in left if e.recurring]
         missed = [e for e in left if not e.recurring]
@@ -220,17 +228,19 @@ class Dispatcher:
         """Send what was claimed on its way."""
         if claim.now is not None:
             self._clock.observe(claim.now, asked_at)
-        claimed = {d.key for d in claim.deliveries}
-        if claimed:
+        if claim.deliveries:
             self._missed = 0
-        deliveries = self._in_quarantine(self._admitted(claim.deliveries))
+        deliveries = self._startable(claim.deliveries)
         hinted = {e.key: e.lane for e in entries}
+        held = self.held
         for delivery in deliveries:
-            if hinted[delivery.key] is not delivery.lane:  # its priority was changed
-                self._agenda.moved(delivery.key.tenant_id, hinted[delivery.key], delivery.lane)
-            if delivery.key in self.held:  # taken over from this very node, which goes on with it
-                self._agenda.ended(delivery.key.tenant_id, delivery.lane, None)
-            self.held[delivery.key] = delivery.fence
+            key, lane = delivery.key, delivery.lane
+            if hinted[key] is not lane:  # its priority was changed
+                self._agenda.moved(key.tenant_id, hinted[key], lane)
+            if key in held:  # taken over from this very node, which goes on with it
+                self._agenda.ended_all([(key.tenant_id, lane, None)])
+            held[key] = delivery.fence
+        claimed = {d.key for d in deliveries}
         self._forget(claimed)
         self._pipe.send(deliveries)
         return claimed
@@ -251,27 +261,23 @@ class Dispatcher:
             for key in keys:
                 self._looks.pop(key, None)
 
-    def _admitted(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """What the row says may differ from the hint that was admitted: then it is too late to
-        start, and will be given back."""
+    def _startable(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        """The same, with those too late to start that must not: they will be given back. What the
+        row says may differ from the hint that was admitted; and a hint does not tell suspects, of
+        which one is let through at a time, so more of them may have been claimed."""
+        refused = self._admission.refused(deliveries)
+        for delivery in deliveries:
+            if delivery.losses and is_suspect(delivery.losses):
+                if self.suspect is None:
+                    self.suspect = delivery.key
+                else:
+                    refused.add(delivery.key)
+        if not refused:
+            return deliveries
         return [
-            d if self._admission.claimed(d) else msgspec.structs.replace(d, start_by=NEVER)
+            msgspec.structs.replace(d, start_by=NEVER) if d.key in refused else d
             for d in deliveries
         ]
-
-    def _in_quarantine(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """Let one suspect through at a time. A hint does not tell suspects, so more of them may
-        have been claimed: those are too late to start, and will be given back."""
-        passed = []
-        for delivery in deliveries:
-            if not is_suspect(delivery.losses):
-                passed.append(delivery)
-            elif self.suspect is None:
-                self.suspect = delivery.key
-                passed.append(delivery)
-            else:
-                passed.append(msgspec.structs.replace(delivery, start_by=NEVER))
-        return passed
 
     def _look_again(self, entries: Sequence[Entry]) -> bool:
         """Look at them soon, or, where there were too many of them, start over."""

@@ -319,7 +319,7 @@ class Node:
                         self.signals.due.set()  # it will be looked at again soon
                     if result.started_over:
                         self.signals.look.set()
-                    if result.claimed and self.agenda.room() > self.settings.window // 2:
+                    if result.claimed and self.scanner.behind:
                         await self._refill()
             except StoreUnavailable as error:
                 log.debug("PostgreSQL is away", why=str(error))
@@ -349,6 +349,8 @@ class Node:
 
     async def _refill(self) -> None:
         """Read on at once while a backlog is being worked off."""
+        if self.agenda.room() <= self.settings.window // 2:
+            return
         if (await self.scanner.forward()).new:
             self.agenda.advance(self.clock.now())
 

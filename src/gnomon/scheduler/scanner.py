@@ -15,7 +15,7 @@ import msgspec
 
 from gnomon.clock import Clock
 from gnomon.model.pool import Territory, Work
-from gnomon.model.shard import shard_of
+from gnomon.model.shard import SHARDS, shard_of
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.backlog import Backlog
 from gnomon.scheduler.flows import FlowBook
@@ -63,6 +63,7 @@ class Scanner:
         self.unsure: Callable[[], None] = lambda: None  # a hint may or may not be for this node
         self._since = BEGINNING
         self._dropped = False  # something that was read before, since the last full pass
+        self.behind = True  # more is due than was read
         self._full_pass_at = float("-inf")
         self._reading = asyncio.Lock()  # two readers at one cursor would read everything twice
 
@@ -79,6 +80,7 @@ class Scanner:
         for shard in territory.shards - kept.keys():
             kept[shard] = Cursor(shard, BEGINNING, LOWEST_ID)
         self._cursors = kept
+        self.behind = True
         self._agenda.retain(self.own_of)
         self._backlog.reset()
         # A node that goes gives back what it had claimed, also of shards that were ours already.
@@ -90,6 +92,7 @@ class Scanner:
 
     def start_over(self) -> None:
         """Find anew what is due: most of what was ready here has been taken by others."""
+        self.behind = True
         self._agenda.forget_ready()
         self._backlog.reset()
         self.look_everywhere()
@@ -109,10 +112,17 @@ class Scanner:
 
     def own_of(self, entries: Iterable[Entry]) -> list[Entry]:
         """Those that are for this node, as far as is known of their flows."""
-        if self._whole:
-            owned = self._cursors
-            return [e for e in entries if shard_of(e.key.id) in owned]
-        return [e for e in entries if self._may_own(e)]
+        if not self._whole:
+            return [e for e in entries if self._may_own(e)]
+        owned = self._cursors
+        if len(owned) == SHARDS:
+            return list(entries)
+        return [e for e in entries if shard_of(e.key.id) in owned]
+
+    def still_own(self, entries: list[Entry]) -> list[Entry]:
+        """Those of the agenda's that have not turned out to be for others: it holds only own ones,
+        but of some of them the flow was not known."""
+        return entries if self._whole else self.own_of(entries)
 
     def _may_own(self, entry: Entry) -> bool:
         flow = self._flows.known(entry)
@@ -136,7 +146,8 @@ class Scanner:
         async with self._reading:
             self._make_room()
             result, all_read = await self._forward()
-            if all_read and not self._dropped:
+            self.behind = not all_read or self._dropped
+            if not self.behind:
                 self._backlog.reset()
                 return result
             heads = self._take_in(await self._backlog.read(self.territory))
