@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnomon.model.errors import InvalidSchema
-from gnomon.model.payload_schema import MOST_BYTES, PayloadSchema, nests_deeper
-from gnomon.model.schema_survey import MOST_LEVELS, MOST_STEPS, most_levels
+from gnomon.model.payload_extent import nests_deeper
+from gnomon.model.payload_schema import MOST_BYTES, PayloadSchema
+from gnomon.model.schema_survey import MOST_LEVELS, MOST_STEPS, survey
 
 TREE = {"type": "object", "additionalProperties": {"$ref": "#"}}
 DRAFTS = (
@@ -117,7 +118,7 @@ def test_parts_of_a_schema_have_no_address_of_their_own() -> None:
         ({"$ref": "#/$defs/a", "$defs": {"a": {"if": {"$ref": "#"}}}}, "", "would never end"),
         ({"items": {"pattern": r"(a)\1"}}, "/items/pattern", "back-references"),
         ({"patternProperties": {"(?=a)": {}}}, "/patternProperties/(?=a)", "look-around"),
-        ({"pattern": "((a{1000}){1000}){1000}"}, "/pattern", "not too large"),
+        ({"pattern": "((a{1000}){1000}){1000}"}, "/pattern", "too large"),
         ({"properties": 5}, "/properties", "not of type"),
         ({"required": "a"}, "/required", "not of type"),
         ({"$schema": "http://json-schema.org/draft-03/schema#"}, "/$schema", "draft 4, 6, 7"),
@@ -159,10 +160,12 @@ def test_what_would_take_too_long_is_refused_or_bounded() -> None:
     assert "steps" in refusal(doubling(14))[1]
     assert "steps" in refusal(nested("unevaluatedProperties", 9))[1]
     compiled(doubling(10))
-    assert most_levels(TREE) == MOST_LEVELS
-    assert most_levels({"properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}}}) == MOST_LEVELS
+    assert survey(TREE).most_levels == MOST_LEVELS
+    assert (
+        survey({"properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}}}).most_levels == MOST_LEVELS
+    )
     both = {"items": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}
-    allowed = most_levels(both)
+    allowed = survey(both).most_levels
     assert 2**allowed < MOST_STEPS < 2 ** (allowed + 4)
     schema = compiled(both)
     assert schema.mistakes(b"[" * allowed + b"]" * allowed) == []
@@ -184,7 +187,87 @@ def test_many_values_that_have_many_alternatives_each_are_bounded() -> None:
     assert schema.mistakes(json.dumps(["a"] * 100).encode()) == []
     assert schema.mistakes(json.dumps(["a,[" * 10_000]).encode()) == []
     # What is allowed to be deep costs no more where it is not.
-    assert compiled(TREE).work(b'{"a": 1}') < compiled(TREE).work(b'{"a": {"a": 1}}') < 20
+    assert compiled(TREE).work(b'{"a": 1}') < compiled(TREE).work(b'{"a": {"a": 1}}') < 1_000
+
+
+def list_of(item: Any) -> bytes:
+    """As many as a payload may hold."""
+    text = json.dumps(item, separators=(",", ":"))
+    return f"[{','.join([text] * (256 * 1024 // (len(text) + 1)))}]".encode()
+
+
+ANYWHERE = "".join("ab"[n * n % 7 % 2] for n in range(50_000))
+NAMES = [f"a{n}" for n in range(3_000)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload"),
+    [
+        ({"items": {"enum": [*range(1_000), "x"]}}, list_of(999)),
+        ({"items": {"enum": [n + 0.5 for n in range(100)]}}, list_of(99.5)),
+        ({"items": {"enum": [[n] for n in range(500)]}}, list_of([499])),
+        ({"items": {"dependentRequired": {name: ["b"] for name in NAMES}}}, list_of({})),
+        ({"items": {"required": NAMES}}, list_of(dict.fromkeys(NAMES, 1))),
+        ({"items": {"multipleOf": 0.01}}, list_of(1e300)),
+        ({"items": {"minimum": 7}}, list_of(10**3000)),
+        ({"items": {"uniqueItems": True}}, list_of([n + 0.5 for n in range(14)])),
+        ({"items": {"format": "idn-hostname"}}, list_of("\u00e4.example")),
+        ({"pattern": "(a|b)*a(a|b){1000}c"}, json.dumps(ANYWHERE).encode()),
+        ({"pattern": "[ab]*a[ab]{100}c"}, json.dumps(ANYWHERE).encode()),
+        ({"propertyNames": {"pattern": "[ab]*a[ab]{100}c"}}, json.dumps({ANYWHERE: 1}).encode()),
+        (
+            {"patternProperties": {f"[ab]*a[ab]{{{n}}}c": {} for n in range(20, 90)}},
+            json.dumps({ANYWHERE: 1}).encode(),
+        ),
+        (doubling(10), list_of(1)),
+    ],
+)
+def test_no_keyword_stops_the_process_for_long(schema: Any, payload: bytes) -> None:
+    """Such payloads took up to nine seconds, in which nothing else of the process ran."""
+    (mistake,) = compiled(schema).mistakes(payload)
+    assert "steps" in mistake.detail
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload"),
+    [
+        ({"items": {"enum": NAMES}}, list_of("a2999")),
+        (
+            {"properties": {"id": {"pattern": "[ab]*a[ab]{50}", "maxLength": 60}}},
+            json.dumps({"id": "a" * 60, "text": "," * 200_000}).encode(),
+        ),
+        (
+            {"properties": {"id": {"pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}}},
+            json.dumps({"id": "00000000-0000-7000-8000-000000000000", "text": "x" * 200_000}),
+        ),
+        (
+            {
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "mail": {"type": "string", "pattern": r"^\S+@\S+\.\S+$"},
+                        "on": {"pattern": r"^\d{4}-\d{2}-\d{2}$"},
+                        "amount": {"type": "number", "multipleOf": 0.01},
+                        "tags": {"type": "array", "uniqueItems": True},
+                    },
+                    "required": ["mail", "on"],
+                }
+            },
+            json.dumps(
+                [{"mail": "a@b.example", "on": "2026-11-01", "amount": 9.5, "tags": ["x"]}] * 500
+            ),
+        ),
+    ],
+)
+def test_what_schemas_are_made_for_is_not_refused(schema: Any, payload: bytes | str) -> None:
+    text = payload.encode() if isinstance(payload, str) else payload
+    assert compiled(schema).mistakes(text) == []
+
+
+def test_a_text_that_is_too_long_for_its_pattern_is_not_searched_for_what_is_wrong() -> None:
+    schema = compiled({"pattern": "(a|b)*a(a|b){1000}c", "maxLength": 10})
+    (mistake,) = schema.mistakes(json.dumps(ANYWHERE[:8_000]).encode())
+    assert "too many ways" in mistake.detail
 
 
 def test_the_deepest_payload_and_the_highest_stack_are_survived() -> None:

@@ -1,8 +1,8 @@
 """Payloads against the schemas of their task types.
 
 Compiled schemas are kept by their text. Small payloads are checked at once; what may take longer,
-a large one or a schema that was not seen before, goes to a thread, where the checker works without
-holding up anybody.
+a large one or a schema that was not seen before, goes to a thread. While the checker itself works
+nothing else of the process does, so that its work is bounded (see gnomon.model.payload_schema).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from gnomon.store.directory import Directory
 
 _AT_ONCE = 8 * 1024
 _MOST_COMPILED = 256
-_COMPILING = 500_000  # steps of a check that compiling a schema is worth
+_COMPILING = 1_000_000  # steps of a check that compiling a schema is worth
 MOST_BATCH_WORK = 100_000_000
 _ANY_RUN = "00000000-0000-7000-8000-000000000000"  # in the place of an id that is not known yet
 

@@ -4,7 +4,7 @@ A schema comes from a tenant. It must refer to nothing outside of itself, and no
 for ever to be checked against it, or nest so deep that the checker's stack ends. So every way that
 a check can go is followed here: a keyword applies its subschemas to the same value, or to one that
 lies a level below. How often they apply along one path into a payload grows with its depth; how
-deep payloads may be is where that gets too much.
+deep payloads may be is where that gets too much. What each takes is in `schema_weights`.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,9 @@ from urllib.parse import unquote
 
 import msgspec
 
+from gnomon.model import schema_weights
 from gnomon.model.errors import InvalidSchema
+from gnomon.model.pattern_weight import size_of
 
 MOST_LEVELS = 100  # of a payload
 FEWEST_LEVELS = 4  # a schema that does not even allow for these is of no use
@@ -21,6 +23,8 @@ MOST_STEPS = 20_000  # along one path into a payload
 MOST_HEIGHT = 2_000  # of the stack
 MOST_SUBSCHEMAS = 2_000
 MOST_PATTERNS = 100
+MOST_PATTERN_SIZE = 100_000  # of all together, with their repetitions written out
+_UNBEARABLE = 10**9
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _SAME_VALUE = ("not", "if", "then", "else")
@@ -40,30 +44,55 @@ class _Node(msgspec.Struct):
 
     pointer: str
     own: int = 1
+    by_real: int = 0
+    by_byte: int = 0
     again: int = 1  # how often those for the same value may apply
     same: list[int] = []
     below: list[list[int]] = []
 
 
-def most_levels(schema: Any) -> int:
-    """How deep payloads may be nested that are checked against it. Raises InvalidSchema."""
-    return len(steps_by_level(schema)) - 1
+class Cost(msgspec.Struct, frozen=True):
+    """Steps of a check along one path into a payload: for each value at its end, and besides for
+    each number that is not whole, and for each byte."""
+
+    by_value: int
+    by_real: int
+    by_byte: int
 
 
-def steps_by_level(schema: Any) -> list[int]:
-    """How many steps a check takes along one path into a payload, for payloads of no level, of one,
-    and so on, as deep as they may be. Raises InvalidSchema."""
-    survey = _Survey(schema)
-    steps = _steps(survey.nodes, _inner_first(survey.nodes))
+class Survey(msgspec.Struct, frozen=True):
+    """What there is to know about a schema before it is used."""
+
+    costs: list[Cost]  # for payloads of no level, of one, and so on, as deep as they may be
+    longest_text: int | None  # that a pattern or format is asked about; None: any
+
+    @property
+    def most_levels(self) -> int:
+        return len(self.costs) - 1
+
+
+def survey(schema: Any) -> Survey:
+    """Raises InvalidSchema."""
+    found = _Nodes(schema)
+    order = _inner_first(found.nodes)
+    most = min(MOST_LEVELS, MOST_HEIGHT // _height(found.nodes, order) - 1)
+    steps = _by_level(found.nodes, order, [node.own for node in found.nodes], most, MOST_STEPS)
     if len(steps) <= FEWEST_LEVELS:
         raise InvalidSchema(
             f"takes more than {MOST_STEPS} steps to check for a payload of {FEWEST_LEVELS} levels; "
-            "let fewer alternatives refer to each other"
+            "let fewer alternatives refer to each other, and list fewer values and names"
         )
-    return steps
+    rest = [
+        _by_level(found.nodes, order, own, len(steps) - 1, _UNBEARABLE)
+        for own in ([n.by_real for n in found.nodes], [n.by_byte for n in found.nodes])
+    ]
+    # Where it got unbearable, it does not get better.
+    reals, bytes_ = (each + [_UNBEARABLE] * (len(steps) - len(each)) for each in rest)
+    costs = [Cost(*each) for each in zip(steps, reals, bytes_, strict=True)]
+    return Survey(costs, found.longest_text)
 
 
-class _Survey:
+class _Nodes:
     """All subschemas of a schema, and how they lead to each other. The first is the whole."""
 
     def __init__(self, schema: Any) -> None:
@@ -74,9 +103,16 @@ class _Survey:
         self._anchors: dict[str, int] = {}
         self._references: list[tuple[int, str, str]] = []
         self._patterns = 0
+        self._pattern_size = 0
+        self._lengths: list[int | None] = []  # of texts that patterns and formats are asked about
         self._visit(schema, "")
         while self._references:
             self._follow(*self._references.pop())
+
+    @property
+    def longest_text(self) -> int | None:
+        lengths = [length for length in self._lengths if length is not None]
+        return max(lengths, default=0) if len(lengths) == len(self._lengths) else None
 
     def _visit(self, schema: Any, pointer: str) -> int:
         if isinstance(schema, dict) and id(schema) in self._found:
@@ -89,12 +125,33 @@ class _Survey:
         if isinstance(schema, dict):
             self._found[id(schema)] = index
             self._identify(schema, index, pointer)
+            self._weigh(schema, node)
             self._same_value(schema, node, index)
             self._below(schema, node)
             for key in _ASIDE:
                 for name, each in _members(schema, key):
                     self._visit(each, f"{pointer}/{key}/{_escaped(name)}")
         return index
+
+    def _weigh(self, schema: dict[str, Any], node: _Node) -> None:
+        node.own = schema_weights.steps_of(schema)
+        node.by_real = schema_weights.steps_by_real(schema)
+        node.by_byte = schema_weights.steps_by_byte(schema)
+        if node.by_byte:
+            named = "patternProperties" in schema
+            length = schema.get("maxLength")
+            self._lengths.append(length if type(length) is int and not named else None)
+        patterns = schema_weights.patterns_of(schema)
+        self._patterns += len(patterns)
+        if self._patterns > MOST_PATTERNS:
+            raise InvalidSchema(f"is one of more than {MOST_PATTERNS} patterns", node.pointer)
+        for pattern in patterns:
+            self._pattern_size += size_of(pattern)
+            if self._pattern_size > MOST_PATTERN_SIZE:
+                named = pattern != schema.get("pattern")
+                place = f"patternProperties/{_escaped(pattern)}" if named else "pattern"
+                detail = "is not a pattern that can be used: it is too large, or those before it"
+                raise InvalidSchema(detail, f"{node.pointer}/{place}")
 
     def _identify(self, schema: dict[str, Any], index: int, pointer: str) -> None:
         for key in ("$anchor", "$dynamicAnchor"):
@@ -136,8 +193,7 @@ class _Survey:
             self._list(schema, "prefixItems", node.pointer),
             self._list(schema, "items", node.pointer),
         ]
-        patterns = _members(schema, "patternProperties")
-        for pattern, each in patterns:
+        for pattern, each in _members(schema, "patternProperties"):
             pointer = f"{node.pointer}/patternProperties/{_escaped(pattern)}"
             groups.append([self._visit(each, pointer)])
         groups += [
@@ -146,10 +202,6 @@ class _Survey:
             if key in schema and not isinstance(schema[key], list)
         ]
         node.below += [group for group in groups if group]
-        node.own += len(patterns)
-        self._patterns += len(patterns) + ("pattern" in schema)
-        if self._patterns > MOST_PATTERNS:
-            raise InvalidSchema(f"is one of more than {MOST_PATTERNS} patterns", node.pointer)
 
     def _list(self, schema: dict[str, Any], key: str, pointer: str) -> list[int]:
         value = schema.get(key)
@@ -218,16 +270,19 @@ def _inner_first(nodes: list[_Node]) -> list[int]:
     return order
 
 
-def _steps(nodes: list[_Node], order: list[int]) -> list[int]:
-    most = min(MOST_LEVELS, MOST_HEIGHT // _height(nodes, order) - 1)
+def _by_level(
+    nodes: list[_Node], order: list[int], own: list[int], most: int, limit: int
+) -> list[int]:
+    """What the whole takes along a path, for every depth up to `most`, while it is within `limit`.
+    `own` is what each takes alone."""
     # Those that apply nothing take the same at every level.
     inner = [(i, nodes[i]) for i in order if nodes[i].same or nodes[i].below]
-    steps = [node.own for node in nodes]
+    steps = own
     below: list[int] | None = None
     found: list[int] = []
     while len(found) <= most:
-        before, steps = steps, _level(inner, steps.copy(), below)
-        if steps[0] > MOST_STEPS:
+        before, steps = steps, _level(inner, own, steps.copy(), below, limit)
+        if steps[0] > limit:
             break
         found.append(steps[0])
         if below is not None and steps == before:  # it leads no deeper
@@ -244,14 +299,20 @@ def _height(nodes: list[_Node], order: list[int]) -> int:
     return max(heights)
 
 
-def _level(inner: list[tuple[int, _Node]], steps: list[int], below: list[int] | None) -> list[int]:
+def _level(
+    inner: list[tuple[int, _Node]],
+    own: list[int],
+    steps: list[int],
+    below: list[int] | None,
+    limit: int,
+) -> list[int]:
     """What checking takes for a value with a level more below it than `below` was for."""
     for index, node in inner:
-        taken = node.own
+        taken = own[index]
         for i in node.same:
             taken += node.again * steps[i]
         if below is not None:
             for group in node.below:
                 taken += below[group[0]] if len(group) == 1 else max([below[i] for i in group])
-        steps[index] = taken if taken <= MOST_STEPS else MOST_STEPS + 1
+        steps[index] = min(taken, limit + 1)
     return steps
