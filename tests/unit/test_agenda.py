@@ -23,8 +23,8 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def entry(number: int, due: float = 0.0, *, suspect: bool = False) -> Entry:
-    return Entry(TaskKey("t", UUID(int=number)), at(due), Lane.MEDIUM, suspect)
+def entry(number: int, due: float = 0.0, *, suspect: bool = False, flow: int = 0) -> Entry:
+    return Entry(TaskKey("t", UUID(int=number)), at(due), Lane.MEDIUM, suspect, flow=flow)
 
 
 def taken(agenda: Agenda, most: int = 100, *, suspect: bool = True) -> list[int]:
@@ -226,7 +226,7 @@ def test_against_a_model(steps: list[tuple[str, int, int, bool]]) -> None:
     for what, first, second, flag in steps:
         if what == "add":
             moment = now + second
-            known.add([entry(first, moment / 1000, suspect=flag)])
+            known.add([entry(first, moment / 1000, suspect=flag, flow=first % 2)])
             if first not in due or (first not in fired and moment < due[first]):
                 due[first] = moment
                 fired |= {first} if moment <= now else set()

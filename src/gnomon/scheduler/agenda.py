@@ -68,9 +68,9 @@ class Agenda:
                 continue
             known[entry.key] = entry
             new += 1
-            if entry.due_at <= advanced:
+            if entry.due_at <= advanced and entry.flow != UNKNOWN_FLOW:
                 due.append(entry)  # of a backlog: the wheel would only give it back
-            else:
+            else:  # also a hint, which what is read may replace until the next tick
                 self._wheel.add(tick_at_or_after(entry.due_at), entry)
         self._make_ready(due)
         return new
