@@ -1,36 +1,37 @@
 """`/tasks/batch`: many tasks, one commit, all or none."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TypeAlias
 
 import msgspec
 from litestar import post
 from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Context, Request, context_of, principal_of
-from gnomon.api.guarding import check_target
 from gnomon.api.idempotency import Answer, answer, changed, kept, key_of, once_of, replayed, respond
 from gnomon.api.incoming import decoded, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.payloads import MOST_BATCH_WORK, check_schema_in_thread
-from gnomon.api.quotas import check_payload, pace_headers
-from gnomon.api.schemas import BatchItem, BatchView, SubmitBatch
-from gnomon.api.submissions import submission_of, task_of
+from gnomon.api.quotas import pace_headers
+from gnomon.api.schemas import BatchItem, BatchView, SubmitBatch, SubmitTask
+from gnomon.api.submissions import allowed, check_type, task_of
 from gnomon.api.tasks import PATH
 from gnomon.api.views import task_view
 from gnomon.model.errors import InvalidTask
+from gnomon.model.lifecycle import State, status_of
 from gnomon.model.principal import Principal, Role
-from gnomon.model.task import Task
-from gnomon.store.port import Change, NewTask, Receipt
+from gnomon.model.task import Submission
+from gnomon.store.port import Change, NewTask, Once, Receipt
 
 
 class _RawBatch(msgspec.Struct):
     tasks: list[msgspec.Raw]
 
 
-class _Prepared(msgspec.Struct, frozen=True):
-    new: NewTask
-    task: Task
+# A new task, or what became of it when it was submitted before.
+_Prepared: TypeAlias = NewTask | Receipt
 
 
 @post(
@@ -51,44 +52,60 @@ class _Prepared(msgspec.Struct, frozen=True):
     ),
 )
 async def submit_batch(request: Request) -> ASGIResponse:
-    context = context_of(request)
+    context, by = context_of(request), principal_of(request)
     body = await read_body(request, context.settings.max_batch_bytes)
+    key = key_of(request)
     # Thousands of tasks take a while; in a thread of their own they hold nobody else up.
-    by = principal_of(request)
-    prepared = await asyncio.to_thread(_prepare, body, by, context)
+    try:
+        prepared = await asyncio.to_thread(_prepare, body, by, context, {})
+    except InvalidTask:
+        # The rules may have changed since this was accepted, as a whole or task by task.
+        whole = None if key is None else once_of(key, "POST", request.scope["path"], body)
+        requests = await asyncio.to_thread(_requests, body, by, whole)
+        known = await context.store.answered(by.tenant_id, requests) if requests else {}
+        if whole is not None and whole in known:
+            return respond(replayed(known[whole]), again=True)
+        if not known:
+            raise
+        prepared = await asyncio.to_thread(_prepare, body, by, context, known)
     headers: dict[str, str] = {}
 
     async def store(change: Change) -> list[Receipt]:
-        receipts = await change.insert([each.new for each in prepared])
+        stored = iter(await change.insert([new for new in prepared if isinstance(new, NewTask)]))
+        receipts = [next(stored) if isinstance(new, NewTask) else new for new in prepared]
         _check_keys(receipts)
         paces = (receipt.pace for receipt in reversed(receipts) if receipt.pace is not None)
         headers.update(pace_headers(next(paces, None)))
         return receipts
 
-    if key_of(request) is None:
+    if key is None:
         # Others of the tenant may wait for this transaction: the answer is made afterwards.
         async with context.store.change(by.tenant_id) as change:
             receipts = await store(change)
-        return respond(_answer(prepared, receipts), headers=headers)
+        return respond(_answer(prepared, receipts, context.clock.now()), headers=headers)
 
     async def act(change: Change) -> Answer:
-        return _answer(prepared, await store(change))
+        return _answer(prepared, await store(change), context.clock.now())
 
     return await changed(request, body, act, headers)
 
 
-def _prepare(body: bytes, by: Principal, context: Context) -> list[_Prepared]:
-    settings, quotas = context.settings, context.directory.quotas(by.tenant_id)
+def _prepare(
+    body: bytes, by: Principal, context: Context, known: Mapping[Once, bytes]
+) -> list[_Prepared]:
+    """What is to be stored, but for what is known from before. Raises InvalidTask."""
     asked = decoded(body, SubmitBatch)
-    raw = _raw_items(body, keyed=any(each.idempotency_key for each in asked.tasks))
-    prepared, work = [], 0
+    raw = _raw_items(body, asked)
+    prepared: list[_Prepared] = []
+    work = 0
     for index, each in enumerate(asked.tasks):
+        once = _once(each, raw, index)
+        if once is not None and once in known:
+            prepared.append(_receipt(known[once]))
+            continue
         now = context.clock.now()
-        key = each.idempotency_key
         try:
-            check_target(settings, each)
-            submission = submission_of(each, by, now, key, settings.max_payload_bytes)
-            check_payload(submission.payload, quotas)
+            submission = allowed(context, each, by, now, each.idempotency_key)
             work += check_schema_in_thread(
                 context.directory, by.tenant_id, each.task_type, submission.payload
             )
@@ -97,18 +114,45 @@ def _prepare(body: bytes, by: Principal, context: Context) -> list[_Prepared]:
         if work > MOST_BATCH_WORK:
             detail = "takes too long to check with those before it; send fewer at once"
             raise InvalidTask(detail, f"/tasks/{index}/payload")
-        task = task_of(submission, now)
-        new = NewTask(submission)
-        if key is not None:
-            # The same key and body as a single submission are the same submission.
-            bare = answer(202, task_view(msgspec.structs.replace(task, payload=None)))
-            new = NewTask(submission, once_of(key, "POST", PATH, bytes(raw[index])), kept(bare))
-        prepared.append(_Prepared(new, task))
+        if once is None:
+            prepared.append(NewTask(submission))
+        else:
+            prepared.append(NewTask(submission, once, _kept(submission, now)))
     return prepared
 
 
-def _raw_items(body: bytes, *, keyed: bool) -> list[msgspec.Raw]:
-    return msgspec.json.decode(body, type=_RawBatch).tasks if keyed else []
+def _requests(body: bytes, by: Principal, whole: Once | None) -> list[Once]:
+    """All that may have been made before. Raises InvalidTask where it is not theirs to make."""
+    asked = decoded(body, SubmitBatch)
+    raw = _raw_items(body, asked)
+    for index, each in enumerate(asked.tasks):
+        try:
+            check_type(by, each.task_type)
+        except InvalidTask as error:
+            raise error.within(f"/tasks/{index}") from error
+    found = [whole, *(_once(each, raw, index) for index, each in enumerate(asked.tasks))]
+    return [once for once in found if once is not None]
+
+
+def _raw_items(body: bytes, asked: SubmitBatch) -> list[msgspec.Raw]:
+    if all(each.idempotency_key is None for each in asked.tasks):
+        return []
+    return msgspec.json.decode(body, type=_RawBatch).tasks
+
+
+def _once(asked: SubmitTask, raw: Sequence[msgspec.Raw], index: int) -> Once | None:
+    """The same key and body as a single submission are the same submission."""
+    key = asked.idempotency_key
+    return None if key is None else once_of(key, "POST", PATH, bytes(raw[index]))
+
+
+def _kept(submission: Submission, now: datetime) -> bytes:
+    bare = msgspec.structs.replace(submission, payload=None)
+    return kept(answer(202, task_view(task_of(bare, now))))
+
+
+def _receipt(replay: bytes) -> Receipt:
+    return Receipt(msgspec.json.decode(replayed(replay).body, type=BatchItem).task_id, replay)
 
 
 def _check_keys(receipts: Sequence[Receipt]) -> None:
@@ -120,12 +164,14 @@ def _check_keys(receipts: Sequence[Receipt]) -> None:
             )
 
 
-def _answer(prepared: Sequence[_Prepared], receipts: Sequence[Receipt]) -> Answer:
+def _answer(prepared: Sequence[_Prepared], receipts: Sequence[Receipt], now: datetime) -> Answer:
     pairs = zip(prepared, receipts, strict=True)
-    return answer(202, BatchView([_item(each, receipt) for each, receipt in pairs]))
+    return answer(202, BatchView([_item(each, receipt, now) for each, receipt in pairs]))
 
 
-def _item(prepared: _Prepared, receipt: Receipt) -> BatchItem:
+def _item(prepared: _Prepared, receipt: Receipt, now: datetime) -> BatchItem:
     if receipt.replay is not None:
         return msgspec.json.decode(replayed(receipt.replay).body, type=BatchItem)
-    return BatchItem(receipt.task_id, prepared.task.status)
+    assert isinstance(prepared, NewTask), "what is known is a replay"
+    due_at = prepared.submission.due_at
+    return BatchItem(receipt.task_id, status_of(State.WAITING, due_at, 0, now))

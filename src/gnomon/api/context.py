@@ -48,7 +48,7 @@ class Context(msgspec.Struct, frozen=True):
 
 
 def context_of(request: Request) -> Context:
-    context: Context = request.app.state.context
+    context: Context = request.scope["litestar_app"].state["context"]
     return context
 
 

@@ -6,7 +6,10 @@ from typing import TypeVar
 
 import msgspec
 
+from gnomon.api.context import Context
 from gnomon.api.cron_schemas import PatchCronJob, PutCronJob
+from gnomon.api.guarding import check_target
+from gnomon.api.quotas import check_payload
 from gnomon.api.schemas import DeadLetterFilter, PatchTask, SubmitTask, TaskQuery
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask, PayloadTooLarge, TypeForbidden
@@ -27,6 +30,17 @@ UNSET = msgspec.UNSET
 _NULL = b"null"
 _NEVER_AGAIN = RetryPolicy(max_retries=0)
 _T = TypeVar("_T")
+
+
+def allowed(
+    context: Context, asked: SubmitTask, by: Principal, now: datetime, key: str | None
+) -> Submission:
+    """The submission, if no rule of the moment is against it; the schema is still to be asked.
+    Raises InvalidTask, with the place."""
+    check_target(context.settings, asked)
+    submission = submission_of(asked, by, now, key, context.settings.max_payload_bytes)
+    check_payload(submission.payload, context.directory.quotas(by.tenant_id))
+    return submission
 
 
 def submission_of(

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_BLANK = re.compile(r"[\x00-\x20\x7f]")
 _METHODS = ("POST", "PUT", "PATCH", "GET", "DELETE")
 _OURS = ("webhook-", "gnomon-")
 # Framing belongs to the HTTP client, and the rest carry our own promises.
@@ -49,6 +50,7 @@ def host_of(url: str) -> str:
     return f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
 
+@lru_cache(maxsize=1024)  # the same few, again and again
 def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
@@ -63,7 +65,7 @@ def _check_url(url: str) -> None:
         raise ValueError("url must not carry credentials; send them in headers")
     if port == 0:
         raise ValueError("url must not name port 0")
-    if any(ord(char) <= 32 or ord(char) == 127 for char in url):
+    if _BLANK.search(url):
         raise ValueError("url must not contain spaces or control characters; encode them")
 
 

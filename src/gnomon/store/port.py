@@ -14,7 +14,7 @@ answer.
 Tenants. Every key carries its tenant; another tenant's task does not exist.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
@@ -174,6 +174,9 @@ class TaskStore(Protocol):
         self, tenant_id: str, once: Once | None = None
     ) -> AbstractAsyncContextManager[Change]:
         """Begin a transaction. With a key that is in use it waits for the first request."""
+
+    async def answered(self, tenant_id: str, requests: Sequence[Once]) -> Mapping[Once, bytes]:
+        """The first answers to those of the requests that were made before."""
 
     async def get(self, key: TaskKey) -> Task:
         """Read one, wherever it is, in one snapshot. Raises TaskNotFound."""

@@ -70,6 +70,19 @@ async def answer(connection: "Connection", tenant_id: str, key: str, text: bytes
     await connection.execute(query("answer_key"), tenant_id, key, text.decode())
 
 
+async def answered(
+    connection: "Connection", tenant_id: str, requests: Sequence[Once]
+) -> dict[Once, bytes]:
+    """The first answers to those of the requests that were made before."""
+    rows = await connection.fetch(
+        query("answered_keys"),
+        tenant_id,
+        [once.key for once in requests],
+        [once.fingerprint for once in requests],
+    )
+    return {Once(row["key"], row["fingerprint"]): row["answer"].encode() for row in rows}
+
+
 async def free(connection: "Connection", taken: Sequence[tuple[str, str]]) -> None:
     """Give back keys that were claimed in this transaction."""
     await connection.execute(

@@ -1,6 +1,6 @@
 """The store of tasks as the API sees it, on PostgreSQL."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -111,6 +111,10 @@ class PostgresTasks:
         if used.fingerprint != once.fingerprint:
             raise IdempotencyConflict(once.key)
         return used.answer
+
+    async def answered(self, tenant_id: str, requests: Sequence[Once]) -> Mapping[Once, bytes]:
+        async with self._database.scoped(tenant_id) as connection:
+            return await keys.answered(connection, tenant_id, requests)
 
     async def get(self, key: TaskKey) -> Task:
         return await reading.get(self._database, key)
