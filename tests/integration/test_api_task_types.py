@@ -12,7 +12,7 @@ from tests.waiting import eventually
 
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.task_types import PostgresTaskTypes
-from gnomon.store.task_type_port import MOST_TASK_TYPES
+from gnomon.store.task_type_port import MOST_SCHEMA_BYTES, MOST_TASK_TYPES
 
 TYPES = "/api/v1/task-types"
 CRON = "/api/v1/cron-jobs"
@@ -196,6 +196,24 @@ async def test_no_tenant_has_more_than_so_many(
     problem = await put_type(api, True, name="one-more", status=409)
     assert "1000 task types have a schema" in problem["detail"]
     await put_type(api, False, name="type-1", status=200)
+
+
+async def test_the_schemas_of_a_tenant_have_a_size_together(
+    api: Api, connection: Connection
+) -> None:
+    large = {"enum": ["x" * 60_000]}
+    await put_type(api, large, name="first")
+    await connection.execute(
+        """
+        INSERT INTO gnomon.task_type (tenant_id, name, schema)
+        SELECT 'default', 'type-' || n, schema FROM gnomon.task_type, generate_series(1, $1) AS n
+        """,
+        MOST_SCHEMA_BYTES // 60_100 - 1,
+    )
+    problem = await put_type(api, large, name="one-more", status=409)
+    assert f"at most {MOST_SCHEMA_BYTES} are kept" in problem["detail"]
+    await put_type(api, large, name="type-1", status=200)
+    await put_type(api, True, name="small")
 
 
 async def test_a_change_is_seen_by_every_process(api: Api, database_dsn: str) -> None:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from gnomon.model.tenant import QUOTA_NAMES, Quotas, Tenant, quotas_of
+import pytest
+
+from gnomon.model.tenant import QUOTA_NAMES, Quotas, Tenant, overrides_of, quotas_of
 
 MOST = 2**31 - 1
 
@@ -17,7 +19,17 @@ def test_no_number_is_larger_than_the_store_can_count() -> None:
         assert quotas.scheduled_tasks == MOST
 
 
-def test_what_was_written_by_hand_ends_no_process() -> None:
-    tenant = Tenant(id="acme", quotas={"scheduled_tasks": -5, "cron_interval_seconds": -0.5})
-    quotas = quotas_of(tenant, {})
-    assert (quotas.scheduled_tasks, quotas.cron_interval_seconds) == (0, 0)
+@pytest.mark.parametrize(
+    "written",
+    ['{"scheduled_tasks": -5}', '{"scheduled_tasks": "many"}', "[]", '{"payload_bytes": 1e999}'],
+)
+def test_what_was_written_by_hand_may_be_wrong(written: str) -> None:
+    with pytest.raises(ValueError, match="its quota"):
+        overrides_of(written)
+
+
+def test_what_is_right_is_read() -> None:
+    assert overrides_of('{"cron_jobs": 3, "payload_bytes": null}') == {
+        "cron_jobs": 3,
+        "payload_bytes": None,
+    }

@@ -24,6 +24,7 @@ from gnomon.model.errors import (
     PayloadTooLarge,
     QuotaExceeded,
     RoleMissing,
+    SchemasTooLarge,
     StoreUnavailable,
     TaskNotFound,
     TaskTypeNotFound,
@@ -135,7 +136,7 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(404, str(error)), {}
         case IllegalTransition() | Overlapping() | TooManyKeys() | TooManyTaskTypes() | KeyEnded():
             return problem(409, str(error)), {}
-        case TooManyLimiters():
+        case TooManyLimiters() | SchemasTooLarge():
             return problem(409, str(error)), {}
         case NameTaken():
             return problem(409, f"{error} with PUT"), {}

@@ -19,6 +19,7 @@
     ├── Overlapping            a run of the cron job has not ended
     ├── QuotaExceeded          the tenant may not have or do more of this
     ├── TooManyTaskTypes       as many task types have a schema as may have one
+    ├── SchemasTooLarge        the schemas of a tenant together would be too large
     ├── TooManyLimiters        as many limiters as a tenant may have
     ├── IllegalTransition      the task is in a state that forbids this
     ├── IdempotencyConflict    a key used before, for something else
@@ -134,6 +135,18 @@ class TooManyTaskTypes(GnomonError):
 
     def __init__(self, most: int) -> None:
         super().__init__(f"{most} task types have a schema, the most that may; remove one first")
+        self.most = most
+
+
+class SchemasTooLarge(GnomonError):
+    """The schemas of a tenant's task types would be larger than what is kept of one tenant."""
+
+    def __init__(self, size: int, most: int) -> None:
+        super().__init__(
+            f"with this one the schemas of all task types have {size} bytes; at most {most} are "
+            "kept. Remove some, or make them shorter"
+        )
+        self.size = size
         self.most = most
 
 

@@ -11,6 +11,7 @@ STANDARD = "standard"  # the plan of tenants that are made without naming one
 UNLIMITED = "unlimited"  # the plan of the tenant `default`
 
 _MOST_COUNTED = 2**31 - 1
+_OVERRIDES = msgspec.json.Decoder(dict[str, float | None])
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
@@ -56,6 +57,19 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime | None = None
 
 
+def overrides_of(written: str | bytes) -> Mapping[str, float | None]:
+    """Quotas of a tenant's own, as they are stored. Raises ValueError: anybody who can write SQL
+    can write anything there."""
+    try:
+        quotas = _OVERRIDES.decode(written)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"its quotas cannot be read: {error}") from error
+    negative = sorted(name for name, value in quotas.items() if value is not None and value < 0)
+    if negative:
+        raise ValueError(f"its quota {negative[0]} is negative")
+    return quotas
+
+
 def is_tenant_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
@@ -69,10 +83,9 @@ def quotas_of(tenant: Tenant, plans: Mapping[str, Quotas]) -> Quotas:
 
 
 def _whole(quotas: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Counts are whole numbers that the store can hold, and nothing is negative, whatever was
-    written into the row by hand."""
+    """Counts are whole numbers that the store can hold."""
     return {
-        name: value if value is None else max(0, _held(name, value))
+        name: value if value is None else _held(name, value)
         for name, value in quotas.items()
         if name in QUOTA_NAMES
     }

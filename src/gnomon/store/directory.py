@@ -17,13 +17,21 @@ log = structlog.get_logger("gnomon.store")
 LOOK_SECONDS = 0.5
 
 
-class Snapshot(msgspec.Struct, frozen=True):
-    """Tenants and what is theirs, at one revision."""
+class Belongings(msgspec.Struct, frozen=True):
+    """What is known of one tenant."""
 
-    revision: int = -1
-    tenants: Mapping[str, Tenant] = {}
-    limiters: Mapping[str, Sequence[Limiter]] = {}  # by tenant
-    schemas: Mapping[tuple[str, str], bytes] = {}  # JSON Schemas by tenant and task type
+    tenant: Tenant | None = None  # None: it has no row
+    limiters: Sequence[Limiter] = ()
+    schemas: Mapping[str, bytes] = {}  # JSON Schemas by task type
+    mistake: str = ""  # why the quotas in its row cannot be used, if they cannot
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """All of a tenant that has changed, for each of them."""
+
+    revision: int
+    whole: bool  # all tenants are in it
+    tenants: Mapping[str, Belongings]
 
 
 class DirectoryStore(Protocol):
@@ -32,8 +40,9 @@ class DirectoryStore(Protocol):
     async def revision(self) -> int:
         """A number that grows with every change of the rest."""
 
-    async def snapshot(self) -> Snapshot:
-        """All of it. What changes meanwhile may be in it or not; then the revision has grown."""
+    async def changes(self, since: int | None) -> Changes:
+        """What has changed after a revision; None: all of it. What changes meanwhile may be in it
+        or not; then the revision has grown."""
 
 
 def plans_of(settings: Settings) -> dict[str, Quotas]:
@@ -51,7 +60,9 @@ class Directory:
         self._store = store
         self._clock = clock
         self._plans = plans
-        self._snapshot = Snapshot()
+        self._revision: int | None = None
+        self._known: dict[str, Belongings] = {}
+        self._tenants = 0  # those that have a row
         self._quotas: dict[str, Quotas] = {}
         self._on_change: list[Callable[[], None]] = []
 
@@ -61,13 +72,32 @@ class Directory:
 
     async def load(self) -> bool:
         """Look now; gives whether anything has changed."""
-        if await self._store.revision() == self._snapshot.revision:
+        if await self._store.revision() == self._revision:
             return False
-        self._snapshot = await self._store.snapshot()
-        self._quotas = {t.id: quotas_of(t, self._plans) for t in self._snapshot.tenants.values()}
+        changes = await self._store.changes(self._revision)
+        for tenant_id in {*changes.tenants, *(self._known if changes.whole else ())}:
+            self._learn(tenant_id, changes.tenants.get(tenant_id, _NOTHING))
+        self._tenants = sum(each.tenant is not None for each in self._known.values())
+        self._revision = changes.revision
         for told in self._on_change:
             told()
         return True
+
+    def _learn(self, tenant_id: str, now: Belongings) -> None:
+        before = self._known.get(tenant_id, _NOTHING).tenant
+        if now.mistake and now.tenant is not None:
+            log.error("quotas of a tenant are wrong", tenant=tenant_id, why=now.mistake)
+            if before is not None:
+                kept = msgspec.structs.replace(now.tenant, quotas=before.quotas)
+                now = msgspec.structs.replace(now, tenant=kept)
+        if now == _NOTHING:
+            self._known.pop(tenant_id, None)
+        else:
+            self._known[tenant_id] = now
+        if now.tenant is None:
+            self._quotas.pop(tenant_id, None)
+        else:
+            self._quotas[tenant_id] = quotas_of(now.tenant, self._plans)
 
     async def run(self) -> None:
         while True:
@@ -78,28 +108,30 @@ class Directory:
                 log.debug("PostgreSQL is away", why=str(error))
 
     def knows(self, tenant_id: str) -> bool:
-        return tenant_id in self._snapshot.tenants
+        return self._known.get(tenant_id, _NOTHING).tenant is not None
 
     def others_than(self, tenant_id: str) -> bool:
         """Whether there is any other tenant."""
-        return len(self._snapshot.tenants) > self.knows(tenant_id)
+        return self._tenants > self.knows(tenant_id)
 
     def tenant(self, tenant_id: str) -> Tenant:
         """What is known of it; one without a row has no quotas."""
-        return self._snapshot.tenants.get(tenant_id) or Tenant(id=tenant_id, plan=UNLIMITED)
+        known = self._known.get(tenant_id, _NOTHING).tenant
+        return known or Tenant(id=tenant_id, plan=UNLIMITED)
 
     def weight(self, tenant_id: str) -> float:
-        tenant = self._snapshot.tenants.get(tenant_id)
+        tenant = self._known.get(tenant_id, _NOTHING).tenant
         return 1.0 if tenant is None else tenant.weight
 
     def quotas(self, tenant_id: str) -> Quotas:
         return self._quotas.get(tenant_id, _NO_QUOTAS)
 
     def limiters(self, tenant_id: str) -> Sequence[Limiter]:
-        return self._snapshot.limiters.get(tenant_id, ())
+        return self._known.get(tenant_id, _NOTHING).limiters
 
     def schema(self, tenant_id: str, task_type: str) -> bytes | None:
-        return self._snapshot.schemas.get((tenant_id, task_type))
+        return self._known.get(tenant_id, _NOTHING).schemas.get(task_type)
 
 
+_NOTHING = Belongings()
 _NO_QUOTAS = quotas_of(Tenant(id="", plan=UNLIMITED), {})

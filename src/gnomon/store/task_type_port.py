@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 MOST_TASK_TYPES = 1_000  # of a tenant
+MOST_SCHEMA_BYTES = 4 * 1024 * 1024  # of all of them: every API process keeps them in memory
 
 
 class TaskTypeLine(msgspec.Struct, frozen=True):
@@ -40,7 +41,8 @@ class TaskTypeStore(Protocol):
         """One of them. Raises TaskTypeNotFound."""
 
     async def put(self, tenant_id: str, name: str, schema: bytes) -> tuple[TaskType, bool]:
-        """Give it this schema; gives also whether it had none. Raises TooManyTaskTypes."""
+        """Give it this schema; gives also whether it had none. Raises TooManyTaskTypes and
+        SchemasTooLarge."""
 
     async def delete(self, tenant_id: str, name: str) -> None:
         """Forget its schema. Raises TaskTypeNotFound."""

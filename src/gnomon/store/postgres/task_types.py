@@ -1,11 +1,23 @@
 """Task types and their schemas on PostgreSQL."""
 
+from collections.abc import Iterable
+
 import asyncpg
 
-from gnomon.model.errors import TaskTypeNotFound, TooManyTaskTypes
+from gnomon.model.errors import (
+    GnomonError,
+    SchemasTooLarge,
+    TaskTypeNotFound,
+    TooManyTaskTypes,
+)
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
-from gnomon.store.task_type_port import MOST_TASK_TYPES, TaskType, TaskTypeLine
+from gnomon.store.task_type_port import (
+    MOST_SCHEMA_BYTES,
+    MOST_TASK_TYPES,
+    TaskType,
+    TaskTypeLine,
+)
 
 
 class PostgresTaskTypes:
@@ -31,10 +43,16 @@ class PostgresTaskTypes:
             # Those who add to the same tenant count one after the other.
             await connection.execute(query("lock_task_types"), tenant_id)
             row = await connection.fetchrow(
-                query("put_task_type"), tenant_id, name, schema.decode(), MOST_TASK_TYPES
+                query("put_task_type"),
+                tenant_id,
+                name,
+                schema.decode(),
+                MOST_TASK_TYPES,
+                MOST_SCHEMA_BYTES,
             )
-        if row is None:
-            raise TooManyTaskTypes(MOST_TASK_TYPES)
+            if row is None:
+                lines = await connection.fetch(query("list_task_types"), tenant_id)
+                raise _refusal([TaskTypeLine(*line) for line in lines], name, len(schema))
         return _task_type(row), row["created"]
 
     async def delete(self, tenant_id: str, name: str) -> None:
@@ -42,6 +60,13 @@ class PostgresTaskTypes:
             row = await connection.fetchrow(query("delete_task_type"), tenant_id, name)
         if row is None:
             raise TaskTypeNotFound(name)
+
+
+def _refusal(present: Iterable[TaskTypeLine], name: str, size: int) -> GnomonError:
+    others = [line.size for line in present if line.name != name]
+    if len(others) >= MOST_TASK_TYPES:
+        return TooManyTaskTypes(MOST_TASK_TYPES)
+    return SchemasTooLarge(sum(others) + size, MOST_SCHEMA_BYTES)
 
 
 def _task_type(row: asyncpg.Record) -> TaskType:

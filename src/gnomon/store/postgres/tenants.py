@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import msgspec
+import structlog
 
 from gnomon.model.errors import TenantExists, TenantInUse, TenantNotFound
 from gnomon.model.task import DEFAULT_TENANT
-from gnomon.model.tenant import Tenant
+from gnomon.model.tenant import Tenant, overrides_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 Overrides = Mapping[str, float | None]
 
-_quotas = msgspec.json.Decoder(dict[str, float | None])
+log = structlog.get_logger("gnomon.store")
 
 
 class TenantChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +38,7 @@ class PostgresTenants:
 
     async def list(self) -> list[Tenant]:
         """All, by name."""
-        rows = await self._database.fetch("tenants")
+        rows = await self._database.fetch("tenants", None)
         return sorted((tenant_of(row) for row in rows), key=lambda tenant: tenant.id)
 
     async def get(self, tenant_id: str) -> Tenant:
@@ -91,11 +92,17 @@ async def _locked(connection: "Connection", tenant_id: str) -> Tenant:
 
 
 def tenant_of(row: asyncpg.Record) -> Tenant:
+    """What was written by hand and cannot be read counts as not written: so it can be mended."""
+    try:
+        quotas = overrides_of(row["quotas"])
+    except ValueError as error:
+        quotas = {}
+        log.warning("quotas of a tenant are wrong", tenant=row["id"], why=str(error))
     return Tenant(
         id=row["id"],
         plan=row["plan"],
         weight=row["weight"],
-        quotas=_quotas.decode(row["quotas"]),
+        quotas=quotas,
         created_at=row["created_at"],
     )
 

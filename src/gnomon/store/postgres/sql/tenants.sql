@@ -1,2 +1,3 @@
--- All tenants.
+-- Tenants: those named, or with null all.
 SELECT id, plan, weight, quotas, created_at FROM gnomon.tenant
+WHERE $1::text[] IS NULL OR id = ANY ($1::text[])

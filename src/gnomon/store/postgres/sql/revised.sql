@@ -1,0 +1,2 @@
+-- Tenants of which something has changed after a revision.
+SELECT tenant FROM gnomon.revised WHERE number > $1
