@@ -10,7 +10,17 @@ from litestar import post
 from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Context, Request, context_of, principal_of
-from gnomon.api.idempotency import Answer, answer, changed, kept, key_of, once_of, replayed, respond
+from gnomon.api.idempotency import (
+    Answer,
+    answer,
+    changed,
+    kept,
+    key_of,
+    once_of,
+    repeated,
+    replayed,
+    respond,
+)
 from gnomon.api.incoming import decoded, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.payloads import MOST_BATCH_WORK, check_schema_in_thread
@@ -60,7 +70,8 @@ async def submit_batch(request: Request) -> ASGIResponse:
         prepared = await asyncio.to_thread(_prepare, body, by, context, {})
     except InvalidTask:
         # The rules may have changed since this was accepted, as a whole or task by task.
-        whole = None if key is None else once_of(key, "POST", request.scope["path"], body)
+        path = request.scope["path"]
+        whole = await asyncio.to_thread(repeated, key, "POST", path, body)
         requests = await asyncio.to_thread(_requests, body, by, whole)
         known = await context.store.answered(by.tenant_id, requests) if requests else {}
         if whole is not None and whole in known:
@@ -99,9 +110,9 @@ def _prepare(
     prepared: list[_Prepared] = []
     work = 0
     for index, each in enumerate(asked.tasks):
-        once = _once(each, raw, index)
-        if once is not None and once in known:
-            prepared.append(_receipt(known[once]))
+        before = _repeated(each, raw, index) if known else None
+        if before is not None and before in known:
+            prepared.append(_receipt(known[before]))
             continue
         now = context.clock.now()
         try:
@@ -114,9 +125,10 @@ def _prepare(
         if work > MOST_BATCH_WORK:
             detail = "takes too long to check with those before it; send fewer at once"
             raise InvalidTask(detail, f"/tasks/{index}/payload")
-        if once is None:
+        if each.idempotency_key is None:
             prepared.append(NewTask(submission))
         else:
+            once = once_of(each.idempotency_key, "POST", PATH, bytes(raw[index]))
             prepared.append(NewTask(submission, once, _kept(submission, now)))
     return prepared
 
@@ -130,7 +142,7 @@ def _requests(body: bytes, by: Principal, whole: Once | None) -> list[Once]:
             check_type(by, each.task_type)
         except InvalidTask as error:
             raise error.within(f"/tasks/{index}") from error
-    found = [whole, *(_once(each, raw, index) for index, each in enumerate(asked.tasks))]
+    found = [whole, *(_repeated(each, raw, index) for index, each in enumerate(asked.tasks))]
     return [once for once in found if once is not None]
 
 
@@ -140,10 +152,10 @@ def _raw_items(body: bytes, asked: SubmitBatch) -> list[msgspec.Raw]:
     return msgspec.json.decode(body, type=_RawBatch).tasks
 
 
-def _once(asked: SubmitTask, raw: Sequence[msgspec.Raw], index: int) -> Once | None:
+def _repeated(asked: SubmitTask, raw: Sequence[msgspec.Raw], index: int) -> Once | None:
     """The same key and body as a single submission are the same submission."""
     key = asked.idempotency_key
-    return None if key is None else once_of(key, "POST", PATH, bytes(raw[index]))
+    return None if key is None else repeated(key, "POST", PATH, bytes(raw[index]))
 
 
 def _kept(submission: Submission, now: datetime) -> bytes:

@@ -90,6 +90,17 @@ def once_of(key: str, method: str, path: str, body: bytes) -> Once:
     return Once(key, hashlib.sha256(text.encode()).digest())
 
 
+def repeated(key: str | None, method: str, path: str, body: bytes) -> Once | None:
+    """What a request that is refused may have been made as before: None where it cannot have been,
+    for it has no key, or what is in it was never accepted."""
+    if key is None or "\0" in key:
+        return None
+    try:
+        return once_of(key, method, path, body)
+    except UnicodeDecodeError:
+        return None
+
+
 async def changed(
     request: Request,
     body: bytes,

@@ -8,7 +8,17 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
 from gnomon.api.guarding import check_target
-from gnomon.api.idempotency import Answer, answer, changed, kept, key_of, once_of, replayed, respond
+from gnomon.api.idempotency import (
+    Answer,
+    answer,
+    changed,
+    kept,
+    key_of,
+    once_of,
+    repeated,
+    replayed,
+    respond,
+)
 from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.payloads import check_schema
@@ -77,9 +87,9 @@ async def submit(request: Request) -> ASGIResponse:
     except InvalidTask:
         # The rules may have changed since this was accepted; whose task type it is, is no rule.
         check_type(by, asked.task_type)
-        if key is None:
+        once = repeated(key, "POST", PATH, body)
+        if once is None:
             raise
-        once = once_of(key, "POST", PATH, body)
         known = await context.store.answered(by.tenant_id, [once])
         if once not in known:
             raise
