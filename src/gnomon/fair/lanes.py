@@ -17,6 +17,8 @@ DEFAULT_WEIGHTS: Mapping[Lane, int] = MappingProxyType(
 _LANES = tuple(range(len(Lane)))
 # The lanes in a set of them; bit n of a set is lane n.
 _IN_SET = tuple(tuple(n for n in _LANES if lanes >> n & 1) for lanes in range(1 << len(Lane)))
+_ALL = len(_IN_SET) - 1
+_ONLY = tuple(lanes[0] if len(lanes) == 1 else None for lanes in _IN_SET)
 
 Turn = tuple[int, int]  # a lane, and the position in the round after its turn
 
@@ -179,64 +181,52 @@ class TenantLanes(Generic[T]):
         else:
             self._more_ready(lane, 1)
 
-    def take(self, most: int, ages: Ages, admit: Admit[T]) -> list[T]:
-        """Remove the entries whose turn it is; of flows that are not admitted none, and they are
-        set aside. Gives fewer only when nothing more is ready."""
-        return self._take(self._turns(ages), most, admit)
-
-    def take_critical(self, admit: Admit[T]) -> list[T]:
-        """The same for one entry, which is CRITICAL."""
-        return self._take(self._while_ready(Lane.CRITICAL), 1, admit)
-
-    def _take(self, turns: Iterator[int], most: int, admit: Admit[T]) -> list[T]:
+    def take(self, most: int, ages: Ages, admit: Admit[T], within: int = _ALL) -> list[T]:
+        """Remove the entries whose turn it is, from a set of lanes; of flows that are not admitted
+        none, and they are set aside. Gives fewer only when nothing more is ready there."""
         queues, by_flow, aside, ready = self._queues, self._counts, self._aside, self._ready
+        turns = self._turns(ages)
         taken: list[T] = []
-        if most <= 0:
-            return taken
-        for lane in turns:
+        while len(taken) < most and (lanes := self.lanes & within):
+            lane = _ONLY[lanes]
+            if lane is None:
+                lane = next(turns)
             queue = queues[lane]
             entry = queue.pop(aside) if aside or queue.first else queue.main.popleft()
             if not admit(entry):
                 self._set_aside(entry)
                 continue
-            flow = entry.flow
-            counts = by_flow[flow]
+            taken.append(entry)
+            counts = by_flow[entry.flow]
             counts[lane] -= 1
             if not counts[lane] and not any(counts):
-                del by_flow[flow]
+                del by_flow[entry.flow]
             ready[lane] -= 1
             if not ready[lane]:
                 self.lanes &= ~(1 << lane)
-            taken.append(entry)
-            if len(taken) == most:
-                break
         self.ready -= len(taken)
         return taken
 
-    def _while_ready(self, lane: int) -> Iterator[int]:
-        while self._ready[lane]:
-            yield lane
-
     def _turns(self, ages: Ages) -> Iterator[int]:
-        """The lanes whose turn it is, while anything is ready."""
-        aside, queues = self._aside, self._queues
-        late = None
-        while (lanes := self.lanes) & (lanes - 1):
+        """The lanes whose turn it is, while several have something ready."""
+        aside, queues, late = self._aside, self._queues, None
+        while True:
             if late is None:
                 late = self._late(ages)
-            late &= lanes
+            late &= self.lanes
             refused = len(aside)
-            lane = self._extra(late, ages) if late else None
-            if lane is None:
-                lane, self._turn[0] = self._round[lanes][self._turn[0]]
+            extra = self._extra(late, ages) if late else None
+            if extra is None:
+                lane, self._turn[0] = self._round[self.lanes][self._turn[0]]
+            else:
+                lane = extra
             yield lane
             if len(aside) > refused:  # which may have changed the heads of all of them
                 late = None
+                self._extra_next |= extra is not None  # it was not used
             elif self._ready[lane]:
                 is_late = queues[lane].head(aside).due_at <= ages.late
                 late = late | 1 << lane if is_late else late & ~(1 << lane)
-        if lanes:
-            yield from self._while_ready(lanes.bit_length() - 1)
 
     def _late(self, ages: Ages) -> int:
         """The set of lanes that are late, or lost."""

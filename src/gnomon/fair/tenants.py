@@ -14,6 +14,7 @@ from gnomon.fair.slots import Slots
 from gnomon.model.lane import Lane
 
 _CRITICAL = int(Lane.CRITICAL)
+_ONLY_CRITICAL = 1 << _CRITICAL  # as a set of lanes
 _NOBODY = float("-inf")  # a tag that nobody has
 
 
@@ -119,7 +120,7 @@ class FairQueue(Generic[T]):
         if lanes.ready == before:
             return
         self._size += lanes.ready - before
-        if lanes.lanes & 1:
+        if lanes.lanes & _ONLY_CRITICAL:
             self._urgent[account.tenant_id] = account
         if account.where == NOWHERE:
             account.tag = max(account.tag, self._now())
@@ -183,13 +184,13 @@ class FairQueue(Generic[T]):
         urgent: bool = False,
         evicting: bool = False,
     ) -> list[T]:
+        ages = Ages(late=now - self._half_of_bound, lost=now - self._bound)
         if urgent:
-            return self._take_urgent(most, admit, evicting=evicting)
+            return self._take_urgent(most, ages, admit, evicting=evicting)
         taken: list[T] = []
         if self._freed:
             self._freed = False
             self._uncap()
-        ages = Ages(late=now - self._half_of_bound, lost=now - self._bound)
         while len(taken) < most and (account := self._first()) is not None:
             bounded = self._is_bounded(account)
             if bounded and self._is_full():
@@ -219,7 +220,7 @@ class FairQueue(Generic[T]):
             if bounded and not (left := min(left, self._may_hold(account))):
                 self._cap(account)
                 return taken
-            may_be_critical = lanes.lanes & 1
+            may_be_critical = lanes.lanes & _ONLY_CRITICAL
             if more := lanes.take(left, ages, admit):
                 taken += more
                 tag = account.tag
@@ -249,7 +250,7 @@ class FairQueue(Generic[T]):
             self._highest = account.tag
         return passed
 
-    def _take_urgent(self, most: int, admit: Admit[T], *, evicting: bool) -> list[T]:
+    def _take_urgent(self, most: int, ages: Ages, admit: Admit[T], *, evicting: bool) -> list[T]:
         """The same order between tenants, among those that have something CRITICAL."""
         taken: list[T] = []
         tried = [(account.tag, account.serial, account) for account in self._urgent.values()]
@@ -257,7 +258,7 @@ class FairQueue(Generic[T]):
         while len(taken) < most and tried:
             account = tried[0][2]
             lanes = account.lanes
-            if not lanes.lanes & 1:
+            if not lanes.lanes & _ONLY_CRITICAL:
                 heappop(tried)
                 del self._urgent[account.tenant_id]
                 continue
@@ -267,7 +268,7 @@ class FairQueue(Generic[T]):
                 heappop(tried)
                 continue
             before = lanes.ready
-            if entries := lanes.take_critical(admit):
+            if entries := lanes.take(1, ages, admit, _ONLY_CRITICAL):
                 taken += entries
                 self._hold(account, 1, 1)
                 heapreplace(tried, (account.tag, account.serial, account))

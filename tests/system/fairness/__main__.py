@@ -23,8 +23,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0, help="that are measured")
     parser.add_argument("--backlog", type=int, default=1_000_000)
     parser.add_argument("--probes", type=int, default=200)
+    parser.add_argument("--bound", type=float, default=1.0, help="of aging, in seconds")
     asked = parser.parse_args()
-    size = Size(asked.nodes, asked.seconds, asked.backlog, asked.probes)
+    size = Size(asked.nodes, asked.seconds, asked.backlog, asked.probes, asked.bound)
     holds = True
     for name in asked.scenarios or SCENARIOS:
         found = asyncio.run(run(name, size))
