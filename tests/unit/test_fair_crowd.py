@@ -16,7 +16,7 @@ class Crowd:
         self.looks = 0
         self.queue: FairQueue[Entry] = FairQueue(slots=Slots(9, 1, 0.9), has_others=self._look)
         for number in range(TENANTS):
-            self.queue.put(entry(number, tenant=f"t{number}", lane=lane))
+            self.queue.put_all([entry(number, tenant=f"t{number}", lane=lane)])
 
     def _look(self, _: str) -> bool:
         self.looks += 1
@@ -35,7 +35,7 @@ def test_where_no_slot_is_free_nobody_is_looked_at(urgent: bool) -> None:
         assert queue.take(TENANTS, START, urgent=urgent) == []
     assert crowd.looks < 10
 
-    queue.ended("t3", first[3].lane, 0.01)
+    queue.ended_all([("t3", first[3].lane, 0.01)])
     (following,) = queue.take(TENANTS, START, urgent=urgent)
     assert number_of(following) == len(first)
     assert crowd.looks < 20
@@ -44,6 +44,6 @@ def test_where_no_slot_is_free_nobody_is_looked_at(urgent: bool) -> None:
 def test_urgent_ones_come_by_tag() -> None:
     queue: FairQueue[Entry] = FairQueue()
     for number in range(6):
-        queue.put(entry(number, tenant=f"t{number % 3}", lane=Lane.CRITICAL))
+        queue.put_all([entry(number, tenant=f"t{number % 3}", lane=Lane.CRITICAL)])
     taken = [number_of(each) for each in queue.take(5, START, urgent=True)]
     assert taken == [0, 1, 2, 3, 4]

@@ -60,7 +60,7 @@ class Model(RuleBasedStateMachine):
             self.number += 1
             made = entry(self.number, tenant, lane, due=self.now, flow=flow)
             self.now += 1
-            self.ready.put(made)
+            self.ready.put_all([made])
             self.waiting[queue_of(made)].append(made)
 
     @rule(most=st.integers(0, 12), urgent=st.booleans(), keep=st.integers(0, 12))
@@ -101,7 +101,7 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data(), seconds=st.none() | st.floats(0, 100))
     def end(self, data: st.DataObject, seconds: float | None) -> None:
         ended = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
-        self.ready.ended(ended.key.tenant_id, ended.lane, seconds)
+        self.ready.ended_all([(ended.key.tenant_id, ended.lane, seconds)])
 
     @rule(tenant=tenants, lane=lanes)
     def start(self, tenant: str, lane: Lane) -> None:
@@ -165,8 +165,8 @@ def test_the_order_does_not_depend_on_how_takes_are_cut(
     pieces: FairQueue[Entry] = FairQueue()
     for number, (tenant, lane, flow, due) in enumerate(puts):
         made = entry(number, tenant, lane, due=due, flow=flow)
-        whole.put(made)
-        pieces.put(made)
+        whole.put_all([made])
+        pieces.put_all([made])
 
     def admit(e: Entry) -> bool:
         return (e.key.tenant_id, e.flow) not in blocked

@@ -39,7 +39,7 @@ class Node:
 
     def put(self, tenant: str) -> None:
         while self.ready.waiting(tenant, Lane.MEDIUM, 1) < 100:
-            self.ready.put(entry(next(self._numbers), tenant))
+            self.ready.put_all([entry(next(self._numbers), tenant)])
 
     def step(self) -> None:
         """Start what there is room for, and let the next task end."""
@@ -58,7 +58,7 @@ class Node:
             )
         self.free += 1
         self.work[ended.key.tenant_id] += cost
-        self.ready.ended(ended.key.tenant_id, ended.lane, cost)
+        self.ready.ended_all([(ended.key.tenant_id, ended.lane, cost)])
 
     def shares(self, tenants: str) -> dict[str, float]:
         total = sum(self.work[t] for t in tenants)
@@ -134,7 +134,7 @@ def test_who_comes_new_goes_before_the_second_task_of_anybody_else(
     node = Node(FairQueue(), 5, costs)
     for _ in range(steps):
         node.step()
-    node.ready.put(entry(10**6, "new"))
+    node.ready.put_all([entry(10**6, "new")])
     taken = [e.key.tenant_id for e in node.ready.take(10**6, at(0))]
     ahead = taken[: taken.index("new")]
     assert len(set(ahead)) == len(ahead)
@@ -144,21 +144,21 @@ def test_a_task_that_never_ends_is_charged_while_it_runs() -> None:
     ready: FairQueue[Entry] = FairQueue()
     for number in range(100):
         for tenant in "ab":
-            ready.put(entry(number, tenant))
+            ready.put_all([entry(number, tenant)])
     first = ready.take(2, START)
     assert sorted(e.key.tenant_id for e in first) == ["a", "b"]
-    ready.ended("b", Lane.MEDIUM, 0.05)
+    ready.ended_all([("b", Lane.MEDIUM, 0.05)])
     for second in range(1, 11):
         ready.runs([("a", float(second))])
         assert ready.take(1, START)[0].key.tenant_id == "b"
-        ready.ended("b", Lane.MEDIUM, 0.5)
+        ready.ended_all([("b", Lane.MEDIUM, 0.5)])
     # Its end costs nothing more, and by then it is five seconds ahead.
-    ready.ended("a", Lane.MEDIUM, 10.0)
+    ready.ended_all([("a", Lane.MEDIUM, 10.0)])
     taken: Counter[str] = Counter()
     while not taken["a"]:
         (began,) = ready.take(1, START)
         taken[began.key.tenant_id] += 1
-        ready.ended(began.key.tenant_id, began.lane, 0.5)
+        ready.ended_all([(began.key.tenant_id, began.lane, 0.5)])
     assert taken["b"] in (9, 10, 11)
 
 
@@ -166,24 +166,24 @@ def test_what_was_not_run_costs_nothing() -> None:
     ready: FairQueue[Entry] = FairQueue()
     for number in range(100):
         for tenant in "ab":
-            ready.put(entry(number, tenant))
+            ready.put_all([entry(number, tenant)])
     for _ in range(20):
         (began,) = ready.take(1, START)
         assert began.key.tenant_id == "a"
         if began.key.id.int % 2:
             ready.put_back(began)
         else:
-            ready.ended("a", Lane.MEDIUM, None)
+            ready.ended_all([("a", Lane.MEDIUM, None)])
 
 
 def test_who_was_charged_in_vain_goes_before_the_others_again() -> None:
     ready: FairQueue[Entry] = FairQueue()
     for number in range(20):
         for tenant in "ab":
-            ready.put(entry(number, tenant))
+            ready.put_all([entry(number, tenant)])
     assert Counter(e.key.tenant_id for e in ready.take(4, START)) == {"a": 2, "b": 2}
     for _ in range(2):
-        ready.ended("b", Lane.MEDIUM, None)
+        ready.ended_all([("b", Lane.MEDIUM, None)])
     assert [e.key.tenant_id for e in ready.take(2, START)] == ["b", "b"]
 
 
@@ -203,10 +203,10 @@ def test_weights_change_while_tasks_wait() -> None:
 def test_idle_tenants_are_forgotten() -> None:
     ready: FairQueue[Entry] = FairQueue()
     for number in range(1000):
-        ready.put(entry(number, f"t{number}"))
+        ready.put_all([entry(number, f"t{number}")])
     for began in ready.take(1000, START):
-        ready.ended(began.key.tenant_id, began.lane, 0.01)
-    ready.put(entry(1, "busy"))
+        ready.ended_all([(began.key.tenant_id, began.lane, 0.01)])
+    ready.put_all([entry(1, "busy")])
     ready.take(1, START)
     ready.runs([("busy", 1.0)])
     assert list(ready._accounts) == ["busy"]
@@ -215,7 +215,7 @@ def test_idle_tenants_are_forgotten() -> None:
 def greedy(ready: FairQueue[Entry], tenant: str, lane: Lane = Lane.MEDIUM) -> int:
     """How many slots a tenant gets whose tasks do not end."""
     for number in range(2000):
-        ready.put(entry(number, tenant, lane))
+        ready.put_all([entry(number, tenant, lane)])
     taken = ready.take(2000, START) + ready.take(2000, START, urgent=True)
     held = Counter(e.key.tenant_id for e in taken)
     assert set(held) <= {tenant}
@@ -263,7 +263,7 @@ def test_critical_tasks_of_one_tenant_do_not_take_what_is_kept_for_newcomers() -
 def test_a_critical_task_for_which_another_leaves_its_slot_costs_nobody_else_one() -> None:
     ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 0, 0.9), has_others=lambda _: True)
     assert greedy(ready, "a") == 9
-    ready.put(entry(1, "a", Lane.CRITICAL))
+    ready.put_all([entry(1, "a", Lane.CRITICAL)])
     assert ready.take(1, START, urgent=True) == []
     assert len(ready.take(1, START, urgent=True, evicting=True)) == 1
 
@@ -287,11 +287,11 @@ def test_a_slot_goes_to_whoever_holds_few_and_stays_free_only_for_those(
 
     for number, (tenant, is_new) in enumerate(steps):
         if is_new:
-            ready.put(entry(number, tenant))
-            ready.put(entry(number, tenant))
+            ready.put_all([entry(number, tenant)])
+            ready.put_all([entry(number, tenant)])
         elif held[tenant]:
             held[tenant] -= 1
-            ready.ended(tenant, Lane.MEDIUM, 0.1)
+            ready.ended_all([(tenant, Lane.MEDIUM, 0.1)])
         for began in ready.take(1, START):
             assert may_take(began.key.tenant_id)
             held[began.key.tenant_id] += 1

@@ -27,7 +27,7 @@ def filled(weights: dict[Lane, int], present: set[Lane], each: int) -> FairQueue
     made = queue(weights)
     for number in range(each):
         for lane in present:
-            made.put(entry(number, lane=lane))
+            made.put_all([entry(number, lane=lane)])
     return made
 
 
@@ -57,7 +57,7 @@ def test_no_lane_waits_for_more_than_four_rounds(
     for step in [*steps, 1000]:
         if isinstance(step, list):
             for lane, is_aged in step:
-                ready.put(entry(0, lane=lane, due=0 if is_aged else 100))
+                ready.put_all([entry(0, lane=lane, due=0 if is_aged else 100)])
                 waiting[lane] += 1
             continue
         for taken in ready.take(step, at(100)):
@@ -77,9 +77,9 @@ def test_an_aged_entry_waits_for_twice_the_aged_ones_before_it_at_most(
     ready = queue()
     for number in range(100):
         for lane in set(fresh) - {Lane.LOW}:
-            ready.put(entry(number, lane=lane, due=100))
+            ready.put_all([entry(number, lane=lane, due=100)])
     for due in sorted(ahead):
-        ready.put(entry(-1 % 2**32, lane=Lane.LOW, due=due))
+        ready.put_all([entry(-1 % 2**32, lane=Lane.LOW, due=due)])
     aged = ahead.count(0)
     taken = ready.take(1000, at(100))
     places = [place for place, e in enumerate(taken) if e.lane is Lane.LOW and e.due_at == at(0)]
@@ -90,10 +90,10 @@ def test_an_aged_entry_waits_for_twice_the_aged_ones_before_it_at_most(
 def test_aged_entries_get_every_second_turn_beside_their_share() -> None:
     ready = queue()
     for number in range(50):
-        ready.put(entry(number, lane=Lane.LOW, due=0))
-        ready.put(entry(number, lane=Lane.MEDIUM, due=0))
-        ready.put(entry(number, lane=Lane.CRITICAL, due=100))
-        ready.put(entry(number, lane=Lane.HIGH, due=100))
+        ready.put_all([entry(number, lane=Lane.LOW, due=0)])
+        ready.put_all([entry(number, lane=Lane.MEDIUM, due=0)])
+        ready.put_all([entry(number, lane=Lane.CRITICAL, due=100)])
+        ready.put_all([entry(number, lane=Lane.HIGH, due=100)])
     taken = [e.lane for e in ready.take(60, at(100))]
     share = {Lane.CRITICAL: 12, Lane.HIGH: 9, Lane.MEDIUM: 6, Lane.LOW: 3}
     assert Counter(taken[1::2]) == share
@@ -103,8 +103,8 @@ def test_aged_entries_get_every_second_turn_beside_their_share() -> None:
 def test_what_is_new_gets_no_more_because_others_have_aged() -> None:
     ready = queue()
     for number in range(100):
-        ready.put(entry(number, lane=Lane.LOW, due=100))
-        ready.put(entry(number, lane=Lane.CRITICAL, due=0))
+        ready.put_all([entry(number, lane=Lane.LOW, due=100)])
+        ready.put_all([entry(number, lane=Lane.CRITICAL, due=0)])
     taken = [e.lane for e in ready.take(100, at(100))]
     assert Counter(taken) == {Lane.CRITICAL: 90, Lane.LOW: 10}
 
@@ -112,8 +112,8 @@ def test_what_is_new_gets_no_more_because_others_have_aged() -> None:
 def test_a_lane_is_late_when_its_head_has_waited_for_half_the_bound_and_not_before() -> None:
     for now, first in ((129.9, Lane.CRITICAL), (130.0, Lane.LOW)):
         ready = queue()
-        ready.put(entry(1, lane=Lane.LOW, due=100))
-        ready.put(entry(2, lane=Lane.CRITICAL, due=110))
+        ready.put_all([entry(1, lane=Lane.LOW, due=100)])
+        ready.put_all([entry(2, lane=Lane.CRITICAL, due=110)])
         assert [e.lane for e in ready.take(1, at(now))] == [first]
 
 
@@ -138,14 +138,14 @@ def test_refuses_weights_that_would_starve_a_lane(weights: dict[Lane, int]) -> N
 def test_a_flow_that_is_let_in_and_refused_again_keeps_its_order_and_holds_nobody_up() -> None:
     ready = queue()
     for number in range(20):
-        ready.put(entry(number, flow=1 + number % 2))
+        ready.put_all([entry(number, flow=1 + number % 2)])
     blocked = {1}
 
     def admit(e: Entry) -> bool:
         return e.flow not in blocked
 
     assert [number_of(e) for e in ready.take(3, at(0), admit)] == [1, 3, 5]
-    ready.put(entry(20, flow=1))
+    ready.put_all([entry(20, flow=1)])
     assert len(ready) == 7
     assert ready.let_in([("acme", 1)])
     assert len(ready) == 18

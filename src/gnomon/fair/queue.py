@@ -52,9 +52,6 @@ class ReadyQueue(Protocol[T]):
       until it is let back in.
     """
 
-    def put(self, entry: T) -> None:
-        """Add an entry that is due."""
-
     def put_all(self, entries: Iterable[T]) -> None:
         """Add entries that are due, in this order."""
 
@@ -92,9 +89,6 @@ class ReadyQueue(Protocol[T]):
     def runs(self, seconds: Iterable[tuple[str, float]]) -> None:
         """Told about once a second: the tenants of the tasks that run now, and for how long they
         have run so far."""
-
-    def ended(self, tenant_id: str, lane: Lane, seconds: float | None) -> None:
-        """One that was taken, or has started, ran for so long; None: it was not run after all."""
 
     def ended_all(self, ends: Iterable[End]) -> None:
         """These were taken, or have started, and hold slots no longer."""

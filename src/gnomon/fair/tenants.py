@@ -70,9 +70,6 @@ class FairQueue(Generic[T]):
         self._held = 0  # below CRITICAL
         self._critical = 0  # held there
 
-    def put(self, entry: T) -> None:
-        self.put_all((entry,))
-
     def put_all(self, entries: Iterable[T]) -> None:
         by_tenant: dict[str, list[T]] = {}
         tenant, batch = None, []
@@ -306,9 +303,6 @@ class FairQueue(Generic[T]):
 
     def started(self, tenant_id: str, lane: Lane) -> None:
         self._hold(self._account(tenant_id), 1, 1 if lane == _CRITICAL else 0)
-
-    def ended(self, tenant_id: str, lane: Lane, seconds: float | None) -> None:
-        self.ended_all([(tenant_id, lane, seconds)])
 
     def ended_all(self, ends: Iterable[End]) -> None:
         by_tenant: dict[str, list[float | None]] = {}
