@@ -88,6 +88,27 @@ async def test_dead_letters_are_driven_again_as_far_as_there_is_room(
     assert await live(connection) == 5
 
 
+async def test_a_full_quota_holds_up_only_dead_letters_that_count(
+    api: Api, connection: Connection
+) -> None:
+    tasks = [LATER | {"task_type": kind} for kind in ("run", "run", "mail", "mail")]
+    await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": tasks})
+    await connection.execute("UPDATE gnomon.task SET state = 4")
+    await connection.execute(
+        "UPDATE gnomon.task SET cron_job_id = gen_random_uuid() WHERE task_type = 'run'"
+    )
+    await give(connection, api, scheduled_tasks=1)
+    await submitted(api)
+    path = "/api/v1/dead-letters/retry"
+    none = {"retried": 0, "more": False}
+    assert await call(api, "POST", path, 202, {"task_type": "nothing"}) == none
+    over(await call(api, "POST", path, 429, {"task_type": "mail"}), "scheduled_tasks", 1, 1)
+    # The runs of cron jobs, which are older here, and not the others.
+    assert await call(api, "POST", path, 202, {}) == {"retried": 2, "more": True}
+    over(await call(api, "POST", path, 429, {}), "scheduled_tasks", 1, 1)
+    assert await live(connection) == 1  # the runs do not count
+
+
 async def test_a_replay_takes_no_room_and_a_refusal_keeps_no_key(
     api: Api, connection: Connection
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from gnomon.api import authentication_keys
 from gnomon.api.authentication_keys import AHEAD_SECONDS, TRUST_SECONDS, KeyRing
+from gnomon.api.problems import Overloaded
 from gnomon.clock import SystemClock
 from gnomon.model.api_key import RANDOM_BYTES, ApiKey, hash_of, key_from
 from gnomon.model.errors import StoreUnavailable
@@ -197,3 +198,29 @@ async def test_unknown_keys_push_no_known_one_out(monkeypatch: pytest.MonkeyPatc
         assert len(here.lookup.questions) == questions
         assert await here.ask(10) is None  # forgotten meanwhile
         assert len(here.lookup.questions) == questions + 1
+
+
+async def test_a_flood_of_unknown_keys_refuses_no_known_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(authentication_keys, "MOST_WAITING", 3)
+    monkeypatch.setattr(authentication_keys, "MOST_TOGETHER", 2)
+    async with running() as here, asyncio.TaskGroup() as group:
+        assert await here.ask(1)
+        assert await here.ask(2)
+        here.lookup.open.clear()
+        flood = [group.create_task(here.ask(number)) for number in (10, 11)]
+        await settled()  # these are being asked about, and three more wait
+        flood += [group.create_task(here.ask(number)) for number in (12, 13, 14)]
+        await settled()
+        with pytest.raises(Overloaded):
+            await here.ask(20)
+        here.hand.now += AHEAD_SECONDS
+        assert await here.ask(1)  # trusted still, and asked about ahead
+        here.hand.now += TRUST_SECONDS
+        late = group.create_task(here.ask(2))  # not trusted any more
+        await settled()
+        here.lookup.open.set()
+        assert await late
+        assert here.lookup.questions[3] == {hash_of(key(1)), hash_of(key(2))}
+        assert [await each for each in flood] == [None] * 5

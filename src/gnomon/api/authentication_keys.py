@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from itertools import islice
 from uuid import UUID
 
 import msgspec
@@ -42,6 +43,8 @@ class KeyRing:
         self._clock = clock
         self._known: dict[bytes, _Answer] = {}
         self._unknown: dict[bytes, _Answer] = {}
+        # Known ones are asked about first, and always: a flood of made-up keys is not theirs.
+        self._known_waiting: dict[bytes, asyncio.Future[_Answer]] = {}
         self._waiting: dict[bytes, asyncio.Future[_Answer]] = {}
         self._asked: dict[bytes, asyncio.Future[_Answer]] = {}
         self._filled = asyncio.Event()
@@ -59,7 +62,7 @@ class KeyRing:
             if not is_key(key):  # costs more than to look it up here, and less than to ask
                 return None
             answer = await self._told(digest, now)
-        elif now >= answer.asked_at + AHEAD_SECONDS:
+        elif answer.key_id is not None and now >= answer.asked_at + AHEAD_SECONDS:
             self._ask(digest)
         if answer.key_id is not None:
             self._used.add(answer.key_id)
@@ -71,8 +74,9 @@ class KeyRing:
                 group.create_task(self._ask_on())
                 group.create_task(self._note_on())
         finally:
-            for told in (*self._waiting.values(), *self._asked.values()):
-                told.cancel()
+            for asked in (self._known_waiting, self._waiting, self._asked):
+                for told in asked.values():
+                    told.cancel()
 
     async def _told(self, digest: bytes, since: float) -> _Answer:
         """An answer that was true after `since`, or is fresh enough."""
@@ -85,22 +89,24 @@ class KeyRing:
 
     def _ask(self, digest: bytes) -> asyncio.Future[_Answer]:
         """All who want to know the same share one question."""
-        told = self._asked.get(digest) or self._waiting.get(digest)
+        waiting = self._known_waiting if digest in self._known else self._waiting
+        told = self._asked.get(digest) or waiting.get(digest)
         if told is None:
-            if len(self._waiting) >= MOST_WAITING:
+            if waiting is self._waiting and len(waiting) >= MOST_WAITING:
                 raise Overloaded("too many keys wait to be looked up; slow down")
             told = asyncio.get_running_loop().create_future()
-            self._waiting[digest] = told
+            waiting[digest] = told
             self._filled.set()
         return told
 
     async def _ask_on(self) -> None:
         while True:
             await self._filled.wait()
-            self._asked = dict(list(self._waiting.items())[:MOST_TOGETHER])
-            for digest in self._asked:
-                del self._waiting[digest]
-            if not self._waiting:
+            for waiting in (self._known_waiting, self._waiting):
+                room = MOST_TOGETHER - len(self._asked)
+                for digest in list(islice(waiting, room)):
+                    self._asked[digest] = waiting.pop(digest)
+            if not self._known_waiting and not self._waiting:
                 self._filled.clear()
             await self._ask_together()
             self._asked = {}

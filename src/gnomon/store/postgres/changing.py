@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from uuid import UUID
 
 import asyncpg
 import msgspec
 
-from gnomon.model.errors import IllegalTransition, InvalidTask, TaskNotFound
+from gnomon.model.errors import IllegalTransition, InvalidTask, QuotaExceeded, TaskNotFound
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Event, State, Status, after, status_of
 from gnomon.model.limit import Limiter, limit_keys
@@ -52,6 +52,15 @@ _REMEDIES = {
     (State.BLOCKED, Event.REDRIVE): "it runs when the tasks it waits for have completed",
     (State.WAITING, Event.RESUME): "only a paused task can be resumed",
 }
+
+
+class _Redriven(NamedTuple):
+    """What became of a batch of dead letters."""
+
+    retried: int
+    counted: int  # of those, against the quota
+    left_out: bool  # some match and would count, and there is no room
+    stopped_at: UUID | None  # None: these were the last
 
 
 class PostgresChange:
@@ -163,37 +172,52 @@ class PostgresChange:
 
     async def redrive_matching(self, chosen: TaskFilter, most: int) -> tuple[int, bool]:
         """Run up to `most` dead letters again, newest first; gives how many, and whether there
-        may be more."""
-        allowed = await admitting.take_room(
-            self._connection, self._tenant_id, self._quotas, most, whole=False
-        )
-        retried, counted, more, cursor = 0, 0, True, _AFTER_ALL
-        while retried < allowed and more:
-            rows = await self._connection.fetch(
-                query("redrive_dead"),
-                self._tenant_id,
-                cursor,
-                min(_REDRIVE_BATCH, allowed - retried),
-                *filter_columns(chosen),
+        may be more. Raises QuotaExceeded where there is no room for any that counts, and none
+        that does not."""
+        refusal: QuotaExceeded | None = None
+        try:
+            allowed = await admitting.take_room(
+                self._connection, self._tenant_id, self._quotas, most, whole=False
             )
-            moved = [row for row in rows if row["lane"] is not None]
-            retried += len(moved)
-            counted += sum(not row["recurring"] for row in moved)
-            self.due += [
-                Entry(
-                    TaskKey(self._tenant_id, row["id"]),
-                    row["due_at"],
-                    Lane(row["lane"]),
-                    flow=row["flow"],
-                )
-                for row in moved
-            ]
-            stops = [row["id"] for row in rows if row["lane"] is None]
-            more, cursor = bool(stops), stops[0] if stops else cursor
-        await admitting.leave_room(
-            self._connection, self._tenant_id, self._quotas, allowed - counted
+        except QuotaExceeded as error:
+            allowed, refusal = 0, error
+        retried, room, left_out, cursor = 0, allowed, False, _AFTER_ALL
+        more = True
+        while retried < most and more:
+            batch = await self._redrive_batch(chosen, cursor, most - retried, room)
+            retried += batch.retried
+            room -= batch.counted
+            left_out = left_out or batch.left_out
+            more, cursor = batch.stopped_at is not None, batch.stopped_at or cursor
+        if refusal is not None and left_out and not retried:
+            raise refusal
+        await admitting.leave_room(self._connection, self._tenant_id, self._quotas, room)
+        return retried, more or left_out
+
+    async def _redrive_batch(
+        self, chosen: TaskFilter, cursor: UUID, most: int, room: int
+    ) -> "_Redriven":
+        columns = filter_columns(chosen)
+        number = min(_REDRIVE_BATCH, most)
+        rows = await self._connection.fetch(
+            query("redrive_dead"), self._tenant_id, cursor, number, *columns, room
         )
-        return retried, more
+        moved = [row for row in rows if row["lane"] is not None]
+        self.due += [
+            Entry(
+                TaskKey(self._tenant_id, row["id"]),
+                row["due_at"],
+                Lane(row["lane"]),
+                flow=row["flow"],
+            )
+            for row in moved
+        ]
+        return _Redriven(
+            retried=len(moved),
+            counted=sum(not row["recurring"] for row in moved),
+            left_out=any(row["left_out"] for row in rows),
+            stopped_at=next((row["id"] for row in rows if row["lane"] is None and row["id"]), None),
+        )
 
     async def _lock(self, task_id: UUID) -> asyncpg.Record | None:
         return await self._connection.fetchrow(query("lock_task"), self._tenant_id, task_id)

@@ -1,5 +1,7 @@
 -- Run matching dead letters again (DEAD, REDRIVE -> WAITING), newest first: now, each with its whole
--- retry budget. At most 10 000 are examined; the one row without a lane says where to go on.
+-- retry budget. At most 10 000 are examined. Of those that are no cron job's runs, and so count, the
+-- newest $11; the others are left out. One row without a lane says so (left_out), and one more where
+-- to go on, if there is more.
 -- $1 tenant, $2 older than this id, $3 at most, $4 type, $5 lane, $6 tag, $7 cron job, $8 due from,
 -- $9 due before, $10 queue. Null filters nothing.
 WITH moment AS MATERIALIZED (
@@ -10,8 +12,9 @@ WITH moment AS MATERIALIZED (
     WHERE state = 4 AND tenant_id = $1 AND id < $2
     ORDER BY id DESC
     LIMIT 10000
-), chosen AS MATERIALIZED (
-    SELECT id
+), matching AS MATERIALIZED (
+    SELECT id, cron_job_id IS NOT NULL
+        OR count(*) FILTER (WHERE cron_job_id IS NULL) OVER (ORDER BY id DESC) <= $11 AS fits
     FROM examined AS e
     WHERE ($4::text IS NULL OR e.task_type = $4)
       AND ($5::smallint IS NULL OR e.lane = $5)
@@ -20,6 +23,8 @@ WITH moment AS MATERIALIZED (
       AND ($8::timestamptz IS NULL OR e.due_at >= $8)
       AND ($9::timestamptz IS NULL OR e.due_at < $9)
       AND ($10::text IS NULL OR e.queue = $10)
+), chosen AS MATERIALIZED (
+    SELECT id FROM matching WHERE fits
     ORDER BY id DESC
     LIMIT $3
 ), held AS MATERIALIZED (
@@ -47,6 +52,8 @@ WITH moment AS MATERIALIZED (
      WHERE (SELECT count(*) FROM chosen) < $3 AND (SELECT count(*) FROM examined) = 10000
      ORDER BY id LIMIT 1)
 )
-SELECT id, lane, due_at, recurring, flow FROM moved
+SELECT id, lane, due_at, recurring, flow, NULL::boolean AS left_out FROM moved
 UNION ALL
-SELECT id, NULL, NULL, NULL, NULL FROM stop
+SELECT NULL, NULL, NULL, NULL, NULL, EXISTS (SELECT FROM matching WHERE NOT fits)
+UNION ALL
+SELECT id, NULL, NULL, NULL, NULL, NULL FROM stop
