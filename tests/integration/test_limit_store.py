@@ -170,19 +170,26 @@ async def test_who_falls_silent_holding_its_node_holds_it_for_a_moment(
     assert await connection.fetchval(SILENCE) == before != "5s"
 
 
+def count(grant: Grant) -> int:
+    return sum(starts.count for starts in grant.starts)
+
+
 async def test_starts_within_any_window(limits: PostgresLimits, connection: Connection) -> None:
     await limiter(connection, rate=10, per_seconds=60)
     a, b = [Asking(limits, await node(connection)) for _ in range(2)]
     granted = await a(starts=8)
-    assert granted.starts == 8
-    assert granted.until is not None
-    assert 3 <= granted.seconds <= 6
-    assert (await b(starts=8)).starts == 2
-    assert (await a(starts=8)).starts == 0
+    (given,) = granted.starts
+    assert given.count == 8
+    assert given.since == granted.now
+    assert timedelta(seconds=3) <= given.until - granted.now <= timedelta(seconds=3.75)
+    assert count(await b(starts=8)) == 2
+    short = await a(starts=8)
+    assert count(short) == 0
+    assert short.again > 0
     # Returned unused, they are there for others; who has waited longest comes first.
-    await limits.exchange(a.incarnation, 9, [Ask(BUCKET, 0, 0, 0, told=[Told(granted.until, 6)])])
-    assert (await b(starts=8)).starts == 6
-    assert (await b(starts=1)).starts == 0
+    await limits.exchange(a.incarnation, 9, [Ask(BUCKET, 0, 0, 0, told=[Told(given.until, 6)])])
+    assert count(await b(starts=8)) == 6
+    assert count(await b(starts=1)) == 0
 
 
 async def test_starts_count_until_the_last_could_be_used(
@@ -190,11 +197,36 @@ async def test_starts_count_until_the_last_could_be_used(
 ) -> None:
     await limiter(connection, rate=10, per_seconds=60)
     a = Asking(limits, await node(connection))
-    assert (await a(starts=10)).starts == 10
-    await connection.execute("UPDATE gnomon.limit_window SET until = now() - interval '59 s'")
-    assert (await a(starts=10)).starts == 0
+    assert count(await a(starts=10)) == 10
+    await connection.execute("UPDATE gnomon.limit_window SET until = now() - interval '50 s'")
+    assert count(await a(starts=10)) == 0
     await connection.execute("UPDATE gnomon.limit_window SET until = now() - interval '60 s'")
-    assert (await a(starts=10)).starts == 10
+    assert count(await a(starts=10)) == 10
+
+
+async def test_starts_are_granted_a_little_ahead(
+    limits: PostgresLimits, connection: Connection
+) -> None:
+    """From when the ones before them leave the window, and not more than those."""
+    await limiter(connection, rate=10, per_seconds=60)
+    a, b = [Asking(limits, await node(connection)) for _ in range(2)]
+    assert count(await a(starts=9)) == 9
+    await connection.execute("UPDATE gnomon.limit_window SET until = now() - interval '59.5 s'")
+    left = await connection.fetchval("SELECT until + interval '60 s' FROM gnomon.limit_window")
+    granted = await b(starts=20)
+    assert [(each.count, each.since) for each in granted.starts] == [(1, granted.now), (9, left)]
+    assert count(await a(starts=20)) == 0
+
+
+async def test_starts_are_good_for_as_long_as_they_must_be(
+    limits: PostgresLimits, connection: Connection
+) -> None:
+    await limiter(connection, rate=10, per_seconds=1)
+    me = await node(connection)
+    for turn, seconds in enumerate((0.0, 8.0), 1):
+        (grant,) = await limits.exchange(me, turn, [Ask(BUCKET, 0, 0, 5, seconds)])
+        good = (grant.starts[0].until - grant.now).total_seconds()
+        assert max(1.0, seconds) <= good <= max(1.0, seconds) * 1.25
 
 
 async def test_starts_that_were_made_count_from_then(
@@ -202,25 +234,38 @@ async def test_starts_that_were_made_count_from_then(
 ) -> None:
     await limiter(connection, rate=10, per_seconds=60)
     a = Asking(limits, await node(connection))
-    granted = await a(starts=10)
-    assert granted.until is not None
-    at = granted.until - timedelta(seconds=2.2)
-    told = [Told(granted.until, 7, at), Told(granted.until, 1), Told(granted.until, 5)]
+    (given,) = (await a(starts=10)).starts
+    at = given.until - timedelta(seconds=2.2)
+    told = [Told(given.until, 7, at), Told(given.until, 1), Told(given.until, 5)]
     await limits.exchange(a.incarnation, 9, [Ask(BUCKET, 0, 0, 0, told=told)])
     rows = await connection.fetch("SELECT until, starts FROM gnomon.limit_window ORDER BY until")
     (made, left) = [(row["until"], row["starts"]) for row in rows]
-    assert left == (granted.until, 2), "more than there were is not true of any"
+    assert left == (given.until, 2), "more than there were is not true of any"
     assert made[1] == 7
     assert at <= made[0] <= at + timedelta(seconds=60 / 128)
+
+
+async def test_who_holds_hears_of_those_who_wait(
+    limits: PostgresLimits, connection: Connection
+) -> None:
+    await limiter(connection, concurrency=1)
+    a, b = [Asking(limits, await node(connection)) for _ in range(2)]
+    await a(0, 1)
+    assert await limits.wanted(a.incarnation) == []
+    await b(0, 1)
+    assert await limits.wanted(a.incarnation) == [BUCKET]
+    assert await limits.wanted(b.incarnation) == []
+    await connection.execute("UPDATE gnomon.limit_lease SET seen_at = now() - interval '3 s'")
+    assert await limits.wanted(a.incarnation) == [], "it has not come for a while"
 
 
 async def test_a_quota_is_a_limiter_without_a_row(
     limits: PostgresLimits, connection: Connection
 ) -> None:
     asking = Asking(limits, await node(connection), Bucket("default", "executions_per_minute"))
-    assert (await asking(starts=5, rate=3)).starts == 3
-    assert (await asking(starts=5, rate=3)).starts == 0
-    assert (await asking(starts=5, rate=4)).starts == 1
+    assert count(await asking(starts=5, rate=3)) == 3
+    assert count(await asking(starts=5, rate=3)) == 0
+    assert count(await asking(starts=5, rate=4)) == 1
 
 
 async def test_buckets_at_rest_are_forgotten(

@@ -1,27 +1,27 @@
 """Permits of a node: what is taken, returned, refused and doubted, without a store."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
+import msgspec
+import pytest
 from tests.unit.fair_entries import START, entry
 
 from gnomon.clock import SystemClock
 from gnomon.fair import FairQueue
-from gnomon.model.flow import Flow
 from gnomon.model.lane import Lane
 from gnomon.model.limit import Bucket, Limiter
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import PythonTarget
-from gnomon.model.task import TaskKey
 from gnomon.model.tenant import Quotas
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.scheduler.accounts import Account, Wish
 from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.flows import FlowBook
 from gnomon.scheduler.permits import Permits
-from gnomon.store.limit_port import Ask, Grant
+from gnomon.scheduler.store_time import StoreTime
+from gnomon.store.limit_port import Grant, Starts, Told
 from gnomon.store.port import Entry
 
 ALL = Limiter(tenant_id="acme", name="all", concurrency=2)
@@ -52,30 +52,12 @@ class Known:
             told()
 
 
-class Flows:
-    """The store, as far as a node looks up flows."""
-
-    def __init__(self) -> None:
-        self.rows: dict[TaskKey, tuple[Entry, Flow]] = {}
-
-    async def flows_of(self, keys: Collection[TaskKey]) -> list[tuple[Entry, Flow]]:
-        return [self.rows[key] for key in keys if key in self.rows]
-
-    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[Grant]:
-        raise NotImplementedError
-
-    async def wanted(self, node: UUID) -> list[Bucket]:
-        raise NotImplementedError
-
-    async def running(self, node: UUID) -> set[TaskKey] | None:
-        raise NotImplementedError
-
-
 class World:
     def __init__(self, *limiters: Limiter, quota: int | None = None) -> None:
         self.time = 0.0
         self.known = Known(*limiters, quota=quota)
         self.woken = 0
+        self.told: list[Told] = []
         self.agenda = Agenda(FairQueue(), START, 100)
         clock = SystemClock(lambda: self.time)
         self.permits = Permits(self.known, self.agenda, clock, self._wake)
@@ -87,12 +69,20 @@ class World:
         """Claim something of a flow once, so that it is known."""
         self.permits.claimed(delivery(entry(999, flow=number), **flow))
 
-    def give(self, bucket: str, permits: int = 0, starts: int = 0, key: str = "") -> Account:
+    def give(
+        self, bucket: str, permits: int = 0, starts: int = 0, key: str = "", later: float = 0.0
+    ) -> Account:
+        """Starts are good for a second, or as long as is asked for, or the second after it."""
         account = self.permits.accounts[Bucket("acme", bucket, key)]
         ask = account.ask(Wish(100, stopping=False), self.time)
-        until = START + timedelta(seconds=1)
-        grant = Grant(account.bucket, permits, permits, starts, until, 1.0, contended=False)
-        account.granted(grant, ask, self.time, self.time)
+        self.told += ask.told
+        time, now = StoreTime(), START + timedelta(seconds=self.time)
+        time.heard(now, self.time, self.time)
+        since = now + timedelta(seconds=later)
+        until = since + timedelta(seconds=max(1.0, ask.seconds))
+        given = [Starts(starts, since, until)] if starts else []
+        grant = Grant(account.bucket, now, permits, permits, contended=False, starts=given)
+        account.granted(grant, ask, time, self.time)
         self.permits.let_in(account)
         return account
 
@@ -175,6 +165,110 @@ def test_a_start_is_used_once_and_in_time() -> None:
     assert not world.permits.may_call(claimed)
 
 
+def test_the_store_is_told_when_starts_were_made_and_which_will_not_be() -> None:
+    world = World(MAIL)
+    world.learn(1, task_type="mail")
+    tasks = [entry(n) for n in range(1, 6)]
+    world.admit(tasks[0])
+    world.give("mail", starts=5)
+    assert all(world.admit(*tasks))
+    for number, at in enumerate((0.2, 0.205, 0.4)):
+        world.time = at
+        assert world.permits.may_call(delivery(tasks[number], task_type="mail"))
+    until = START + timedelta(seconds=1)
+    world.give("mail")
+    # A hundredth of a second is what a call may take to be made.
+    made = [(2, START + timedelta(seconds=0.215)), (1, START + timedelta(seconds=0.41))]
+    assert world.told == [Told(until, count, at) for count, at in made]
+    world.time = 0.995  # too late for the last two, whatever becomes of them
+    world.give("mail")
+    assert world.told[2:] == [Told(until, 2)]
+    for task in tasks:
+        world.permits.ended(Report(delivery(task, task_type="mail")))
+    world.give("mail")
+    assert len(world.told) == 3
+
+
+def test_a_start_that_is_granted_ahead_is_used_from_then_on() -> None:
+    world = World(MAIL)
+    world.learn(1, task_type="mail")
+    world.admit(entry(1))
+    account = world.give("mail", starts=1, later=0.3)
+    assert world.admit(entry(1)) == [False]
+    assert account.next_start() == pytest.approx(0.3)
+    world.time = 0.31
+    assert world.admit(entry(1), entry(2)) == [True, False]
+
+
+def test_a_start_that_ran_out_on_the_way_is_made_up_for() -> None:
+    world = World(MAIL)
+    world.learn(1, task_type="mail")
+    world.admit(entry(1))
+    world.give("mail", starts=1)
+    assert world.admit(entry(1)) == [True]
+    world.time = 2.0
+    world.give("mail", starts=1)
+    assert world.permits.may_call(delivery(entry(1), task_type="mail"))
+    assert world.admit(entry(2)) == [False], "that one is used"
+
+
+def test_starts_that_run_out_before_the_call_are_asked_for_with_a_longer_time() -> None:
+    """Or tasks would be claimed and given back for ever, where a claim takes longer than that."""
+    world = World(MAIL)
+    world.learn(1, task_type="mail")
+    task, claimed = entry(1), delivery(entry(1), task_type="mail")
+    world.admit(task)
+    for _ in range(5):
+        world.give("mail", starts=1)
+        assert world.admit(task) == [True]
+        world.time += 5.0  # for the claim
+        assert world.permits.claimed(claimed)
+        if world.permits.may_call(claimed):
+            break
+        world.permits.ended(Report(claimed))
+    else:
+        raise AssertionError("it never starts")
+    world.time += 61.0
+    account = world.permits.accounts[Bucket("acme", "mail")]
+    assert account.ask(Wish(1, stopping=False), world.time).seconds == 0.0
+
+
+def test_who_is_called_again_needs_another_start() -> None:
+    world = World(MAIL)
+    world.learn(1, task_type="mail")
+    task = entry(1)
+    world.admit(task)
+    world.give("mail", starts=1)
+    assert world.admit(task) == [True]
+    assert world.permits.may_call(delivery(task, task_type="mail"))
+    assert world.admit(task) == [False], "the first try was taken over, and goes on"
+
+
+def test_what_is_in_use_as_before_is_not_worth_a_call() -> None:
+    world = World(ALL)
+    world.learn(1)
+    world.admit(entry(1))
+    account = world.give("all", permits=2)
+    assert world.admit(entry(1)) == [True]
+    world.time = 5.0
+    assert not account.has_news(world.time)
+    world.time = 10.1
+    assert account.has_news(world.time)
+    world.give("all", permits=2)
+    account.contended = True
+    assert account.has_news(world.time)
+
+
+def test_only_what_has_changed_is_asked_about() -> None:
+    world = World(ALL, MAIL)
+    world.learn(1, task_type="mail")
+    world.admit(entry(1))
+    world.permits.hot.clear()
+    more = msgspec.structs.replace(ALL, concurrency=3)
+    world.known.change(more, MAIL)
+    assert [account.limiter for account in world.permits.hot] == [more]
+
+
 def test_what_may_have_been_claimed_keeps_its_permits() -> None:
     world = World(ALL)
     world.learn(1)
@@ -238,48 +332,14 @@ def test_a_quota_of_executions_is_a_limiter() -> None:
 
 def test_more_is_returned_than_is_not_allowed() -> None:
     account = Account(Bucket("acme", "all"), ALL, 0.0)
-    grant = Grant(account.bucket, 5, 5, 0, None, 0.0, contended=False)
-    account.granted(grant, account.ask(Wish(5, stopping=False), 0.0), 0.0, 0.0)
+    grant = Grant(account.bucket, START, 5, 5, contended=False)
+    account.granted(grant, account.ask(Wish(5, stopping=False), 0.0), StoreTime(), 0.0)
     account.used = 3
-    told = Grant(account.bucket, 5, 2, 0, None, 0.0, contended=True)
+    told = Grant(account.bucket, START, 5, 2, contended=True)
     ask = account.ask(Wish(5, stopping=False), 0.0)
     assert (ask.kept, ask.wanted) == (5, 8)
-    account.granted(told, ask, 0.0, 0.0)
+    account.granted(told, ask, StoreTime(), 0.0)
     assert account.has_surplus
     ask = account.ask(Wish(5, stopping=False), 0.0)
     assert (ask.kept, ask.wanted) == (3, 8)
     assert account.ask(Wish(5, stopping=True), 0.0).wanted == 3
-
-
-async def test_flows_are_looked_up_once_and_forgotten_in_time() -> None:
-    book, store = FlowBook(most=2), Flows()
-    for number in range(1, 5):
-        each = entry(number, flow=number)
-        store.rows[each.key] = (each, Flow("acme", f"type-{number}"))
-        assert book.find(each) is None
-    gone = entry(9, flow=9)
-    assert book.find(gone) is None
-    looked = await book.look_up(store)
-    assert set(looked.flows) == {("acme", n) for n in (1, 2, 3, 4, 9)}
-    assert looked.changed == []
-    assert (await book.look_up(store)).flows == []
-    assert book.is_stale(gone), "the task is gone"
-    assert not book.is_stale(gone), "said once"
-    assert book.find(entry(5, flow=4)) == Flow("acme", "type-4")
-    assert len(book) == 2
-    # An entry that does not say its flow is known by its key alone.
-    unknown = entry(1, flow=0)
-    assert book.find(unknown) is None
-    assert (await book.look_up(store)).flows == [("acme", 0)]
-    assert book.find(unknown) == Flow("acme", "type-1")
-    assert book.find(entry(2, flow=0)) is None
-
-
-async def test_a_task_of_another_flow_is_found_out() -> None:
-    book, store = FlowBook(), Flows()
-    before, after = entry(1, flow=1), entry(1, flow=2)
-    store.rows[before.key] = (after, Flow("acme", "changed"))
-    assert book.find(before) is None
-    assert await book.look_up(store) == ([("acme", 1)], [after])
-    assert book.find(after) == Flow("acme", "changed")
-    assert book.is_stale(before)

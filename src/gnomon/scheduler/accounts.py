@@ -4,13 +4,15 @@ A permit lets one task run; it is in use from the choice of a task to its settle
 the next one afterwards. A start lets one call be made, once, before it runs out.
 """
 
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 
 import msgspec
 
 from gnomon.fair.queue import Flow as FlowId
 from gnomon.model.limit import EXECUTIONS_PER_MINUTE, Bucket, Limiter
-from gnomon.store.limit_port import Ask, Grant, Told
+from gnomon.scheduler.store_time import StoreTime
+from gnomon.store.limit_port import Ask, Grant, Starts, Told
 
 # What is given back when others wait, and nobody here has needed it for so long; or nobody waits.
 IDLE_SECONDS = 1.0
@@ -29,14 +31,15 @@ _FIRST_PATIENCE, _MOST_PATIENCE, _PATIENT_SECONDS = 1.0, 60.0, 60.0
 class Batch:
     """Starts that run out together."""
 
-    __slots__ = ("_grain", "_made", "_owed", "good_until", "left", "low", "until")
+    __slots__ = ("_grain", "_made", "_owed", "good_from", "good_until", "left", "low", "until")
 
-    def __init__(self, until: datetime, good_until: float, starts: int, grain: float) -> None:
-        self.until = until  # by the store's clock
-        self.good_until = good_until  # by our own
-        self.left = starts  # that nobody has taken
+    def __init__(self, starts: Starts, time: StoreTime, grain: float) -> None:
+        self.until = starts.until  # by the store's clock
+        self.good_from = time.surely_after(starts.since)  # by our own
+        self.good_until = time.surely_before(starts.until)
+        self.left = starts.count  # that nobody has taken
         self.low = 0  # with fewer left, more are asked for
-        self._owed = starts  # of which the store has not been told what became of them
+        self._owed = starts.count  # of which the store has not been told what became of them
         self._grain = grain
         self._made: list[list[float]] = []  # when the first and the last of some were, how many
 
@@ -60,8 +63,7 @@ class Batch:
         """What was made, and when at the latest; what will not be."""
         told = []
         for _, last, starts in self._made:
-            # The store was asked for them before it looked at its clock: so by that clock it was
-            # no nearer to `until` than this.
+            # By the store's clock it was at least as early.
             early = timedelta(seconds=max(0.0, self.good_until - last - USE_SECONDS))
             told.append(Told(self.until, int(starts), self.until - early))
             self._owed -= int(starts)
@@ -117,9 +119,13 @@ class Account:
     def batch(self, now: float) -> Batch | None:
         """Where the next start comes from."""
         for batch in self.batches:
-            if batch.left > 0 and batch.good_until - now > TAKE_SECONDS:
+            if batch.left > 0 and batch.good_from <= now < batch.good_until - TAKE_SECONDS:
                 return batch
         return None
+
+    def next_start(self) -> float:
+        """When the next start that was granted ahead is good."""
+        return min((b.good_from for b in self.batches if b.left > 0), default=float("inf"))
 
     def can_give(self, now: float) -> bool:
         """Whether one more task has all that it needs of this bucket."""
@@ -221,22 +227,26 @@ class Account:
         self.batches = [batch for batch in self.batches if not batch.is_over(now)]
         return told
 
-    def granted(self, grant: Grant, ask: Ask, asked_at: float, now: float) -> None:
+    def granted(self, grant: Grant, ask: Ask, time: StoreTime, now: float) -> None:
         self.permits = grant.permits
         self.allowed = grant.allowed
         self.contended = grant.contended
-        if grant.starts and grant.until is not None:
-            grain = self.limiter.per_seconds / _GRAINS
-            batch = Batch(grant.until, asked_at + grant.seconds, grant.starts, grain)
-            batch.low = min(self._low, grant.starts)
-            for before in self.batches:  # which are used up first
-                before.low = 0
-            self.batches.append(batch)
-            self._granted += grant.starts
-        self.ask_at = now
+        self._add(grant.starts, time)
+        short = sum(starts.count for starts in grant.starts) < ask.starts
+        self.ask_at = now + grant.again if short else now
         if grant.allowed < ask.wanted:
             all_is_here = grant.allowed == self.limiter.concurrency
-            self.ask_at += _ALL_IS_HERE_SECONDS if all_is_here else ASK_AGAIN_SECONDS
-        if grant.starts < ask.starts:
-            again = now + grant.again
-            self.ask_at = again if grant.allowed >= ask.wanted else min(again, self.ask_at)
+            again = now + (_ALL_IS_HERE_SECONDS if all_is_here else ASK_AGAIN_SECONDS)
+            self.ask_at = min(self.ask_at, again) if short else again
+
+    def _add(self, granted: Sequence[Starts], time: StoreTime) -> None:
+        if not granted:
+            return
+        for batch in self.batches:  # those are used up first
+            batch.low = 0
+        grain = self.limiter.per_seconds / _GRAINS
+        for starts in granted:
+            self.batches.append(Batch(starts, time, grain))
+            self._granted += starts.count
+        last = self.batches[-1]
+        last.low = min(self._low, last.left)

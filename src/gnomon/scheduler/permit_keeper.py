@@ -14,6 +14,7 @@ from gnomon.scheduler.accounts import Account, Wish
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.permits import Permits
+from gnomon.scheduler.store_time import StoreTime
 from gnomon.store.limit_port import Ask, LimitStore
 
 log = structlog.get_logger("gnomon.scheduler")
@@ -56,6 +57,7 @@ class PermitKeeper:
         self._clock = clock
         self._node = node
         self._turn = 0
+        self._time = StoreTime()
         self._looked_at = float("-inf")
         self._in_doubt: dict[TaskKey, float] = {}  # since when
         permits.stuck = dispatcher.stuck
@@ -94,7 +96,8 @@ class PermitKeeper:
 
     def _pause(self, now: float) -> float:
         """Until something that tasks wait for may be had."""
-        times = [account.ask_at for account in self._permits.short if account.flows]
+        short = [account for account in self._permits.short if account.flows]
+        times = [min(account.ask_at, account.next_start()) for account in short]
         soonest = min(times, default=float("inf")) - now
         return min(ROUND_SECONDS, max(_SHORTEST_ROUND, soonest))
 
@@ -103,6 +106,8 @@ class PermitKeeper:
         permits = self._permits
         chosen = {a for a in permits.hot if a.ask_at <= now or a.has_surplus}
         permits.hot -= chosen
+        for account in permits.short:
+            permits.let_in(account)  # starts that were granted ahead may be good by now
         permits.short = {a for a in permits.short if a.flows}
         chosen |= {a for a in permits.short if a.ask_at <= now}
         if now - self._looked_at >= LOOK_SECONDS:
@@ -130,10 +135,12 @@ class PermitKeeper:
         asks = {account: self._ask(account, asked_at) for account in accounts}
         grants = await self._store.exchange(self._node, self._turn, list(asks.values()))
         now = self._clock.monotonic()
+        for grant in grants[:1] + grants[-1:]:
+            self._time.heard(grant.now, asked_at, now)
         by_bucket = {account.bucket: account for account in accounts}
         for grant in grants:
             account = by_bucket[grant.bucket]
-            account.granted(grant, asks[account], asked_at, now)
+            account.granted(grant, asks[account], self._time, now)
             if account.has_surplus:
                 self._permits.hot.add(account)
                 self._permits.wanted.set()

@@ -39,17 +39,24 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     told: Sequence[Told] = ()
 
 
+class Starts(msgspec.Struct, frozen=True, gc=False):
+    """So many, good from when to when by the store's clock."""
+
+    count: int
+    since: datetime
+    until: datetime
+
+
 class Grant(msgspec.Struct, frozen=True, gc=False):
     """What a node has of a bucket from now on."""
 
     bucket: Bucket
+    now: datetime  # by the store's clock, when it was made
     permits: int  # that it holds
     allowed: int  # that may be in use; the others are to be returned as soon as they are not in use
-    starts: int  # more of them
-    until: datetime | None  # that they are good for,
-    seconds: float  # which is so long after the store was asked
     contended: bool  # others wait
     again: float = 0.0  # seconds until there may be more starts, where some lack
+    starts: Sequence[Starts] = ()
 
 
 class LimitStore(Protocol):

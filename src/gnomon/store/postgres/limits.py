@@ -7,7 +7,7 @@ from uuid import UUID
 from gnomon.model.flow import Flow
 from gnomon.model.limit import Bucket
 from gnomon.model.task import TaskKey
-from gnomon.store.limit_port import Ask, Grant
+from gnomon.store.limit_port import Ask, Grant, Starts
 from gnomon.store.port import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import entry_of
@@ -41,7 +41,18 @@ class PostgresLimits:
             [each.starts for _, each in told],
             [each.at for _, each in told],
         )
-        return [Grant(batch[place - 1].bucket, *rest) for place, *rest in rows]
+        return [
+            Grant(
+                batch[place - 1].bucket,
+                now,
+                permits,
+                allowed,
+                contended,
+                again,
+                [*map(Starts, *starts)],
+            )
+            for place, now, permits, allowed, contended, again, *starts in rows
+        ]
 
     async def wanted(self, node: UUID) -> list[Bucket]:
         rows = await self._database.fetch("wanted_buckets", node)

@@ -82,9 +82,9 @@ $$;
 -- Where there are more nodes than permits, each holds one for a second at a time, the longest
 -- waiting first. A lease shrinks only to what its node keeps, because the answer may be lost: a node
 -- that is allowed less than it holds uses no more, and returns the rest with its next call.
--- Starts: granted as far as those of the last `per_seconds` leave room, in equal shares as well. Each
--- counts as if it were made as late as it can be, until the node says when it was made, or that it
--- will not be.
+-- Starts: granted as far as those of the last `per_seconds` leave room, in equal shares as well, also
+-- a little ahead: then they are good from when the ones before them leave the window. Each counts as
+-- if it were made as late as it can be, until the node says when it was made, or that it will not be.
 CREATE FUNCTION gnomon.exchange_permits(
     p_node uuid,
     p_turn bigint,                      -- grows with every call of a node
@@ -99,10 +99,10 @@ CREATE FUNCTION gnomon.exchange_permits(
     p_told_starts integer[],            -- so many
     p_told_at timestamptz[]             -- were made by then; NULL: will not be made
 ) RETURNS TABLE (
-    place integer, permits integer, allowed integer, starts integer, until timestamptz,
-    seconds float8,                     -- that the starts are good for
+    place integer, now timestamptz, permits integer, allowed integer,
     contended boolean,                  -- others wait
-    again float8                        -- seconds until there may be more starts, where some lack
+    again float8,                       -- seconds until there may be more starts, where some lack
+    starts integer[], since timestamptz[], until timestamptz[]  -- so many, good from when to when
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -121,7 +121,10 @@ DECLARE
     v_window interval;
     v_told integer := 1;
     v_free bigint;
-    v_oldest timestamptz;
+    v_ahead interval;
+    v_want bigint;
+    v_row record;
+    v_until timestamptz;
 BEGIN
     FOR i IN 1 .. cardinality(p_tenants) LOOP
         LOOP
@@ -190,10 +193,11 @@ BEGIN
         permits := greatest(allowed, least(coalesce(v_own.permits, 0), p_kept[i]));
 
         -- Starts. Those that will not be made are as if they had not been granted.
-        starts := 0;
-        until := NULL;
-        seconds := 0;
+        starts := '{}';
+        since := '{}';
+        until := '{}';
         again := 0;
+        v_want := 0;
         IF v_rate IS NOT NULL THEN
             v_window := make_interval(secs => v_per);
             v_slice := greatest(v_per / 20, least(v_per, 1), p_seconds[i]);
@@ -220,29 +224,43 @@ BEGIN
             END LOOP;
             DELETE FROM gnomon.limit_window AS w
             WHERE w.bucket = v_bucket AND (w.until <= v_now - v_window OR w.starts = 0);
-            SELECT v_rate - coalesce(sum(w.starts), 0), min(w.until) INTO v_free, v_oldest
+            v_want := p_starts[i];
+            again := least(1, greatest(least(v_per / 10, 0.125), v_per / 100));
+            v_ahead := make_interval(secs => again * 2);
+            SELECT v_rate - coalesce(sum(w.starts), 0) AS now, v_rate - coalesce(
+                sum(w.starts) FILTER (WHERE w.until > v_now + v_ahead - v_window), 0) AS soon
+            INTO v_row
             FROM gnomon.limit_window AS w WHERE w.bucket = v_bucket;
-            v_share := greatest(1, v_rate / (v_others.want_starts + 1));
-            starts := greatest(0, least(p_starts[i], v_free - v_others.earlier_starts * v_share));
+            v_free := v_row.now;
+            v_bound := v_row.soon;
             IF v_others.want_starts > 0 THEN
-                starts := least(starts, v_share);
+                v_share := greatest(1, ceil(v_bound / (v_others.want_starts + 1.0)));
+                v_bound := least(v_share, v_bound - v_others.earlier_starts * v_share);
             END IF;
-            IF starts > 0 THEN
-                until := to_timestamp(
-                    (floor(extract(epoch FROM v_now)::float8 / v_slice * 4) + 5) * v_slice / 4
-                );
-                seconds := extract(epoch FROM until - v_now);
+            v_bound := greatest(0, least(v_want, v_bound));
+            v_want := v_want - v_bound;
+            FOR v_row IN
+                SELECT v_now AS moment, 0 AS starts
+                UNION ALL
+                SELECT w.until + v_window, w.starts FROM gnomon.limit_window AS w
+                WHERE w.bucket = v_bucket AND w.until <= v_now + v_ahead - v_window
+                ORDER BY 1
+            LOOP
+                EXIT WHEN v_bound = 0;
+                v_free := v_free + v_row.starts;
+                CONTINUE WHEN v_free <= 0;
+                starts := starts || least(v_free, v_bound)::integer;
+                since := since || v_row.moment;
+                v_until := to_timestamp((floor(
+                    extract(epoch FROM v_row.moment)::float8 / v_slice * 4) + 5) * v_slice / 4);
+                until := until || v_until;
                 INSERT INTO gnomon.limit_window AS w (bucket, until, starts)
-                VALUES (v_bucket, until, starts)
+                VALUES (v_bucket, v_until, least(v_free, v_bound))
                 ON CONFLICT (bucket, until) DO UPDATE SET starts = w.starts + excluded.starts;
-            END IF;
-            IF starts < p_starts[i] THEN
-                -- Others come first, or the oldest has to leave the window; or some are returned.
-                again := CASE WHEN v_free > starts THEN 0.01 ELSE least(
-                    coalesce(extract(epoch FROM v_oldest + v_window - v_now)::float8, 1),
-                    least(1, greatest(0.1, v_per / 50))
-                ) END;
-            END IF;
+                v_bound := v_bound - least(v_free, v_bound);
+                v_free := 0;
+            END LOOP;
+            v_want := v_want + v_bound;
         END IF;
 
         INSERT INTO gnomon.limit_lease AS l (
@@ -252,13 +270,14 @@ BEGIN
             v_bucket, p_node, p_turn, permits, v_now,
             CASE WHEN permits > 0 THEN coalesce(v_own.held_since, v_now) END,
             CASE WHEN p_wanted[i] > allowed THEN coalesce(v_own.permits_since, v_now) END,
-            CASE WHEN p_starts[i] > starts
-                THEN CASE WHEN starts > 0 THEN v_now ELSE coalesce(v_own.starts_since, v_now) END END
+            CASE WHEN v_want > 0
+                THEN CASE WHEN starts = '{}' THEN coalesce(v_own.starts_since, v_now) ELSE v_now END END
         )
         ON CONFLICT (bucket, node) DO UPDATE
         SET turn = excluded.turn, permits = excluded.permits, seen_at = excluded.seen_at,
             held_since = excluded.held_since, permits_since = excluded.permits_since,
             starts_since = excluded.starts_since;
+        now := v_now;
         contended := v_others.wait OR v_others.want_starts > 0;
         RETURN NEXT;
     END LOOP;
