@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.unit.fair_entries import at, entry, number_of
 
-from gnomon.fair import FairQueue
+from gnomon.fair import FairQueue, Slots
 from gnomon.model.lane import Lane
 from gnomon.store.port import Entry
 
@@ -54,14 +54,16 @@ class Model(RuleBasedStateMachine):
             and (not urgent or lane is Lane.CRITICAL)
         )
 
-    @rule(tenant=tenants, lane=lanes, flow=flows, count=st.integers(1, 5))
-    def put(self, tenant: str, lane: Lane, flow: int, count: int) -> None:
-        for _ in range(count):
+    @rule(queues=st.lists(st.tuples(tenants, lanes, flows), max_size=8))
+    def put(self, queues: list[Queue]) -> None:
+        batch = []
+        for tenant, lane, flow in queues:
             self.number += 1
             made = entry(self.number, tenant, lane, due=self.now, flow=flow)
             self.now += 1
-            self.ready.put_all([made])
             self.waiting[queue_of(made)].append(made)
+            batch.append(made)
+        self.ready.put_all(batch)
 
     @rule(most=st.integers(0, 12), urgent=st.booleans(), keep=st.integers(0, 12))
     def take(self, most: int, urgent: bool, keep: int) -> None:
@@ -98,10 +100,13 @@ class Model(RuleBasedStateMachine):
         self.aside.clear()
 
     @precondition(lambda self: self.held)
-    @rule(data=st.data(), seconds=st.none() | st.floats(0, 100))
-    def end(self, data: st.DataObject, seconds: float | None) -> None:
-        ended = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
-        self.ready.ended_all([(ended.key.tenant_id, ended.lane, seconds)])
+    @rule(data=st.data(), took=st.lists(st.none() | st.floats(0, 100), max_size=6))
+    def end(self, data: st.DataObject, took: list[float | None]) -> None:
+        self.held = data.draw(st.permutations(self.held))
+        ended, self.held = self.held[: len(took)], self.held[len(took) :]
+        self.ready.ended_all(
+            (e.key.tenant_id, e.lane, seconds) for e, seconds in zip(ended, took, strict=False)
+        )
 
     @rule(tenant=tenants, lane=lanes)
     def start(self, tenant: str, lane: Lane) -> None:
@@ -154,22 +159,33 @@ TestModel.settings = settings(deadline=None, max_examples=80, stateful_step_coun
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(tenants, lanes, flows, st.sampled_from([0, 100])), max_size=60),
+    st.lists(st.tuples(tenants, lanes, flows, st.sampled_from([0, 60, 100])), max_size=60),
     st.sets(st.tuples(tenants, flows), max_size=4),
     st.lists(st.integers(0, 9), max_size=30),
+    st.sampled_from([None, Slots(10, 0, 0.9), Slots(30, 3, 0.5)]),
 )
 def test_the_order_does_not_depend_on_how_takes_are_cut(
-    puts: list[tuple[str, Lane, int, int]], blocked: set[tuple[str, int]], cuts: list[int]
+    puts: list[tuple[str, Lane, int, int]],
+    blocked: set[tuple[str, int]],
+    cuts: list[int],
+    slots: Slots | None,
 ) -> None:
-    whole: FairQueue[Entry] = FairQueue()
-    pieces: FairQueue[Entry] = FairQueue()
-    for number, (tenant, lane, flow, due) in enumerate(puts):
-        made = entry(number, tenant, lane, due=due, flow=flow)
-        whole.put_all([made])
-        pieces.put_all([made])
+    def queue() -> FairQueue[Entry]:
+        return FairQueue(slots=slots, has_others=lambda _: True)
+
+    whole, pieces, singles = queue(), queue(), queue()
+    batch = [
+        entry(number, tenant, lane, due=due, flow=flow)
+        for number, (tenant, lane, flow, due) in enumerate(puts)
+    ]
+    whole.put_all(batch)
+    pieces.put_all(batch)
+    for each in batch:
+        singles.put_all([each])
 
     def admit(e: Entry) -> bool:
         return (e.key.tenant_id, e.flow) not in blocked
 
-    taken = [e for cut in cuts for e in pieces.take(cut, at(100), admit)]
-    assert whole.take(sum(cuts), at(100), admit) == taken
+    taken = whole.take(sum(cuts), at(100), admit)
+    assert [e for cut in cuts for e in pieces.take(cut, at(100), admit)] == taken
+    assert [e for _ in range(sum(cuts)) for e in singles.take(1, at(100), admit)] == taken
