@@ -36,6 +36,7 @@ _POSITIVE = (
     "sweep_seconds",
     "steal_seconds",
     "aging_seconds",
+    "jwt_keep_seconds",
     "timeout_grace_seconds",  # half of it is all the time that a claimed task may wait for a slot
 )
 _NOT_NEGATIVE = (
@@ -76,6 +77,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jwt_issuer: str | None = None  # tokens are accepted where all of these three are set
     jwt_audience: str | None = None
     jwt_jwks: str | None = None  # a file, or an https URL
+    jwt_keep_seconds: float = 24 * 3600.0  # the last keys of a URL that does not answer
     jwt_algorithms: tuple[str, ...] = ("RS256", "ES256", "EdDSA")
     jwt_tenant_claim: str = "tenant"
     jwt_roles_claim: str = "roles"
@@ -103,7 +105,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lane_weights: dict[str, int] = msgspec.field(
         default_factory=lambda: dict(zip(_LANES, (4, 3, 2, 1), strict=True))
     )
-    aging_seconds: float = 60.0  # what has waited so long gets every second turn
+    aging_seconds: float = 60.0  # no task waits longer because of its priority
     critical_slots: int | None = None  # kept for CRITICAL tasks; None: one in twenty
     tenant_share: float = 0.9  # of the slots, for any one tenant where there are others
     serve_tenants: tuple[str, ...] = ()  # a pool: this node runs only what is in all four lists,

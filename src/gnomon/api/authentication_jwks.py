@@ -103,12 +103,15 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 
 class UrlJwks:
-    """A server, asked every few minutes, and when a key is not known."""
+    """A server, asked every few minutes, and when a key is not known. While it does not answer its
+    last keys stay, for a time: somebody may have taken one back."""
 
-    def __init__(self, url: str, clock: Clock) -> None:
+    def __init__(self, url: str, clock: Clock, keep_seconds: float) -> None:
         self._url = url
         self._clock = clock
+        self._keep_seconds = keep_seconds
         self._keys: KeySet | None = None
+        self._read_at = 0.0
         self._tried_at: float | None = None
         self._asking = asyncio.Lock()
 
@@ -117,29 +120,42 @@ class UrlJwks:
             async with self._asking:
                 if self._lacks(kid):
                     await self._refresh()
-        if self._keys is None:
+        keys = self._held()
+        if keys is None:
             raise RequestError(503, "the keys of the issuer of tokens cannot be read; try again")
-        return self._keys.find(kid, algorithm)
+        return keys.find(kid, algorithm)
 
     async def run(self) -> None:
         while True:
-            await self._clock.sleep(REFRESH_SECONDS)
+            failing = self._tried_at is not None and self._tried_at > self._read_at
+            await self._clock.sleep(AGAIN_SECONDS if failing else REFRESH_SECONDS)
             async with self._asking:
                 await self._refresh()
 
     def _lacks(self, kid: str) -> bool:
         """Whether to ask for it now: somebody may make up one id after the other."""
-        if self._keys is not None and kid in self._keys:
+        keys = self._held()
+        if keys is not None and kid in keys:
             return False
         tried = self._tried_at
         return tried is None or self._clock.monotonic() >= tried + AGAIN_SECONDS
 
+    def _held(self) -> KeySet | None:
+        """The last keys, unless they are too old."""
+        fresh = self._clock.monotonic() < self._read_at + self._keep_seconds
+        return self._keys if fresh else None
+
     async def _refresh(self) -> None:
-        self._tried_at = self._clock.monotonic()
+        asked_at = self._tried_at = self._clock.monotonic()
         try:
             self._keys = KeySet(await _fetched(self._url))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            log.warning("the JWKS cannot be read; the one before stays", why=str(error))
+            left = 0.0
+            if self._keys is not None:
+                left = max(0.0, self._read_at + self._keep_seconds - asked_at)
+            log.warning("the JWKS cannot be read", why=str(error), keys_stay_seconds=round(left))
+        else:
+            self._read_at = asked_at
 
 
 async def _fetched(url: str) -> bytes:
@@ -159,14 +175,14 @@ async def _fetched(url: str) -> bytes:
         return content
 
 
-def jwks_at(place: str, clock: Clock) -> Jwks:
+def jwks_at(place: str, clock: Clock, keep_seconds: float) -> Jwks:
     """The keys at a path or URL. Raises SettingsError."""
     parts = urlsplit(place)
     if parts.scheme not in ("http", "https"):
         return FileJwks(Path(place))
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         raise SettingsError("jwt_jwks must be a file or an https URL: anybody could answer http")
-    return UrlJwks(place, clock)
+    return UrlJwks(place, clock, keep_seconds)
 
 
 def _is_loopback(host: str) -> bool:

@@ -143,4 +143,5 @@ def tokens_of(settings: Settings, directory: Directory, clock: Clock) -> Tokens 
         named = f", not {unsafe[0]}" if unsafe else ""
         raise SettingsError(f"jwt_algorithms must be among {', '.join(sorted(ALGORITHMS))}{named}")
     assert settings.jwt_jwks is not None
-    return Tokens(settings, jwks_at(settings.jwt_jwks, clock), directory, clock)
+    jwks = jwks_at(settings.jwt_jwks, clock, settings.jwt_keep_seconds)
+    return Tokens(settings, jwks, directory, clock)
