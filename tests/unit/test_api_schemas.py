@@ -15,8 +15,8 @@ from gnomon.api.idempotency import once_of
 from gnomon.api.incoming import decoded
 from gnomon.api.problems import RequestError
 from gnomon.api.schemas import PatchTask, SubmitBatch, SubmitTask
-from gnomon.api.submissions import patch_of, submission_of, task_of
-from gnomon.api.views import cursor_of, cursor_view, task_view
+from gnomon.api.submissions import patch_of, submission_of
+from gnomon.api.views import cursor_of, cursor_view, new_view
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.ids import created_at
 from gnomon.model.lane import Lane
@@ -129,7 +129,7 @@ def test_a_fingerprint_is_about_the_meaning() -> None:
 
 
 def test_a_view_shows_every_value_of_the_policy() -> None:
-    view = task_view(task_of(submission(), NOW))
+    view = new_view(submission(), NOW)
     shown = msgspec.json.decode(msgspec.json.encode(view))
     assert shown["retry_policy"] == {
         "max_retries": 3, "backoff": "exponential", "base_seconds": 1.0, "max_seconds": 60.0,

@@ -26,9 +26,9 @@ from gnomon.api.openapi import Operation, described
 from gnomon.api.payloads import MOST_BATCH_WORK, check_schema_in_thread
 from gnomon.api.quotas import pace_headers
 from gnomon.api.schemas import BatchItem, BatchView, SubmitBatch, SubmitTask
-from gnomon.api.submissions import allowed, check_type, task_of
+from gnomon.api.submissions import allowed, check_type
 from gnomon.api.tasks import PATH
-from gnomon.api.views import task_view
+from gnomon.api.views import new_view
 from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.principal import Principal, Role
@@ -160,7 +160,7 @@ def _repeated(asked: SubmitTask, raw: Sequence[msgspec.Raw], index: int) -> Once
 
 def _kept(submission: Submission, now: datetime) -> bytes:
     bare = msgspec.structs.replace(submission, payload=None)
-    return kept(answer(202, task_view(task_of(bare, now))))
+    return kept(answer(202, new_view(bare, now)))
 
 
 def _receipt(replay: bytes) -> Receipt:

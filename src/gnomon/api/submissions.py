@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import TypeVar
 
 import msgspec
@@ -13,9 +14,7 @@ from gnomon.api.quotas import check_payload
 from gnomon.api.schemas import DeadLetterFilter, PatchTask, SubmitTask, TaskQuery
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask, PayloadTooLarge, TypeForbidden
-from gnomon.model.ids import created_at
 from gnomon.model.lane import Lane
-from gnomon.model.lifecycle import State, status_of
 from gnomon.model.principal import Principal
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.secret_headers import unmasked
@@ -119,41 +118,6 @@ def filter_of(asked: DeadLetterFilter) -> TaskFilter:
         cron_job_id=asked.cron_job_id,
         due_after=utc(asked.due_after, "/due_after"),
         due_before=utc(asked.due_before, "/due_before"),
-    )
-
-
-def task_of(submission: Submission, now: datetime) -> Task:
-    """The task that a submission becomes, before it is read back."""
-    return Task(
-        task_id=submission.id,
-        tenant_id=submission.tenant_id,
-        name=submission.name,
-        task_type=submission.task_type,
-        status=status_of(State.WAITING, submission.due_at, 0, now),
-        priority=submission.lane,
-        target=submission.target,
-        payload=submission.payload,
-        tags=submission.tags,
-        execute_at=submission.execute_at,
-        expires_at=submission.expires_at,
-        created_at=created_at(submission.id),
-        created_by=submission.created_by,
-        started_at=None,
-        finished_at=None,
-        attempt=0,
-        next_retry_at=None,
-        last_error=None,
-        result=None,
-        resolution=None,
-        cancel_requested=False,
-        cron_job_id=None,
-        retry_of=submission.retry_of,
-        delivery=submission.delivery,
-        retry_policy=submission.retry_policy,
-        timeout_seconds=submission.timeout_seconds,
-        idempotency_key=submission.idempotency_key,
-        preemptible=submission.preemptible,
-        queue=submission.queue,
     )
 
 
@@ -261,13 +225,22 @@ def distinct(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_text(asked: SubmitTask | PatchTask | PutCronJob | PatchCronJob) -> None:
-    for name in ("task_type", "name", "queue", "idempotency_key", "source", "pause_reason"):
-        check_line(getattr(asked, name, None), f"/{name}")
-    for index, tag in enumerate(given(asked.tags) or ()):
-        check_line(tag, f"/tags/{index}")
+    for name in _lines(type(asked)):
+        text = getattr(asked, name)
+        if isinstance(text, str):
+            check_line(text, f"/{name}")
+    if asked.tags:
+        for index, tag in enumerate(given(asked.tags) or ()):
+            check_line(tag, f"/tags/{index}")
     target = given(asked.target)
     if isinstance(target, PythonTarget):
         check_line(target.function, "/target/function")
+
+
+@cache
+def _lines(kind: type[SubmitTask | PatchTask | PutCronJob | PatchCronJob]) -> tuple[str, ...]:
+    names = ("task_type", "name", "queue", "idempotency_key", "source", "pause_reason")
+    return tuple(name for name in names if name in kind.__struct_fields__)
 
 
 def check_type(by: Principal, task_type: str) -> None:

@@ -41,10 +41,9 @@ from gnomon.api.submissions import (
     filter_of,
     patch_of,
     repetition_of,
-    task_of,
     with_secrets,
 )
-from gnomon.api.views import cursor_of, cursor_view, execution_page, task_view
+from gnomon.api.views import NULL, cursor_of, cursor_view, execution_page, new_view, task_view
 from gnomon.model.errors import IdempotencyConflict, IllegalTransition, InvalidTask
 from gnomon.model.lifecycle import Status
 from gnomon.model.principal import Role
@@ -94,18 +93,18 @@ async def submit(request: Request) -> ASGIResponse:
         if once not in known:
             raise
         return respond(_with_payload(replayed(known[once]), asked.payload), again=True)
-    task = task_of(submission, now)
+    view = new_view(submission, now)
     if key is None:
         receipt = await context.intake.submit(NewTask(submission))
-        return respond(answer(202, task_view(task)), headers=pace_headers(receipt.pace))
+        return respond(answer(202, view), headers=pace_headers(receipt.pace))
     once = once_of(key, "POST", PATH, body)
     # The repeated request brings the payload again.
-    bare = answer(202, task_view(msgspec.structs.replace(task, payload=None)))
+    bare = answer(202, msgspec.structs.replace(view, payload=NULL))
     receipt = await context.intake.submit(NewTask(submission, once, kept(bare)))
     if receipt.conflict:
         raise IdempotencyConflict(key)
     if receipt.replay is None:
-        return respond(answer(202, task_view(task)), headers=pace_headers(receipt.pace))
+        return respond(answer(202, view), headers=pace_headers(receipt.pace))
     return respond(_with_payload(replayed(receipt.replay), asked.payload), again=True)
 
 
@@ -349,7 +348,7 @@ async def retry_task(request: Request) -> ASGIResponse:
             now = context.clock.now()
             repetition = repetition_of(task, by, now)
             await change.insert([NewTask(repetition)])
-            return _shown(202, task_of(repetition, now))
+            return answer(202, new_view(repetition, now))
         if task.status is Status.DEAD_LETTERED:
             return _shown(202, await change.redrive(task_id))
         if task.next_retry_at is None:

@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Iterable
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
@@ -15,10 +16,12 @@ from gnomon.api.schemas import (
     TaskView,
 )
 from gnomon.model.errors import InvalidTask
+from gnomon.model.ids import created_at
 from gnomon.model.lane import Lane
+from gnomon.model.lifecycle import State, status_of
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.secret_headers import masked
-from gnomon.model.task import Execution, Task
+from gnomon.model.task import Execution, Submission, Task
 
 NULL = msgspec.Raw(b"null")
 _PRIORITIES = tuple(Priority)  # in the order of Lane
@@ -54,6 +57,40 @@ def task_view(task: Task) -> TaskView:
         idempotency_key=task.idempotency_key,
         preemptible=task.preemptible,
         queue=task.queue,
+    )
+
+
+def new_view(submission: Submission, now: datetime) -> TaskView:
+    """The task that a submission becomes, as it would be read back."""
+    return TaskView(
+        task_id=submission.id,
+        name=submission.name,
+        task_type=submission.task_type,
+        status=status_of(State.WAITING, submission.due_at, 0, now),
+        priority=priority_view(submission.lane),
+        target=masked(submission.target),
+        payload=raw(submission.payload),
+        tags=submission.tags,
+        execute_at=submission.execute_at,
+        expires_at=submission.expires_at,
+        created_at=created_at(submission.id),
+        created_by=submission.created_by,
+        started_at=None,
+        finished_at=None,
+        attempt=0,
+        next_retry_at=None,
+        last_error=None,
+        result=NULL,
+        resolution=None,
+        cancel_requested=False,
+        cron_job_id=None,
+        retry_of=submission.retry_of,
+        delivery=submission.delivery,
+        retry_policy=policy_view(submission.retry_policy),
+        timeout_seconds=submission.timeout_seconds,
+        idempotency_key=submission.idempotency_key,
+        preemptible=submission.preemptible,
+        queue=submission.queue,
     )
 
 

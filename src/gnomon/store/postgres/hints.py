@@ -5,7 +5,7 @@ on a connection of their own. They may be lost: whoever misses one finds the wor
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import NoReturn, Protocol
 from uuid import UUID
@@ -25,12 +25,15 @@ DUE_CHANNEL = "gnomon_due"
 CANCEL_CHANNEL = "gnomon_cancel"
 LOOK_AGAIN = "*"  # more than fits: look behind your cursors
 _PAYLOAD_BYTES = 7900  # PostgreSQL takes just under 8000
+_MOST_ENTRIES = _PAYLOAD_BYTES // 58  # the shortest that there are
 _RECONNECT_SECONDS = 0.5
 # Waiting for the disk would help nobody: a lost hint costs half a second, not a task.
 _NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
 
-def encode_entries(entries: Iterable[Entry]) -> str:
+def encode_entries(entries: Sequence[Entry]) -> str:
+    if len(entries) > _MOST_ENTRIES:
+        return LOOK_AGAIN
     lines = [
         f"{e.key.tenant_id}\t{e.key.id.hex}\t{to_micros(e.due_at)}\t{int(e.lane)}\t{e.recurring:d}"
         f"\t{e.flow}"

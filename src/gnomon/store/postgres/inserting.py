@@ -80,10 +80,10 @@ def _entries(submissions: Sequence[Submission], flows: Mapping[UUID, int]) -> li
             s.due_at,
             s.lane,
             recurring=s.cron_job_id is not None,
-            flow=flows[s.id],
+            flow=flow,
         )
         for s in submissions
-        if s.id in flows
+        if (flow := flows.get(s.id)) is not None
     ]
 
 
@@ -218,9 +218,12 @@ def _recurrence(batch: Sequence[Submission]) -> list[Sequence[object]]:
 
 def _metered(batch: Sequence[Submission]) -> list[Sequence[object]]:
     """What each tenant adds to its usage, where all of it is stored."""
-    submissions: Counter[str] = Counter()
-    stored_bytes: Counter[str] = Counter()
-    for s in batch:
-        submissions[s.tenant_id] += 1
-        stored_bytes[s.tenant_id] += len(s.payload or b"")
+    tenants = [s.tenant_id for s in batch]
+    sizes = [0 if s.payload is None else len(s.payload) for s in batch]
+    if tenants.count(tenants[0]) == len(tenants):
+        return [[tenants[0]], [len(tenants)], [sum(sizes)]]
+    submissions = Counter(tenants)
+    stored_bytes = dict.fromkeys(submissions, 0)
+    for tenant, size in zip(tenants, sizes, strict=True):
+        stored_bytes[tenant] += size
     return [[*submissions], [*submissions.values()], [*stored_bytes.values()]]

@@ -49,11 +49,16 @@ class PostgresTasks:
 
     async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
         with _refusals():
-            receipts, entries = await self._insert(
-                [limited(new, self._limiters_of(new.submission.tenant_id)) for new in batch]
-            )
+            receipts, entries = await self._insert(self._limited(batch))
         self._hints.due(entries)
         return receipts
+
+    def _limited(self, batch: Sequence[NewTask]) -> Sequence[NewTask]:
+        tenants = {new.submission.tenant_id for new in batch}
+        limiters = {tenant: self._limiters_of(tenant) for tenant in tenants}
+        if not any(limiters.values()):
+            return batch
+        return [limited(new, limiters[new.submission.tenant_id]) for new in batch]
 
     async def _insert(self, batch: Sequence[NewTask]) -> tuple[list[Receipt], list[Entry]]:
         if all(new.once is None for new in batch):
