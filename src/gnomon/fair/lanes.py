@@ -185,16 +185,19 @@ class TenantLanes(Generic[T]):
         """Remove the entries whose turn it is, from a set of lanes; of flows that are not admitted
         none, and they are set aside. Gives fewer only when nothing more is ready there."""
         queues, by_flow, aside, ready = self._queues, self._counts, self._aside, self._ready
-        turns = self._turns(ages)
         taken: list[T] = []
+        late = None  # or lost; not known yet
         while len(taken) < most and (lanes := self.lanes & within):
-            lane = _ONLY[lanes]
+            lane, is_extra = _ONLY[lanes], False
             if lane is None:
-                lane = next(turns)
+                late = self._late(ages) if late is None else late & lanes
+                lane, is_extra = self._next(late, ages)
             queue = queues[lane]
             entry = queue.pop(aside) if aside or queue.first else queue.main.popleft()
             if not admit(entry):
                 self._set_aside(entry)
+                self._extra_next |= is_extra  # it was not used
+                late = None  # all the heads may have changed
                 continue
             taken.append(entry)
             counts = by_flow[entry.flow]
@@ -204,29 +207,19 @@ class TenantLanes(Generic[T]):
             ready[lane] -= 1
             if not ready[lane]:
                 self.lanes &= ~(1 << lane)
+            elif late is not None:
+                is_late = queue.head(aside).due_at <= ages.late
+                late = late | 1 << lane if is_late else late & ~(1 << lane)
         self.ready -= len(taken)
         return taken
 
-    def _turns(self, ages: Ages) -> Iterator[int]:
-        """The lanes whose turn it is, while several have something ready."""
-        aside, queues, late = self._aside, self._queues, None
-        while True:
-            if late is None:
-                late = self._late(ages)
-            late &= self.lanes
-            refused = len(aside)
-            extra = self._extra(late, ages) if late else None
-            if extra is None:
-                lane, self._turn[0] = self._round[self.lanes][self._turn[0]]
-            else:
-                lane = extra
-            yield lane
-            if len(aside) > refused:  # which may have changed the heads of all of them
-                late = None
-                self._extra_next |= extra is not None  # it was not used
-            elif self._ready[lane]:
-                is_late = queues[lane].head(aside).due_at <= ages.late
-                late = late | 1 << lane if is_late else late & ~(1 << lane)
+    def _next(self, late: int, ages: Ages) -> tuple[int, bool]:
+        """The lane whose turn it is, where several have something ready; and whether it is a turn
+        beside their shares."""
+        if late and (extra := self._extra(late, ages)) is not None:
+            return extra, True
+        lane, self._turn[0] = self._round[self.lanes][self._turn[0]]
+        return lane, False
 
     def _late(self, ages: Ages) -> int:
         """The set of lanes that are late, or lost."""
