@@ -8,6 +8,7 @@ from gnomon.cli import cron_definition as definition
 from gnomon.cli import cron_options as options
 from gnomon.cli import cron_preview, cron_sync, cron_views, output, remote, submit, values, views
 from gnomon.cli.options import ApiUrl, AsJson, Everything, Limit, Yes, settings_of
+from gnomon.cli.task_definition import placed, running
 from gnomon.cli.tasks import Priority
 from gnomon.client.errors import ApiProblem
 from gnomon.cron.job import Missed, Overlap
@@ -69,15 +70,12 @@ def add(
     gnomon cron add ping --every 15m --from 09:07 --url http://127.0.0.1:9000/ping --replace
     """
     job = {"name": name} | definition.when(cron, every, phase)
-    job |= definition.where(timezone, gap, fold) | definition.within(start, end)
+    job |= definition.where(timezone, gap, fold) | definition.within(start, end, max_runs)
     job |= definition.what(url, function, method, dict(headers or []), task_type, payload)
     job |= definition.meeting(overlap, missed, missed_after, backfill_limit, backfill_window)
-    job |= values.given(max_runs=max_runs, jitter_seconds=jitter, sla_seconds=sla)
-    job |= definition.running(priority, delivery, max_retries, timeout, tags)
-    job |= values.given(queue=queue, preemptible=preemptible or None)
-    call = _replace if replace else _create
-    done = remote.call(remote.api_url(settings_of(ctx), api), lambda client: call(client, job))
-    _report(done, as_json=as_json)
+    job |= definition.punctual(jitter, sla) | placed(queue, preemptible=preemptible)
+    job |= running(priority, delivery, max_retries, timeout, tags)
+    _declare(remote.api_url(settings_of(ctx), api), job, replace=replace, as_json=as_json)
 
 
 @app.command("list")
@@ -284,6 +282,18 @@ app.command("explain")(cron_preview.explain)
 app.command("sync")(cron_sync.sync)
 
 
+def _declare(api: remote.Address, job: "Json", *, replace: bool, as_json: bool) -> None:
+    call = _replace if replace else _create
+    done = remote.call(api, lambda client: call(client, job))
+    job = done["cron_job"]
+    if as_json:
+        output.document(job)
+        return
+    # The id alone on stdout: ID=$(gnomon cron add ...)
+    typer.echo(job["cron_job_id"])
+    output.note(f"{job['name']} {done['change']}: {job['description']}{_next(job)}")
+
+
 async def _create(client: "Client", job: "Json") -> "Json":
     try:
         return {"change": "created", "cron_job": await client.create_cron_job(job)}
@@ -295,16 +305,6 @@ async def _create(client: "Client", job: "Json") -> "Json":
 
 async def _replace(client: "Client", job: "Json") -> "Json":
     return await client.put_cron_job(job["name"], job)
-
-
-def _report(done: "Json", *, as_json: bool) -> None:
-    job = done["cron_job"]
-    if as_json:
-        output.document(job)
-        return
-    # The id alone on stdout: ID=$(gnomon cron add ...)
-    typer.echo(job["cron_job_id"])
-    output.note(f"{job['name']} {done['change']}: {job['description']}{_next(job)}")
 
 
 def _runs(client: "Client", ref: str, most: int | None) -> Any:

@@ -7,6 +7,7 @@ import typer
 
 from gnomon.cli import values
 from gnomon.cli.submit import DEFAULT_TYPE
+from gnomon.cli.task_definition import target
 from gnomon.cli.values import given
 from gnomon.cron.job import Missed, Overlap
 from gnomon.cron.schedule import Fold, Gap
@@ -29,12 +30,18 @@ def where(timezone: str | None, gap: Gap | None, fold: Fold | None) -> "Json":
     return given(timezone=timezone, dst=given(gap=gap, fold=fold) or None)
 
 
-def within(start: datetime | None, end: datetime | None) -> "Json":
-    """The first and the last moment."""
+def within(start: datetime | None, end: datetime | None, max_runs: int | None) -> "Json":
+    """The first and the last moment, and how often at the most."""
     return given(
+        max_runs=max_runs,
         start_date=None if start is None else values.rfc3339(start),
         end_date=None if end is None else values.rfc3339(end),
     )
+
+
+def punctual(jitter: float | None, sla: float | None) -> "Json":
+    """How much later than its time a run may be on purpose, and by accident."""
+    return given(jitter_seconds=jitter, sla_seconds=sla)
 
 
 def what(
@@ -46,8 +53,10 @@ def what(
     payload: str | None,
 ) -> "Json":
     """What a run calls, and with what."""
+    if (url is None) == (function is None):
+        raise typer.BadParameter("say what to call: either --url URL or --function NAME")
     return given(
-        target=_target(url, function, method, headers),
+        target=target(url, function, method, headers),
         task_type=task_type or function or DEFAULT_TYPE,
         payload_template=None if payload is None else values.payload_or_file(payload),
     )
@@ -68,32 +77,3 @@ def meeting(
         backfill_limit=backfill_limit,
         backfill_window_seconds=backfill_window,
     )
-
-
-def running(
-    priority: str | None,
-    delivery: str | None,
-    max_retries: int | None,
-    timeout: float | None,
-    tags: list[str] | None,
-) -> "Json":
-    """How each run is run."""
-    return given(
-        priority=priority,
-        delivery=delivery,
-        retry_policy=None if max_retries is None else {"max_retries": max_retries},
-        timeout_seconds=timeout,
-        tags=tags or None,
-    )
-
-
-def _target(
-    url: str | None, function: str | None, method: str | None, headers: dict[str, str]
-) -> "Json":
-    if (url is None) == (function is None):
-        raise typer.BadParameter("say what to call: either --url URL or --function NAME")
-    if url is not None:
-        return given(type="http", url=url, method=method, headers=headers or None)
-    if method is not None or headers:
-        raise typer.BadParameter("--method and --header are for webhooks")
-    return {"type": "python", "function": function}

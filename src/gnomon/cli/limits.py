@@ -1,14 +1,11 @@
 """`gnomon limits`: how many tasks may run at once, or start within a time."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from gnomon.cli import output, remote
 from gnomon.cli.options import ApiUrl, AsJson, settings_of
-
-if TYPE_CHECKING:
-    from gnomon.client.client import Client
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -61,14 +58,8 @@ def set_(
         "key": key,
     }
 
-    async def run(client: "Client") -> None:
-        found = await client.put_limiter(name, limiter)
-        if as_json:
-            output.document(found)
-        else:
-            typer.echo(f"{name}: {_limit(found)}, {_scope(found)}")
-
-    remote.call(remote.api_url(settings_of(ctx), api), run)
+    address = remote.api_url(settings_of(ctx), api)
+    remote.tell(address, lambda client: client.put_limiter(name, limiter), _line, as_json=as_json)
 
 
 @app.command("list")
@@ -78,25 +69,8 @@ def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> No
     \b
     gnomon limits list
     """
-
-    async def run(client: "Client") -> None:
-        answer = await client.limiters()
-        if as_json:
-            output.document(answer)
-            return
-        found = answer["limiters"]
-        if not found:
-            output.note("nothing is limited")
-            return
-        output.table(
-            ["limiter", "limit", "of", "running", "started"],
-            [
-                (each["name"], _limit(each), _scope(each), str(each["running"]), _started(each))
-                for each in found
-            ],
-        )
-
-    remote.call(remote.api_url(settings_of(ctx), api), run)
+    address = remote.api_url(settings_of(ctx), api)
+    remote.tell(address, lambda client: client.limiters(), _table, as_json=as_json)
 
 
 @app.command()
@@ -106,21 +80,8 @@ def show(ctx: typer.Context, name: Name, as_json: AsJson = False, api: ApiUrl = 
     \b
     gnomon limits show each-customer
     """
-
-    async def run(client: "Client") -> None:
-        found = await client.get_limiter(name)
-        if as_json:
-            output.document(found)
-            return
-        typer.echo(f"{name}: {_limit(found)}, {_scope(found)}")
-        typer.echo(f"running: {found['running']}")
-        if found["rate"] is not None:
-            typer.echo(f"started: {_started(found)}")
-        if found.get("keys"):
-            rows = [(e["key"], str(e["running"]), str(e["started"])) for e in found["keys"]]
-            output.table(["key", "running", "started"], rows)
-
-    remote.call(remote.api_url(settings_of(ctx), api), run)
+    address = remote.api_url(settings_of(ctx), api)
+    remote.tell(address, lambda client: client.get_limiter(name), _whole, as_json=as_json)
 
 
 @app.command()
@@ -130,12 +91,36 @@ def rm(ctx: typer.Context, name: Name, api: ApiUrl = None) -> None:
     \b
     gnomon limits rm mail
     """
+    address = remote.api_url(settings_of(ctx), api)
+    remote.call(address, lambda client: client.delete_limiter(name))
+    typer.echo(f"{name} is removed")
 
-    async def run(client: "Client") -> None:
-        await client.delete_limiter(name)
-        typer.echo(f"{name} is removed")
 
-    remote.call(remote.api_url(settings_of(ctx), api), run)
+def _line(limiter: dict[str, Any]) -> None:
+    typer.echo(f"{limiter['name']}: {_limit(limiter)}, {_scope(limiter)}")
+
+
+def _table(answer: dict[str, Any]) -> None:
+    if not answer["limiters"]:
+        output.note("nothing is limited")
+        return
+    output.table(
+        ["limiter", "limit", "of", "running", "started"],
+        [
+            (each["name"], _limit(each), _scope(each), str(each["running"]), _started(each))
+            for each in answer["limiters"]
+        ],
+    )
+
+
+def _whole(limiter: dict[str, Any]) -> None:
+    _line(limiter)
+    typer.echo(f"running: {limiter['running']}")
+    if limiter["rate"] is not None:
+        typer.echo(f"started: {_started(limiter)}")
+    if limiter.get("keys"):
+        rows = [(e["key"], str(e["running"]), str(e["started"])) for e in limiter["keys"]]
+        output.table(["key", "running", "started"], rows)
 
 
 def _limit(limiter: dict[str, Any]) -> str:

@@ -64,6 +64,21 @@ def call(api: Address, use: Callable[["Client"], Coroutine[Any, Any, _T]]) -> _T
     return loop.run(within())
 
 
+def tell(
+    api: Address,
+    ask: Callable[["Client"], Coroutine[Any, Any, _T]],
+    show: Callable[[_T], None],
+    *,
+    as_json: bool,
+) -> None:
+    """Ask for one thing and print it: as JSON, or as `show` does."""
+    answer = call(api, ask)
+    if as_json:
+        output.document(answer)
+    else:
+        show(answer)
+
+
 def for_each(
     api: Address, task_ids: list[str], act: Callable[["Client", str], Awaitable[str]]
 ) -> None:

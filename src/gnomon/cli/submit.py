@@ -1,10 +1,12 @@
 """`gnomon submit`: hand in one task."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gnomon.cli import output, remote, values, views
+from gnomon.cli import task_definition as definition
 from gnomon.cli.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.tasks import Moment, Priority
 from gnomon.model.task import DeliveryMode
@@ -87,38 +89,25 @@ def submit(
     gnomon submit http://127.0.0.1:9000/later --delay 90s --tag demo --wait
     gnomon submit --python send_email --payload-file mail.json --at '2030-01-31 09:00'
     """
-    if delay is not None and at is not None:
-        raise typer.BadParameter("give either --delay or --at")
+    if (url is None) == (function is None):
+        raise typer.BadParameter("give the URL of a webhook, or --python NAME")
     task = values.given(
-        target=_target(url, function, method, dict(headers or [])),
+        target=definition.target(url, function, method, dict(headers or [])),
         task_type=task_type or function or DEFAULT_TYPE,
         payload=values.payload(payload, payload_file),
         name=name,
-        delay_seconds=delay,
-        execute_at=None if at is None else values.rfc3339(at),
-        priority=priority,
-        delivery=delivery,
-        retry_policy=None if max_retries is None else {"max_retries": max_retries},
-        timeout_seconds=timeout,
-        tags=tags or None,
-        queue=queue,
-        preemptible=preemptible or None,
         idempotency_key=idempotency_key,
     )
+    task |= _when(delay, at) | definition.placed(queue, preemptible=preemptible)
+    task |= definition.running(priority, delivery, max_retries, timeout, tags)
     address = remote.api_url(settings_of(ctx), api)
     remote.call(address, lambda client: _submit(client, task, wait=wait, as_json=as_json))
 
 
-def _target(
-    url: str | None, function: str | None, method: str | None, headers: dict[str, str]
-) -> "Json":
-    if (url is None) == (function is None):
-        raise typer.BadParameter("give the URL of a webhook, or --python NAME")
-    if url is not None:
-        return values.given(type="http", url=url, method=method, headers=headers or None)
-    if method is not None or headers:
-        raise typer.BadParameter("--method and --header are for webhooks")
-    return {"type": "python", "function": function}
+def _when(delay: float | None, at: datetime | None) -> "Json":
+    if delay is not None and at is not None:
+        raise typer.BadParameter("give either --delay or --at")
+    return values.given(delay_seconds=delay, execute_at=None if at is None else values.rfc3339(at))
 
 
 async def _submit(client: "Client", task: "Json", *, wait: bool, as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """`gnomon types`: the schemas that payloads of a task type must satisfy."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -8,9 +8,6 @@ import typer
 from gnomon.cli import output, remote, values
 from gnomon.cli.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.output import moment
-
-if TYPE_CHECKING:
-    from gnomon.client.client import Client
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,15 +29,8 @@ def set_(
     gnomon types set email.send email.schema.json
     """
     schema = values.json_file(file, "FILE")
-
-    async def run(client: "Client") -> None:
-        found = await client.put_task_type(name, schema)
-        if as_json:
-            output.document(found)
-        else:
-            typer.echo(f"{found['name']} has a payload schema; new tasks are checked against it")
-
-    remote.call(remote.api_url(settings_of(ctx), api), run)
+    address = remote.api_url(settings_of(ctx), api)
+    remote.tell(address, lambda client: client.put_task_type(name, schema), _line, as_json=as_json)
 
 
 @app.command("list")
@@ -50,25 +40,8 @@ def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> No
     \b
     gnomon types list
     """
-
-    async def run(client: "Client") -> None:
-        answer = await client.task_types()
-        if as_json:
-            output.document(answer)
-            return
-        found = answer["task_types"]
-        if not found:
-            output.note("no task type has a payload schema")
-            return
-        output.table(
-            ["task type", "bytes", "updated"],
-            [
-                (each["name"], str(each["schema_bytes"]), moment(each["updated_at"]))
-                for each in found
-            ],
-        )
-
-    remote.call(remote.api_url(settings_of(ctx), api), run)
+    address = remote.api_url(settings_of(ctx), api)
+    remote.tell(address, lambda client: client.task_types(), _table, as_json=as_json)
 
 
 @app.command()
@@ -78,12 +51,8 @@ def show(ctx: typer.Context, name: TypeName, as_json: AsJson = False, api: ApiUr
     \b
     gnomon types show email.send
     """
-
-    async def run(client: "Client") -> None:
-        found = await client.get_task_type(name)
-        output.document(found if as_json else found["schema"])
-
-    remote.call(remote.api_url(settings_of(ctx), api), run)
+    address = remote.api_url(settings_of(ctx), api)
+    remote.tell(address, lambda client: client.get_task_type(name), _schema, as_json=as_json)
 
 
 @app.command()
@@ -93,12 +62,9 @@ def rm(ctx: typer.Context, name: TypeName, api: ApiUrl = None) -> None:
     \b
     gnomon types rm email.send
     """
-
-    async def run(client: "Client") -> None:
-        await client.delete_task_type(name)
-        typer.echo(f"{name} has no payload schema any more")
-
-    remote.call(remote.api_url(settings_of(ctx), api), run)
+    address = remote.api_url(settings_of(ctx), api)
+    remote.call(address, lambda client: client.delete_task_type(name))
+    typer.echo(f"{name} has no payload schema any more")
 
 
 @app.command()
@@ -114,14 +80,13 @@ def check(
     """
     payload = values.json_file(file, "FILE")
 
-    async def run(client: "Client") -> bytes:
-        return msgspec.json.encode((await client.get_task_type(name))["schema"])
-
-    schema = remote.call(remote.api_url(settings_of(ctx), api), run)
+    address = remote.api_url(settings_of(ctx), api)
+    known = remote.call(address, lambda client: client.get_task_type(name))
     # Here and not above: few commands need it.
     from gnomon.model.payload_schema import PayloadSchema
 
-    found = PayloadSchema(schema).mistakes(bytes(payload))
+    schema = PayloadSchema(msgspec.json.encode(known["schema"]))
+    found = schema.mistakes(bytes(payload))
     if as_json:
         errors = [{"pointer": each.pointer, "detail": each.detail} for each in found]
         output.document({"valid": not found, "errors": errors})
@@ -132,3 +97,24 @@ def check(
             output.trouble(f"{each.pointer or '/'}: {each.detail}")
     if found:
         raise typer.Exit(1)
+
+
+def _line(found: dict[str, Any]) -> None:
+    typer.echo(f"{found['name']} has a payload schema; new tasks are checked against it")
+
+
+def _table(answer: dict[str, Any]) -> None:
+    if not answer["task_types"]:
+        output.note("no task type has a payload schema")
+        return
+    output.table(
+        ["task type", "bytes", "updated"],
+        [
+            (each["name"], str(each["schema_bytes"]), moment(each["updated_at"]))
+            for each in answer["task_types"]
+        ],
+    )
+
+
+def _schema(found: dict[str, Any]) -> None:
+    output.document(found["schema"])

@@ -99,7 +99,55 @@ class NodeMetrics(Metrics):
 
     def __init__(self) -> None:
         super().__init__()
-        registry = self.registry
+        self._cron = _CronMetrics(self.registry)
+        self._handlers = _HandlerMetrics(self.registry)
+        self._breakers = _BreakerMetrics(self.registry)
+        self._queue = _QueueMetrics(self.registry)
+        self._preempted = Counter(
+            "gnomon_preemptions",
+            "Running tasks that were told to give way to a CRITICAL one.",
+            registry=self.registry,
+        )
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case RunsPlanned() | FiresMissed() | RunSkipped() | RunStarted() | SlaMissed():
+                self._cron(event)
+            case HandlerHung() | HandlerReturned():
+                self._handlers(event)
+            case BreakerOpened() | BreakerClosed() | BreakersForgotten():
+                self._breakers(event)
+            case QueueSeen():
+                self._queue(event)
+            case TaskPreempted():
+                self._preempted.inc()
+
+    @contextmanager
+    def served(self, settings: Settings) -> Iterator[None]:
+        """Answer scrapes on `metrics_port`, from a thread, so that a busy loop can be seen too."""
+        host, port = settings.metrics_host, settings.metrics_port
+        if port == 0:
+            yield
+            return
+        try:
+            server, thread = start_http_server(port, host, self.registry)
+        except OSError as error:
+            raise SettingsError(
+                f"metrics cannot be served on {host}:{port} ({error.strerror}); "
+                "give each node on a machine a metrics_port of its own, or 0 for none"
+            ) from error
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+
+class _CronMetrics:
+    """What became of the fires of cron jobs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
         self._planned = Counter(
             "gnomon_cron_runs_planned", "Runs of cron jobs that were planned.", registry=registry
         )
@@ -127,6 +175,27 @@ class NodeMetrics(Metrics):
             buckets=_DELAYS,
             registry=registry,
         )
+
+    def __call__(
+        self, event: RunsPlanned | FiresMissed | RunSkipped | RunStarted | SlaMissed
+    ) -> None:
+        match event:
+            case RunsPlanned(count):
+                self._planned.inc(count)
+            case FiresMissed(count):
+                self._missed.inc(count)
+            case RunSkipped(reason):
+                self._skipped.labels(_label(reason)).inc()
+            case RunStarted(delay):
+                self._start_delay.observe(delay)
+            case SlaMissed():
+                self._sla_missed.inc()
+
+
+class _HandlerMetrics:
+    """Handlers that ignore being told to stop, by where they run."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
         self._hung = Gauge(
             "gnomon_handlers_hung",
             "Handlers that go on although they were told to stop.",
@@ -139,61 +208,17 @@ class NodeMetrics(Metrics):
             ["runs_in"],
             registry=registry,
         )
-        self._preempted = Counter(
-            "gnomon_preemptions",
-            "Running tasks that were told to give way to a CRITICAL one.",
-            registry=registry,
-        )
         for where in _PLACES:
             self._hung.labels(where)
             self._given_up.labels(where)
-        self._breakers = _BreakerMetrics(registry)
-        self._queue = _QueueMetrics(registry)
 
-    def __call__(self, event: Event) -> None:
-        match event:
-            case RunsPlanned(count):
-                self._planned.inc(count)
-            case FiresMissed(count):
-                self._missed.inc(count)
-            case RunSkipped(reason):
-                self._skipped.labels(_label(reason)).inc()
-            case RunStarted(delay):
-                self._start_delay.observe(delay)
-            case SlaMissed():
-                self._sla_missed.inc()
-            case HandlerHung(handler):
-                self._hung.labels(place(handler)).inc()
-                self._given_up.labels(place(handler)).inc()
-            case HandlerReturned(handler):
-                self._hung.labels(place(handler)).dec()
-            case BreakerOpened() | BreakerClosed() | BreakersForgotten():
-                self._breakers(event)
-            case TaskPreempted():
-                self._preempted.inc()
-            case QueueSeen():
-                self._queue(event)
-
-    @contextmanager
-    def served(self, settings: Settings) -> Iterator[None]:
-        """Answer scrapes on `metrics_port`, from a thread, so that a busy loop can be seen too."""
-        host, port = settings.metrics_host, settings.metrics_port
-        if port == 0:
-            yield
-            return
-        try:
-            server, thread = start_http_server(port, host, self.registry)
-        except OSError as error:
-            raise SettingsError(
-                f"metrics cannot be served on {host}:{port} ({error.strerror}); "
-                "give each node on a machine a metrics_port of its own, or 0 for none"
-            ) from error
-        try:
-            yield
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
+    def __call__(self, event: HandlerHung | HandlerReturned) -> None:
+        where = place(event.handler)
+        if isinstance(event, HandlerHung):
+            self._hung.labels(where).inc()
+            self._given_up.labels(where).inc()
+        else:
+            self._hung.labels(where).dec()
 
 
 class _BreakerMetrics:
