@@ -130,8 +130,8 @@ class TenantLanes(Generic[T]):
     are not lost, are no more than the tenant starts in a quarter of it: they are taken in the order
     of their due times, in every second turn of the remaining half. That is so as long as what
     comes to wait that long comes at half of the rate at which the tenant starts tasks, at the most.
-    Where more comes nothing could hold the bound; then what is new still keeps half of its share,
-    however many old entries there are.
+    Where more comes, holding the bound would take more than every second turn: those belong to
+    all, so that what is new keeps half of its share, however many old entries there are.
     """
 
     __slots__ = (
