@@ -22,7 +22,7 @@ WITH moment AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM gnomon.node WHERE incarnation = $1 AND NOT dead)
 )
 UPDATE gnomon.task AS t
-SET begun = true, started_at = m.now
+SET begun = true, started_at = m.now, id = t.id -- see claim
 FROM moment AS m
 WHERE t.ctid = ANY (ARRAY(SELECT ctid FROM chosen))
 RETURNING t.tenant_id, t.id
