@@ -252,7 +252,11 @@ def test_what_is_in_use_as_before_is_not_worth_a_call() -> None:
     assert world.admit(entry(1)) == [True]
     world.time = 5.0
     assert not account.has_news(world.time)
-    world.time = 10.1
+    world.time = 15.1
+    assert account.has_news(world.time), "a permit is idle"
+    assert world.admit(entry(2)) == [True]
+    assert not account.has_news(world.time)
+    world.time = 61.0
     assert account.has_news(world.time)
     world.give("all", permits=2)
     account.contended = True

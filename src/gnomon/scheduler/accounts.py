@@ -17,6 +17,7 @@ from gnomon.store.limit_port import Ask, Grant, Starts, Told
 # What is given back when others wait, and nobody here has needed it for so long; or nobody waits.
 IDLE_SECONDS = 1.0
 REST_SECONDS = 10.0
+_NEWS_SECONDS = 60.0  # after which the store hears of what is in use as before
 # Between two questions about what was not to be had: others may return it; or all of it is here.
 ASK_AGAIN_SECONDS = 0.1
 _ALL_IS_HERE_SECONDS = 1.0
@@ -152,14 +153,14 @@ class Account:
 
     def has_news(self, now: float) -> bool:
         """Whether the store should hear of it, though nothing lacks. What is in use as before is
-        not worth a call; but an answer that was lost may have granted more than is known here."""
+        not worth a call, or there would be one for each bucket all the time."""
         if not self.permits and not self.batches:
             return False
         return (
             self.contended
             or any(b.has_news or b.is_over(now) for b in self.batches)
             or (self.permits > self.used and self._idle(now) > REST_SECONDS)
-            or now - self._asked_at > REST_SECONDS
+            or now - self._asked_at > _NEWS_SECONDS
         )
 
     def _idle(self, now: float) -> float:

@@ -147,7 +147,11 @@ BEGIN
         SELECT l.* INTO v_own FROM gnomon.limit_lease AS l
         WHERE l.bucket = v_bucket AND l.node = p_node;
         CONTINUE WHEN v_own.turn >= p_turn;
-        PERFORM gnomon.drop_dead_leases(v_bucket);
+        IF EXISTS (
+            SELECT FROM gnomon.limit_lease AS l WHERE l.bucket = v_bucket AND l.node <> p_node
+        ) THEN
+            PERFORM gnomon.drop_dead_leases(v_bucket);
+        END IF;
 
         -- One that waits and does not come for its turn is waited for no longer.
         SELECT
