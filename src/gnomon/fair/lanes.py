@@ -186,11 +186,16 @@ class TenantLanes(Generic[T]):
         none, and they are set aside. Gives fewer only when nothing more is ready there."""
         queues, by_flow, aside, ready = self._queues, self._counts, self._aside, self._ready
         taken: list[T] = []
-        late = None  # or lost; not known yet
+        late, served = None, 0  # the lanes that are late or lost, before that one was served
         while len(taken) < most and (lanes := self.lanes & within):
             lane, is_extra = _ONLY[lanes], False
             if lane is None:
-                late = self._late(ages) if late is None else late & lanes
+                if late is None:
+                    late = self._late(ages)
+                elif ready[served] and queues[served].head(aside).due_at <= ages.late:
+                    late |= 1 << served
+                else:
+                    late &= ~(1 << served)
                 lane, is_extra = self._next(late, ages)
             queue = queues[lane]
             entry = queue.pop(aside) if aside or queue.first else queue.main.popleft()
@@ -200,6 +205,7 @@ class TenantLanes(Generic[T]):
                 late = None  # all the heads may have changed
                 continue
             taken.append(entry)
+            served = lane
             counts = by_flow[entry.flow]
             counts[lane] -= 1
             if not counts[lane] and not any(counts):
@@ -207,9 +213,6 @@ class TenantLanes(Generic[T]):
             ready[lane] -= 1
             if not ready[lane]:
                 self.lanes &= ~(1 << lane)
-            elif late is not None:
-                is_late = queue.head(aside).due_at <= ages.late
-                late = late | 1 << lane if is_late else late & ~(1 << lane)
         self.ready -= len(taken)
         return taken
 
