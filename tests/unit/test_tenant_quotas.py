@@ -21,7 +21,13 @@ def test_no_number_is_larger_than_the_store_can_count() -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ['{"scheduled_tasks": -5}', '{"scheduled_tasks": "many"}', "[]", '{"payload_bytes": 1e999}'],
+    [
+        '{"scheduled_tasks": -5}',
+        '{"scheduled_tasks": "many"}',
+        '{"cron_jobs": true}',
+        "[]",
+        '{"payload_bytes": 1e999}',
+    ],
 )
 def test_what_was_written_by_hand_may_be_wrong(written: str) -> None:
     with pytest.raises(ValueError, match="its quota"):

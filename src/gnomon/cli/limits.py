@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gnomon.cli import output, remote
+from gnomon.cli import output, remote, values
 from gnomon.cli.options import ApiUrl, AsJson, settings_of
 
 app = typer.Typer(
@@ -13,7 +13,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The limiter.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The limiter.", parser=values.path_part)]
 
 
 @app.command("set")

@@ -15,7 +15,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-TypeName = Annotated[str, typer.Argument(metavar="TYPE", help="The task type.")]
+TypeName = Annotated[
+    str, typer.Argument(metavar="TYPE", help="The task type.", parser=values.path_part)
+]
 File = Annotated[str, typer.Argument(metavar="FILE", help="A file of JSON; - is stdin.")]
 
 
@@ -28,7 +30,7 @@ def set_(
     \b
     gnomon types set email.send email.schema.json
     """
-    schema = values.json_file(file, "FILE")
+    schema = values.json_file(file)
     address = remote.api_url(settings_of(ctx), api)
     remote.tell(address, lambda client: client.put_task_type(name, schema), _line, as_json=as_json)
 
@@ -78,7 +80,7 @@ def check(
     \b
     gnomon types check email.send payload.json
     """
-    payload = values.json_file(file, "FILE")
+    payload = values.json_file(file)
 
     address = remote.api_url(settings_of(ctx), api)
     known = remote.call(address, lambda client: client.get_task_type(name))

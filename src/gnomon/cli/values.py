@@ -65,9 +65,16 @@ def payload_or_file(text: str) -> msgspec.Raw:
     return _json(content, "--payload")
 
 
-def json_file(file: str, argument: str) -> msgspec.Raw:
+def json_file(file: str) -> msgspec.Raw:
     """The JSON of a file (`-` is stdin), exactly as written."""
-    return _json(read(file), argument)
+    return _json(read(file), "stdin" if file == "-" else file)
+
+
+def path_part(text: str) -> str:
+    """A name that has to fit into a path of the API."""
+    if "/" in text:
+        raise typer.BadParameter(f"{text!r} must not contain a /")
+    return text
 
 
 def given(**fields: Any) -> dict[str, Any]:

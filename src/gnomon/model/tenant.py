@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -11,7 +11,7 @@ STANDARD = "standard"  # the plan of tenants that are made without naming one
 UNLIMITED = "unlimited"  # the plan of the tenant `default`
 
 _MOST_COUNTED = 2**31 - 1
-_OVERRIDES = msgspec.json.Decoder(dict[str, float | None])
+_OVERRIDES = msgspec.json.Decoder(dict[str, Any])
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
@@ -64,10 +64,14 @@ def overrides_of(written: str | bytes) -> Mapping[str, float | None]:
         quotas = _OVERRIDES.decode(written)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"its quotas cannot be read: {error}") from error
-    negative = sorted(name for name, value in quotas.items() if value is not None and value < 0)
-    if negative:
-        raise ValueError(f"its quota {negative[0]} is negative")
+    for name, value in quotas.items():
+        if value is not None and (not _is_number(value) or value < 0):
+            raise ValueError(f"its quota {name} must be a number that is not negative, or null")
     return quotas
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_tenant_id(text: str) -> bool:
