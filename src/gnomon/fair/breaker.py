@@ -13,6 +13,7 @@ import msgspec
 
 _SLICES, _SLICE_SECONDS = 12, 5.0
 WINDOW_SECONDS = _SLICES * _SLICE_SECONDS
+_NEVER = float("-inf")
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -41,17 +42,22 @@ class Tally:
 
     def __init__(self) -> None:
         self._slices: deque[list[int]] = deque()  # number, calls, failures; the oldest first
+        self._last_until = _NEVER  # when the last of them ends
         self.calls = 0
         self.failures = 0
 
     def add(self, now: float, *, failed: bool) -> None:
-        number = self._drop_old(now)
-        if not self._slices or self._slices[-1][0] < number:
-            self._slices.append([number, 0, 0])
-        self._slices[-1][1] += 1
-        self._slices[-1][2] += failed
+        if now >= self._last_until:
+            number = self._drop_old(now)
+            if not self._slices or self._slices[-1][0] < number:
+                self._slices.append([number, 0, 0])
+            self._last_until = (number + 1) * _SLICE_SECONDS
+        last = self._slices[-1]
+        last[1] += 1
         self.calls += 1
-        self.failures += failed
+        if failed:
+            last[2] += 1
+            self.failures += 1
 
     def is_empty(self, now: float) -> bool:
         self._drop_old(now)
@@ -59,6 +65,7 @@ class Tally:
 
     def clear(self) -> None:
         self._slices.clear()
+        self._last_until = _NEVER
         self.calls = self.failures = 0
 
     def _drop_old(self, now: float) -> int:
@@ -67,6 +74,8 @@ class Tally:
             _, calls, failures = self._slices.popleft()
             self.calls -= calls
             self.failures -= failures
+        if not self._slices:
+            self._last_until = _NEVER
         return number
 
 
@@ -80,7 +89,7 @@ class Breaker:
         self.probe: Hashable | None = None
         self._probe_until = 0.0
         self._bad_since: float | None = None
-        self._counts_from = float("-inf")  # calls that began before are not counted
+        self._counts_from = _NEVER  # calls that began before are not counted
 
     @property
     def is_open(self) -> bool:
@@ -136,7 +145,7 @@ class Breaker:
         if began < self._counts_from:
             return None
         self.tally.add(now, failed=failed)
-        if not self._is_bad():
+        if not self.tally.failures or not self._is_bad():
             self._bad_since = None
             return None
         if self._bad_since is None:

@@ -171,14 +171,16 @@ class Breakers:
 
     def called(self, report: Report) -> None:
         """A call was made; be told at once, not only when it is settled."""
-        if report.outcome is None:
+        outcome = report.outcome
+        if outcome is None:
             return
         now = self._clock.monotonic()
         # Only where one has closed before does it matter when a call began.
         began = now - (report.seconds or 0.0) if self._has_closed else now
         delivery = report.delivery
+        succeeded = outcome.kind is OutcomeKind.SUCCEEDED
         for circuit in _circuits(delivery):
-            failed = _failed(report.outcome, of_host=circuit[1] is not None)
+            failed = False if succeeded else _failed(outcome, of_host=circuit[1] is not None)
             if failed is None:
                 continue
             guard = self._guards.get(circuit) or self._guard(circuit)

@@ -217,8 +217,8 @@ async def claim(
     now: float = rows[0]["now"]
     start_by = now + grace / 2
     claimed = [_delivery(row, incarnation, start_by) for row in rows]
-    places = dict(zip(keys, range(len(keys)), strict=True))
-    claimed.sort(key=lambda delivery: places[delivery.key])
+    places = {task_id: place for place, task_id in enumerate(ids)}
+    claimed.sort(key=lambda delivery: places[delivery.key.id])
     return Claim(claimed, datetime.fromtimestamp(now, UTC))
 
 
