@@ -47,7 +47,7 @@ def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
         (["dead", "retry", "1", "--type", "x"], "choose among --all"),
         (["types", "show", "a/b"], "'a/b' must not contain a /"),
         (["types", "set", "mail", "none.json"], "none.json cannot be read"),
-        (["types", "set", "mail", "README.md"], "README.md is not JSON"),
+        (["types", "set", "mail", __file__], "test_cli_errors.py is not JSON"),
         (["limits", "rm", "a/b"], "'a/b' must not contain a /"),
         (["migrate", "down"], "Missing option '--to'"),
         (["up", "--slots", "0"], "--slots"),
