@@ -11,11 +11,11 @@ from tests.integration.quota_calls import stop_the_clock, turn
 from tests.integration.support import Connection, blocked_by, database_now, submission
 from tests.waiting import eventually
 
-from gnomon.api.intake import Intake
+from gnomon.api.intake import WRITERS, Intake
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.errors import QuotaExceeded
 from gnomon.model.tenant import Quotas
-from gnomon.store.port import NewTask
+from gnomon.store.port import NewTask, Once
 from gnomon.store.postgres.admitting import Asked
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
@@ -24,6 +24,12 @@ from gnomon.store.postgres.tasks import PostgresTasks
 
 SECOND = timedelta(seconds=1)
 IDLE = "SHOW idle_in_transaction_session_timeout"
+HELD_TENANT = "SELECT FROM gnomon.tenant_room WHERE tenant_id = 'held' FOR UPDATE"
+HELD_KEY = """
+INSERT INTO gnomon.idempotency (tenant_id, key, fingerprint, answer, expires_at)
+SELECT 'held', 'k' || n, '', 'null', gnomon.now() - interval '1 second'
+FROM generate_series(0, 9) AS n
+"""
 STORE = """
 INSERT INTO gnomon.task (tenant_id, id, task_type, target)
 SELECT 'a', id, 't', '{}' FROM unnest($1::uuid[]) AS id
@@ -123,9 +129,7 @@ async def test_a_tenant_that_is_held_up_holds_up_no_other(
     async with asyncio.TaskGroup() as group:
         running = group.create_task(intake.run())
         async with other.transaction():
-            await other.execute(
-                "SELECT FROM gnomon.tenant_room WHERE tenant_id = 'held' FOR UPDATE"
-            )
+            await other.execute(HELD_TENANT)
             asking = {
                 tenant: group.create_task(
                     intake.submit(NewTask(submission(now, 60, tenant_id=tenant)))
@@ -140,6 +144,34 @@ async def test_a_tenant_that_is_held_up_holds_up_no_other(
             await intake.submit(NewTask(submission(now, 60, tenant_id="held")))
         running.cancel()
     await other.close()
+
+
+@pytest.mark.parametrize("lock", [HELD_TENANT, HELD_KEY], ids=["its row", "its keys"])
+async def test_one_that_is_held_up_again_and_again_takes_no_writer_from_others(
+    database: Database, database_dsn: str, connection: Connection, lock: str
+) -> None:
+    store = _store(database, database_dsn, {"held": Quotas(scheduled_tasks=10)})
+    intake, now = Intake(store), await database_now(connection)
+    await store.insert([NewTask(submission(now, 60, tenant_id="held"))])
+    other = await connected(database_dsn)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(intake.run())
+        async with other.transaction():
+            await other.execute(lock)
+            held = []
+            for number in range(2 * WRITERS):
+                key = Once(f"k{number}", b"") if lock == HELD_KEY else None
+                new = NewTask(submission(now, 60, tenant_id="held"), key)
+                held.append(group.create_task(intake.submit(new)))
+                await eventually(lambda: blocked_by(other))
+            await intake.submit(NewTask(submission(now, 60, tenant_id="free")))
+            assert not any(each.done() for each in held)
+        stored = {receipt.task_id for receipt in await asyncio.gather(*held)}
+        running.cancel()
+    await other.close()
+    rows = await connection.fetch("SELECT id FROM gnomon.task WHERE tenant_id = 'held'")
+    assert stored < {row["id"] for row in rows}
+    assert len(rows) == 1 + 2 * WRITERS
 
 
 async def test_who_falls_silent_in_the_middle_is_ended(

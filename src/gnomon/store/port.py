@@ -166,9 +166,10 @@ class Change(Protocol):
 class TaskStore(Protocol):
     """What the API asks."""
 
-    async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
+    async def insert(self, batch: Sequence[NewTask], *, patient: bool = True) -> list[Receipt]:
         """Store tasks of any tenants in one commit; a conflict or a quota fails only its own
-        entry. Raises TenantBusy where one tenant holds all of them up."""
+        entry. Who is `patient` waits for seconds where others hold something up, and not for a
+        moment only. Raises IdempotencyPending, and TenantBusy where one tenant is held up."""
 
     def change(
         self, tenant_id: str, once: Once | None = None

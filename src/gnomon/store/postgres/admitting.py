@@ -20,8 +20,8 @@ from gnomon.store.postgres.queries import query
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
-# How long a batch waits for others who store for one of its tenants: where several tenants share
-# it, not long; the tenants are then tried apart.
+# How long a batch waits for others who store for one of its tenants: where others wait for it in
+# turn, not long; the tenants are then tried apart.
 ALONE_SECONDS = 3.0
 TOGETHER_SECONDS = 0.25
 _MORE_THAN_ANY = 2**31 - 1
@@ -78,15 +78,17 @@ class Asked(msgspec.Struct, frozen=True):
 NOTHING = Asked()
 
 
-def asked(batch: Sequence[Submission], quotas_of: QuotasOf, *, whole: bool = False) -> Asked:
-    """What storing the batch must ask for. Where tenants share it, none waits long for another."""
+def asked(
+    batch: Sequence[Submission], quotas_of: QuotasOf, *, whole: bool = False, patient: bool = True
+) -> Asked:
+    """What storing the batch must ask for."""
     tenants = {submission.tenant_id for submission in batch}
     quotas = {tenant: quotas_of(tenant) for tenant in sorted(tenants)}
     quotas = {tenant: each for tenant, each in quotas.items() if _bounds(each)}
     if not quotas:
         return NOTHING
     wanted = Counter(submission.tenant_id for submission in batch)
-    seconds = ALONE_SECONDS if len(tenants) == 1 else TOGETHER_SECONDS
+    seconds = ALONE_SECONDS if patient else TOGETHER_SECONDS
     return Asked(quotas, wanted, whole, round(seconds * 1000))
 
 

@@ -47,9 +47,9 @@ class PostgresTasks:
         self._quotas_of = quotas_of
         self._limiters_of = limiters_of
 
-    async def insert(self, batch: Sequence[NewTask]) -> list[Receipt]:
+    async def insert(self, batch: Sequence[NewTask], *, patient: bool = True) -> list[Receipt]:
         with _refusals():
-            receipts, entries = await self._insert(self._limited(batch))
+            receipts, entries = await self._insert(self._limited(batch), patient)
         self._hints.due(entries)
         return receipts
 
@@ -60,19 +60,22 @@ class PostgresTasks:
             return batch
         return [limited(new, limiters[new.submission.tenant_id]) for new in batch]
 
-    async def _insert(self, batch: Sequence[NewTask]) -> tuple[list[Receipt], list[Entry]]:
+    async def _insert(
+        self, batch: Sequence[NewTask], patient: bool
+    ) -> tuple[list[Receipt], list[Entry]]:
+        def ask(submissions: Sequence[Submission]) -> Asked:
+            return admitting.asked(submissions, self._quotas_of, patient=patient)
+
         if all(new.once is None for new in batch):
             submissions = [new.submission for new in batch]
             # One statement is one transaction and one round trip.
             async with self._database.connection() as connection:
-                return await insert_within(connection, submissions, self._ask(submissions))
+                return await insert_within(connection, submissions, ask(submissions))
         async with self._database.transaction() as connection:
-            alone = len(batch) == 1
-            await _wait_at_most(connection, keys.ALONE_SECONDS if alone else keys.TOGETHER_SECONDS)
-            return await insert_once(connection, batch, self._keep_seconds, self._ask)
-
-    def _ask(self, batch: Sequence[Submission]) -> Asked:
-        return admitting.asked(batch, self._quotas_of)
+            await _wait_at_most(
+                connection, keys.ALONE_SECONDS if patient else keys.TOGETHER_SECONDS
+            )
+            return await insert_once(connection, batch, self._keep_seconds, ask)
 
     @asynccontextmanager
     async def change(
