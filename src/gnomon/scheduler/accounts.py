@@ -204,7 +204,8 @@ class Account:
         rate = (taken - self._taken) / max(0.01, now - self._asked_at)
         self.touched = self.touched or taken != self._taken
         self._taken = taken
-        ahead = 0 if self.contended else int(max(0.0, rate) * _AHEAD_SECONDS)
+        # Twice what waits, where that is more: it is no sign of how fast it will be used up.
+        ahead = 0 if self.contended else max(more, int(rate * _AHEAD_SECONDS))
         self._low = ahead // 2
         return max(0, more + ahead - self.starts(now))
 
