@@ -20,7 +20,7 @@ from gnomon.store.directory import Directory
 _AT_ONCE = 8 * 1024
 _MOST_COMPILED = 256
 _COMPILING = 1_000_000  # steps of a check that compiling a schema is worth
-MOST_BATCH_WORK = 100_000_000
+MOST_BATCH_WORK = 200_000_000
 _ANY_RUN = "00000000-0000-7000-8000-000000000000"  # in the place of an id that is not known yet
 
 

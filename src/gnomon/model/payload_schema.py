@@ -20,7 +20,7 @@ MOST_SCHEMA_LEVELS = 32
 MOST_MISTAKES = 10
 # Steps of one check, of about 20 ns: nothing else of the process runs meanwhile.
 MOST_WORK = 1_000_000
-_LITTLE = 5_000  # not worth a closer look
+_LITTLE = 20_000  # not worth a closer look
 # To say what is wrong takes a thousand times as long as to know that something is, and all mistakes
 # are collected before the first is shown. So they are told where that is little; beyond it, the
 # first alone, unless its own alternatives are too many.
@@ -61,8 +61,8 @@ class PayloadSchema:
                 "the most that the schema of this task type can be checked for"
             )
             return [Mistake("", detail)]
-        work = self.work(text)
-        if work > MOST_WORK:
+        work = self._work(at_most(text))
+        if work > MOST_WORK and (work := self._work(self._extent(text))) > MOST_WORK:
             detail = (
                 f"may take {work} steps to check against the schema of its task type; at most "
                 f"{MOST_WORK} are taken. Send less, make the schema simpler, or give a maxLength "
