@@ -130,3 +130,15 @@ async def test_a_change_of_a_task(api: Api, connection: Connection) -> None:
     await give(connection, api, payload_bytes=50)
     assert await sent(api, change, 200, path, "PATCH", headers=key("k")) == (first, True)
     await sent(api, change, 413, path, "PATCH", headers=key("other"))
+
+
+async def test_what_cannot_have_been_accepted_is_refused_for_what_it_is(api: Api) -> None:
+    task = (
+        b'{"task_type":"mail","callback_url":"http://127.0.0.1:9/",'
+        b'"idempotency_key":"%s","payload":"%s"}'
+    )
+    for name, text, pointer in ((b"k", b"\xff", "payload"), (b"\\u0000", b"", "idempotency_key")):
+        body = b'{"tasks":[%s]}' % (task % (name, text))
+        headers = key("k") | {"Content-Type": "application/json"}
+        problem = await call(api, "POST", f"{TASKS}/batch", 422, data=body, headers=headers)
+        assert problem["errors"][0]["pointer"] == f"/tasks/0/{pointer}"
