@@ -177,8 +177,8 @@ def test_the_store_is_told_when_starts_were_made_and_which_will_not_be() -> None
         assert world.permits.may_call(delivery(tasks[number], task_type="mail"))
     until = START + timedelta(seconds=1)
     world.give("mail")
-    # A hundredth of a second is what a call may take to be made.
-    made = [(2, START + timedelta(seconds=0.215)), (1, START + timedelta(seconds=0.41))]
+    # A twentieth of a second is what a call may be on its way.
+    made = [(2, START + timedelta(seconds=0.255)), (1, START + timedelta(seconds=0.45))]
     assert world.told == [Told(until, count, at) for count, at in made]
     world.time = 0.995  # too late for the last two, whatever becomes of them
     world.give("mail")

@@ -25,6 +25,8 @@ _ALL_IS_HERE_SECONDS = 1.0
 TAKE_SECONDS, USE_SECONDS = 0.04, 0.01
 _AHEAD_SECONDS = 0.5  # of starts that are asked for ahead, where nobody else waits
 _GRAINS = 100  # of the time of a limiter: starts that were made within one are told together
+# That a call may be on its way, in grains and in seconds: it is told as made by then.
+_WAY_GRAINS, _WAY_SECONDS = 5, 0.05
 # Starts that run out before the call are asked for with a longer time, for a while.
 _FIRST_PATIENCE, _MOST_PATIENCE, _PATIENT_SECONDS = 1.0, 60.0, 60.0
 
@@ -32,7 +34,9 @@ _FIRST_PATIENCE, _MOST_PATIENCE, _PATIENT_SECONDS = 1.0, 60.0, 60.0
 class Batch:
     """Starts that run out together."""
 
-    __slots__ = ("_grain", "_made", "_owed", "good_from", "good_until", "left", "low", "until")
+    __slots__ = (
+        "_grain", "_made", "_owed", "_way", "good_from", "good_until", "left", "low", "until",
+    )  # fmt: skip
 
     def __init__(self, starts: Starts, time: StoreTime, grain: float) -> None:
         self.until = starts.until  # by the store's clock
@@ -42,6 +46,7 @@ class Batch:
         self.low = 0  # with fewer left, more are asked for
         self._owed = starts.count  # of which the store has not been told what became of them
         self._grain = grain
+        self._way = max(USE_SECONDS, min(_WAY_SECONDS, _WAY_GRAINS * grain))
         self._made: list[list[float]] = []  # when the first and the last of some were, how many
 
     def spend(self, now: float) -> None:
@@ -65,7 +70,7 @@ class Batch:
         told = []
         for _, last, starts in self._made:
             # By the store's clock it was at least as early.
-            early = timedelta(seconds=max(0.0, self.good_until - last - USE_SECONDS))
+            early = timedelta(seconds=max(0.0, self.good_until - last - self._way))
             told.append(Told(self.until, int(starts), self.until - early))
             self._owed -= int(starts)
         self._made.clear()
