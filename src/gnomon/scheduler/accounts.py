@@ -25,62 +25,95 @@ _ALL_IS_HERE_SECONDS = 1.0
 TAKE_SECONDS, USE_SECONDS = 0.04, 0.01
 _AHEAD_SECONDS = 0.5  # of starts that are asked for ahead, where nobody else waits
 _GRAINS = 100  # of the time of a limiter: starts that were made within one are told together
-# That a call may be on its way, in grains and in seconds: it is told as made by then.
-_WAY_GRAINS, _WAY_SECONDS = 5, 0.05
+# After which a call that has not come back is taken to have arrived: in grains, and at most.
+_WAY_GRAINS, _WAY_SECONDS = 10, 1.0
 # Starts that run out before the call are asked for with a longer time, for a while.
 _FIRST_PATIENCE, _MOST_PATIENCE, _PATIENT_SECONDS = 1.0, 60.0, 60.0
 
 
 class Batch:
-    """Starts that run out together."""
+    """Starts that run out together. One that is used counts for as long as its call may be on its
+    way: until that has come back, or for a good while. Which call was made with which does not
+    matter to the store, so they are only counted."""
 
     __slots__ = (
-        "_grain", "_made", "_owed", "_way", "good_from", "good_until", "left", "low", "until",
+        "_arrived", "_back", "_begun", "_grain", "_owed", "_under_way", "_waited", "_way",
+        "good_from", "good_until", "left", "low", "until", "use_until",
     )  # fmt: skip
 
-    def __init__(self, starts: Starts, time: StoreTime, grain: float) -> None:
+    def __init__(self, starts: Starts, time: StoreTime, per_seconds: float) -> None:
         self.until = starts.until  # by the store's clock
         self.good_from = time.surely_after(starts.since)  # by our own
         self.good_until = time.surely_before(starts.until)
+        self.use_until = self.good_until - USE_SECONDS
         self.left = starts.count  # that nobody has taken
         self.low = 0  # with fewer left, more are asked for
         self._owed = starts.count  # of which the store has not been told what became of them
-        self._grain = grain
-        self._way = max(USE_SECONDS, min(_WAY_SECONDS, _WAY_GRAINS * grain))
-        self._made: list[list[float]] = []  # when the first and the last of some were, how many
+        self._under_way = 0  # of these, with calls
+        self._arrived = (
+            0  # told as made for calls that had not come back, so that those will not be
+        )
+        self._waited = 0  # calls that have been under way for long, and were not told as such
+        self._grain = per_seconds / _GRAINS
+        self._way = min(_WAY_SECONDS, _WAY_GRAINS * self._grain)
+        # When the first and the last of some calls began, and came back; how many.
+        self._begun: list[list[float]] = []
+        self._back: list[list[float]] = []
 
     def spend(self, now: float) -> None:
         """A call is made with one of them."""
-        if self._made and now - self._made[-1][0] < self._grain:
-            self._made[-1][1] = now
-            self._made[-1][2] += 1
-        else:
-            self._made.append([now, now, 1])
+        self._under_way += 1
+        _add(self._begun, now, self._grain)
 
-    @property
-    def has_news(self) -> bool:
-        return bool(self._made)
+    def came_back(self, now: float) -> None:
+        """A call that was made with one of them has ended, so it had arrived."""
+        if self._arrived:
+            self._arrived -= 1
+        else:
+            _add(self._back, now, self._grain)
+
+    def has_news(self, now: float) -> bool:
+        return bool(self._back) or (
+            self._under_way > 0 and bool(self._begun) and self._begun[0][1] <= now - self._way
+        )
 
     def is_over(self, now: float) -> bool:
         """Whether no call can be made with any."""
-        return self._owed == 0 or self.good_until - now <= USE_SECONDS
+        return self._owed == 0 or now >= self.use_until
 
     def tell(self, now: float, *, idle: bool) -> list[Told]:
         """What was made, and when at the latest; what will not be."""
-        told = []
-        for _, last, starts in self._made:
-            # By the store's clock it was at least as early.
-            early = timedelta(seconds=max(0.0, self.good_until - last - self._way))
-            told.append(Told(self.until, int(starts), self.until - early))
-            self._owed -= int(starts)
-        self._made.clear()
-        over = self.is_over(now)
-        returned = self._owed if over else self.left if idle else 0
+        told = [self._made(last, int(calls)) for _, last, calls in self._back]
+        self._back.clear()
+        self._waited -= sum(each.starts for each in told)
+        while self._begun and self._begun[0][1] <= now - self._way:
+            self._waited += int(self._begun.pop(0)[2])
+        if self._waited > 0:
+            told.append(self._made(now + USE_SECONDS, self._waited))
+            self._arrived += self._waited
+            self._waited = 0
+        unused = self._owed - self._under_way
+        returned = unused if now >= self.use_until else self.left if idle else 0
         if returned:
             told.append(Told(self.until, returned))
             self._owed -= returned
             self.left = 0
         return told
+
+    def _made(self, last: float, starts: int) -> Told:
+        self._owed -= starts
+        self._under_way -= starts
+        # By the store's clock it was at least as early.
+        early = timedelta(seconds=max(0.0, self.good_until - last))
+        return Told(self.until, starts, self.until - early)
+
+
+def _add(grains: list[list[float]], now: float, grain: float) -> None:
+    if grains and now - grains[-1][0] < grain:
+        grains[-1][1] = now
+        grains[-1][2] += 1
+    else:
+        grains.append([now, now, 1])
 
 
 class Wish(msgspec.Struct, frozen=True, gc=False):
@@ -94,9 +127,9 @@ class Account:
     """One bucket."""
 
     __slots__ = (
-        "_asked_at", "_granted", "_late_at", "_low", "_patience", "_taken", "allowed", "ask_at",
-        "batches", "bucket", "contended", "flows", "late", "limiter", "permits", "refused",
-        "touched", "used", "used_at",
+        "_asked_at", "_granted", "_late_at", "_low", "_outdated", "_patience", "_taken", "allowed",
+        "ask_at", "batches", "bucket", "contended", "flows", "late", "limiter", "permits",
+        "refused", "touched", "used", "used_at",
     )  # fmt: skip
 
     def __init__(self, bucket: Bucket, limiter: Limiter, now: float) -> None:
@@ -117,13 +150,22 @@ class Account:
         self._granted = 0  # starts, in all
         self._taken = 0  # of these, up to the last question
         self._low = 0
+        self._outdated = False  # whether the starts are of a rate that is no longer in force
         self._patience = 0.0
         self._late_at = now
+
+    def change(self, limiter: Limiter) -> None:
+        """Starts that were granted by another rate, and that nobody has taken, are returned."""
+        before, self.limiter = self.limiter, limiter
+        if (before.rate, before.per_seconds) != (limiter.rate, limiter.per_seconds):
+            self._outdated = True
 
     # In use
 
     def batch(self, now: float) -> Batch | None:
         """Where the next start comes from."""
+        if self._outdated:
+            return None
         for batch in self.batches:
             if batch.left > 0 and batch.good_from <= now < batch.good_until - TAKE_SECONDS:
                 return batch
@@ -163,7 +205,7 @@ class Account:
             return False
         return (
             self.contended
-            or any(b.has_news or b.is_over(now) for b in self.batches)
+            or any(b.has_news(now) or b.is_over(now) for b in self.batches)
             or (self.permits > self.used and self._idle(now) > REST_SECONDS)
             or now - self._asked_at > _NEWS_SECONDS
         )
@@ -183,7 +225,9 @@ class Account:
         self.refused = 0
         kept = self._kept(more, now, stopping=wish.stopping)
         self.allowed = min(self.allowed, kept)
-        told = self._tell(now, idle=wish.stopping or (self.contended and not more))
+        unwanted = wish.stopping or (self.contended and not more)
+        told = self._tell(now, idle=unwanted or self._outdated)
+        self._outdated = False
         starts = 0
         if limiter.rate is not None and not wish.stopping:
             starts = self._starts_wanted(more, now)
@@ -251,9 +295,8 @@ class Account:
             return
         for batch in self.batches:  # those are used up first
             batch.low = 0
-        grain = self.limiter.per_seconds / _GRAINS
         for starts in granted:
-            self.batches.append(Batch(starts, time, grain))
+            self.batches.append(Batch(starts, time, self.limiter.per_seconds))
             self._granted += starts.count
         last = self.batches[-1]
         last.low = min(self._low, last.left)

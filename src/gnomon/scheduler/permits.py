@@ -119,8 +119,8 @@ class Permits:
         return needs.is_nothing
 
     def may_call(self, delivery: Delivery) -> bool:
-        """Whether its starts are still good. One that ran out on the way is made up for by another
-        of the same bucket, if there is one."""
+        """Whether its starts are still good. One that ran out on the way, or was used by an earlier
+        try, is made up for by another of the same bucket, if there is one."""
         if not self._rated:
             return True
         key = delivery.key
@@ -128,19 +128,25 @@ class Permits:
         if stake is None or not stake.batches:
             return True
         now = self._clock.monotonic()
-        if now >= stake.use_until:
+        if now >= stake.use_until or stake.called:
             fresh = stake.renewed(now)
             if fresh is None:
                 return False
             stake = fresh
-        if not stake.called:
-            self._taken[key] = stake.when_called()
-            for batch in stake.batches:
-                batch.spend(now)
+        self._taken[key] = stake.when_called()
+        for batch in stake.batches:
+            batch.spend(now)
         return True
 
     def called(self, report: Report) -> None:
-        """All is said when it is settled."""
+        """Its permits are in use until it is settled; its starts have been made by now."""
+        if not self._rated:
+            return
+        stake = self._taken.get(report.delivery.key)
+        if stake is not None and stake.called:
+            now = self._clock.monotonic()
+            for batch in stake.batches:
+                batch.came_back(now)
 
     def ended(self, report: Report) -> None:
         key = report.delivery.key
@@ -285,7 +291,8 @@ class Permits:
             rule = next((r for r in rules if r.name == account.bucket.limiter), None)
             if rule == account.limiter:
                 continue
-            account.limiter = rule or account.limiter
+            if rule is not None:
+                account.change(rule)
             flows, account.flows = list(account.flows), {}
             self.let_in_flows(flows)
             account.ask_at = now

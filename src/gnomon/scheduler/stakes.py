@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gnomon.model.flow import UNKNOWN_FLOW
-from gnomon.scheduler.accounts import TAKE_SECONDS, USE_SECONDS, Account, Batch
+from gnomon.scheduler.accounts import TAKE_SECONDS, Account, Batch
 
 _EVER = float("inf")
 
@@ -30,9 +30,8 @@ class Stake:
         self.flow = flow  # that it is all of, and no more; None: of none for sure
         self.era = era  # of the limits that it was taken for
         self.called = False  # with those starts
-        good_until = min((batch.good_until for batch in batches), default=_EVER)
-        self.take_until = good_until - TAKE_SECONDS
-        self.use_until = good_until - USE_SECONDS
+        self.take_until = min((batch.good_until for batch in batches), default=_EVER) - TAKE_SECONDS
+        self.use_until = min((batch.use_until for batch in batches), default=_EVER)
         self._twin: Stake | None = None
 
     def can_be_taken(self, now: float) -> bool:
@@ -96,14 +95,15 @@ class Stake:
             if account not in needs.starts and not self.called:
                 batch.left += 1
         batches = tuple(kept[account] for account in needs.starts)
-        return Stake(needs.permits, needs.starts, batches, needs.flow, era)
+        stake = Stake(needs.permits, needs.starts, batches, needs.flow, era)
+        return stake.when_called() if self.called else stake
 
     def start(self, account: Account, now: float) -> Batch | None:
         """What it has of this bucket, if that can still be used."""
         if self.called:
             return None
         for rated, batch in zip(self.rated, self.batches, strict=True):
-            if rated is account and batch.good_until - now > USE_SECONDS:
+            if rated is account and now < batch.use_until:
                 return batch
         return None
 

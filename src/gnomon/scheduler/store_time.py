@@ -6,7 +6,8 @@ _DRIFT = 1e-3  # how fast the two may part
 
 
 class StoreTime:
-    """Bounds of how far the store's clock is ahead of ours, narrowed by every answer."""
+    """Bounds of how far the store's clock is ahead of ours, narrowed by every answer, and widened
+    by the time that has passed since, or will have passed by a moment that is asked about."""
 
     def __init__(self) -> None:
         self._low, self._high = float("-inf"), float("inf")
@@ -24,8 +25,13 @@ class StoreTime:
 
     def surely_after(self, moment: datetime) -> float:
         """By our clock: from then on, the store's has reached that moment."""
-        return moment.timestamp() - self._low
+        return self._stretched(moment.timestamp() - self._low, 1.0 - _DRIFT)
 
     def surely_before(self, moment: datetime) -> float:
         """By our clock: until then, the store's has not passed that moment."""
-        return moment.timestamp() - self._high
+        return self._stretched(moment.timestamp() - self._high, 1.0 + _DRIFT)
+
+    def _stretched(self, moment: float, pace: float) -> float:
+        """When a clock of this pace gets there that was right when it was last heard of."""
+        ahead = moment - self._heard_at
+        return self._heard_at + ahead / pace if ahead > 0 else moment
