@@ -19,7 +19,7 @@ from tests.system.limits.judge import most_within
 from gnomon.model.limit import Bucket, Limiter
 from gnomon.scheduler.accounts import Account, Batch, Wish
 from gnomon.scheduler.store_time import StoreTime
-from gnomon.store.limit_port import Grant
+from gnomon.store.limit_port import Grant, Starts
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.limits import PostgresLimits
 
@@ -32,6 +32,10 @@ CREATE TABLE gnomon.time (now float8 NOT NULL);
 INSERT INTO gnomon.time VALUES (0);
 CREATE OR REPLACE FUNCTION gnomon.now() RETURNS timestamptz LANGUAGE sql STABLE
     AS 'SELECT to_timestamp(now) FROM gnomon.time';
+"""
+_COUNTED = """
+SELECT sum(starts) FROM gnomon.limit_window
+WHERE until > $1::timestamptz - make_interval(secs => $2)
 """
 _NODE = """
 INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until)
@@ -90,7 +94,21 @@ class World:
 
     async def exchange(self, node: UUID, turn: int, asks: list[Any]) -> list[Grant]:
         await self._connection.execute("UPDATE gnomon.time SET now = $1", self.now)
-        return await self.limits.exchange(node, turn, asks)
+        grants = await self.limits.exchange(node, turn, asks)
+        for grant in grants:
+            await self._fits(list(grant.starts))
+        return grants
+
+    async def _fits(self, granted: list[Starts]) -> None:
+        """With all that may be made in the same time, as far as it was granted before."""
+        later = 0
+        while granted:
+            last = granted.pop()
+            counted = await self._connection.fetchval(
+                _COUNTED, last.since, self.limiter.per_seconds
+            )
+            assert counted - later <= (self.limiter.rate or 0)
+            later += last.count
 
 
 class Node:
