@@ -24,7 +24,7 @@ class Told(msgspec.Struct, frozen=True, gc=False):
 
     until: datetime
     starts: int
-    at: datetime | None = None  # by when they were made; None: they will not be
+    at: datetime | None = None  # by when their calls had arrived; None: they will not be made
 
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
