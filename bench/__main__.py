@@ -140,7 +140,7 @@ def quotas(
 
 @app.command()
 def limits(
-    tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 50_000,
+    tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 100_000,
     rounds: Annotated[int, typer.Option(min=1)] = 5,
     json: Json = None,
 ) -> None:
