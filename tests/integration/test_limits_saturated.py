@@ -1,6 +1,5 @@
 """A limited task on a node whose slots are all taken, by others that have more waiting."""
 
-
 from tests.integration.support import Connection, database_now, joined, store, submission
 from tests.integration.test_doubtful_claims import Stage
 
