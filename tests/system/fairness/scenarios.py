@@ -44,7 +44,8 @@ async def starve(world: World, size: Size) -> Finding:
     """One tenant with a huge backlog, another that submits a task a second."""
     await world.tenant("a")
     await world.tenant("b")
-    await world.backlog("a", size.backlog, seconds=0.002)
+    # So long that a million of them are not done before the probes are.
+    await world.backlog("a", size.backlog, seconds=0.01 * size.nodes)
     await world.truth.fetch("ANALYZE gnomon.task")
     await world.api()
     await world.nodes(size.nodes, slots=50)
