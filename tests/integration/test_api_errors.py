@@ -123,7 +123,7 @@ MEDIA_TYPES = [
     ("application/json; charset=utf-8", 202),
     ("APPLICATION/JSON", 202),
     ("application/merge-patch+json", 202),
-    ("", 202),
+    ("", 415),
     ("text/plain", 415),
     ("application/x-www-form-urlencoded", 415),
 ]

@@ -254,24 +254,30 @@ async def test_nobody_gives_more_than_they_have(secured: Api, database: Database
     ],
 )
 async def test_a_key_that_makes_no_sense_is_refused(
-    api: Api, wrong: dict[str, Any], pointer: str
+    secured: Api, admin: dict[str, str], wrong: dict[str, Any], pointer: str
 ) -> None:
-    problem = await call(api, "POST", KEYS, 422, READER | wrong)
+    problem = await call(secured, "POST", KEYS, 422, READER | wrong, headers=admin)
     assert problem["errors"][0]["pointer"] == pointer
 
 
-async def test_the_answer_with_a_key_in_it_is_never_kept(api: Api) -> None:
+async def test_the_answer_with_a_key_in_it_is_never_kept(
+    secured: Api, admin: dict[str, str]
+) -> None:
+    headers = admin | {"Idempotency-Key": "k"}
     for path in (KEYS, f"{KEYS}/019a0000-0000-7000-8000-000000000000/rotate"):
-        problem = await call(api, "POST", path, 422, READER, headers={"Idempotency-Key": "k"})
+        problem = await call(secured, "POST", path, 422, READER, headers=headers)
         assert "Idempotency-Key" in problem["detail"]
 
 
-async def test_keys_are_listed_in_pages(api: Api) -> None:
-    made = [await call(api, "POST", KEYS, 201, READER | {"name": f"key {n}"}) for n in range(3)]
-    first = await call(api, "GET", f"{KEYS}?limit=2", 200)
-    rest = await call(api, "GET", f"{KEYS}?limit=2&cursor={first['next_cursor']}", 200)
+async def test_keys_are_listed_in_pages(secured: Api, admin: dict[str, str]) -> None:
+    new = [READER | {"name": f"key {n}"} for n in range(3)]
+    made = [await call(secured, "POST", KEYS, 201, body, headers=admin) for body in new]
+    first = await call(secured, "GET", f"{KEYS}?limit=2", 200, headers=admin)
+    after = f"{KEYS}?limit=2&cursor={first['next_cursor']}"
+    rest = await call(secured, "GET", after, 200, headers=admin)
     listed = [key["key_id"] for key in first["keys"] + rest["keys"]]
-    assert listed == [key["key_id"] for key in reversed(made)]
+    assert listed[:3] == [key["key_id"] for key in reversed(made)]
+    assert len(listed) == 4  # that of the administrator, too
     assert rest["next_cursor"] is None
 
 

@@ -9,19 +9,25 @@ from litestar.routes import HTTPRoute
 
 from gnomon.api.context import Request, context_of, header_of
 from gnomon.api.openapi import OPT, Operation
+from gnomon.api.problems import RequestError
+from gnomon.api.web_pages import refusal
 from gnomon.model.errors import RoleMissing
 from gnomon.model.principal import ALL_ROLES, Principal, Role
 from gnomon.model.task import DEFAULT_TENANT
 
 OPEN = {"open": True}  # the `opt` of what is served to all and is no operation
 _WITHOUT_AUTHENTICATION = Principal(tenant_id=DEFAULT_TENANT, name=None, roles=ALL_ROLES)
+_NEEDS_AUTHENTICATION = (
+    "keys are managed over HTTP only where authentication is on; `gnomon keys`, on the machine of "
+    "the database, works without it"
+)
 
 
 async def admit(request: Request) -> None:
     """Find out who asks, and whether they may. What runs before every handler."""
     authenticator = context_of(request).authenticator
     if authenticator is None:
-        request.scope["auth"] = _WITHOUT_AUTHENTICATION
+        _admit_unauthenticated(request)
         return
     role = _role(request.scope["route_handler"])
     if role is None:
@@ -30,6 +36,22 @@ async def admit(request: Request) -> None:
     if not principal.may(role):
         raise RoleMissing(role, principal.roles)
     request.scope["auth"] = principal
+
+
+def _admit_unauthenticated(request: Request) -> None:
+    """Whoever is on this machine may do everything, except for web pages, and except for what would
+    still hold once authentication is on."""
+    detail = refusal(
+        header_of(request, b"host"),
+        header_of(request, b"origin"),
+        header_of(request, b"sec-fetch-site"),
+    )
+    if detail is not None:
+        raise RequestError(403, detail)
+    operation: Operation | None = request.scope["route_handler"].opt.get(OPT)
+    if operation is not None and operation.needs_authentication:
+        raise RequestError(403, _NEEDS_AUTHENTICATION)
+    request.scope["auth"] = _WITHOUT_AUTHENTICATION
 
 
 def check(app: Litestar) -> None:

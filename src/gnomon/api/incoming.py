@@ -84,7 +84,8 @@ def queried(request: Request, kind: type[_T]) -> _T:
 def _check_media_type(request: Request) -> None:
     sent = header_of(request, b"content-type")
     if not sent:
-        return
+        # A browser sends a body of no type for any page, without asking the server first.
+        raise RequestError(415, "say what the body is: content-type: application/json")
     kind = sent.partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and "+json" in kind):
         raise RequestError(415, f"the body must be application/json; it is said to be {kind!r}")

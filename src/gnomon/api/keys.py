@@ -88,6 +88,7 @@ class KeyPage(msgspec.Struct):
         Operation(
             name="create_key",
             role=Role.ADMIN,
+            needs_authentication=True,
             summary="Make an API key",
             body=CreateKey,
             body_required=True,
@@ -126,6 +127,7 @@ async def create_key(request: Request) -> ASGIResponse:
         Operation(
             name="list_keys",
             role=Role.ADMIN,
+            needs_authentication=True,
             summary="List the API keys of the tenant, newest first",
             query=KeyQuery,
             answers={200: KeyPage},
@@ -149,6 +151,7 @@ async def list_keys(request: Request) -> ASGIResponse:
         Operation(
             name="rotate_key",
             role=Role.ADMIN,
+            needs_authentication=True,
             summary="Make a key that takes the place of this one, which ends after an overlap",
             body=RotateKey,
             answers={201: MadeKey},
@@ -180,6 +183,7 @@ async def rotate_key(request: Request) -> ASGIResponse:
         Operation(
             name="revoke_key",
             role=Role.ADMIN,
+            needs_authentication=True,
             summary="End a key: within a second it is refused everywhere",
             answers={204: None},
             errors=(404, 503),

@@ -47,6 +47,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     query: type | None = None
     errors: tuple[int, ...] = ()
     keyed: bool = False  # takes an Idempotency-Key
+    needs_authentication: bool = False  # refused where nobody is asked who they are
     paced: bool = False  # counts towards a tenant's submissions a second
     media_type: str = _JSON
     also: str | None = None  # another media type that can be asked for

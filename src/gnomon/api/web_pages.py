@@ -1,0 +1,53 @@
+"""Keeps web pages from using an API that asks nobody who they are.
+
+Without authentication the API listens on loopback only, and whoever reaches it may use it. A
+browser on the same machine reaches it too, for any page that it shows: by a request that needs no
+permission (no-cors), or under a name of the page's own that suddenly leads to 127.0.0.1 (DNS
+rebinding). Headers that the browser sets, and a page cannot change, give such a request away.
+"""
+
+from ipaddress import ip_address
+
+# `Sec-Fetch-Site` of requests that the API's own page made, or the person at the keyboard.
+_OWN_SITES = ("same-origin", "none")
+
+
+def refusal(host: str | None, origin: str | None, site: str | None) -> str | None:
+    """Why a request with these `Host`, `Origin` and `Sec-Fetch-Site` headers is refused, and what
+    would be right; None: no foreign page can have made it."""
+    if not names_loopback(host):
+        return (
+            f"without authentication only requests to this machine are answered, and the Host "
+            f"header is {host!r}; use http://127.0.0.1, or turn authentication on"
+        )
+    if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+        return (
+            f"without authentication no page of another origin may use the API, and this request "
+            f"comes from {origin!r}; turn authentication on, and let the page's server ask"
+        )
+    if site is not None and site not in _OWN_SITES:
+        return (
+            "without authentication no page of another site may use the API, and the browser says "
+            f"that this request is {site!r}; turn authentication on, and let the page's server ask"
+        )
+    return None
+
+
+def names_loopback(host: str | None) -> bool:
+    """Whether a `Host` header names this machine, and nothing that a name server could decide."""
+    if host is None:
+        return False
+    name = _without_port(host)
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host

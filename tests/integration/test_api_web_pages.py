@@ -1,0 +1,64 @@
+"""What the API without authentication answers to requests that a web page could make."""
+
+import json
+
+import aiohttp
+import pytest
+from tests.conftest import serving
+from tests.integration.api_calls import BODY, TASKS, call
+from tests.integration.identity import bearer, make_key
+
+from gnomon.store.postgres.database import Database
+
+Api = aiohttp.ClientSession
+KEYS = "/api/v1/keys"
+FOREIGN = [
+    {"Host": "rebound.example:8080"},
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=str)
+async def test_a_foreign_page_may_neither_read_nor_write(api: Api, headers: dict[str, str]) -> None:
+    problem = await call(api, "GET", TASKS, 403, headers=headers)
+    assert "authentication" in problem["detail"]
+    await call(api, "POST", TASKS, 403, BODY, headers=headers)
+    assert (await call(api, "GET", TASKS, 200))["tasks"] == []
+
+
+async def test_the_own_page_may(api: Api) -> None:
+    own = {"Sec-Fetch-Site": "same-origin"}
+    await call(api, "POST", TASKS, 202, BODY, headers=own)
+    async with api.get("/api/v1/docs", headers={"Sec-Fetch-Site": "none"}) as page:
+        assert page.status == 200
+
+
+async def test_a_body_says_that_it_is_json(api: Api) -> None:
+    body = json.dumps(BODY).encode()
+    async with api.post(TASKS, data=body, skip_auto_headers=["Content-Type"]) as answer:
+        assert (answer.status, (await answer.json())["detail"]) == (
+            415,
+            "say what the body is: content-type: application/json",
+        )
+
+
+async def test_keys_are_not_managed_without_authentication(
+    api: Api, database_dsn: str, database: Database
+) -> None:
+    """A key that is made while nobody is asked would work when everybody is."""
+    problem = await call(api, "POST", KEYS, 403, {"name": "mine", "roles": ["admin"]})
+    assert "`gnomon keys`" in problem["detail"]
+    await call(api, "GET", KEYS, 403)
+    _, key = await make_key(database)
+    async with serving(database_dsn, authentication=True) as secured:
+        await call(secured, "GET", KEYS, 200, headers=bearer(key))
+
+
+async def test_with_authentication_the_key_decides(database_dsn: str, database: Database) -> None:
+    _, key = await make_key(database)
+    async with serving(database_dsn, authentication=True) as secured:
+        for headers in FOREIGN:
+            await call(secured, "GET", TASKS, 200, headers=headers | bearer(key))
