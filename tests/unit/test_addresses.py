@@ -19,7 +19,8 @@ REFUSED = [
     "2001:db8::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254",
     "::ffff:7f00:1", "::127.0.0.1", "2002:7f00:1::", "2002:a00:1::1", "2002:c0a8:101::",
     "64:ff9b::127.0.0.1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "2001:0:102:304::f5ff:fffe",
-    "::ffff:0:127.0.0.1",
+    "::ffff:0:127.0.0.1", "192.88.99.1", "168.63.129.16", "::ffff:168.63.129.16", "100.100.100.200",
+    "3fff::1", "3fff:fff::1", "5f00::1", "fd00:ec2::254", "fd20:ce::254",
 ]  # fmt: skip
 PUBLIC = [
     "1.1.1.1", "93.184.216.34", "100.63.255.255", "100.128.0.1", "172.15.255.255", "172.32.0.1",
@@ -52,7 +53,10 @@ def test_however_an_address_is_wrapped_it_is_judged_alike(address: IPv4Address) 
 @pytest.mark.parametrize(
     "host",
     ["localhost", "LOCALHOST", "localhost.", "api.localhost", "127.0.0.1", "127.0.0.1.", "127.1",
-     "2130706433", "0x7f000001", "0177.0.0.1", "::1", "::ffff:127.0.0.1", "0"],
+     "2130706433", "0x7f000001", "0177.0.0.1", "::1", "::ffff:127.0.0.1", "0",
+     "\uff11\uff12\uff17.\uff10.\uff10.\uff11", "127\u30020\uff0e0\uff611",
+     "\u24db\u24de\u24d2alhost", "\uff2cocalhost", "metadata.google.internal", "METADATA.google.internal.", "metadata.goog",
+     "metadata\u3002google\u3002internal"],
 )  # fmt: skip
 def test_hosts_that_are_refused_addresses(host: str) -> None:
     assert GUARD.refuses_host(host)
@@ -78,6 +82,16 @@ def test_networks_can_be_allowed() -> None:
     assert guard.refuses("127.0.0.1")
     assert guard.refuses_host("localhost")
     assert not AddressGuard(["127.0.0.0/8"]).refuses_host("localhost")
+
+
+def test_a_metadata_service_is_allowed_only_by_its_own_address() -> None:
+    wide = AddressGuard(["0.0.0.0/0", "::/0"])
+    assert not wide.refuses("169.254.1.1")
+    for address in ("169.254.169.254", "168.63.129.16", "::ffff:169.254.169.254", "fd00:ec2::254"):
+        assert wide.refuses(address)
+    exact = AddressGuard(["169.254.169.254/32"])
+    assert not exact.refuses("169.254.169.254")
+    assert exact.refuses("168.63.129.16")
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1/8", "ten", "10.0.0.0/33"])

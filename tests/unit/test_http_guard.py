@@ -138,7 +138,7 @@ async def test_of_several_addresses_only_those_that_may_be_are_called(inside: In
         ),
         ({"callback_url": "http://localhost:80/"}, PatchTask, "/callback_url"),
         (
-            {"task_type": "t", "interval_seconds": 60, "callback_url": "http://169.254.169.254/"},
+            {"task_type": "t", "interval_seconds": 60, "callback_url": "http://169.254.1.1/"},
             PutCronJob,
             "/callback_url",
         ),

@@ -1,10 +1,12 @@
 """Which addresses a webhook may reach. Pure: an address in, an answer out.
 
 Whoever may submit tasks may have any URL called, by a machine that is inside. So addresses that are
-not of the public internet are refused: private networks, loopback, link-local (where clouds keep
-their credentials), multicast and what is reserved, also where an IPv6 address only wraps them.
+not of the public internet are refused: private networks, loopback, link-local, multicast and what
+is reserved, also where an IPv6 address only wraps them; and the services by which clouds hand out
+credentials, wherever they are.
 """
 
+import unicodedata
 from collections.abc import Iterable, Iterator
 from ipaddress import (
     IPv4Address,
@@ -24,11 +26,34 @@ _COMPATIBLE = IPv6Network("::/96")
 _NEVER_PUBLIC = (
     IPv4Network("100.64.0.0/10"),
     IPv4Network("192.0.0.0/24"),
+    IPv4Network("192.88.99.0/24"),  # relays of 6to4, deprecated
     IPv6Network("64:ff9b:1::/48"),
     IPv6Network("::ffff:0:0:0/96"),  # IPv4 behind a stateless translator
     IPv6Network("fec0::/10"),
+    IPv6Network("3fff::/20"),  # for documentation
+    IPv6Network("5f00::/16"),  # segment routing within a domain
 )
+# Metadata services. To allow a network that they are in does not allow them.
+_METADATA_ADDRESSES = frozenset(
+    map(
+        ip_address,
+        (
+            "169.254.169.254",  # most clouds
+            "169.254.170.2",  # tasks of Amazon ECS
+            "169.254.170.23",  # pods of Amazon EKS
+            "168.63.129.16",  # Azure, at an address that is public elsewhere
+            "100.100.100.200",  # Alibaba
+            "192.0.0.192",  # Oracle
+            "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd20:ce::254",  # Google
+        ),
+    )
+)
+_METADATA_NAMES = ("metadata.google.internal", "metadata.goog", "instance-data.ec2.internal")
 _LOOPBACK = ("127.0.0.1", "::1")
+# Full stops of other scripts that separate the labels of a name all the same.
+_FULL_STOPS = str.maketrans("\u3002\uff0e\uff61", "...")
 
 
 class AddressGuard:
@@ -36,20 +61,26 @@ class AddressGuard:
 
     def __init__(self, allow: Iterable[str] = ()) -> None:
         self._allow = [ip_network(text) for text in allow]
+        self._single = {n.network_address for n in self._allow if n.num_addresses == 1}
 
     def refuses(self, address: str) -> bool:
         """Whether a connection to an address, as the system writes it, must not be made."""
         chain = list(_unwrapped(ip_address(address)))
+        if not _METADATA_ADDRESSES.isdisjoint(chain):
+            return not any(each in self._single for each in chain)
         if any(each in network for each in chain for network in self._allow):
             return False
         return not all(map(_is_public, chain))
 
     def refuses_host(self, host: str) -> bool:
-        """Whether a URL's host is an address that is refused, or this machine by name. What other
-        names lead to is seen only when they are called."""
-        host = host.rstrip(".").lower()
+        """Whether a URL's host is an address that is refused, however it is written, or by its name
+        this machine or a metadata service. What other names lead to is seen only when they are
+        called."""
+        host = unicodedata.normalize("NFKC", host).translate(_FULL_STOPS).rstrip(".").lower()
         if host == "localhost" or host.endswith(".localhost"):
             return all(map(self.refuses, _LOOPBACK))
+        if host in _METADATA_NAMES:
+            return True
         literal = _literal(host)
         return literal is not None and self.refuses(str(literal))
 
