@@ -219,7 +219,7 @@ def trigger(
         output.document(run)
         return
     # The id alone on stdout: ID=$(gnomon cron trigger ...)
-    typer.echo(run["run_id"])
+    output.echo(run["run_id"])
     output.note(f"{run['status']}; gnomon tasks show {run['run_id']}")
 
 
@@ -290,7 +290,7 @@ def _declare(api: remote.Address, job: "Json", *, replace: bool, as_json: bool) 
         output.document(job)
         return
     # The id alone on stdout: ID=$(gnomon cron add ...)
-    typer.echo(job["cron_job_id"])
+    output.echo(job["cron_job_id"])
     output.note(f"{job['name']} {done['change']}: {job['description']}{_next(job)}")
 
 

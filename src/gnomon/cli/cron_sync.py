@@ -111,7 +111,7 @@ def _apply(
     def report(act: Act) -> None:
         done.append(act)
         if not as_json:
-            typer.echo(f"{act.title}: done")
+            output.echo(f"{act.title}: done")
 
     async def run(client: "Client") -> ClientError | None:
         return await _carried_out(client, acts, report)

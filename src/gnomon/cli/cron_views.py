@@ -4,8 +4,6 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import typer
-
 from gnomon.cli import output, views
 from gnomon.cli.output import compact, moment, shortened
 
@@ -29,7 +27,7 @@ def show(job: "Json", runs: Sequence["Json"]) -> None:
     """Everything about one job that is set, and its latest runs."""
     output.fields([*_when(job), *_what(job), *_rules(job), *_state(job)])
     if runs:
-        typer.echo()
+        output.echo()
         run_rows(runs)
 
 
@@ -54,11 +52,11 @@ def run_rows(runs: Sequence["Json"]) -> None:
 
 def fires(answer: "Json") -> None:
     """What a schedule means, and when it fires next."""
-    typer.echo(answer["description"])
+    output.echo(answer["description"])
     if not answer["fires"]:
         output.note("it does not fire any more")
         return
-    typer.echo()
+    output.echo()
     fire_rows(answer["fires"])
 
 

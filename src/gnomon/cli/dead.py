@@ -137,7 +137,7 @@ async def _retry_all(client: "Client", filters: dict[str, str]) -> None:
         more = answer["more"]
         if more:
             output.note(f"{total} so far")
-    typer.echo(f"{total} retried")
+    output.echo(f"{total} retried")
 
 
 def _act(url: remote.Address, task_ids: list[str], verb: str) -> None:

@@ -28,6 +28,6 @@ def _print(check: Check) -> None:
     mark, style = ("✓", "green") if check.ok else ("✗", "red")
     console = output.console()
     console.print(mark, style=style, end=" ")
-    console.print(f"{check.name}: {check.detail}", overflow="fold")
+    console.print(output.visible(f"{check.name}: {check.detail}"), overflow="fold")
     if not check.ok and check.remedy:
-        console.print(f"  → {check.remedy}", overflow="fold")
+        console.print(output.visible(f"  → {check.remedy}"), overflow="fold")

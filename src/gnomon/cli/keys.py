@@ -146,7 +146,7 @@ def revoke(ctx: typer.Context, key_id: KeyId, tenant: TenantOption = DEFAULT_TEN
     """
     old = _id(key_id)
     _with_keys(settings_of(ctx), lambda store: store.revoke(tenant, old))
-    typer.echo(f"revoked {old}")
+    output.echo(f"revoked {old}")
 
 
 def _with_keys(settings: Settings, use: Callable[["PostgresKeys"], Awaitable[_T]]) -> _T:
@@ -175,7 +175,7 @@ def _hand_over(key: "ApiKey", secret: str, as_json: bool) -> None:
     if as_json:
         output.document({**_document(key), "key": secret})
         return
-    typer.echo(secret)
+    output.echo(secret)
     output.note(f"the key {key.name!r} of {key.tenant_id} ({key.id}); it is not shown again")
 
 

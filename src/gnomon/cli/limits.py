@@ -93,11 +93,11 @@ def rm(ctx: typer.Context, name: Name, api: ApiUrl = None) -> None:
     """
     address = remote.api_url(settings_of(ctx), api)
     remote.call(address, lambda client: client.delete_limiter(name))
-    typer.echo(f"{name} is removed")
+    output.echo(f"{name} is removed")
 
 
 def _line(limiter: dict[str, Any]) -> None:
-    typer.echo(f"{limiter['name']}: {_limit(limiter)}, {_scope(limiter)}")
+    output.echo(f"{limiter['name']}: {_limit(limiter)}, {_scope(limiter)}")
 
 
 def _table(answer: dict[str, Any]) -> None:
@@ -115,9 +115,9 @@ def _table(answer: dict[str, Any]) -> None:
 
 def _whole(limiter: dict[str, Any]) -> None:
     _line(limiter)
-    typer.echo(f"running: {limiter['running']}")
+    output.echo(f"running: {limiter['running']}")
     if limiter["rate"] is not None:
-        typer.echo(f"started: {_started(limiter)}")
+        output.echo(f"started: {_started(limiter)}")
     if limiter.get("keys"):
         rows = [(e["key"], str(e["running"]), str(e["started"])) for e in limiter["keys"]]
         output.table(["key", "running", "started"], rows)

@@ -78,7 +78,7 @@ def _run(behaviour: "Behaviour", keyring: Keyring, port: int, *, as_json: bool) 
         if as_json:
             _line({"event": "listening", "url": url})
         else:
-            typer.echo(f"listening on {url}; signatures are {checked}; Ctrl-C ends")
+            output.echo(f"listening on {url}; signatures are {checked}; Ctrl-C ends")
 
     try:
         loop.run(serve(receiver, port, started))
@@ -102,7 +102,7 @@ def _show(call: "Call") -> None:
         facts.append(f"{call.delay_seconds * 1000:+.0f} ms")
     if call.signature is not None:
         facts.append(f"signature {call.signature}")
-    typer.echo("  ".join([*facts, output.shortened(call.body, BODY_SHOWN)]).rstrip())
+    output.echo("  ".join([*facts, output.shortened(call.body, BODY_SHOWN)]).rstrip())
 
 
 def _show_json(call: "Call") -> None:
@@ -113,10 +113,10 @@ def _summarise(summary: "Summary", *, as_json: bool) -> None:
     if as_json:
         _line({"event": "summary", **msgspec.to_builtins(summary)})
     else:
-        typer.echo(
+        output.echo(
             f"\n{summary.calls} calls, {summary.tasks} tasks, {summary.duplicates} duplicates"
         )
 
 
 def _line(document: dict[str, Any]) -> None:
-    typer.echo(msgspec.json.encode(document).decode())
+    output.echo(msgspec.json.encode(document).decode())

@@ -62,7 +62,7 @@ app.command("usage")(usage.usage)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"gnomon {__version__}")
+        output.echo(f"gnomon {__version__}")
         raise typer.Exit
 
 

@@ -36,9 +36,9 @@ def up(ctx: typer.Context) -> None:
     with database.running_database(settings_of(ctx)) as dsn:
         taken = loop.run(database.prepare(dsn))
     for name in taken:
-        typer.echo(f"took {name}")
+        output.echo(f"took {name}")
     if not taken:
-        typer.echo("the schema is up to date")
+        output.echo("the schema is up to date")
 
 
 @app.command()
@@ -59,9 +59,9 @@ def down(
     with database.running_database(settings) as dsn:
         undone = loop.run(_down(dsn, to))
     for name in undone:
-        typer.echo(f"undid {name}")
+        output.echo(f"undid {name}")
     if not undone:
-        typer.echo("nothing to undo")
+        output.echo("nothing to undo")
 
 
 @app.command()

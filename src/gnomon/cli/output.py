@@ -1,5 +1,6 @@
 """What commands print: tables for people, JSON for machines, a line on stderr for trouble."""
 
+import re
 import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import cache
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+# What steers a terminal instead of being shown on it, or turns the order of characters around: C0
+# but for tab and line feed, DEL, C1, and the controls of bidirectional text.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # Where no terminal says how wide it is, a reader (or grep) wants whole lines.
 PIPE_WIDTH = 240
 
@@ -43,35 +47,46 @@ def console() -> "Console":
     return Console(width=width, highlight=False, markup=False, soft_wrap=False)
 
 
+def visible(text: str) -> str:
+    """The text with what would steer a terminal written out, as JSON does it. What the API answers
+    holds names, errors and bodies that anybody may have made up."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Text as it is, to be seen and not obeyed."""
+    typer.echo(visible(text), err=err, nl=nl)
+
+
 def note(text: str) -> None:
     """Something for the reader, out of the way of what a script would use."""
-    typer.echo(text, err=True)
+    echo(text, err=True)
 
 
 def trouble(text: str) -> None:
-    typer.echo(f"gnomon: {text}", err=True)
+    echo(f"gnomon: {text}", err=True)
 
 
 def confirm(question: str) -> None:
     """End the command unless the answer is yes. It is asked on stderr, and leaves stdout alone."""
-    typer.echo(f"{question} [y/N]: ", err=True, nl=False)
+    echo(f"{question} [y/N]: ", err=True, nl=False)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise typer.Abort
 
 
 def document(value: Any) -> None:
     """A value as JSON."""
-    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 async def stream(member: str, items: AsyncIterator[Any]) -> None:
     """`{"member": [...]}`, written while the items come in: there may be millions."""
     separator = ""
-    typer.echo(f'{{"{member}": [', nl=False)
+    echo(f'{{"{member}": [', nl=False)
     async for item in items:
-        typer.echo(f"{separator}\n{msgspec.json.encode(item).decode()}", nl=False)
+        echo(f"{separator}\n{msgspec.json.encode(item).decode()}", nl=False)
         separator = ","
-    typer.echo("\n]}")
+    echo("\n]}")
 
 
 def line(text: str, style: str = "") -> None:
@@ -79,7 +94,7 @@ def line(text: str, style: str = "") -> None:
     from rich.text import Text
 
     with console().capture() as captured:
-        console().print(Text(text, style=style), soft_wrap=True)
+        console().print(Text(visible(text), style=style), soft_wrap=True)
     typer.echo(captured.get(), nl=False)
 
 
@@ -92,7 +107,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str =
     for position, column in enumerate(columns):
         grid.add_column(column, no_wrap=position == 0, overflow="fold", header_style="bold")
     for row in rows:
-        grid.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in row))
+        grid.add_row(*(Text(visible(cell), style=STATUS_STYLES.get(cell, "")) for cell in row))
     _print(grid)
 
 
@@ -106,7 +121,7 @@ def fields(pairs: Iterable[tuple[str, str]]) -> None:
     grid.add_column(overflow="fold")
     for name, value in pairs:
         if value:
-            grid.add_row(name, Text(value, style=STATUS_STYLES.get(value, "")))
+            grid.add_row(name, Text(visible(value), style=STATUS_STYLES.get(value, "")))
     _print(grid)
 
 

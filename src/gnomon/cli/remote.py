@@ -88,7 +88,7 @@ def for_each(
         refused = 0
         for task_id in task_ids:
             try:
-                typer.echo(await act(client, task_id))
+                output.echo(await act(client, task_id))
             except ApiProblem as problem:
                 if problem.status == HTTPStatus.UNAUTHORIZED:
                     raise

@@ -118,7 +118,7 @@ async def _submit(client: "Client", task: "Json", *, wait: bool, as_json: bool) 
             output.document(submitted)
             return
         # The id alone on stdout: ID=$(gnomon submit ...)
-        typer.echo(task_id)
+        output.echo(task_id)
         output.note(f"due {output.moment(submitted['execute_at'])}; gnomon tasks show {task_id}")
         return
     if not as_json:

@@ -101,9 +101,9 @@ def explain(
     if as_json:
         output.document(answer)
         return
-    typer.echo(answer["summary"])
+    output.echo(answer["summary"])
     for fact in answer["facts"]:
-        typer.echo(f"- {fact}")
+        output.echo(f"- {fact}")
 
 
 @app.command()

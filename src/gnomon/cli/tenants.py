@@ -136,7 +136,7 @@ def remove(ctx: typer.Context, tenant_id: TenantId, yes: Yes = False) -> None:
     if not yes:
         output.confirm(f"Remove the tenant {tenant_id} and its keys?")
     _with_tenants(settings, lambda store: store.remove(tenant_id))
-    typer.echo(f"removed {tenant_id}")
+    output.echo(f"removed {tenant_id}")
 
 
 def _with_tenants(settings: Settings, use: Callable[["PostgresTenants"], Awaitable[_T]]) -> _T:

@@ -66,7 +66,7 @@ def rm(ctx: typer.Context, name: TypeName, api: ApiUrl = None) -> None:
     """
     address = remote.api_url(settings_of(ctx), api)
     remote.call(address, lambda client: client.delete_task_type(name))
-    typer.echo(f"{name} has no payload schema any more")
+    output.echo(f"{name} has no payload schema any more")
 
 
 @app.command()
@@ -93,7 +93,7 @@ def check(
         errors = [{"pointer": each.pointer, "detail": each.detail} for each in found]
         output.document({"valid": not found, "errors": errors})
     elif not found:
-        typer.echo("the payload is as the schema says")
+        output.echo("the payload is as the schema says")
     else:
         for each in found:
             output.trouble(f"{each.pointer or '/'}: {each.detail}")
@@ -102,7 +102,7 @@ def check(
 
 
 def _line(found: dict[str, Any]) -> None:
-    typer.echo(f"{found['name']} has a payload schema; new tasks are checked against it")
+    output.echo(f"{found['name']} has a payload schema; new tasks are checked against it")
 
 
 def _table(answer: dict[str, Any]) -> None:

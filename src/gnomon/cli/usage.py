@@ -65,7 +65,7 @@ def _show(
     texts = [tuple(str(value) for value in row) for row in rows]
     if as_csv:
         for line in (tuple(columns), *texts):
-            typer.echo(",".join(line))
+            output.echo(",".join(line))
     elif not rows:
         output.note("nothing was used on these days")
     else:

@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
 from gnomon.cli import output
 from gnomon.cli.output import compact, moment, shortened
 
@@ -85,7 +83,7 @@ def show(task: "Json") -> None:
     output.fields(_facts(task))
     tries = task["executions"]
     if tries:
-        typer.echo()
+        output.echo()
         output.table(
             ["attempt", "outcome", "worker", "started", "finished", "status", "detail"],
             [_try_row(each) for each in tries],
