@@ -28,6 +28,7 @@ from gnomon.store.postgres.directory import PostgresDirectory
 ISSUER, AUDIENCE = "https://issuer.example", "gnomon"
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EC = ec.generate_private_key(ec.SECP256R1())
+SHORT_RSA = rsa.generate_private_key(65537, 1024)
 STRANGER = ec.generate_private_key(ec.SECP256R1())
 
 Api = aiohttp.ClientSession
@@ -69,6 +70,7 @@ KEYS = key_set(
     jwk(RSA, "rsa"),
     jwk(EC, "ec", use="sig", alg="ES256"),
     jwk(STRANGER, "sealing", use="enc"),
+    jwk(SHORT_RSA, "short"),
     {"kty": "oct", "kid": "shared", "k": "c2hhcmVkLXNoYXJlZC1zaGFyZWQtc2hhcmVk"},
 )
 
@@ -135,6 +137,7 @@ async def test_a_good_token_is_believed(issuer: Issuer) -> None:
         assert await status_of(api, signed(roles=roles)) == 403
 
 
+@pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")  # of whoever signs
 async def test_no_bad_token_is_believed(issuer: Issuer) -> None:
     public = EC.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -167,6 +170,9 @@ async def test_no_bad_token_is_believed(issuer: Issuer) -> None:
         "never expires": signed(exp=None),
         "no time": signed(exp=10**400),
         "not yet": signed(nbf=now() + 60),
+        "issued tomorrow": signed(iat=now() + 86_400),
+        "issued at no time": signed(iat="yesterday"),
+        "short key": signed(SHORT_RSA, "RS256", "short"),
         "no tenant": signed(tenant=None),
         "unknown tenant": signed(tenant="nobody"),
         "tenant that is no name": signed(tenant=["acme"]),

@@ -30,6 +30,7 @@ _OPTIONS: Any = {
     "verify_exp": False,
     "verify_nbf": False,
     "verify_iat": False,
+    "enforce_minimum_key_length": True,
 }
 
 
@@ -93,12 +94,14 @@ class Tokens:
 
     def _is_current(self, claims: dict[str, Any]) -> bool:
         now = self._clock.now().timestamp()
-        expires, begins = claims.get("exp"), claims.get("nbf", 0)
+        expires, begins, issued = claims.get("exp"), claims.get("nbf", 0), claims.get("iat", 0)
         return (
             _is_time(expires)
             and _is_time(begins)
+            and _is_time(issued)
             and now < expires + LEEWAY_SECONDS
             and now >= begins - LEEWAY_SECONDS
+            and now >= issued - LEEWAY_SECONDS
         )
 
     def _believed(self, claims: dict[str, Any]) -> Principal | None:
