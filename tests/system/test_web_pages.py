@@ -33,8 +33,8 @@ const attacks = {
 })();
 </script>
 """)
-BLIND = {"blob": 0, "text": 0, "beacon": "sent", "json": "no answer", "read": "no answer",
-         "key": "no answer"}  # fmt: skip
+BLIND = {"blob": "no answer", "text": "no answer", "beacon": "sent", "json": "no answer",
+         "read": "no answer", "key": "no answer"}  # fmt: skip
 
 
 async def tasks(api_url: str) -> list[Any]:
@@ -64,3 +64,11 @@ async def test_a_name_that_is_rebound_to_this_machine_gets_nowhere(
     assert "urn:gnomon:problem:forbidden" in seen
     assert "&quot;tasks&quot;" not in seen
     assert '"tasks"' not in seen
+
+
+async def test_the_page_of_the_api_works_under_its_own_policy(api_url: str, tmp_path: Path) -> None:
+    seen = await shown(
+        f"{api_url}/api/v1/docs", tmp_path / "profile", ["--virtual-time-budget=5000"]
+    )
+    assert "Loading…" not in seen
+    assert "Submit a task" in seen or "/api/v1/tasks" in seen

@@ -55,7 +55,8 @@ def test_however_an_address_is_wrapped_it_is_judged_alike(address: IPv4Address) 
     ["localhost", "LOCALHOST", "localhost.", "api.localhost", "127.0.0.1", "127.0.0.1.", "127.1",
      "2130706433", "0x7f000001", "0177.0.0.1", "::1", "::ffff:127.0.0.1", "0",
      "\uff11\uff12\uff17.\uff10.\uff10.\uff11", "127\u30020\uff0e0\uff611",
-     "\u24db\u24de\u24d2alhost", "\uff2cocalhost", "metadata.google.internal", "METADATA.google.internal.", "metadata.goog",
+     "\u24db\u24de\u24d2alhost", "\uff2cocalhost", "metadata.google.internal",
+     "METADATA.google.internal.", "metadata.goog",
      "metadata\u3002google\u3002internal"],
 )  # fmt: skip
 def test_hosts_that_are_refused_addresses(host: str) -> None:

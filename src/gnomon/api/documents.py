@@ -7,6 +7,7 @@ from litestar.response import Redirect
 
 from gnomon.api.context import Request
 from gnomon.api.door import OPEN
+from gnomon.api.response_headers import page_policy
 from gnomon.api.tasks import READ
 
 _DOCS_PATH = "/api/v1/docs"
@@ -19,8 +20,12 @@ async def openapi_json(request: Request) -> Response[bytes]:
 
 @route(_DOCS_PATH, http_method=READ, opt=OPEN, sync_to_thread=False)
 def docs() -> Response[bytes]:
-    page = files(__package__).joinpath("docs.html").read_bytes()
-    return Response(page, media_type="text/html; charset=utf-8")
+    page = files(__package__).joinpath("docs.html").read_text(encoding="utf-8")
+    return Response(
+        page.encode(),
+        media_type="text/html; charset=utf-8",
+        headers={"Content-Security-Policy": page_policy(page)},
+    )
 
 
 @route("/", http_method=READ, opt=OPEN, sync_to_thread=False)

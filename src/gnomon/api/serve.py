@@ -11,12 +11,12 @@ from typing import Any
 from granian._granian import SocketHolder
 from granian.constants import Interfaces
 from granian.server.embed import Server
-from litestar import Litestar
 
 from gnomon.api.app import create_app
 from gnomon.api.authentication import authenticator_of
 from gnomon.api.context import Context
 from gnomon.api.intake import Intake
+from gnomon.api.response_headers import WithHeaders
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
 from gnomon.observe.metrics import ApiMetrics
@@ -50,7 +50,8 @@ async def serve(
         async with _context(settings, dsn, clock) as context:
             host, port = listener.getsockname()[:2]
             url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-            await _answer_requests(create_app(context), listener, url, on_started)
+            app = WithHeaders(create_app(context))
+            await _answer_requests(app, listener, url, on_started)
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -135,7 +136,7 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
 
 
 async def _answer_requests(
-    app: Litestar, listener: socket.socket, url: str, on_started: Callable[[str], None] | None
+    app: WithHeaders, listener: socket.socket, url: str, on_started: Callable[[str], None] | None
 ) -> None:
     server = _Listening(app, listener)
     async with asyncio.TaskGroup() as group:
@@ -164,7 +165,7 @@ class _Listening(Server):
     """Granian in our own loop, on a socket that we have bound: so a port in use is an error (it
     would share the port otherwise), and port 0 can be told."""
 
-    def __init__(self, app: Litestar, listener: socket.socket) -> None:
+    def __init__(self, app: WithHeaders, listener: socket.socket) -> None:
         super().__init__(app, interface=Interfaces.ASGINL, websockets=False, log_enabled=False)
         self.started = asyncio.Event()
         self._listener = listener
