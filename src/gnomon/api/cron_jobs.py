@@ -50,7 +50,7 @@ from gnomon.api.views import cursor_of, cursor_view
 from gnomon.cron.job import CronJob, Definition
 from gnomon.model.errors import CronJobNotFound, InvalidTask
 from gnomon.model.principal import Principal, Role
-from gnomon.model.secret_headers import unmasked
+from gnomon.model.target_secrets import unmasked
 from gnomon.store.cron_port import Put
 from gnomon.store.port import Change
 

@@ -27,7 +27,7 @@ from gnomon.cron.job import CronJob, Definition, Run, Skipped, schedule_of
 from gnomon.cron.schedule import Fire, Schedule
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
-from gnomon.model.secret_headers import masked
+from gnomon.model.target_secrets import masked
 from gnomon.store.cron_port import Backfilled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -17,8 +17,8 @@ from gnomon.model.errors import InvalidTask, PayloadTooLarge, TypeForbidden
 from gnomon.model.lane import Lane
 from gnomon.model.principal import Principal
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.secret_headers import unmasked
 from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.model.target_secrets import unmasked
 from gnomon.model.task import DeliveryMode, Submission, Task
 from gnomon.store.port import TaskFilter, TaskPatch
 

@@ -20,7 +20,7 @@ from gnomon.model.ids import created_at
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.secret_headers import masked
+from gnomon.model.target_secrets import masked
 from gnomon.model.task import Execution, Submission, Task
 
 NULL = msgspec.Raw(b"null")

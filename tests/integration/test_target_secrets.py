@@ -9,8 +9,8 @@ from tests.integration.support import Connection
 CRON = "/api/v1/cron-jobs"
 SECRET = "Bearer canary-4711"
 URL = "http://127.0.0.1:9/hook"
-TARGET = {"type": "http", "url": URL, "headers": {"Authorization": SECRET, "X-Team": "blue"}}
-SHOWN = {"Authorization": "***", "X-Team": "blue"}
+TARGET = {"type": "http", "url": URL, "headers": {"Authorization": SECRET, "Accept": "x/y"}}
+SHOWN = {"Authorization": "***", "Accept": "x/y"}
 
 Api = aiohttp.ClientSession
 
