@@ -26,6 +26,9 @@ _READ_BYTES = 64 * 1024
 # 4xx that are about the moment and not about the request.
 _RETRYABLE = frozenset({408, 409, 425, 429})
 _KEY_PREFIX = "whsec_"
+# Many servers drop a connection that was idle for 5 s. What is sent at that moment is lost, and
+# must not be sent again: so such a connection is not used any more.
+_IDLE_SECONDS = 4.0
 
 
 def signing_key(secret: str) -> bytes:
@@ -46,6 +49,22 @@ class AddressRefused(OSError):
 
     def __str__(self) -> str:
         return "its address is not public, and not in targets_allow: it is not called"
+
+
+class _Broken(aiohttp.ClientError):
+    """A request that broke off: its cause says how. One try is one request, but aiohttp sends PUT,
+    DELETE and GET again by itself when it sees what is the cause here."""
+
+
+async def _once(
+    request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise  # nothing was sent, nor is it sent again
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _Broken from error
 
 
 class HttpCaller:
@@ -71,6 +90,7 @@ class HttpCaller:
             connector=aiohttp.TCPConnector(
                 limit=0,
                 limit_per_host=self._per_host,
+                keepalive_timeout=_IDLE_SECONDS,
                 resolver=self._resolver,
                 socket_factory=self._socket,
             ),
@@ -79,6 +99,7 @@ class HttpCaller:
             cookie_jar=aiohttp.DummyCookieJar(),
             max_line_size=16 * 1024,
             max_field_size=16 * 1024,
+            middlewares=(_once,),
         )
         return self
 
@@ -104,6 +125,9 @@ class HttpCaller:
                 detail = f"{error.host}: {error.os_error}"
                 return Outcome(OutcomeKind.FAILED, error=detail, retryable=False)
             return Outcome(OutcomeKind.FAILED, error=_describe(error), unreachable=True)
+        except _Broken as broken:
+            cause = broken.__cause__ or broken
+            return Outcome(OutcomeKind.FAILED, error=_describe(cause), unreachable=True)
         except (aiohttp.InvalidURL, UnicodeError) as error:  # not the host's fault
             return Outcome(OutcomeKind.FAILED, error=_describe(error))
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -161,7 +185,7 @@ class HttpCaller:
         )
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:2000]
 
 
