@@ -106,7 +106,8 @@ async def calling() -> AsyncIterator[HttpCaller]:
 
 async def called(caller: HttpCaller, url: str, method: str = "POST", **values: Any) -> Outcome:
     """One try at a webhook."""
-    delivery = msgspec.structs.replace(a_delivery(1), target=HttpTarget(url, method), **values)
+    given = {"target": HttpTarget(url, method), **values}
+    delivery = msgspec.structs.replace(a_delivery(1), **given)
     return await caller.call(delivery, b"{}", Run(delivery))
 
 

@@ -44,7 +44,7 @@ from gnomon.api.payloads import check_template_schema
 from gnomon.api.previews import preview_cron_job
 from gnomon.api.quotas import check_rhythm, check_template
 from gnomon.api.schemas import NoQuery, Nothing
-from gnomon.api.submissions import check_line, check_type, given
+from gnomon.api.submissions import check_note, check_type, given
 from gnomon.api.tasks import READ
 from gnomon.api.views import cursor_of, cursor_view
 from gnomon.cron.job import CronJob, Definition
@@ -314,7 +314,7 @@ async def pause_cron_job(request: Request) -> ASGIResponse:
     context, ref = context_of(request), cron_ref_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     reason = decoded(body, PauseCronJob).reason
-    check_line(reason, "/reason")
+    check_note(reason, "/reason")
 
     async def act(change: Change) -> Answer:
         await check_job_held(request, change, ref)

@@ -38,13 +38,20 @@ JobName = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME_CHARACT
 Source = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Reason = Annotated[str, msgspec.Meta(max_length=1000)]
 Expression = Annotated[
-    str, msgspec.Meta(description="Five fields, or six with the second first: 0 9 * * MON-FRI")
+    str,
+    msgspec.Meta(
+        max_length=1000, description="Five fields, or six with the second first: 0 9 * * MON-FRI"
+    ),
 ]
 Interval = Annotated[float, msgspec.Meta(ge=1, description="Whole seconds, up to ten years")]
 Phase = Annotated[
-    str, msgspec.Meta(description="A local time of day, 09:07, or a moment, 2026-01-01T09:07:00Z")
+    str,
+    msgspec.Meta(
+        max_length=100,
+        description="A local time of day, 09:07, or a moment, 2026-01-01T09:07:00Z",
+    ),
 ]
-Zone = Annotated[str, msgspec.Meta(description="An IANA name: Europe/Berlin")]
+Zone = Annotated[str, msgspec.Meta(max_length=100, description="An IANA name: Europe/Berlin")]
 Template = Annotated[
     msgspec.Raw, msgspec.Meta(description='Any JSON; strings may hold "{{ fire_time }}" and more')
 ]

@@ -17,9 +17,10 @@ from gnomon.model.errors import InvalidTask, PayloadTooLarge, TypeForbidden
 from gnomon.model.lane import Lane
 from gnomon.model.principal import Principal
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.model.target import HttpTarget, Target
 from gnomon.model.target_secrets import unmasked
 from gnomon.model.task import DeliveryMode, Submission, Task
+from gnomon.model.text import is_line, is_note
 from gnomon.store.port import TaskFilter, TaskPatch
 
 FIRST_YEAR, LAST_YEAR = 1970, 2200
@@ -184,11 +185,13 @@ def target_of(target: Target | None, url: str | None, method: str | None) -> Tar
         if method is not None:
             raise InvalidTask("callback_method needs a callback_url", "/callback_method")
         return target
+    short = HttpTarget(url) if method is None else HttpTarget(url, method)
     try:
-        return HttpTarget(url) if method is None else HttpTarget(url, method)
+        short.check()
     except ValueError as error:
         field = "callback_method" if str(error).startswith("method") else "callback_url"
         raise InvalidTask(str(error), f"/{field}") from error
+    return short
 
 
 def policy_of(asked: RetryPolicy | msgspec.UnsetType, mode: DeliveryMode) -> RetryPolicy:
@@ -225,21 +228,29 @@ def distinct(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_text(asked: SubmitTask | PatchTask | PutCronJob | PatchCronJob) -> None:
+    """Raises InvalidTask, with the place."""
     for name in _lines(type(asked)):
-        text = getattr(asked, name)
-        if isinstance(text, str):
-            check_line(text, f"/{name}")
+        check_line(getattr(asked, name), f"/{name}")
     if asked.tags:
         for index, tag in enumerate(given(asked.tags) or ()):
             check_line(tag, f"/tags/{index}")
+    if isinstance(asked, SubmitTask):
+        check_key(asked.idempotency_key)
+    if isinstance(asked, PatchCronJob):
+        check_note(asked.pause_reason, "/pause_reason")
     target = given(asked.target)
-    if isinstance(target, PythonTarget):
-        check_line(target.function, "/target/function")
+    if target is not None:
+        try:
+            target.check()
+        except ValueError as error:
+            # Its first word is the field, "header" where it is one of them.
+            field = str(error).partition(" ")[0].replace("header", "headers")
+            raise InvalidTask(str(error), f"/target/{field}") from error
 
 
 @cache
 def _lines(kind: type[SubmitTask | PatchTask | PutCronJob | PatchCronJob]) -> tuple[str, ...]:
-    names = ("task_type", "name", "queue", "idempotency_key", "source", "pause_reason")
+    names = ("task_type", "name", "queue", "source")
     return tuple(name for name in names if name in kind.__struct_fields__)
 
 
@@ -252,9 +263,21 @@ def check_type(by: Principal, task_type: str) -> None:
 
 
 def check_line(text: str | msgspec.UnsetType | None, pointer: str) -> None:
-    """PostgreSQL's text cannot hold NUL; JSON can. (A payload is kept as JSON, and may.)"""
-    if isinstance(text, str) and "\0" in text:
-        raise InvalidTask("must not contain the character NUL", pointer)
+    """A line is shown in lists, logs and terminals, and PostgreSQL's text cannot hold NUL. (A
+    payload is kept as JSON, and may hold anything.)"""
+    if isinstance(text, str) and not is_line(text):
+        raise InvalidTask("must not contain control characters, such as NUL or a line end", pointer)
+
+
+def check_note(text: str | msgspec.UnsetType | None, pointer: str) -> None:
+    if isinstance(text, str) and not is_note(text):
+        raise InvalidTask("must not contain control characters but tabs and line ends", pointer)
+
+
+def check_key(key: str | None) -> None:
+    """An idempotency key is sent on in a header, whose ends are not kept."""
+    if key is not None and (not key.isprintable() or key != key.strip()):
+        raise InvalidTask("must be printable, without a space at its ends", "/idempotency_key")
 
 
 def given(value: _T | msgspec.UnsetType) -> _T | None:

@@ -32,6 +32,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     response_body: str | None = None
     result: str | None = None  # JSON
     unreachable: bool = False  # a webhook's host did not answer: no connection, or no whole answer
+    # Nobody was called: the fault lies with the task, or with this node. No breaker counts it.
+    uncalled: bool = False
     # The function completed the task in a transaction of its own. If that was committed the task
     # is settled; so this is what happened if it was not.
     completed_by_handler: bool = False

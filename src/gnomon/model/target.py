@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from ipaddress import IPv6Address
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -9,6 +10,9 @@ import msgspec
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _BLANK = re.compile(r"[\x00-\x20\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # a tab may stand in a header
+_HOST = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.IGNORECASE)
+_SCOPE = re.compile(r"[a-z0-9._~-]+", re.IGNORECASE)
 _METHODS = ("POST", "PUT", "PATCH", "GET", "DELETE")
 _OURS = ("webhook-", "gnomon-")
 # Framing belongs to the HTTP client, and the rest carry our own promises.
@@ -18,17 +22,31 @@ _RESERVED = {
 }  # fmt: skip
 
 
+_MOST_URL_CHARACTERS = 4096
+_MOST_HEADERS = 64
+_MOST_NAME_CHARACTERS = 200
+
+
 class HttpTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="http"):
     """A webhook: `method` to `url`, the payload as the body."""
 
-    url: Annotated[str, msgspec.Meta(max_length=4096)]
+    url: Annotated[str, msgspec.Meta(extra_json_schema={"maxLength": _MOST_URL_CHARACTERS})]
     method: str = "POST"
-    headers: Annotated[dict[str, str], msgspec.Meta(max_length=64)] = {}
+    headers: Annotated[
+        dict[str, str], msgspec.Meta(extra_json_schema={"maxProperties": _MOST_HEADERS})
+    ] = {}
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raises ValueError, the field first, where it cannot be called. Not whenever one is made:
+        what was stored under other rules must be readable still, or it would stop whoever claims
+        it. So targets are checked when they come in, and again before they are called."""
         _check_url(self.url)
         if self.method not in _METHODS:
             raise ValueError(f"method must be one of {', '.join(_METHODS)}; got {self.method!r}")
+        if len(self.headers) > _MOST_HEADERS:
+            raise ValueError(
+                f"header: at most {_MOST_HEADERS} may be given; got {len(self.headers)}"
+            )
         for name, value in self.headers.items():
             _check_header(name, value)
 
@@ -36,7 +54,16 @@ class HttpTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="h
 class PythonTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="python"):
     """A function that the nodes know by this name (setting `functions`)."""
 
-    function: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    function: Annotated[
+        str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": _MOST_NAME_CHARACTERS})
+    ]
+
+    def check(self) -> None:
+        """Raises ValueError where no function can have this name."""
+        if not 1 <= len(self.function) <= _MOST_NAME_CHARACTERS:
+            raise ValueError(f"function must have 1 to {_MOST_NAME_CHARACTERS} characters")
+        if not self.function.isprintable():
+            raise ValueError("function must not contain control characters")
 
 
 Target = HttpTarget | PythonTarget
@@ -50,8 +77,10 @@ def host_of(url: str) -> str:
     return f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
 
-@lru_cache(maxsize=1024)  # the same few, again and again
+@lru_cache(maxsize=4096)  # the same few, again and again
 def _check_url(url: str) -> None:
+    if len(url) > _MOST_URL_CHARACTERS:
+        raise ValueError(f"url must have at most {_MOST_URL_CHARACTERS} characters")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -65,17 +94,41 @@ def _check_url(url: str) -> None:
         raise ValueError("url must not carry credentials; send them in headers")
     if port == 0:
         raise ValueError("url must not name port 0")
-    if _BLANK.search(url):
+    if _BLANK.search(url) or not url.isprintable():
         raise ValueError("url must not contain spaces or control characters; encode them")
+    _check_host(parts.hostname, in_brackets="[" in parts.netloc)
+
+
+def _check_host(host: str, *, in_brackets: bool) -> None:
+    if in_brackets:
+        address, _, scope = host.partition("%")
+        try:
+            IPv6Address(address)
+        except ValueError as error:
+            raise ValueError(f"url must name an address of IPv6 in brackets: {error}") from error
+        if "%" in host and not _SCOPE.fullmatch(scope):
+            raise ValueError(f"url must not name the scope {scope!r}")
+        return
+    try:
+        ascii_host = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError as error:
+        raise ValueError(f"url must name a host; {host!r} cannot be one: {error}") from error
+    if not _HOST.fullmatch(ascii_host):
+        raise ValueError(
+            f"url must name a host of letters, digits, -, _ and dots between labels of 1 to 63 "
+            f"characters, or an address; got {host!r}"
+        )
 
 
 def _check_header(name: str, value: str) -> None:
     if not _TOKEN.fullmatch(name):
         raise ValueError(f"header name {name!r} is not a valid HTTP token")
+    if len(name) > _MOST_NAME_CHARACTERS:
+        raise ValueError(f"header name must have at most {_MOST_NAME_CHARACTERS} characters")
     lower = name.lower()
     if lower in _RESERVED or lower.startswith(_OURS):
         raise ValueError(f"header {name!r} is set by Gnomon and cannot be chosen")
     if len(value) > 8192:
         raise ValueError(f"header {name!r} is longer than 8192 characters")
-    if any((ord(char) < 32 and char != "\t") or ord(char) == 127 for char in value):
+    if _CONTROL.search(value):
         raise ValueError(f"header {name!r} must not contain control characters")

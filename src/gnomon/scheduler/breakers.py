@@ -289,7 +289,10 @@ def _circuits(delivery: Delivery) -> tuple[Circuit, ...]:
 
 def _failed(outcome: Outcome, *, of_host: bool) -> bool | None:
     """Whether a call failed; None: it says nothing. A host that answers works, whatever it says
-    about the request."""
+    about the request; and what went wrong on our side is not the fault of whoever was to be
+    called."""
+    if outcome.uncalled:
+        return None
     match outcome.kind:
         case OutcomeKind.SUCCEEDED | OutcomeKind.SNOOZED:
             return False

@@ -30,7 +30,9 @@ _FROM_WITHIN = "its slot was cancelled from within"
 _IGNORED = "; it ignored its cancellation"
 _IN_THREAD = "; it goes on in its thread, which cannot be stopped"
 _PREEMPTED = "preempted by a CRITICAL task"
-_PAYLOAD_GONE = Outcome(OutcomeKind.FAILED, error="its payload is gone", retryable=False)
+_PAYLOAD_GONE = Outcome(
+    OutcomeKind.FAILED, error="its payload is gone", retryable=False, uncalled=True
+)
 
 
 class Try:
@@ -244,7 +246,8 @@ class Runner:
             raise  # a node that can call no more functions must not go on taking them
         except Exception as error:
             log.exception("a target failed inside Gnomon", task_id=str(delivery.key.id))
-            return Outcome(OutcomeKind.FAILED, error=f"internal error: {type(error).__name__}")
+            detail = f"internal error: {type(error).__name__}"
+            return Outcome(OutcomeKind.FAILED, error=detail, uncalled=True)
 
     async def _begin_with_fetched(self, attempt: Try) -> Outcome | None:
         key = attempt.delivery.key

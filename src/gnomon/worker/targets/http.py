@@ -1,6 +1,7 @@
 """Webhooks: one pooled HTTP call a try, signed after the Standard Webhooks specification."""
 
 import base64
+import errno
 import hashlib
 import hmac
 import socket
@@ -17,6 +18,7 @@ from gnomon.model.addresses import AddressGuard
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import parse_retry_after
 from gnomon.model.target import HttpTarget
+from gnomon.model.text import is_line
 from gnomon.pipe.envelope import Delivery
 from gnomon.worker.run import Run
 
@@ -26,6 +28,10 @@ _READ_BYTES = 64 * 1024
 # 4xx that are about the moment and not about the request.
 _RETRYABLE = frozenset({408, 409, 425, 429})
 _KEY_PREFIX = "whsec_"
+# This machine has no more of something: no word about the host that was to be called.
+_SHORT_OF = frozenset(
+    (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
+)
 # Many servers drop a connection that was idle for 5 s. What is sent at that moment is lost, and
 # must not be sent again: so such a connection is not used any more.
 _IDLE_SECONDS = 4.0
@@ -53,7 +59,7 @@ class AddressRefused(OSError):
 
 class _Broken(aiohttp.ClientError):
     """A request that broke off: its cause says how. One try is one request, but aiohttp sends PUT,
-    DELETE and GET again by itself when it sees what is the cause here."""
+    DELETE and GET again by itself when it sees some of these causes."""
 
 
 async def _once(
@@ -63,7 +69,7 @@ async def _once(
         return await send(request)
     except aiohttp.ClientConnectorError:
         raise  # nothing was sent, nor is it sent again
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, ValueError) as error:
         raise _Broken from error
 
 
@@ -112,25 +118,27 @@ class HttpCaller:
         assert self._session is not None, "use HttpCaller as a context manager"
         target, body = delivery.target, payload or b""
         try:
+            target.check()  # it may be older than the rules
+            headers = self._headers(delivery, target, body)
+        except ValueError as error:
+            return _not_called(f"it cannot be called: {error}", retryable=False)
+        try:
             async with self._session.request(
                 target.method,
                 target.url,
                 data=None if target.method == "GET" else body,
-                headers=self._headers(delivery, target, body),
+                headers=headers,
                 allow_redirects=False,
             ) as response:
                 return self._outcome(delivery, response, await _beginning(response))
         except aiohttp.ClientConnectorError as error:
-            if isinstance(error.os_error, AddressRefused):
-                detail = f"{error.host}: {error.os_error}"
-                return Outcome(OutcomeKind.FAILED, error=detail, retryable=False)
-            return Outcome(OutcomeKind.FAILED, error=_describe(error), unreachable=True)
+            return _not_connected(error)
         except _Broken as broken:
             cause = broken.__cause__ or broken
             return Outcome(OutcomeKind.FAILED, error=_describe(cause), unreachable=True)
-        except (aiohttp.InvalidURL, UnicodeError) as error:  # not the host's fault
-            return Outcome(OutcomeKind.FAILED, error=_describe(error))
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (aiohttp.InvalidURL, ValueError) as error:
+            return _not_called(_describe(error), retryable=False)
+        except (aiohttp.ClientError, OSError) as error:
             return Outcome(OutcomeKind.FAILED, error=_describe(error), unreachable=True)
 
     def _socket(self, info: AddrInfoType) -> socket.socket:
@@ -142,8 +150,11 @@ class HttpCaller:
         return socket.socket(family, kind, protocol)
 
     def _headers(self, delivery: Delivery, target: HttpTarget, body: bytes) -> dict[str, str]:
+        """Raises ValueError for a key that no header can hold."""
         task_id = str(delivery.key.id)
         timestamp = int(self._clock.now().timestamp())
+        if not is_line(delivery.idempotency_key or ""):
+            raise ValueError("its idempotency_key holds control characters, which no header can")
         headers = {
             "content-type": "application/json",
             "user-agent": f"gnomon/{__version__}",
@@ -183,6 +194,18 @@ class HttpCaller:
             response_status=status,
             response_body=body or None,
         )
+
+
+def _not_called(error: str, *, retryable: bool) -> Outcome:
+    return Outcome(OutcomeKind.FAILED, error=error, retryable=retryable, uncalled=True)
+
+
+def _not_connected(error: aiohttp.ClientConnectorError) -> Outcome:
+    if isinstance(error.os_error, AddressRefused):
+        return _not_called(f"{error.host}: {error.os_error}", retryable=False)
+    if error.os_error.errno in _SHORT_OF:
+        return _not_called(_describe(error), retryable=True)
+    return Outcome(OutcomeKind.FAILED, error=_describe(error), unreachable=True)
 
 
 def _describe(error: BaseException) -> str:
