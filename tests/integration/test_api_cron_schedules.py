@@ -102,7 +102,9 @@ SCHEDULES: list[tuple[dict[str, Any], str, str]] = [
         "nothing fires",
     ),
     ({"start_date": "2027-01-02T00:00:00"}, "/start_date", "zone"),
-    ({"start_date": "2300-01-01T00:00:00Z"}, "/start_date", "2200"),
+    ({"start_date": "2300-01-01T00:00:00Z"}, "/start_date", "2199"),
+    ({"start_date": "2199-12-31T23:59:59-12:00"}, "/start_date", "2199"),
+    ({"end_date": "2200-01-01T00:00:00Z"}, "/end_date", "2199"),
 ]
 BODIES: list[tuple[dict[str, Any], str, str]] = [
     ({"backfill_limit": 5}, "/backfill_limit", "backfill"),
@@ -115,6 +117,13 @@ BODIES: list[tuple[dict[str, Any], str, str]] = [
     ({"jitter_seconds": 86401}, "/jitter_seconds", "86400"),
     ({"sla_seconds": 0}, "/sla_seconds", "0"),
     ({"sla_seconds": 1e300}, "/sla_seconds", ""),
+    ({"sla_seconds": 1e-46}, "/sla_seconds", "0.001"),
+    ({"timeout_seconds": 1e-46}, "/timeout_seconds", "0.001"),
+    (
+        {"missed_run_policy": "backfill", "backfill_window_seconds": 1e-46},
+        "/backfill_window_seconds",
+        "0.001",
+    ),
     ({"source": "x" * 101}, "/source", "100"),
     ({"tags": ["a", "\0"]}, "/tags/1", "control"),
     ({"task_type": ""}, "/task_type", "1"),

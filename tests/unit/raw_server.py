@@ -55,7 +55,8 @@ class RawServer:
                     break
                 writer.write(answer)
                 await writer.drain()
-                if b"content-length" not in answer.split(b"\r\n\r\n")[0].lower():
+                head = answer.partition(b"\r\n\r\n")[0].lower()
+                if b"content-length" not in head or b"connection: close" in head:
                     break
         except ConnectionResetError:
             reset = struct.pack("ii", 1, 0)

@@ -33,6 +33,7 @@ MOST_BACKFILLED = 10_000  # in one request, and by policy
 DEFAULT_BACKFILL = 1000
 MOST_PREVIEWED = 1000
 DEFAULT_PREVIEW = 10
+_LEAST = 0.001  # seconds that are worth telling from none
 
 JobName = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME_CHARACTERS)]
 Source = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
@@ -57,10 +58,10 @@ Template = Annotated[
 ]
 MissedAfter = Annotated[float, msgspec.Meta(ge=1, le=ONE_DAY)]
 BackfillLimit = Annotated[int, msgspec.Meta(ge=1, le=MOST_BACKFILLED)]
-Window = Annotated[float, msgspec.Meta(gt=0, le=LONGEST_DELAY)]
+Window = Annotated[float, msgspec.Meta(ge=_LEAST, le=LONGEST_DELAY)]
 MaxRuns = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Jitter = Annotated[float, msgspec.Meta(ge=0, le=ONE_DAY)]
-Sla = Annotated[float, msgspec.Meta(gt=0, le=LONGEST_DELAY)]
+Sla = Annotated[float, msgspec.Meta(ge=_LEAST, le=LONGEST_DELAY)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_PREVIEWED)]
 

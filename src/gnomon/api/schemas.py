@@ -10,7 +10,7 @@ import msgspec
 from gnomon.model.lifecycle import Status
 from gnomon.model.retry import Backoff, RetryPolicy
 from gnomon.model.target import Target
-from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode, Resolution
+from gnomon.model.task import DEFAULT_TIMEOUT, LEAST_TIMEOUT, DeliveryMode, Resolution
 
 LONGEST_TIMEOUT = 24 * 3600.0
 LONGEST_DELAY = 175 * 365.25 * 24 * 3600.0
@@ -27,7 +27,7 @@ Moment = Annotated[
     datetime, msgspec.Meta(tz=True, description="RFC 3339, with a zone: 2026-01-01T09:00:00Z")
 ]
 Delay = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_DELAY)]
-Timeout = Annotated[float, msgspec.Meta(gt=0, le=LONGEST_TIMEOUT)]
+Timeout = Annotated[float, msgspec.Meta(ge=LEAST_TIMEOUT, le=LONGEST_TIMEOUT)]
 Json = Annotated[msgspec.Raw, msgspec.Meta(description="Any JSON value")]
 
 

@@ -23,7 +23,7 @@ from gnomon.model.task import DeliveryMode, Submission, Task
 from gnomon.model.text import is_line, is_note
 from gnomon.store.port import TaskFilter, TaskPatch
 
-FIRST_YEAR, LAST_YEAR = 1970, 2200
+FIRST_YEAR, LAST_YEAR = 1971, 2199
 
 UNSET = msgspec.UNSET
 
@@ -172,9 +172,12 @@ def utc(moment: datetime | None, pointer: str) -> datetime | None:
 
 def moment_of(moment: datetime, pointer: str) -> datetime:
     """In UTC, if it is of an age that can be kept."""
-    if not FIRST_YEAR < moment.year < LAST_YEAR:
-        raise InvalidTask(f"must be between the years {FIRST_YEAR} and {LAST_YEAR}", pointer)
-    return moment.astimezone(UTC)
+    # In its own zone it may still be the year before, or the one after: up to a day away.
+    if FIRST_YEAR - 1 <= moment.year <= LAST_YEAR + 1:
+        at = moment.astimezone(UTC)
+        if FIRST_YEAR <= at.year <= LAST_YEAR:
+            return at
+    raise InvalidTask(f"must be in the years {FIRST_YEAR} to {LAST_YEAR} of UTC", pointer)
 
 
 def target_of(target: Target | None, url: str | None, method: str | None) -> Target | None:

@@ -153,8 +153,8 @@ def _change(
     known = {**BUILT_IN_PLANS, **_plans(settings)}
     if plan is not None and plan not in known:
         raise typer.BadParameter(f"--plan must be one of {', '.join(sorted(known))}; got {plan!r}")
-    if weight is not None and not 0 < weight < 1e6:
-        raise typer.BadParameter("--weight must be a positive number")
+    if weight is not None and not 0.001 <= weight <= 1e6:
+        raise typer.BadParameter("--weight must be between 0.001 and 1000000")
     given = dict(_quota(text) for text in quotas or ())
     return TenantChange(
         plan=plan,

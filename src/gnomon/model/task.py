@@ -13,6 +13,7 @@ from gnomon.model.target import Target
 
 DEFAULT_TENANT = "default"
 DEFAULT_TIMEOUT = 30.0
+LEAST_TIMEOUT = 0.001  # less means nothing, and much less is nothing where it is stored
 INLINE_PAYLOAD_BYTES = 2048  # larger ones are kept apart, so that they never move with the row
 
 

@@ -5,6 +5,7 @@ import re
 # Controls of ASCII and of Latin-1, and what Unicode takes for the end of a line: they can rewrite
 # the terminal, the log or the message that they are printed to.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _IN_NOTES = str.maketrans("", "", "\t\r\n")
 
 
@@ -16,3 +17,9 @@ def is_line(text: str) -> bool:
 def is_note(text: str) -> bool:
     """The same for text of several lines."""
     return is_line(text.translate(_IN_NOTES))
+
+
+def storable(text: str) -> str:
+    """As PostgreSQL can hold it: its text has no NUL and no halves of surrogate pairs, which is how
+    Python writes bytes that are not UTF-8."""
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -18,13 +18,11 @@ from gnomon.model.addresses import AddressGuard
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import parse_retry_after
 from gnomon.model.target import HttpTarget
-from gnomon.model.text import is_line
+from gnomon.model.text import is_line, storable
 from gnomon.pipe.envelope import Delivery
 from gnomon.worker.run import Run
+from gnomon.worker.targets.answers import body_of, reason_of
 
-KEPT_BODY_BYTES = 4096
-# A longer answer is not worth reading to its end for the sake of the connection.
-_READ_BYTES = 64 * 1024
 # 4xx that are about the moment and not about the request.
 _RETRYABLE = frozenset({408, 409, 425, 429})
 _KEY_PREFIX = "whsec_"
@@ -123,14 +121,13 @@ class HttpCaller:
         except ValueError as error:
             return _not_called(f"it cannot be called: {error}", retryable=False)
         try:
-            async with self._session.request(
+            response = await self._session.request(
                 target.method,
                 target.url,
                 data=None if target.method == "GET" else body,
                 headers=headers,
                 allow_redirects=False,
-            ) as response:
-                return self._outcome(delivery, response, await _beginning(response))
+            )
         except aiohttp.ClientConnectorError as error:
             return _not_connected(error)
         except _Broken as broken:
@@ -140,6 +137,10 @@ class HttpCaller:
             return _not_called(_describe(error), retryable=False)
         except (aiohttp.ClientError, OSError) as error:
             return Outcome(OutcomeKind.FAILED, error=_describe(error), unreachable=True)
+        try:
+            return self._outcome(delivery, response, await body_of(response))
+        finally:
+            response.release()
 
     def _socket(self, info: AddrInfoType) -> socket.socket:
         """A socket for the very address that it is going to be connected to: whatever a name was
@@ -156,6 +157,7 @@ class HttpCaller:
         if not is_line(delivery.idempotency_key or ""):
             raise ValueError("its idempotency_key holds control characters, which no header can")
         headers = {
+            "accept-encoding": "identity",  # the body is kept as text
             "content-type": "application/json",
             "user-agent": f"gnomon/{__version__}",
             **target.headers,
@@ -173,12 +175,12 @@ class HttpCaller:
             headers["webhook-signature"] = sign(self._key, task_id, timestamp, signed)
         return headers
 
-    def _outcome(self, delivery: Delivery, response: aiohttp.ClientResponse, body: str) -> Outcome:
+    def _outcome(
+        self, delivery: Delivery, response: aiohttp.ClientResponse, body: str | None
+    ) -> Outcome:
         status = response.status
         if 200 <= status < 300:
-            return Outcome(
-                OutcomeKind.SUCCEEDED, response_status=status, response_body=body or None
-            )
+            return Outcome(OutcomeKind.SUCCEEDED, response_status=status, response_body=body)
         retry_after = response.headers.get("retry-after")
         retryable = (
             status >= 500
@@ -188,11 +190,11 @@ class HttpCaller:
         )
         return Outcome(
             OutcomeKind.FAILED,
-            error=f"HTTP {status} {response.reason or ''}".rstrip(),
+            error=f"HTTP {status} {reason_of(response)}".rstrip(),
             retryable=retryable,
             retry_after=parse_retry_after(retry_after, self._clock.now()) if retry_after else None,
             response_status=status,
-            response_body=body or None,
+            response_body=body,
         )
 
 
@@ -209,21 +211,10 @@ def _not_connected(error: aiohttp.ClientConnectorError) -> Outcome:
 
 
 def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:2000]
-
-
-async def _beginning(response: aiohttp.ClientResponse) -> str:
-    """The first 4 KB. Reads on to the end where that is near, so that the connection lives."""
-    kept, read = bytearray(), 0
-    async for chunk in response.content.iter_any():
-        read += len(chunk)
-        if len(kept) < KEPT_BODY_BYTES:
-            kept += chunk[: KEPT_BODY_BYTES - len(kept)]
-        if read > _READ_BYTES:
-            response.close()
-            break
-    # PostgreSQL's text has no NUL.
-    return kept.decode("utf-8", "replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, aiohttp.ClientResponseError):  # it names a status, and there was none
+        text = f"the answer cannot be read: {' '.join(error.message.split())}"
+    return storable(text[:2000])
 
 
 def _rfc3339(moment: datetime) -> str:

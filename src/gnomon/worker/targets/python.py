@@ -15,6 +15,7 @@ from gnomon.model.outcome import SUCCESS, Outcome, OutcomeKind
 from gnomon.model.retry import LONGEST_WAIT
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DeliveryMode
+from gnomon.model.text import storable
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import SettingsError
 from gnomon.worker.run import Run, stored_result
@@ -150,5 +151,4 @@ def _if_uncommitted(outcome: Outcome) -> Outcome:
 
 
 def _describe(error: BaseException) -> str:
-    text = f"{type(error).__name__}: {error}"[:2000]
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    return storable(f"{type(error).__name__}: {error}"[:2000])
