@@ -349,6 +349,21 @@ async def test_a_retry_waits_again_with_its_try_on_record(
     assert (tried["response_status"], tried["response_body"]) == (503, "busy")
 
 
+async def test_the_wait_for_a_retry_begins_when_the_try_has_ended(
+    claimed: Claimed, dispatch: PostgresDispatch, connection: Connection
+) -> None:
+    """However long it took, and however long the outcome waited to be written."""
+    delivery = await claimed.one()
+    before = await database_now(connection)
+    started, finished = before.timestamp() - 3600, before.timestamp() - 60
+    report = settlement(delivery, RETRY, FAILED, started_at=started, finished_at=finished)
+    await dispatch.settle([report])
+    row = await live(connection, delivery.key)
+    assert row is not None
+    wait = timedelta(seconds=RETRY.delay)
+    assert before + wait <= row["due_at"] <= await database_now(connection) + wait
+
+
 async def test_losses_are_written_and_no_retry_is_spent_on_them(
     claimed: Claimed, dispatch: PostgresDispatch, connection: Connection
 ) -> None:
@@ -413,14 +428,18 @@ async def test_what_was_not_started_in_time_expires(
 
 @pytest.mark.parametrize("verdict", [COMPLETE, RETRY, DEAD_LETTER, RELEASE, EXPIRE])
 @pytest.mark.parametrize("stale", ["fence", "incarnation"])
+@pytest.mark.parametrize("cancelling", [False, True])
 async def test_a_stale_settlement_is_refused(
     claimed: Claimed,
     dispatch: PostgresDispatch,
     connection: Connection,
     verdict: Verdict,
     stale: str,
+    cancelling: bool,
 ) -> None:
     delivery = await claimed.one()
+    if cancelling:
+        await cancel_requested(connection, delivery.key)
     before = await live(connection, delivery.key)
     outcome = None if verdict in (RELEASE, EXPIRE) else FAILED
     report = settlement(delivery, verdict, outcome)

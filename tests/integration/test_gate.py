@@ -1,5 +1,6 @@
 """Who of a job may run, as the store decides it."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,9 @@ from tests.integration.cron_support import (
     runs_of,
 )
 from tests.integration.support import archived, database_now, joined, live, settlement
+from tests.waiting import eventually
 
+from gnomon.clock import SystemClock
 from gnomon.cron.job import CronJob, Overlap, Skipped
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
@@ -22,6 +25,7 @@ from gnomon.pipe.envelope import Delivery
 from gnomon.store.port import DispatchStore
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.hints import Listener
 
 RETRY = Verdict(VerdictKind.RETRY, delay=3600.0, spends=True)
 
@@ -176,6 +180,27 @@ async def test_cancel_running_asks_the_active_one_to_end_and_takes_its_place(
     assert ended is not None
     assert ended["state"] == State.CANCELLED
     assert await stage.release() == stage.next
+
+
+async def test_the_node_that_runs_the_active_one_is_told_to_end_it(
+    database_dsn: str, database: Database, connection: Any
+) -> None:
+    listening = asyncio.Event()
+    told: list[TaskKey] = []
+    listener = Listener(
+        database_dsn, SystemClock(), lambda _: listening.set(), told.append, look_seconds=1.0
+    )
+    hearing = asyncio.create_task(listener.run())
+    await asyncio.wait_for(listening.wait(), 30)
+    stage = await staged(database, connection, Overlap.CANCEL_RUNNING, due=2)
+    await stage.ask(stage.next[0])
+
+    async def heard() -> list[TaskKey]:
+        return told
+
+    assert await eventually(heard) == [stage.first.key]
+    hearing.cancel()
+    await asyncio.wait([hearing])
 
 
 async def test_cancel_running_starts_at_once_where_the_other_waits_for_a_retry(

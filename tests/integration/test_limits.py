@@ -10,11 +10,20 @@ import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.integration.nodes import running_node
-from tests.integration.support import Connection, database_now, store, submission
+from tests.integration.support import (
+    Connection,
+    database_now,
+    end_of,
+    key_of,
+    store,
+    submission,
+)
 from tests.system.limits.judge import most_within
 from tests.waiting import eventually
 
+from gnomon.model.lifecycle import State
 from gnomon.model.limit import Limiter, limit_keys
+from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import Submission
 from gnomon.store.postgres.database import Database
@@ -154,6 +163,21 @@ async def test_what_starts_within_a_time(
         "WHERE task_type = 'fast'"
     )
     assert most_within([row["at"] for row in rows], 0.95) <= 20
+
+
+async def test_what_times_out_returns_its_permit(
+    database_dsn: str, database: Database, connection: Connection
+) -> None:
+    await limit(connection, "one", concurrency=1)
+    once = RetryPolicy(max_retries=0)
+    async with watching() as watcher:
+        watcher.hold = asyncio.Event()  # for ever
+        made = await tasks(connection, watcher, 3, ["all"], timeout_seconds=0.2, retry_policy=once)
+        await store(database, *made)
+        async with nodes(1, database_dsn):
+            for each in made:
+                assert (await end_of(connection, key_of(each)))["state"] == State.DEAD
+    assert (len(watcher.starts), watcher.most["all"]) == (3, 1)
 
 
 async def test_executions_per_minute(

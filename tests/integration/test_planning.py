@@ -18,19 +18,22 @@ from tests.integration.cron_support import (
     planning,
     runs_of,
 )
-from tests.integration.support import database_now, joined
+from tests.integration.support import database_now, joined, settlement
 
 from gnomon.cron.job import Missed, Overlap, RunKind, Skipped
 from gnomon.cron.plan import plan
 from gnomon.model.errors import CronJobNotFound, InvalidSchedule, NameTaken, Overlapping
+from gnomon.model.outcome import OutcomeKind
 from gnomon.model.shard import shard_of
 from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.verdict import Verdict, VerdictKind
 from gnomon.store.cron_port import CronFilter, Put
 from gnomon.store.postgres import cron_jobs
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
 
 AHEAD = timedelta(seconds=10)
+RETRY = Verdict(VerdictKind.RETRY, delay=3600.0, spends=True)
 
 
 async def test_what_fires_soon_is_planned_with_the_job_itself(
@@ -144,6 +147,29 @@ async def test_a_pause_withdraws_what_has_not_started(database: Database, connec
     assert [row["task_id"] for row in await ledger(connection, job)] == [first.id]
     assert (paused.next_fire_at, paused.runs) == (None, 1)
     assert paused.pause_reason == "the disk is full"
+
+
+@pytest.mark.parametrize("change", ["pause", "patch", "delete"])
+async def test_a_run_that_waits_for_its_retry_has_started_and_is_not_withdrawn(
+    database: Database, connection: Any, change: str
+) -> None:
+    job = await created(database, overlap_policy=Overlap.ALLOW)
+    dispatch = PostgresDispatch(database, 10.0)
+    (first,) = await make_due(connection, job)
+    (delivery,) = (await dispatch.claim(await joined(database), [first])).deliveries
+    await dispatch.settle([settlement(delivery, RETRY, OutcomeKind.FAILED, error="HTTP 503")])
+    # As of a run that was brought forward: its fire lies in the future.
+    async with changing(database) as changed:
+        if change == "pause":
+            await changed.pause("job", None)
+        elif change == "delete":
+            await changed.delete("job")
+        else:
+            new = definition(cron_expression="0 0 1 1 *", overlap_policy=Overlap.ALLOW)
+            await changed.patch("job", lambda _: new)
+    (left,) = await runs_of(connection, job)
+    assert (left["id"], left["attempt"], left["last_error"]) == (first.id, 1, "HTTP 503")
+    assert [row["task_id"] for row in await ledger(connection, job)] == [first.id]
 
 
 async def test_resuming_goes_on_with_the_future(database: Database, connection: Any) -> None:

@@ -22,6 +22,7 @@ from gnomon.settings import Settings
 from gnomon.store.port import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.testing import turned_clock
 
 ALL = frozenset(range(SHARDS))
 
@@ -125,6 +126,36 @@ async def test_a_row_that_is_committed_late_is_found_by_a_repair(
     assert (await scanning.scanner.repair()).new == 1
     assert scanning.take() == [key]
     assert (await scanning.scanner.repair()).new == 0
+
+
+async def test_a_row_of_a_transaction_that_was_open_for_long_is_found_soon_after_its_commit(
+    database: Database, database_dsn: str, connection: Connection, clock: SystemClock
+) -> None:
+    """Not only by the full pass, which comes twice a minute."""
+    await turned_clock.install(connection)
+    scanning = Scanning(database, clock)
+    await scanning.scanner.repair()  # the first is a full pass
+    late = await connected(database_dsn)
+    try:
+        async with late.transaction():
+            key = TaskKey("plain", new_id(await database_now(late)))
+            await late.execute(
+                """
+                INSERT INTO gnomon.task (tenant_id, id, task_type, target)
+                VALUES ($1, $2, 'plain', '{}')
+                """,
+                key.tenant_id,
+                key.id,
+            )
+            for _ in range(4):
+                await turned_clock.turn(connection, 5.0)
+                assert (await scanning.scanner.repair()).read == 0
+                assert (await scanning.scanner.forward()).read == 0
+    finally:
+        await late.close()
+    looks = [await scanning.scanner.repair() for _ in range(3)]  # three seconds
+    assert sum(look.new for look in looks) == 1
+    assert scanning.take() == [key]
 
 
 async def test_everything_is_found_exactly_once_whatever_comes_in_between(

@@ -195,6 +195,28 @@ async def test_equal_keys_in_one_batch_store_one_task(
     assert receipts[3].conflict
 
 
+async def test_equal_keys_of_two_tenants_in_one_batch_have_nothing_to_do_with_each_other(
+    store: PostgresTasks, clock: SystemClock
+) -> None:
+    owners = ["a", "b", "a", "b", "c"]
+    bodies = ["same", "same", "same", "other", "other"]
+    news = [submission(clock, tenant_id=owner) for owner in owners]
+    batch = [
+        NewTask(new, once("k", body), f'"{number}"'.encode())
+        for number, (new, body) in enumerate(zip(news, bodies, strict=True))
+    ]
+    first = await store.insert(batch)
+    assert [r.replay for r in first] == [None, None, b'"0"', None, None]
+    assert [r.task_id for r in first[:3]] == [news[0].id, news[1].id, news[0].id]
+    assert [r.conflict for r in first] == [False, False, False, True, False]
+    # The same again finds what was kept, each tenant its own.
+    again = await store.insert(batch)
+    assert [r.replay for r in again] == [b'"0"', b'"1"', b'"0"', None, b'"4"']
+    assert [r.conflict for r in again] == [False, False, False, True, False]
+    for new in (news[0], news[1], news[4]):
+        assert (await store.get(key_of(new))).task_id == new.id
+
+
 async def test_an_expired_key_is_free(
     store: PostgresTasks, clock: SystemClock, connection: "asyncpg.Connection[Any]"
 ) -> None:
@@ -399,16 +421,16 @@ async def test_redrive_matching_goes_through_all(
 ) -> None:
     batch = [NewTask(submission(clock, tags=("odd",) if n % 2 else ())) for n in range(2500)]
     await store.insert(batch)
-    await connection.execute("UPDATE gnomon.task SET state = 4, retries_left = 0")
+    await connection.execute("UPDATE gnomon.task SET state = 4, retries_left = 0, losses = 5")
     chosen = TaskFilter(tag="odd")
     async with store.change(DEFAULT_TENANT) as change:
         assert await change.redrive_matching(chosen, 1100) == (1100, True)
     async with store.change(DEFAULT_TENANT) as change:
         assert await change.redrive_matching(chosen, 1100) == (150, False)
     rows = await connection.fetch(
-        "SELECT state, retries_left, count(*) FROM gnomon.task GROUP BY 1, 2 ORDER BY 1"
+        "SELECT state, retries_left, losses, count(*) FROM gnomon.task GROUP BY 1, 2, 3 ORDER BY 1"
     )
-    assert [tuple(row) for row in rows] == [(0, 3, 1250), (4, 0, 1250)]
+    assert [tuple(row) for row in rows] == [(0, 3, 0, 1250), (4, 0, 5, 1250)]
 
 
 async def test_delete_leaves_nothing(

@@ -130,6 +130,22 @@ def test_a_permit_is_used_until_the_end() -> None:
     assert world.permits.accounts[Bucket("acme", "all")].used == 1
 
 
+@pytest.mark.parametrize("kind", [*OutcomeKind, None])
+def test_a_permit_is_returned_however_the_task_ended(kind: OutcomeKind | None) -> None:
+    world = World(ALL)
+    world.learn(1)
+    first, second, third = (entry(n) for n in (1, 2, 3))
+    world.admit(first)
+    account = world.give("all", permits=2)
+    assert world.admit(first, second, third) == [True, True, False]
+    world.permits.claimed(delivery(first))
+    report = Report(delivery(first), None if kind is None else Outcome(kind))
+    world.permits.called(report)
+    world.permits.ended(report)
+    assert account.used == 1
+    assert world.admit(third) == [True]
+
+
 def test_all_permits_or_none() -> None:
     world = World(ALL, MAIL)
     world.learn(1, task_type="mail")

@@ -26,6 +26,7 @@ class Scene:
         self.watch = Watch()
         self.beats: dict[UUID, int] = {PEER: 0}
         self.renewed_at: dict[UUID, float] = {PEER: 0.0}
+        self.ahead = 0.0  # seconds by which this node takes the time to be later than it is
 
     def peer_renews(self, peer: UUID = PEER) -> None:
         self.beats[peer] = self.beats.get(peer, -1) + 1
@@ -46,7 +47,7 @@ class Scene:
             )
             for peer, beat in self.beats.items()
         ]
-        now = START + timedelta(seconds=self.seconds)
+        now = START + timedelta(seconds=self.seconds + self.ahead)
         silent = self.watch.silent(peers, self.lease, now, self.seconds)
         return [peer.incarnation for peer in silent]
 
@@ -82,6 +83,38 @@ def test_a_beat_begins_the_wait_anew() -> None:
     scene = Scene()
     for number in range(60):
         assert scene.second(peer=number % 9 == 0) == []
+
+
+def test_a_clock_that_is_wrong_kills_nobody() -> None:
+    """By this node's clock every lease has run out. But the beats go on: that is what counts."""
+    scene = Scene()
+    for _ in range(20):
+        scene.second()
+    scene.ahead = 3600.0
+    for number in range(60):
+        assert scene.second(peer=number % 9 == 0) == []
+
+
+def test_a_peer_that_is_new_here_is_watched_for_a_lease_whatever_its_row_says() -> None:
+    """It joined long ago, by the clock of its row, and nobody has seen its beat twice yet."""
+    scene = Scene()
+    for _ in range(20):
+        scene.second()
+    scene.beats[OTHER], scene.renewed_at[OTHER] = 7, -3600.0
+    found = [scene.second() for _ in range(int(TTL) + 2)]
+    assert not any(found[: int(TTL)])
+    assert found[-1] == [OTHER]
+
+
+def test_a_peer_whose_lease_is_longer_is_given_all_of_it() -> None:
+    """Its row says until when it may be silent: its lease may be longer than ours."""
+    scene = Scene()
+    for _ in range(20):
+        scene.second()
+    scene.renewed_at[PEER] = scene.seconds + 30.0
+    found = [scene.second(peer=False) for _ in range(45)]
+    assert not any(found[:40])
+    assert any(found)
 
 
 def test_a_newcomer_judges_nobody_before_a_whole_lease_of_its_own() -> None:
