@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -36,7 +36,7 @@ APART: dict[str, Any] = {"payload": None, "payload_size": PAYLOAD_MEMORY}
 class World:
     """A worker of two slots, its handlers, and all that it reports."""
 
-    def __init__(self) -> None:
+    def __init__(self, **functions: Callable[..., Any]) -> None:
         self.clock = SystemClock()
         self.reports: list[Report] = []
         self.events: list[Event] = []
@@ -63,6 +63,7 @@ class World:
                 "complete_and_wait": self._complete_and_wait,
                 "complete_when_told": self._complete_when_told,
                 "cancel_the_slot": self._cancel_the_slot,
+                **functions,
             },
             SLOTS,
         )

@@ -11,6 +11,7 @@ import msgspec
 from gnomon.model.errors import NoTransaction, RunLost
 from gnomon.model.task import DeliveryMode
 from gnomon.pipe.envelope import Delivery
+from gnomon.worker.description import describe
 
 MAX_RESULT_BYTES = 64 * 1024
 
@@ -140,8 +141,8 @@ def stored_result(result: object) -> str:
     would be wrong, and the result alone is lost."""
     try:
         text = msgspec.json.encode(result)
-    except (TypeError, ValueError, RecursionError) as error:
-        return _note(f"the result cannot be kept as JSON: {error}")
+    except BaseException as error:  # noqa: BLE001 - whatever the classes in a result raise
+        return _note(f"the result cannot be kept as JSON: {describe(error)}")
     if len(text) > MAX_RESULT_BYTES:
         return _note(f"the result has {len(text)} bytes; {MAX_RESULT_BYTES} are kept")
     return text.decode()

@@ -242,9 +242,11 @@ class Runner:
                 return await self._begin(attempt, delivery.payload)
             async with self._budget.hold(delivery.payload_size):
                 return await self._begin_with_fetched(attempt)
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
         except TooManyHung:
             raise  # a node that can call no more functions must not go on taking them
-        except Exception as error:
+        except BaseException as error:
             log.exception("a target failed inside Gnomon", task_id=str(delivery.key.id))
             detail = f"internal error: {type(error).__name__}"
             return Outcome(OutcomeKind.FAILED, error=detail, uncalled=True)

@@ -48,14 +48,14 @@ class _Call:
         self._value: Any = None
         self._error: BaseException | None = None
         self.stage = _Stage.WAITING
-        self.ended: asyncio.Future[Any] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
         self.returned: asyncio.Future[None] = self._loop.create_future()
 
     def make(self) -> None:
         try:
             self._value = self._function(*self._arguments)
         except StopIteration:
-            # No future takes this one, so whoever waits would never hear of it.
+            # No coroutine may raise this one.
             self.refuse(RuntimeError("StopIteration"))
         except BaseException as error:  # noqa: BLE001 - it is raised again where the call is awaited
             self.refuse(error)
@@ -75,12 +75,10 @@ class _Call:
 
     def _told(self) -> None:
         self.returned.set_result(None)
-        if self.ended.done():  # cancelled
-            return
-        if self._error is None:
-            self.ended.set_result(self._value)
-        else:
-            self.ended.set_exception(self._error)
+        if not self.ended.done():  # cancelled
+            # Without the error: one such as GeneratorExit would be thrown at whoever waits, and
+            # close the coroutines on its way.
+            self.ended.set_result(None)
 
 
 class Threads:
@@ -112,13 +110,13 @@ class Threads:
             self._staff(len(self._waiting) + 1)
             self._waiting[call] = None
         try:
-            return await call.ended
+            await call.ended
         except asyncio.CancelledError:
             if self._give_up(call):
                 raise LeftRunning(call.returned) from None
-            if call.stage is _Stage.OVER:
-                return call.result()
-            raise
+            if call.stage is not _Stage.OVER:
+                raise
+        return call.result()
 
     def close(self) -> None:
         """Begin nothing more. Calls that run go on; nothing waits for them."""

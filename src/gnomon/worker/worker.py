@@ -3,9 +3,11 @@
 import asyncio
 
 from gnomon.clock import Clock
+from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.task import TaskKey
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import Pipe
+from gnomon.worker.description import describe
 from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
 from gnomon.worker.slots import Slots
@@ -72,10 +74,16 @@ class Worker:
         assert slot is not None
         while True:
             delivery = await self._pipe.receive()
+            report: Report | None = Report(delivery)
             if self._may_start(delivery) and (not delivery.asks or await self._consents(delivery)):
-                report = await self._runner.run(delivery, slot)
-            else:
-                report = Report(delivery)
+                try:
+                    report = await self._runner.run(delivery, slot)
+                except (GeneratorExit, RuntimeError) as error:
+                    if asyncio.current_task() is not slot:
+                        raise  # this slot is being closed
+                    # A function has waited for a future with such an error: asyncio throws it at
+                    # the outermost coroutine, which is here, and closes those within.
+                    report = Report(delivery, Outcome(OutcomeKind.FAILED, error=describe(error)))
             if report is None:
                 return  # it hung, and was replaced
             if not self._slots.ending:  # what the end cuts off is not the fault of the task

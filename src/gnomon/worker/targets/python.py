@@ -4,6 +4,7 @@ A function takes the payload, decoded from JSON, and may return anything that JS
 whose second parameter has no default gets the `Run` there.
 """
 
+import asyncio
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
@@ -18,11 +19,13 @@ from gnomon.model.task import DeliveryMode
 from gnomon.model.text import storable
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import SettingsError
+from gnomon.worker.description import MAX_ERROR, describe
 from gnomon.worker.run import Run, stored_result
 from gnomon.worker.threads import Threads, TooManyHung
 
 Function = Callable[..., Any]
 
+_SNOOZES = f"a snooze lasts between 0 and {LONGEST_WAIT:g} s"
 _NEVER_AGAIN = "asked to be called again, which at_most_once never is"
 _UNCOMMITTED = Outcome(
     OutcomeKind.FAILED,
@@ -35,7 +38,7 @@ class Snooze(Exception):
 
     def __init__(self, seconds: float) -> None:
         if not 0 <= seconds <= LONGEST_WAIT:
-            raise ValueError(f"a snooze lasts between 0 and {LONGEST_WAIT:g} s; got {seconds!r}")
+            raise ValueError(f"{_SNOOZES}; got {seconds!r}")
         super().__init__(f"snoozed for {seconds} s")
         self.seconds = seconds
 
@@ -114,6 +117,7 @@ class PythonCaller:
     ) -> Outcome:
         argument = None if payload is None else msgspec.json.decode(payload)
         arguments = (argument, run) if name in self._told else (argument,)
+        slot = asyncio.current_task()
         try:
             if name in self._async:
                 returned = await function(*arguments)
@@ -123,22 +127,28 @@ class PythonCaller:
         except Snooze as snooze:
             return _snoozed(snooze, run)
         except Reject as error:
-            return Outcome(OutcomeKind.FAILED, error=_describe(error), retryable=False)
-        except TooManyHung:
+            return Outcome(OutcomeKind.FAILED, error=describe(error), retryable=False)
+        except (asyncio.CancelledError, TooManyHung):
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever user code raises
-            return Outcome(OutcomeKind.FAILED, error=_describe(error))
+        except BaseException as error:
+            if isinstance(error, GeneratorExit) and asyncio.current_task() is not slot:
+                raise  # this coroutine is being closed, from outside
+            return Outcome(OutcomeKind.FAILED, error=describe(error))
         if returned is None:
             return SUCCESS
         return Outcome(OutcomeKind.SUCCEEDED, result=stored_result(returned))
 
 
 def _snoozed(snooze: Snooze, run: Run) -> Outcome:
+    seconds = getattr(snooze, "seconds", None)  # which a subclass may have set to anything
+    if not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_WAIT:
+        detail = f"{type(snooze).__name__}: {_SNOOZES}"
+        return Outcome(OutcomeKind.FAILED, error=storable(detail[:MAX_ERROR]))
     once = run.mode is DeliveryMode.AT_MOST_ONCE
     return Outcome(
         OutcomeKind.SNOOZED,
         error=_NEVER_AGAIN if once else None,  # a dead letter needs a reason
-        retry_after=snooze.seconds,
+        retry_after=float(seconds),
     )
 
 
@@ -148,7 +158,3 @@ def _if_uncommitted(outcome: Outcome) -> Outcome:
     if outcome.kind is OutcomeKind.SUCCEEDED:
         outcome = _UNCOMMITTED
     return msgspec.structs.replace(outcome, completed_by_handler=True)
-
-
-def _describe(error: BaseException) -> str:
-    return storable(f"{type(error).__name__}: {error}"[:2000])
