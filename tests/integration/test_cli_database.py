@@ -55,6 +55,27 @@ def test_the_embedded_server_is_started_for_a_migration(tmp_path: Path) -> None:
     assert not (data / "postgres.dsn").exists()
 
 
+async def test_an_edited_migration_stops_every_process(
+    database_dsn: str, connection: Any, tmp_path: Path
+) -> None:
+    env = {"DATABASE_URL": database_dsn}
+    await connection.execute("UPDATE gnomon.migration SET checksum = 'other' WHERE version = 6")
+    for command in ("migrate", "api", "scheduler", "up"):
+        refused = gnomon(command, cwd=tmp_path, env=env)
+        assert refused.code == 1
+        assert "migration 0006 limits was edited" in refused.err
+        assert "gnomon migrate accept 6" in refused.err
+    told = gnomon("migrate", "status", cwd=tmp_path, env=env)
+    assert re.search(r"0006 +limits +edited since", told.out)
+    check = checks_of(gnomon("doctor", "--json", cwd=tmp_path, env=env))["migrations"]
+    assert not check["ok"]
+    assert "0006 limits" in check["detail"]
+
+    done = gnomon("migrate", "accept", "6", "--yes", cwd=tmp_path, env=env)
+    assert done.out == "accepted 0006 limits\n"
+    assert gnomon("migrate", cwd=tmp_path, env=env).out == "the schema is up to date\n"
+
+
 async def test_a_newer_schema_is_refused(
     database_dsn: str, connection: Any, tmp_path: Path
 ) -> None:

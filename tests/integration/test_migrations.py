@@ -135,6 +135,67 @@ async def test_a_schema_of_a_newer_release_is_left_alone(empty: Connection) -> N
     assert await schema(empty) == before
 
 
+async def test_an_edited_step_is_refused_until_it_is_accepted(empty: Connection) -> None:
+    await migrate.up(empty)
+    await empty.execute("UPDATE gnomon.migration SET checksum = repeat('0', 64) WHERE version = 6")
+    with pytest.raises(migrate.MigrationEdited) as refused:
+        await migrate.up(empty)
+    told = str(refused.value)
+    assert "0006 limits was edited" in told
+    assert "DROP SCHEMA" in told
+    assert "`gnomon migrate accept 6`" in told
+    assert str((await migrate.status(empty))[5].applied_at)[:16] in told  # when it was taken
+    assert [m.version for m in await migrate.status(empty) if m.edited] == [6]
+
+    assert (await migrate.accept(empty, 6)).name == "limits"
+    assert await migrate.up(empty) == []
+    assert not any(m.edited for m in await migrate.status(empty))
+
+
+async def test_only_a_step_that_was_taken_can_be_accepted(empty: Connection) -> None:
+    await migrate.up(empty, 1)
+    with pytest.raises(migrate.MigrationError, match="has not taken migration 0002 cron"):
+        await migrate.accept(empty, 2)
+    with pytest.raises(migrate.MigrationError, match="no migration 999"):
+        await migrate.accept(empty, 999)
+
+
+async def test_line_ends_make_no_difference() -> None:
+    step = migrate.migrations()[0]
+    windows = migrate.Migration(1, "tasks", step.up.replace("\n", "\r\n"), step.down)
+    assert windows.checksum == step.checksum
+
+
+async def without_checksums(connection: Connection) -> None:
+    """As a release left it that knew of none."""
+    await connection.execute("ALTER TABLE gnomon.migration DROP COLUMN checksum")
+
+
+async def test_steps_of_an_older_release_get_the_present_checksums(empty: Connection) -> None:
+    await migrate.up(empty)
+    before = await empty.fetch("SELECT version, checksum FROM gnomon.migration ORDER BY version")
+    await without_checksums(empty)
+    assert await applied(empty) == list(range(1, NEWEST + 1))
+    assert await migrate.up(empty) == []
+    after = await empty.fetch("SELECT version, checksum FROM gnomon.migration ORDER BY version")
+    assert after == before
+
+
+async def test_an_older_release_with_other_functions_is_recognised(empty: Connection) -> None:
+    await migrate.up(empty)
+    await without_checksums(empty)
+    await empty.execute(
+        """
+        CREATE OR REPLACE FUNCTION gnomon.drop_dead_leases(p_bucket bigint) RETURNS void
+            LANGUAGE sql AS 'SELECT NULL::void'
+        """
+    )
+    with pytest.raises(migrate.MigrationEdited, match=r"0006 limits.*gnomon\.drop_dead_leases\(\)"):
+        await migrate.up(empty)
+    await migrate.accept(empty, 6)
+    assert await migrate.up(empty) == []
+
+
 async def test_a_connection_that_ends_in_the_middle_is_no_riddle(
     empty: Connection, empty_dsn: str
 ) -> None:

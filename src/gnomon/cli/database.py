@@ -104,7 +104,7 @@ async def prepare(dsn: str) -> list[str]:
             raise CommandFailed(str(error)) from error
         except asyncpg.PostgresError as error:
             raise CommandFailed(f"the schema could not be brought up to date: {error}") from error
-    return [f"{step.version:04d} {step.name}" for step in taken]
+    return [str(step) for step in taken]
 
 
 def with_database(settings: Settings, use: Callable[["Database"], Awaitable[_T]]) -> _T:

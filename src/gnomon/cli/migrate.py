@@ -1,12 +1,15 @@
 """`gnomon migrate`: bring the schema up to date, or back."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gnomon.cli import database, loop, output
 from gnomon.cli.options import AsJson, Yes, settings_of
 from gnomon.cli.output import CommandFailed
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.migrate import AppliedMigration
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -65,6 +68,28 @@ def down(
 
 
 @app.command()
+def accept(
+    ctx: typer.Context,
+    version: Annotated[int, typer.Argument(min=1, help="The number of the migration.")],
+    yes: Yes = False,
+) -> None:
+    """Take a migration's present text for the one that the database has taken.
+
+    For a migration that was edited after it was taken, once you have checked that the schema is
+    what its file says. Nothing else is changed.
+
+    \b
+    gnomon migrate accept 6
+    """
+    settings = settings_of(ctx)
+    if not yes:
+        typer.confirm(f"Is the schema what migration {version} says?", abort=True)
+    with database.running_database(settings) as dsn:
+        name = loop.run(_accept(dsn, version))
+    typer.echo(f"accepted {name}")
+
+
+@app.command()
 def status(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Show which migrations the database has taken.
 
@@ -74,12 +99,30 @@ def status(ctx: typer.Context, as_json: AsJson = False) -> None:
     with database.running_database(settings_of(ctx)) as dsn:
         steps = loop.run(_status(dsn))
     if as_json:
-        output.document(
-            {"migrations": [{"version": v, "name": n, "applied": a} for v, n, a in steps]}
-        )
+        output.document({"migrations": [_document(step) for step in steps]})
     else:
-        rows = [(f"{v:04d}", n, "yes" if a else "no") for v, n, a in steps]
-        output.table(["version", "name", "applied"], rows)
+        rows = [(f"{s.version:04d}", s.name, _applied(s), _moment(s)) for s in steps]
+        output.table(["version", "name", "applied", "at"], rows)
+
+
+def _document(step: "AppliedMigration") -> dict[str, object]:
+    return {
+        "version": step.version,
+        "name": step.name,
+        "applied": step.applied,
+        "applied_at": step.applied_at,
+        "edited": step.edited,
+    }
+
+
+def _moment(step: "AppliedMigration") -> str:
+    return "" if step.applied_at is None else f"{step.applied_at:%Y-%m-%d %H:%M:%SZ}"
+
+
+def _applied(step: "AppliedMigration") -> str:
+    if step.edited:
+        return "edited since"
+    return "yes" if step.applied else "no"
 
 
 async def _down(dsn: str, to: int) -> list[str]:
@@ -94,12 +137,21 @@ async def _down(dsn: str, to: int) -> list[str]:
             raise CommandFailed(str(error)) from error
         except asyncpg.PostgresError as error:
             raise CommandFailed(f"a migration could not be undone: {error}") from error
-    return [f"{step.version:04d} {step.name}" for step in undone]
+    return [str(step) for step in undone]
 
 
-async def _status(dsn: str) -> list[tuple[int, str, bool]]:
+async def _accept(dsn: str, version: int) -> str:
     from gnomon.store.postgres import migrate as migrations
 
     async with database.connection(dsn) as connection:
-        steps = await migrations.status(connection)
-    return [(step.version, step.name, step.applied) for step in steps]
+        try:
+            return str(await migrations.accept(connection, version))
+        except migrations.MigrationError as error:
+            raise CommandFailed(str(error)) from error
+
+
+async def _status(dsn: str) -> list["AppliedMigration"]:
+    from gnomon.store.postgres import migrate as migrations
+
+    async with database.connection(dsn) as connection:
+        return await migrations.status(connection)
