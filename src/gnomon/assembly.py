@@ -99,7 +99,7 @@ class Assembly:
             recorder=self._recorder,
             planner=self._planner,
             sweeper=self._sweeper,
-            pruner=Pruner(self._chores, self._lease, self._settings),
+            pruner=Pruner(self._chores, self._lease, self._settings, self._clock, self._emit),
             watchdog=self._watchdog,
             accountant=Accountant(self._agenda, self._runner, self._clock, self._emit),
             directory=self._directory,

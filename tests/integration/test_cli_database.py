@@ -114,6 +114,12 @@ async def test_the_doctor_finds_what_is_wrong(
                ('default', uuidv7(), 'x', '{}', gnomon.now() + interval '2 hours')
         """
     )
+    await connection.execute(
+        """
+        INSERT INTO gnomon.idempotency (tenant_id, key, fingerprint, answer, expires_at)
+        VALUES ('default', 'k', '', '{}', gnomon.now() - interval '1 hour')
+        """
+    )
     env = {
         "DATABASE_URL": database_dsn,
         "GNOMON_SLOTTS": "5",
@@ -127,6 +133,7 @@ async def test_the_doctor_finds_what_is_wrong(
         "environment",  # GNOMON_SLOTTS
         "durability",  # this server runs without fsync
         "partitions",
+        "retention",
         "nodes",
         "due tasks",
         "API",

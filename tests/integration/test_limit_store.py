@@ -10,10 +10,12 @@ import pytest
 
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.limit import Bucket
+from gnomon.model.retention import RowKind
 from gnomon.model.task import TaskKey
 from gnomon.store.limit_port import Ask, Grant, Told
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.limits import PostgresLimits
+from gnomon.store.postgres.nodes import PostgresChores
 from gnomon.store.postgres.queries import query
 
 Connection: TypeAlias = Any  # one of its own, or a pooled one
@@ -268,20 +270,21 @@ async def test_a_quota_is_a_limiter_without_a_row(
     assert count(await asking(starts=5, rate=4)) == 1
 
 
-async def test_buckets_at_rest_are_forgotten(
-    limits: PostgresLimits, connection: Connection
+async def test_buckets_at_rest_are_removed(
+    limits: PostgresLimits, connection: Connection, database: Database
 ) -> None:
     await limiter(connection, concurrency=7, rate=10)
     asking = Asking(limits, await node(connection))
     await asking(0, 3, 3)
     age = "UPDATE gnomon.limit_lease SET seen_at = now() - interval '2 hours'"
-    assert await connection.fetchval("SELECT gnomon.forget_buckets(10)") == 0
+    chores = PostgresChores(database)
+    assert (await chores.remove(RowKind.BUCKETS, 10, 7.0)).removed == 0
     await connection.execute(age)
-    assert await connection.fetchval("SELECT gnomon.forget_buckets(10)") == 0, "permits are held"
+    assert (await chores.remove(RowKind.BUCKETS, 10, 7.0)).removed == 0, "permits are held"
     await asking(0, 0)
     await connection.execute(age)
     await connection.execute("UPDATE gnomon.limit_window SET until = now() - interval '1 min'")
-    assert await connection.fetchval("SELECT gnomon.forget_buckets(10)") == 1
+    assert (await chores.remove(RowKind.BUCKETS, 10, 7.0)).removed == 1
     assert (await asking(0, 3)).permits == 3
 
 

@@ -23,6 +23,7 @@ from tests.waiting import eventually
 from gnomon.clock import new_id
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcome import OutcomeKind
+from gnomon.model.retention import RowKind
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import Verdict, VerdictKind
 from gnomon.store.postgres import migrate, partitions
@@ -261,6 +262,6 @@ async def test_long_dead_nodes_are_forgotten_unless_something_runs_in_their_name
         alive,
         recent,
     )
-    await chores.forget(100)
+    await chores.remove(RowKind.NODES, 100, 7.0)
     rows = await connection.fetch("SELECT incarnation FROM gnomon.node")
     assert {row["incarnation"] for row in rows} == {needed, recent, alive}

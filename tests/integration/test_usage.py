@@ -19,6 +19,7 @@ from tests.usage_truth import metered, told
 from tests.waiting import eventually
 
 from gnomon.model.outcome import OutcomeKind
+from gnomon.model.retention import RowKind
 from gnomon.model.verdict import COMPLETE, Verdict, VerdictKind
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.port import Settlement
@@ -127,7 +128,7 @@ async def test_nobody_waits_for_a_transaction_that_is_open(
         async with asyncio.timeout(4):
             await dispatch.settle([settlement(second)])
             await claimed(database, connection, node, ["a"])
-            await PostgresChores(database).forget(100)
+            await PostgresChores(database).remove(RowKind.SESSIONS, 100, 7.0)
     await dispatch.settle([settlement(third)])
     assert await metered(connection.fetch) == await told(connection.fetch)
 
@@ -145,7 +146,7 @@ async def test_sessions_that_settle_for_many_tenants_do_not_meet(
         parts = [order, order[::-1], order[1::2] + order[::2], order[::2] + order[1::2]]
         running = [await claimed(database, connection, node, part) for part in parts]
         async with asyncio.TaskGroup() as group:
-            group.create_task(chores.forget(3))
+            group.create_task(chores.remove(RowKind.SESSIONS, 3, 7.0))
             tasks = [group.create_task(dispatch.settle(settlements(part))) for part in running]
         settled += sum(len(task.result()) for task in tasks)
         if turn % 10 == 5:  # all sessions but this one end
@@ -169,14 +170,14 @@ async def test_what_sessions_leave_behind_is_gathered(
     chores = PostgresChores(database)
 
     async def gathered() -> bool:
-        await chores.forget(1)
+        await chores.remove(RowKind.SESSIONS, 1, 7.0)
         left = await connection.fetch("SELECT session FROM gnomon.usage ORDER BY session")
         return [row["session"] for row in left] == [0, own]
 
     await eventually(gathered)
     assert await metered(connection.fetch) == before == await told(connection.fetch)
     await connection.execute("UPDATE gnomon.usage SET day = day - 1")
-    await chores.forget(10)
+    await chores.remove(RowKind.SESSIONS, 10, 7.0)
     assert await connection.fetchval("SELECT array_agg(session) FROM gnomon.usage") == [0]
     assert await metered(connection.fetch) == before
 
@@ -235,7 +236,7 @@ async def test_old_days_are_forgotten(database: Database, connection: Connection
         "INSERT INTO gnomon.usage (tenant_id, day, session) VALUES ('a', $1, 1)",
         [(d,) for d in days],
     )
-    await PostgresChores(database).forget(100)
+    await PostgresChores(database).remove(RowKind.USAGE, 100, 7.0)
     assert [row["day"] for row in await connection.fetch("SELECT day FROM gnomon.usage")] == days[
         :1
     ]

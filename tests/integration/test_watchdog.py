@@ -17,20 +17,20 @@ from gnomon.clock import SystemClock, new_id, new_incarnation
 from gnomon.cron.job import CronJob, Missed
 from gnomon.model.errors import LeaseLost
 from gnomon.model.outcome import OutcomeKind
+from gnomon.model.retention import RowKind
 from gnomon.model.task import DEFAULT_TENANT, TaskKey
 from gnomon.model.verdict import EXPIRE, Verdict, VerdictKind
 from gnomon.observe.events import SlaMissed, fan_out, to_log
 from gnomon.observe.metrics import NodeMetrics
 from gnomon.pipe.envelope import Delivery
-from gnomon.scheduler.pruner import Pruner
 from gnomon.scheduler.watchdog import Watchdog, WatchResult
-from gnomon.settings import Settings
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.events import PostgresWatch
 from gnomon.store.postgres.nodes import PostgresChores
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.roster_port import Removal
 from gnomon.testing import turned_clock
 from gnomon.worker.lease import Lease
 
@@ -320,10 +320,8 @@ async def test_events_go_with_their_retention(stage: Stage) -> None:
             at,
         )
     chores = PostgresChores(stage.database)
-    assert await chores.forget_events(7.0, 2) == 2
-    lease = Lease(new_incarnation(), 10.0)
-    result = await Pruner(chores, lease, Settings(retention_days=7.0)).run_once()
-    assert result.forgotten == 1
+    assert await chores.remove(RowKind.EVENTS, 2, 7.0) == Removal(2, more=True)
+    assert await chores.remove(RowKind.EVENTS, 2, 7.0) == Removal(1, more=False)
     rows = await stage.connection.fetch("SELECT tenant_id FROM gnomon.event ORDER BY 1")
     assert [row["tenant_id"] for row in rows] == ["a", "c"]
 

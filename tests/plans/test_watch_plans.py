@@ -1,6 +1,7 @@
 """What the watchdog asks every second, with a long ledger and many running tasks around."""
 
 from datetime import timedelta
+from uuid import UUID
 
 from tests.integration.support import Connection, database_now
 from tests.plans.test_hot_plans import filled, plans
@@ -51,6 +52,6 @@ async def test_old_events_are_found_by_key(filled: Connection) -> None:
     )
     await filled.execute("ANALYZE gnomon.event")
     first_kept = lowest_id(await database_now(filled) - timedelta(days=1))
-    for used in await plans(filled, "forget_events", first_kept, 1000):
+    for used in await plans(filled, "remove_events", first_kept, 1000, "", UUID(int=0)):
         assert used.indexes == {"event_pkey"}
         assert not used.scanned

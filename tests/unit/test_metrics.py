@@ -9,6 +9,7 @@ import pytest
 
 from gnomon.cron.job import Skipped
 from gnomon.model.lane import Lane
+from gnomon.model.retention import RowKind
 from gnomon.observe.events import (
     Event,
     FiresMissed,
@@ -16,6 +17,7 @@ from gnomon.observe.events import (
     HandlerHung,
     HandlerReturned,
     QueueSeen,
+    RetentionSeen,
     RunSkipped,
     RunsPlanned,
     RunStarted,
@@ -56,6 +58,9 @@ ALL: list[Event] = [
     TaskPreempted(UUID(int=3), "t", Lane.LOW),
     QueueSeen(dict.fromkeys(Lane, 7), dict.fromkeys(Lane, 9.0)),
     QueueSeen({lane: 2 + lane for lane in Lane}, {lane: lane / 2 for lane in Lane}),
+    RetentionSeen(RowKind.KEYS, 70.0),
+    RetentionSeen(RowKind.EVENTS, 70.0),
+    RetentionSeen(RowKind.EVENTS, 0.0),
 ]
 ZERO: dict[tuple[str, tuple[str, ...]], float] = {
     ("gnomon_cron_runs_planned_total", ()): 0.0,
@@ -71,6 +76,7 @@ ZERO: dict[tuple[str, tuple[str, ...]], float] = {
     ("gnomon_preemptions_total", ()): 0.0,
     **{("gnomon_ready_tasks", (lane.name,)): 0.0 for lane in Lane},
     **{("gnomon_longest_wait_seconds", (lane.name,)): 0.0 for lane in Lane},
+    **{("gnomon_retention_behind_seconds", (kind.value,)): 0.0 for kind in RowKind},
 }
 COUNTED = (
     "gnomon_cron",
@@ -78,6 +84,7 @@ COUNTED = (
     "gnomon_ready",
     "gnomon_longest",
     "gnomon_preemptions",
+    "gnomon_retention",
 )
 
 
@@ -110,6 +117,7 @@ def test_every_event_is_counted() -> None:
         ("gnomon_handlers_given_up_total", ("loop",)): 1.0,
         ("gnomon_handlers_given_up_total", ("thread",)): 2.0,
         ("gnomon_preemptions_total", ()): 1.0,
+        ("gnomon_retention_behind_seconds", ("keys",)): 70.0,
         **{("gnomon_ready_tasks", (lane.name,)): 2.0 + lane for lane in Lane},
         **{("gnomon_longest_wait_seconds", (lane.name,)): lane / 2 for lane in Lane},
     }

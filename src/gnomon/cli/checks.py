@@ -25,6 +25,7 @@ OLDEST_POSTGRES = 15
 DAYS_AHEAD = 2
 CLOCK_SECONDS = 1.0
 OVERDUE_SECONDS = 60.0
+RETENTION_SECONDS = 600.0
 _SHOWN = 3  # examples of what nobody serves
 DIRECT_VARIABLE = "GNOMON_DIRECT_DATABASE_URL"
 # Which server it is that answers, whatever the way to it.
@@ -101,7 +102,7 @@ async def _database(settings: Settings) -> list[Check]:
             checks += [await _durability(connection), await _costs(connection)]
             checks += [await _clock(connection), await _pooler(connection, settings)]
             if checks[1].ok:
-                looks = (_wall, _partitions, _nodes, _pools, _overdue)
+                looks = (_wall, _partitions, _keys, _nodes, _pools, _overdue)
                 checks += [await look(connection) for look in looks]
             return checks
     except (CommandFailed, StoreUnavailable, asyncpg.PostgresError) as error:
@@ -216,6 +217,23 @@ async def _partitions(connection: "Connection") -> Check:
     detail = f"made for {days} days from today"
     remedy = "run `gnomon migrate`; a running node makes them by itself"
     return Check("partitions", days >= DAYS_AHEAD, detail, remedy)
+
+
+async def _keys(connection: "Connection") -> Check:
+    """Idempotency keys are what comes fastest and goes by time: where they wait, others do."""
+    seconds = await connection.fetchval(
+        """
+        SELECT extract(epoch FROM gnomon.now() - (
+            SELECT expires_at FROM gnomon.idempotency ORDER BY expires_at LIMIT 1
+        ))::float8
+        """
+    )
+    late = max(seconds or 0.0, 0.0)
+    detail = "nothing is past its time"
+    if late >= 1:
+        detail = f"the oldest idempotency key is {late:.0f} s past its time"
+    remedy = "look for `does not keep pace` in the log of the nodes, and for long transactions"
+    return Check("retention", late < RETENTION_SECONDS, detail, remedy)
 
 
 async def _nodes(connection: "Connection") -> Check:

@@ -13,6 +13,7 @@ import structlog
 
 from gnomon.cron.job import Skipped
 from gnomon.model.lane import Lane
+from gnomon.model.retention import RowKind
 
 log = structlog.get_logger("gnomon.events")
 
@@ -120,6 +121,13 @@ class QueueSeen(msgspec.Struct, frozen=True):
     longest_waits: Mapping[Lane, float]  # seconds
 
 
+class RetentionSeen(msgspec.Struct, frozen=True):
+    """A look at how far rows past their time were removed."""
+
+    kind: RowKind
+    behind_seconds: float  # since all of them were; 0: they are
+
+
 Event = (
     RunsPlanned
     | FiresMissed
@@ -133,6 +141,7 @@ Event = (
     | BreakerClosed
     | BreakersForgotten
     | QueueSeen
+    | RetentionSeen
 )
 Observer = Callable[[Event], None]
 

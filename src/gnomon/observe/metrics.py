@@ -24,6 +24,7 @@ from prometheus_client.exposition import choose_encoder
 from gnomon import __version__
 from gnomon.cron.job import Skipped
 from gnomon.model.lane import Lane
+from gnomon.model.retention import RowKind
 from gnomon.observe.events import (
     BreakerClosed,
     BreakerOpened,
@@ -33,6 +34,7 @@ from gnomon.observe.events import (
     HandlerHung,
     HandlerReturned,
     QueueSeen,
+    RetentionSeen,
     RunSkipped,
     RunsPlanned,
     RunStarted,
@@ -108,6 +110,14 @@ class NodeMetrics(Metrics):
             "Running tasks that were told to give way to a CRITICAL one.",
             registry=self.registry,
         )
+        self._retention = Gauge(
+            "gnomon_retention_behind_seconds",
+            "How long rows past their time have waited to be removed, at the most.",
+            ["rows"],
+            registry=self.registry,
+        )
+        for kind in RowKind:
+            self._retention.labels(kind.value)
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -121,6 +131,8 @@ class NodeMetrics(Metrics):
                 self._queue(event)
             case TaskPreempted():
                 self._preempted.inc()
+            case RetentionSeen(kind, seconds):
+                self._retention.labels(kind.value).set(seconds)
 
     @contextmanager
     def served(self, settings: Settings) -> Iterator[None]:

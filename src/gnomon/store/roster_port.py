@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.pool import EVERYTHING, Pool, Work
+from gnomon.model.retention import RowKind
 
 
 class NodeRecord(msgspec.Struct, frozen=True):
@@ -24,6 +25,13 @@ class NodeRecord(msgspec.Struct, frozen=True):
     beat: int
     dead: bool
     pool: Pool = EVERYTHING  # what it serves
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """A batch of rows that were removed."""
+
+    removed: int
+    more: bool  # there may be more past their time
 
 
 class RosterStore(Protocol):
@@ -62,9 +70,5 @@ class ChoreStore(Protocol):
     async def drop_partitions(self, retention_days: float) -> list[str]:
         """Drop those whose tasks are all past retention, and what is past it elsewhere."""
 
-    async def forget(self, most: int) -> int:
-        """Remove expired idempotency keys, long dead nodes and old usage, and gather the usage of
-        sessions that have ended; at most so many at once."""
-
-    async def forget_events(self, retention_days: float, most: int) -> int:
-        """Remove events past retention, at most so many at once."""
+    async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
+        """Remove rows past their time, at most so many at once."""

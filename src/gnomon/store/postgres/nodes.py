@@ -10,14 +10,14 @@ import asyncpg
 
 from gnomon import __version__
 from gnomon.model.errors import LeaseLost, StoreUnavailable
-from gnomon.model.ids import lowest_id
 from gnomon.model.pool import EVERYTHING, Pool, Work
+from gnomon.model.retention import RowKind
 from gnomon.store.postgres import partitions
 from gnomon.store.postgres.database import Database, connect, translated
+from gnomon.store.postgres.expired_rows import ExpiredRows
 from gnomon.store.postgres.pools import pool_of, serves_of, unserved
 from gnomon.store.postgres.queries import query
-from gnomon.store.roster_port import NodeRecord
-from gnomon.store.usage_port import KEPT_DAYS
+from gnomon.store.roster_port import NodeRecord, Removal
 
 
 class PostgresRoster:
@@ -97,6 +97,7 @@ class PostgresChores:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._expired = ExpiredRows(database)
 
     async def hold(self, chore: str, incarnation: UUID, seconds: float) -> bool:
         row = await self._database.fetchrow("hold_chore", chore, incarnation, seconds)
@@ -112,20 +113,8 @@ class PostgresChores:
             now: datetime = await connection.fetchval("SELECT gnomon.now()")
             return await partitions.drop(connection, now - timedelta(days=retention_days))
 
-    async def forget(self, most: int) -> int:
-        answer = await self._database.execute("forget_keys", most)
-        await self._database.execute("forget_nodes")
-        await self._database.fetchrow("forget_buckets", most)
-        await self._database.execute("gather_usage", most)
-        await self._database.execute("forget_usage", KEPT_DAYS)
-        return int(answer.rpartition(" ")[2])
-
-    async def forget_events(self, retention_days: float, most: int) -> int:
-        async with self._database.connection() as connection:
-            now: datetime = await connection.fetchval("SELECT gnomon.now()")
-            first_kept = lowest_id(now - timedelta(days=retention_days))
-            answer = await connection.execute(query("forget_events"), first_kept, most)
-        return int(answer.rpartition(" ")[2])
+    async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
+        return await self._expired.remove(kind, most, retention_days)
 
     @asynccontextmanager
     async def _own_connection(self) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:

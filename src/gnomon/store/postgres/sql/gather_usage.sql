@@ -1,5 +1,5 @@
 -- Add what sessions have left behind, of days that are over or because they have ended, to one row for
--- each tenant and day; at most $1 of their rows. A row that is being written to waits for the next time.
+-- each tenant and day; at most $1 of their rows, and give how many. A row that is being written to waits for the next time.
 WITH chosen AS MATERIALIZED (
     SELECT ctid
     FROM gnomon.usage AS u
@@ -12,17 +12,19 @@ WITH chosen AS MATERIALIZED (
     DELETE FROM gnomon.usage
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM chosen))
     RETURNING tenant_id, day, submissions, executions, compute_seconds, stored_bytes
+), gathered AS (
+    INSERT INTO gnomon.usage AS u (
+        tenant_id, day, session, submissions, executions, compute_seconds, stored_bytes
+    )
+    SELECT
+        tenant_id, day, 0, sum(submissions), sum(executions), sum(compute_seconds), sum(stored_bytes)
+    FROM gone
+    GROUP BY tenant_id, day
+    ORDER BY tenant_id, day
+    ON CONFLICT (tenant_id, day, session) DO UPDATE
+    SET submissions = u.submissions + excluded.submissions,
+        executions = u.executions + excluded.executions,
+        compute_seconds = u.compute_seconds + excluded.compute_seconds,
+        stored_bytes = u.stored_bytes + excluded.stored_bytes
 )
-INSERT INTO gnomon.usage AS u (
-    tenant_id, day, session, submissions, executions, compute_seconds, stored_bytes
-)
-SELECT
-    tenant_id, day, 0, sum(submissions), sum(executions), sum(compute_seconds), sum(stored_bytes)
-FROM gone
-GROUP BY tenant_id, day
-ORDER BY tenant_id, day
-ON CONFLICT (tenant_id, day, session) DO UPDATE
-SET submissions = u.submissions + excluded.submissions,
-    executions = u.executions + excluded.executions,
-    compute_seconds = u.compute_seconds + excluded.compute_seconds,
-    stored_bytes = u.stored_bytes + excluded.stored_bytes
+SELECT count(*) AS gathered FROM gone

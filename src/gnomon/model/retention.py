@@ -1,0 +1,14 @@
+"""What is kept for a time only, besides finished tasks."""
+
+from enum import StrEnum
+
+
+class RowKind(StrEnum):
+    """Rows that have their time, by what they are about."""
+
+    KEYS = "keys"  # idempotency keys
+    EVENTS = "events"
+    BUCKETS = "buckets"  # of limits
+    USAGE = "usage"
+    SESSIONS = "sessions"  # of usage, which are added up when they have ended
+    NODES = "nodes"  # that ended

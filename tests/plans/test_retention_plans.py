@@ -1,0 +1,90 @@
+"""Rows past their time are found by their index: on a table that was never analyzed, on one full of
+dead rows, and on one that was analyzed while it was empty."""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from tests.integration.support import Connection, database_now
+from tests.integration.test_retention import BUCKETS, EVENTS, KEYS
+from tests.plans.test_hot_plans import plans
+
+from gnomon.model.ids import lowest_id
+from gnomon.store.postgres.expired_rows import BY_INDEX
+from gnomon.store.usage_port import KEPT_DAYS
+
+USAGE = """
+INSERT INTO gnomon.usage (tenant_id, day, session)
+SELECT 't' || n % 100, DATE '2020-01-01' + n / 100, 0 FROM generate_series(1, 10000) AS n
+"""
+NODES = """
+INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until, dead, ended_at)
+SELECT gen_random_uuid(), 'n', '1', 1, now(), now(), true, now() - interval '2 days'
+FROM generate_series(1, 500)
+"""
+TABLES = ("idempotency", "event", "limit_bucket", "usage", "node")
+
+
+async def fill(connection: Connection) -> None:
+    now = await database_now(connection)
+    await connection.execute(KEYS, "old", 10_000, -1.0)
+    await connection.execute(EVENTS, lowest_id(now - timedelta(days=8)), 10_000)
+    await connection.execute(BUCKETS, 10_000)
+    await connection.execute(USAGE)
+    await connection.execute(NODES)
+
+
+async def empty(connection: Connection) -> None:
+    for table in TABLES:
+        await connection.execute(f"DELETE FROM gnomon.{table}")
+
+
+async def never_analyzed(connection: Connection) -> None:
+    await fill(connection)
+
+
+async def dead_rows(connection: Connection) -> None:
+    """Nearly empty, and believed to be so, but with all the dead rows still there."""
+    await fill(connection)
+    await empty(connection)
+    for table in TABLES:
+        await connection.execute(f"ANALYZE gnomon.{table}")
+
+
+async def grown_since(connection: Connection) -> None:
+    for table in TABLES:
+        await connection.execute(f"ANALYZE gnomon.{table}")
+    await fill(connection)
+
+
+@pytest.mark.parametrize("state", [never_analyzed, dead_rows, grown_since])
+async def test_rows_past_their_time_are_found_by_their_index(
+    connection: Connection, state: Callable[[Connection], Awaitable[None]]
+) -> None:
+    # Autovacuum must not get ahead of the test.
+    for table in TABLES:
+        await connection.execute(f"ALTER TABLE gnomon.{table} SET (autovacuum_enabled = false)")
+    await state(connection)
+    now = await database_now(connection)
+    # As it is for the transaction of a batch.
+    await connection.execute(BY_INDEX.replace("SET LOCAL", "SET"))
+    ids = [1, 2, 3]
+    for statement, args, indexes in (
+        ("remove_keys", (now, 1000), {"idempotency_expiry"}),
+        ("remove_events", (lowest_id(now), 1000, "t", UUID(int=0)), {"event_pkey"}),
+        ("remove_usage", (KEPT_DAYS, 1000), {"usage_pkey"}),
+        ("idle_buckets", (0, 1000), {"limit_bucket_pkey", "limit_lease_pkey"}),
+        ("hold_buckets", (ids,), {"limit_bucket_pkey"}),
+        (
+            "remove_buckets",
+            (ids,),
+            {"limit_bucket_pkey", "limit_lease_pkey", "limit_window_pkey", "limiter_pkey"},
+        ),
+    ):
+        for used in await plans(connection, statement, *args):
+            assert used.indexes == indexes, statement
+            assert not used.scanned, statement
+    for used in await plans(connection, "remove_nodes", 1000):
+        assert "task_running" in used.indexes
+        assert used.scanned <= {"node"}
