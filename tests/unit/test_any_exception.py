@@ -52,7 +52,7 @@ ERRORS: list[tuple[BaseException, str]] = [
     (BaseExceptionGroup("one", [KeyboardInterrupt()]), "BaseExceptionGroup: one (1 sub"),
     (asyncio.CancelledError(), "CancelledError"),
     (StopAsyncIteration(), "StopAsyncIteration"),
-    (ValueError("\ud800 and \x00"), "ValueError: ? and \N{REPLACEMENT CHARACTER}"),
+    (ValueError("\ud800 and \x00"), "ValueError: \ufffd and \ufffd"),
     (Unspeakable(), "Unspeakable (its text cannot be had: Panic)"),
     (NoText(), "NoText (its text cannot be had: TypeError)"),
     (Endless(), "Endless: xxx"),

@@ -12,5 +12,6 @@ def describe(error: BaseException) -> str:
     try:
         text = str(error)[:MAX_ERROR]
     except BaseException as inner:  # noqa: BLE001 - whatever it raises, it must not escape
-        return storable(f"{name} (its text cannot be had: {type(inner).__name__})")
-    return storable(f"{name}: {text}" if text else name)
+        text = f"{name} (its text cannot be had: {type(inner).__name__})"
+        return storable(text[:MAX_ERROR])
+    return storable((f"{name}: {text}" if text else name)[:MAX_ERROR])
