@@ -83,10 +83,10 @@ def accept(
     """
     settings = settings_of(ctx)
     if not yes:
-        typer.confirm(f"Is the schema what migration {version} says?", abort=True)
+        output.confirm(f"Is the schema what migration {version} says?")
     with database.running_database(settings) as dsn:
         name = loop.run(_accept(dsn, version))
-    typer.echo(f"accepted {name}")
+    output.echo(f"accepted {name}")
 
 
 @app.command()
