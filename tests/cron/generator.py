@@ -229,8 +229,9 @@ def _day(rng: Random) -> str:
         f"{rng.choice((1, 2, 15, 29, 30, 31, rng.randint(1, 31)))}W",
         "LW",
         f"{rng.randint(1, 31)}/{rng.randint(3, 20)}",
+        f"L-{rng.choice((0, 1, 2, 3, 27, 28, 29, 30, rng.randint(1, 30)))}W",
     )
-    return rng.choices(forms, (20, 15, 5, 12, 14, 18, 10, 6))[0]
+    return rng.choices(forms, (20, 15, 5, 12, 14, 18, 10, 6, 14))[0]
 
 
 def _weekday(rng: Random) -> str:

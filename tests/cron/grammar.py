@@ -89,6 +89,8 @@ def rule_holds(rule: Rule, day: date, last: int) -> bool:
             return day.day == _nearest_workday(day.year, day.month, min(a, last))
         case "last-workday":
             return day.day == _nearest_workday(day.year, day.month, last)
+        case "workday-before-last":
+            return a < last and day.day == _nearest_workday(day.year, day.month, last - a)
         case "last-weekday":
             return sunday_first == a and day.day + 7 > last
         case "nth-weekday":
@@ -190,6 +192,8 @@ def _day_rule(item: str) -> Rule | None:
         return ("last-workday", 0, 0)
     if item == "L":
         return ("before-last", 0, 0)
+    if item.startswith("L-") and item.endswith("W"):
+        return ("workday-before-last", _within(item[2:-1], 0, 30), 0)
     if item.startswith("L-"):
         return ("before-last", _within(item[2:], 0, 30), 0)
     if item.endswith("W"):

@@ -50,7 +50,7 @@ def six(expression: str) -> bool:
 def for_cronsim(expression: str) -> str | None:
     """The expression as cronsim writes it, or None where it does not claim to know such things.
 
-    It has no `15W` and no `L-3`. What it merely spells otherwise is respelt.
+    It has no `15W`, no `L-3` and no `L-3W`. What it merely spells otherwise is respelt.
     """
     fields = words(expression)
     if re.search(r"\d+W|L-\d", fields[3]):
@@ -63,8 +63,8 @@ def for_cronsim(expression: str) -> str | None:
 def for_croniter(expression: str) -> str | None:
     """The same for croniter.
 
-    It has no `LW` and no `L-3`, takes `15W` only alone, takes `5L` (which it spells `L5`) and `5#3`
-    in no list with other weekdays, and in six fields knows Sunday as 0 only.
+    It has no `LW`, `L-3` or `L-3W`, takes `15W` only alone, takes `5L` (which it spells `L5`) and
+    `5#3` in no list with other weekdays, and in six fields knows Sunday as 0 only.
     """
     fields = words(expression)
     if re.search(r"LW|L-\d|W,|,.*W", fields[3]):

@@ -1,6 +1,7 @@
 """`H`: the oracle cannot know the hash, but it knows what must be true of it."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -10,9 +11,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.cron.grammar import RANGES, read
-from tests.cron.oracle import FOLDS, GAPS, Policy, Window
+from tests.cron.oracle import FOLDS, GAPS, Policy, Window, possible
 
 from gnomon.cron.schedule import Dst, Fold, Gap, cron_schedule
+from gnomon.model.errors import InvalidSchedule
 
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)  # a Monday
 SEEDS = [f"job-{number}" for number in range(1500)]
@@ -132,3 +134,43 @@ def test_a_hash_is_as_good_as_the_number_it_stands_for(zone: str, around: dateti
             schedule = cron_schedule(text, zone, dst, seed=seed)
             fires = schedule.fires(around, around + timedelta(days=3))
             assert [int(at.timestamp()) for at in fires] == window.fires(reading, policy), text
+
+
+def _dates_with_hash(rng: Random) -> str:
+    """Day, month and weekday with at least one H, many of them without any date."""
+    first, last = sorted((rng.randint(26, 31), rng.randint(26, 31)))
+    low, high = sorted((rng.randint(1, 12), rng.randint(1, 12)))
+    step = rng.choice(("", "", f"/{rng.randint(1, 4)}"))
+    hashed_day = rng.choice(("H", f"H({first}-{last}){step}", f"31,H({first}-{last})"))
+    hashed_month = rng.choice(("H", f"H({low}-{high}){step}", f"2,H({low}-{high})", f"H{step}"))
+    day = rng.choice(("29", "30", "31", "30,31", "31W", "30W", "L-28", "L-29W", "L-30", "LW"))
+    month = rng.choice(("2", "2,4", "4,6,9,11", "6", "1-12/3", "*"))
+    weekday = rng.choice(("*", "*", "?", "*/7", "*/2"))
+    both = (hashed_day, hashed_month), (hashed_day, month), (day, hashed_month)
+    return "0 0 {} {} {}".format(*rng.choice(both), weekday)
+
+
+def _any_value(field: str, item: str) -> frozenset[int]:
+    """All that an item may come to, for whatever job."""
+    low, high = RANGES[field]
+    high = 28 if field == "day" else high
+    if found := re.match(r"H\((\d+)-(\d+)\)", item):
+        low, high = int(found[1]), int(found[2])
+    return frozenset(range(low, high + 1))
+
+
+def test_whether_an_expression_can_be_used_does_not_depend_on_the_job() -> None:
+    rng, seen = Random("dates"), Counter[bool]()
+    for _ in range(400):
+        text = _dates_with_hash(rng)
+        can_be = possible(read(text, _any_value))
+        for seed in ("", *SEEDS[:5]):
+            try:
+                schedule = cron_schedule(text, seed=seed)
+            except InvalidSchedule:
+                assert not can_be, (text, seed)
+            else:
+                assert can_be, (text, seed)
+                assert schedule.next_after(NEW_YEAR) is not None, (text, seed)
+        seen[can_be] += 1
+    assert min(seen[True], seen[False]) > 5, "nothing was compared"

@@ -59,6 +59,18 @@ from gnomon.model.errors import InvalidSchedule
         ("0 9 15W * *", "At 09:00 on the weekday nearest the 15th of every month"),
         ("0 0 L * *", "At 00:00 on the last day of every month"),
         ("0 0 LW * *", "At 00:00 on the last weekday of every month"),
+        ("0 0 L-0W * *", "At 00:00 on the last weekday of every month"),
+        (
+            "0 0 L-3W * *",
+            "At 00:00 on the weekday nearest the 3rd day before the last day of every month",
+        ),
+        (
+            "0 0 L-28W * *",
+            (
+                "At 00:00 on the weekday nearest the 28th day before the last day of every month "
+                "that has one"
+            ),
+        ),
         ("0 0 L-3 * *", "At 00:00 on the 3rd day before the last day of every month"),
         ("0 18 * * 5L", "At 18:00 on the last Friday of the month"),
         ("0 18 * * FRI#3", "At 18:00 on the third Friday of the month"),
@@ -240,7 +252,7 @@ FIELDS = (
     fields(0, 59),
     fields(0, 59),
     fields(0, 23),
-    fields(1, 31, "L", "LW", "L-1", "L-30", "1W", "15W", "31W"),
+    fields(1, 31, "L", "LW", "L-1", "L-30", "L-1W", "L-30W", "1W", "15W", "31W"),
     fields(1, 12),
     fields(0, 7, "1L", "5L", "FRI#3", "MON#1", "0#5", "SAT-SUN"),
 )

@@ -1,7 +1,10 @@
 """What may be written in a cron expression, what it means, and what is said about the rest."""
 
+from collections import Counter
+
 import pytest
 
+from gnomon.cron.days import months_with
 from gnomon.cron.expression import MOST_CHARACTERS, CronExpression, parse
 from gnomon.cron.fields import (
     Every,
@@ -12,7 +15,9 @@ from gnomon.cron.fields import (
     NthOf,
     Range,
     Value,
+    drawn,
 )
+from gnomon.cron.steps import check_steps
 from gnomon.model.errors import InvalidSchedule
 
 
@@ -105,10 +110,16 @@ def test_macros(macro: str, written: str) -> None:
 
 
 def test_items_keep_what_was_written() -> None:
-    e = parse("*/5 9 L,L-3,LW,15W * FRIL,5#3,7#1,SAT-SUN")
+    e = parse("*/5 9 L,L-3,LW,L-3W,15W * FRIL,5#3,7#1,SAT-SUN")
     assert e.minute.items == (Every(5),)
     assert e.hour.items == (Value(9),)
-    assert e.day.items == (LastDay(), LastDay(3), LastWeekday(), NearestWeekday(15))
+    assert e.day.items == (
+        LastDay(),
+        LastDay(3),
+        LastWeekday(),
+        LastWeekday(3),
+        NearestWeekday(15),
+    )
     assert e.month.items == (Every(),)
     assert e.weekday.items == (LastOf(5), NthOf(5, 3), NthOf(0, 1), Range(6, 7))
 
@@ -165,6 +176,115 @@ def test_hashes_keep_to_their_range() -> None:
         assert values(parse("0 0 * * H(FRI-SUN)", seed).weekday.mask)[0] in (5, 6, 0)
 
 
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("0 0 31 H *", 7),
+        ("0 0 30 H *", 11),
+        ("0 0 29 H *", 12),
+        ("0 0 L-30 H *", 7),
+        ("0 0 L-29W H *", 11),
+        ("0 0 31W H *", 7),
+        ("0 0 31 H(4-6) *", 1),
+        ("0 0 31 H(4-6)/2 *", 1),
+        ("0 0 H(28-31) 2 *", 2),
+        ("0 0 H(29-31) 4 *", 2),
+        ("0 0 H(29-31) H *", 12 + 11 + 7),
+        ("0 0 31 2,H *", 7),
+        ("0 0 31 H ?", 7),
+        ("0 0 31 H */2", 7),
+    ],
+)
+def test_a_hash_never_comes_to_a_date_that_does_not_exist(text: str, dates: int) -> None:
+    """Whoever asks: each of the dates that there are is somebody's, and all about equally often."""
+    found: Counter[tuple[int, int]] = Counter()
+    for n in range(60 * dates):
+        e = parse(text, f"job-{n}")
+        days = values(e.day.mask) or [0]
+        possible = [m for m in values(e.month.mask) if months_with(e.day, e.weekday) >> m & 1]
+        assert possible, (text, n)
+        found[days[0], possible[0]] += 1
+        assert parse(text, f"job-{n}") == e
+    assert len(found) == dates
+    assert min(found.values()) > 20
+    assert max(found.values()) < 120
+
+
+def test_a_hash_that_came_to_a_date_that_exists_stays_there() -> None:
+    """As before such dates were looked for: jobs keep their times."""
+    for n in range(300):
+        seed = f"job-{n}"
+        month = 1 + drawn("month", seed) % 12
+        day = 28 + drawn("day-of-month", seed) % 4
+        if month in (1, 3, 5, 7, 8, 10, 12):
+            assert values(parse("0 0 31 H *", seed).month.mask) == [month]
+        if day <= 29:
+            assert values(parse("0 0 H(28-31) 2 *", seed).day.mask) == [day]
+    earlier = {"job-2": 8, "job-3": 5, "job-4": 12, "job-11": 1}
+    assert {s: values(parse("0 0 31 H *", s).month.mask)[0] for s in earlier} == earlier
+    assert values(parse("H H H H H", "job-1").minute.mask) == [51]
+
+
+def test_without_a_seed_a_hash_is_all_that_it_may_be() -> None:
+    e = parse("H H(2-4)/2 H H(6-7) H", None)
+    assert values(e.minute.mask) == list(range(60))
+    assert values(e.hour.mask) == [2, 3, 4]
+    assert values(e.day.mask) == list(range(1, 29))
+    assert values(e.month.mask) == [6, 7]
+    assert values(e.weekday.mask) == list(range(7))
+    with pytest.raises(InvalidSchedule, match="never fires"):
+        parse("0 0 31 H(4-4) *", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("*/90 * * * *", "interval_seconds = 5400 instead, or a step of at most 60"),
+        ("0/90 * * * *", "interval_seconds = 5400"),
+        ("H/90 * * * *", "interval_seconds = 5400"),
+        ("5,*/61 * * * *", "interval_seconds = 3660"),
+        ("*/90 * * * * *", "interval_seconds = 90"),
+        ("0 */36 * * *", "interval_seconds = 129600"),
+        ("0 0 */45 * *", "interval_seconds = 3888000"),
+        ("5-10/30 * * * *", "a step of at most 6"),
+        ("5-10/7 * * * *", "a step of at most 6"),
+        ("50/15 * * * *", "a step of at most 10"),
+        ("59/2 * * * *", "write 59 alone"),
+        ("H(0-5)/10 * * * *", "a step of at most 6"),
+        ("0 0 1 */13 *", "a step of at most 12"),
+        ("0 0 1 OCT-DEC/4 *", "a step of at most 3"),
+        ("0 0 * * */8", "a step of at most 7"),
+        ("0 0 * * SAT-SUN/3", "a step of at most 2"),
+        ("0 0 * * 7/2", "write 7 alone"),
+    ],
+)
+def test_a_step_that_reaches_nothing_is_refused_where_it_is_declared(text: str, right: str) -> None:
+    parse(text)  # jobs that have it keep their times
+    with pytest.raises(InvalidSchedule) as caught:
+        check_steps(text)
+    assert right in caught.value.detail
+    assert "nothing after its first value" in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*/60 */24 */31 */12 */7",
+        "*/59 * * * *",
+        "0/60 * * * *",
+        "50/10 * * * *",
+        "5-10/6 * * * *",
+        "H/60 H/24 H/28 H/12 H/7",
+        "H(0-5)/6 * * * *",
+        "0 0 * * 1-7/7",
+        "@hourly",
+        "0 0 L,15W * 5L,5#3",
+    ],
+)
+def test_other_steps_are_taken(text: str) -> None:
+    check_steps(text)
+
+
 def test_a_preview_without_a_job_hashes_nothing() -> None:
     assert minutes("H") == minutes("H", "") == minutes("h")
 
@@ -175,7 +295,16 @@ def test_a_preview_without_a_job_hashes_nothing() -> None:
         ("", "no fields", "write five"),
         ("5", "1 field;", "write five (minute hour day-of-month month day-of-week)"),
         ("0 0 * *", "4 fields", "or six with the second first"),
-        ("0 0 0 1 1 * 2026", "7 fields", "write five"),
+        ("0 0 0 1 1 * 2026", "7 fields", "start_date and end_date"),
+        ("0 0 0 1 1 ? *", "7 fields", "write the first six"),
+        ("0 0 0 0 0 0 0 0", "8 fields", "write five"),
+        (
+            "CRON_TZ=Europe/Berlin 0 9 * * *",
+            "no part of the expression",
+            "timezone 'Europe/Berlin'",
+        ),
+        ("tz=UTC 0 9 * * *", "no part of the expression", "'0 9 * * *' as the expression"),
+        ("TZ=UTC @daily", "no part of the expression", "'@daily' as the expression"),
         ("60 * * * *", "minute 60 is out of range", "0 to 59"),
         ("* 24 * * *", "hour 24 is out of range", "0 to 23"),
         ("0 0 0 * *", "day-of-month 0 is out of range", "1 to 31"),
@@ -199,13 +328,30 @@ def test_a_preview_without_a_job_hashes_nothing() -> None:
         ("0 0 ?,5 * *", "? must stand alone", "leave it out"),
         ("L * * * *", "minute 'L' is not known", "0 to 59"),
         ("0 0 L-31 * *", "'L-31' is before every month", "L-1 to L-30"),
+        ("0 0 L-31W * *", "'L-31W' is before every month", "L-1W to L-30W"),
         ("0 0 32W * *", "32 is out of range", "1 to 31"),
+        ("0 0 L/2 * *", "'L/2': a day that is found by L", "write L, L-3"),
+        ("0 0 L-3/2 * *", "one day, without a step", "such as 1,15W,L"),
+        ("0 0 15W/2 * *", "one day, without a step", "15W alone or in a list"),
+        ("0 0 29-L * *", "a range cannot end with L", "write 29-31"),
+        ("0 0 1,20-L * *", "a range cannot end with L", "write 20-31"),
+        ("0 0 L-L * *", "without a step or a range", "L-3"),
+        ("0 0 20-LW * *", "without a step or a range", "LW"),
+        ("0 0 1-15W * *", "without a step or a range", "15W"),
+        ("0 0 LW-3 * *", "without a step or a range", "L-3W"),
+        ("0 0 W * *", "'W': a day that is found by L or W", "15W"),
+        ("0 0 * * 5L/2", "'5L/2': the last or n-th", "5L or 5#3 alone"),
+        ("0 0 * * 1-5#2", "without a step or a range", "1#1,1#3"),
+        ("0 0 * * L5", "'L5'", "write 5L"),
+        ("0 1-H * * *", "hour '1-H': H cannot stand there", "H(0-23)"),
+        ("0 0 * * H#2", "day-of-week 'H#2': H cannot stand there", "H(0-6)"),
+        ("H-5 * * * *", "minute 'H-5': H cannot stand there", "H(0-59)/n"),
         ("0 0 * * L", "day-of-week L names no day", "5L"),
         ("0 0 * * 5#6", "'5#6' never comes", "#1 to #5"),
         ("0 0 * * 5#0", "'5#0' never comes", "#1 to #5"),
         ("1.5 * * * *", "minute '1.5' cannot be read", "0 to 59"),
         ("-5 * * * *", "minute '-5' cannot be read", "0 to 59"),
-        ("H(5) * * * *", "'H(5)' cannot be read", "0 to 59"),
+        ("H(5) * * * *", "'H(5)': H cannot stand there", "H(0-59)"),
         ("@reboot", "@reboot has no time", "@daily"),
         ("@every 5m", "@every is not cron", "interval"),
         ("@fortnightly", "'@fortnightly' is not known", "@weekly"),
@@ -217,6 +363,10 @@ def test_a_preview_without_a_job_hashes_nothing() -> None:
         ("0 0 31 4,6,9,11 ?", "never fires", "a day that exists"),
         ("0 0 L-30 4 *", "never fires", "a day that exists"),
         ("0 0 30W 2 *", "never fires", "a day that exists"),
+        ("0 0 L-29W 2 *", "never fires", "a day that exists"),
+        ("0 0 H(30-31) 2 *", "never fires: no month of 2 has a day H(30-31)", "a day that exists"),
+        ("0 0 31 H(4-4) *", "never fires", "a day that exists"),
+        ("0 0 LW H */7", "never fires", "a day that exists"),
     ],
 )
 def test_what_cannot_be_used_says_what_could(text: str, wrong: str, right: str) -> None:

@@ -19,6 +19,7 @@ from gnomon.cron.schedule import (
     cron_schedule,
     interval_schedule,
 )
+from gnomon.cron.steps import check_steps
 
 if TYPE_CHECKING:
     from gnomon.client.client import Client, Json
@@ -74,6 +75,7 @@ def preview(
         if cron is not None:
             dst = Dst(**given(gap=gap, fold=fold))
             schedule = cron_schedule(cron, zone, dst, starts=start, ends=end)
+            check_steps(cron)
         else:
             schedule = interval_schedule(every, zone, phase, starts=start, ends=end)
         answer = _answer(schedule, after, count)
@@ -94,6 +96,7 @@ def explain(
     gnomon cron explain '30 2 * * *' --timezone America/New_York
     """
     schedule = cron_schedule(expression, timezone or "UTC")
+    check_steps(expression)
     _show(_answer(schedule, after, count), expression, as_json=as_json)
 
 

@@ -39,14 +39,18 @@ def days_of_month(days: Field, weekdays: Field, first_weekday: int, length: int)
     return (of_month | of_week if either else of_month & of_week) & whole
 
 
-def can_ever_match(days: Field, weekdays: Field, months: int) -> bool:
-    """Within 400 years every month begins on every weekday, and so does February of 29 days."""
-    return any(
-        days_of_month(days, weekdays, first_weekday, length)
+def months_with(days: Field, weekdays: Field) -> int:
+    """A bit for each month that ever has a day that matches. Within 400 years every month begins
+    on every weekday, and so does February of 29 days."""
+    lengths = {
+        length
+        for length in (28, 29, 30, 31)
+        if any(days_of_month(days, weekdays, first_weekday, length) for first_weekday in range(7))
+    }
+    return sum(
+        1 << month
         for month in range(1, 13)
-        if months >> month & 1
-        for length in {month_length(2000, month), month_length(2001, month)}
-        for first_weekday in range(7)
+        if month_length(2000, month) in lengths or month_length(2001, month) in lengths
     )
 
 
@@ -60,8 +64,9 @@ def _day(item: Floating, first_weekday: int, length: int) -> int:
     match item:
         case LastDay(before):
             return length - before
-        case LastWeekday():
-            return _nearest(length, first_weekday, length)
+        case LastWeekday(before):
+            day = length - before
+            return _nearest(day, first_weekday, length) if day >= 1 else 0
         case NearestWeekday(day):
             return _nearest(day, first_weekday, length) if day <= length else 0
         case LastOf(weekday):

@@ -189,7 +189,7 @@ def _may_be_missing(day: Field) -> bool:
     match day.floating:
         case (NearestWeekday(wanted),):
             return wanted > 28
-        case (LastDay(before),):
+        case (LastDay(before) | LastWeekday(before),):
             return before >= 28
         case ():
             return _values(day)[0] > 28
@@ -254,8 +254,10 @@ def _floating_noun(item: Floating) -> str:
             return "the last day"
         case LastDay(before):
             return f"the {_ordinal(before)} day before the last day"
-        case LastWeekday():
+        case LastWeekday(0):
             return "the last weekday"
+        case LastWeekday(before):
+            return f"the weekday nearest the {_ordinal(before)} day before the last day"
         case NearestWeekday(day):
             return f"the weekday nearest the {_ordinal(day)}"
         case LastOf(weekday):

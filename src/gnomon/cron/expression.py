@@ -5,8 +5,19 @@ from functools import lru_cache
 
 import msgspec
 
-from gnomon.cron.days import can_ever_match
-from gnomon.cron.fields import DAY, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, Field, parse_field
+from gnomon.cron.days import months_with
+from gnomon.cron.fields import (
+    DAY,
+    HOUR,
+    MINUTE,
+    MONTH,
+    SECOND,
+    WEEKDAY,
+    Field,
+    Kind,
+    drawn,
+    parse_field,
+)
 from gnomon.model.errors import InvalidSchedule
 
 MOST_CHARACTERS = 255
@@ -22,6 +33,7 @@ _MACROS = {
 }
 _KINDS = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 _FIVE = " ".join(kind.name for kind in _KINDS)
+_ZONE = re.compile(r"(?:CRON_)?TZ=(?P<zone>\S*)\s*(?P<rest>.*)", re.IGNORECASE)
 _CADENCE = re.compile(r"\*(/\d+)?|H/\d+")
 
 
@@ -46,26 +58,69 @@ class CronExpression(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str, seed: str = "") -> CronExpression:
-    """Read `text`; `H` in it is drawn from `seed`."""
-    _check_characters(text)
-    parts = _expand(text.strip(" \t")).upper().split()
-    if len(parts) not in (5, 6):
-        raise InvalidSchedule(
-            f"{text!r} has {_count(len(parts))}; write five ({_FIVE}), or six with the second first"
-        )
-    has_seconds = len(parts) == 6
-    second = parse_field(SECOND, parts.pop(0) if has_seconds else "0", seed)
-    minute, hour, day, month, weekday = (
-        parse_field(kind, part, seed) for kind, part in zip(_KINDS, parts, strict=True)
+def parse(text: str, seed: str | None = "") -> CronExpression:
+    """Read `text`; `H` in it is drawn from `seed`. With None it is all values that a seed could
+    give: what does not fire then fires for nobody."""
+    words = _words(text)
+    has_seconds = len(words) == 6
+    if not has_seconds:
+        words.insert(0, "0")
+    second, minute, hour, weekday = (
+        parse_field(kind, words[place], None if seed is None else drawn(kind.name, seed))
+        for kind, place in ((SECOND, 0), (MINUTE, 1), (HOUR, 2), (WEEKDAY, 5))
     )
-    if not can_ever_match(day, weekday, month.mask):
+    found = _dates(words[3], words[4], weekday, seed)
+    if found is None:
         raise InvalidSchedule(
-            f"{text!r} never fires: no month of {month.text} has a day {day.text}; "
+            f"{text!r} never fires: no month of {words[4]} has a day {words[3]}; "
             "write a day that exists, such as L for the last"
         )
+    day, month = found
     times = sum(minute.mask << 60 * each for each in range(24) if hour.mask >> each & 1)
     return CronExpression(text, has_seconds, second, minute, hour, day, month, weekday, times)
+
+
+def words_of(text: str) -> list[tuple[Kind, str]]:
+    """The fields as they are written, in capitals; without a second where there is none."""
+    words = _words(text)
+    return list(zip((SECOND, *_KINDS)[-len(words) :], words, strict=True))
+
+
+def _words(text: str) -> list[str]:
+    _check_characters(text)
+    words = _expand(text.strip(" \t")).upper().split()
+    if len(words) == 7:
+        raise InvalidSchedule(
+            f"{text!r} has 7 fields, and a year is none of those known here; write the first six, "
+            "and the years as start_date and end_date"
+        )
+    if len(words) not in (5, 6):
+        raise InvalidSchedule(
+            f"{text!r} has {_count(len(words))}; write five ({_FIVE}), or six with the second first"
+        )
+    return words
+
+
+def _dates(day: str, month: str, weekday: Field, seed: str | None) -> tuple[Field, Field] | None:
+    """The fields of day and month. Where `H` came to a date that no calendar has, one of those that
+    there are is drawn instead: whether an expression can be used must not be a matter of chance."""
+    if seed is None:
+        drawn_dates = [(parse_field(DAY, day, None), parse_field(MONTH, month, None))]
+    else:
+        draws = ((DAY, day), (MONTH, month))
+        first, second = (parse_field(k, word, drawn(k.name, seed)) for k, word in draws)
+        if months_with(first, weekday) & second.mask:
+            return first, second
+        drawn_dates = [(d, m) for d in _all_of(DAY, day) for m in _all_of(MONTH, month)]
+    months = {d: months_with(d, weekday) for d, _ in drawn_dates}
+    possible = [(d, m) for d, m in drawn_dates if months[d] & m.mask]
+    return possible[drawn("date", seed or "") % len(possible)] if possible else None
+
+
+def _all_of(kind: Kind, word: str) -> list[Field]:
+    """All that a field with `H` can come to."""
+    fields = (parse_field(kind, word, draw) for draw in range(kind.last))
+    return list({field.mask: field for field in fields}.values())
 
 
 def _check_characters(text: str) -> None:
@@ -82,6 +137,11 @@ def _check_characters(text: str) -> None:
 
 
 def _expand(text: str) -> str:
+    if found := _ZONE.match(text):
+        raise InvalidSchedule(
+            f"the zone is no part of the expression; write timezone {found['zone']!r}, and "
+            f"{found['rest']!r} as the expression"
+        )
     if not text.startswith("@"):
         return text
     if expanded := _MACROS.get(text.lower()):

@@ -20,10 +20,12 @@ _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _STAR = re.compile(r"\*(?:/(?P<step>\d+))?")
 _HASH = re.compile(r"H(?:\((?P<first>\w+)-(?P<last>\w+)\))?(?:/(?P<step>\d+))?")
 _PLAIN = re.compile(r"(?P<first>\w+)(?:-(?P<last>\w+))?(?:/(?P<step>\d+))?")
-_LAST_DAY = re.compile(r"L(?:-(?P<before>\d+))?")
+_LAST_DAY = re.compile(r"L(?:-(?P<before>\d+))?(?P<weekday>W)?")
 _NEAREST = re.compile(r"(?P<day>\d+)W")
 _LAST_OF = re.compile(r"(?P<weekday>\w+)L")
 _NTH_OF = re.compile(r"(?P<weekday>\w+)#(?P<nth>\d+)")
+_UP_TO_LAST = re.compile(r"(?P<first>\d+)-L")
+_LONE_HASH = re.compile(r"(?<![A-Z])H(?![A-Z])")
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -79,7 +81,10 @@ class NearestWeekday(msgspec.Struct, frozen=True):
 
 
 class LastWeekday(msgspec.Struct, frozen=True):
-    """`LW`: the last Monday to Friday of the month."""
+    """`LW`, or `L-nW`: Monday to Friday, nearest to so many days before the last of the month,
+    inside of it."""
+
+    before: int = 0
 
 
 class LastOf(msgspec.Struct, frozen=True):
@@ -110,9 +115,16 @@ class Field(msgspec.Struct, frozen=True):
     starred: bool = False  # it restricts nothing by intent: `*`, `*/2`, `?`
 
 
-def parse_field(kind: Kind, text: str, seed: str) -> Field:
-    """`text` is in capitals."""
-    items = tuple(_item(kind, part, text, seed) for part in text.split(","))
+def drawn(what: str, seed: str) -> int:
+    """The same for the same seed, and evenly spread over many."""
+    digest = hashlib.blake2b(f"{what}\0{seed}".encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(digest.digest())
+
+
+def parse_field(kind: Kind, text: str, draw: int | None) -> Field:
+    """`text` is in capitals; `draw` decides what `H` comes to. Without one, `H` is all that it may
+    come to."""
+    items = tuple(_item(kind, part, text, draw) for part in text.split(","))
     mask = 0
     for item in items:
         for value in _values(kind, item):
@@ -133,7 +145,7 @@ def _values(kind: Kind, item: Item) -> Iterable[int]:
             return ()
 
 
-def _item(kind: Kind, part: str, text: str, seed: str) -> Item:
+def _item(kind: Kind, part: str, text: str, draw: int | None) -> Item:
     if not part:
         raise InvalidSchedule(f"{kind.name} {text!r} has an empty item; write {_example(kind)}")
     if part == "?":
@@ -141,9 +153,15 @@ def _item(kind: Kind, part: str, text: str, seed: str) -> Item:
     if found := _STAR.fullmatch(part):
         return Every(_step(kind, found["step"]))
     if found := _HASH.fullmatch(part):
-        return _hashed(kind, found, seed)
+        return _hashed(kind, found, draw)
+    if _LONE_HASH.search(part):
+        raise InvalidSchedule(
+            f"{kind.name} {part!r}: H cannot stand there; "
+            f"write H, H/n, H({kind.first}-{kind.last}) or H({kind.first}-{kind.last})/n"
+        )
     if floating := _floating(kind, part):
         return floating
+    _refuse_misplaced(kind, part)
     if found := _PLAIN.fullmatch(part):
         return _plain(kind, found)
     raise InvalidSchedule(f"{kind.name} {part!r} cannot be read; write {_example(kind)}")
@@ -159,19 +177,16 @@ def _question_mark(kind: Kind, text: str) -> Item:
     return Every()
 
 
-def _hashed(kind: Kind, found: re.Match[str], seed: str) -> Item:
-    """The same seed gives the same value, and many seeds spread evenly over the range."""
+def _hashed(kind: Kind, found: re.Match[str], draw: int | None) -> Item:
     first, last = kind.first, kind.hash_last or kind.last
     if found["first"]:
         first, last = _bounds(kind, found["first"], found["last"])
-    digest = hashlib.blake2b(
-        f"{kind.name}\0{seed}".encode("utf-8", "surrogatepass"), digest_size=8
-    ).digest()
-    width = last - first + 1
+    width, step = last - first + 1, _step(kind, found["step"])
+    if draw is None:
+        return Range(first, last)
     if found["step"] is None:
-        return Value(_one(kind, first + int.from_bytes(digest) % width))
-    step = _step(kind, found["step"])
-    return Range(first + int.from_bytes(digest) % min(step, width), last, step)
+        return Value(_one(kind, first + draw % width))
+    return Range(first + draw % min(step, width), last, step)
 
 
 def _plain(kind: Kind, found: re.Match[str]) -> Item:
@@ -200,16 +215,35 @@ def _floating(kind: Kind, part: str) -> Floating | None:
 
 
 def _floating_day(part: str) -> Floating | None:
-    if part == "LW":
-        return LastWeekday()
     if found := _LAST_DAY.fullmatch(part):
-        before = int(found["before"] or 0)
+        before, weekday = int(found["before"] or 0), found["weekday"] or ""
         if before > 30:
-            raise InvalidSchedule(f"day-of-month {part!r} is before every month; write L-1 to L-30")
-        return LastDay(before)
+            raise InvalidSchedule(
+                f"day-of-month {part!r} is before every month; write L-1{weekday} to L-30{weekday}"
+            )
+        return LastWeekday(before) if weekday else LastDay(before)
     if found := _NEAREST.fullmatch(part):
         return NearestWeekday(_value(DAY, found["day"]))
     return None
+
+
+def _refuse_misplaced(kind: Kind, part: str) -> None:
+    """What is known, but not in this company."""
+    if kind is DAY and ("L" in part or "W" in part):
+        if found := _UP_TO_LAST.fullmatch(part):
+            raise InvalidSchedule(
+                f"day-of-month {part!r}: a range cannot end with L; write {found['first']}-31, "
+                "which leaves out the days that a month does not have"
+            )
+        raise InvalidSchedule(
+            f"day-of-month {part!r}: a day that is found by L or W is one day, without a step or a "
+            "range; write L, L-3, LW, L-3W or 15W alone or in a list, such as 1,15W,L"
+        )
+    if kind is WEEKDAY and ("L" in part or "#" in part):
+        raise InvalidSchedule(
+            f"day-of-week {part!r}: the last or n-th of a weekday is one day, without a step or a "
+            "range; write 5L or 5#3 alone or in a list, such as 1#1,1#3,5L"
+        )
 
 
 def _bounds(kind: Kind, first: str, last: str) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.cron.schedule import Dst, Schedule, cron_schedule, interval_schedule
+from gnomon.cron.steps import check_steps
 from gnomon.cron.template import Template, template
 from gnomon.model.errors import InvalidSchedule
 from gnomon.model.lane import Lane
@@ -126,17 +127,30 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 def checked(definition: Definition) -> Definition:
     """The definition, if a job can be made of it. Raises InvalidSchedule, with the place."""
     _check_name(definition.name)
-    schedule = schedule_of(definition, "")
+    schedule_of(definition, "")
     payload_of(definition)
     _check_dates(definition)
     _check_backfill(definition)
-    if definition.end_date is not None and schedule.next_after(_BEGINNING) is None:
+    if definition.cron_expression is not None:
+        check_steps(definition.cron_expression)
+    if definition.end_date is not None and _of_any_job(definition).next_after(_BEGINNING) is None:
         raise InvalidSchedule("nothing fires between start_date and end_date", "/end_date")
     return definition
 
 
 def schedule_of(definition: Definition, job_id: str) -> Schedule:
     """When the job fires; `job_id` is what `H` is the hash of."""
+    expression = definition.cron_expression
+    seed = job_id if expression is not None and "h" in expression.lower() else ""
+    return _seeded(definition, seed)
+
+
+def _of_any_job(definition: Definition) -> Schedule:
+    """When jobs of this definition fire, whatever `H` comes to in each of them."""
+    return _seeded(definition, None)
+
+
+def _seeded(definition: Definition, seed: str | None) -> Schedule:
     d = definition
     if (d.cron_expression is None) == (d.interval_seconds is None):
         detail = "give either cron_expression or interval_seconds"
@@ -147,7 +161,7 @@ def schedule_of(definition: Definition, job_id: str) -> Schedule:
         d.interval_from,
         d.timezone,
         d.dst,
-        job_id if d.cron_expression is not None and "h" in d.cron_expression.lower() else "",
+        seed,
         d.start_date,
         d.end_date,
     )
@@ -166,7 +180,7 @@ def _schedule(
     phase: str | None,
     timezone: str,
     dst: Dst,
-    seed: str,
+    seed: str | None,
     starts: datetime | None,
     ends: datetime | None,
 ) -> Schedule:

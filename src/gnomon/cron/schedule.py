@@ -130,7 +130,7 @@ def cron_schedule(
     expression: str,
     timezone: str = "UTC",
     dst: Dst = _DEFAULT_DST,
-    seed: str = "",
+    seed: str | None = "",
     starts: datetime | None = None,
     ends: datetime | None = None,
 ) -> Schedule:
