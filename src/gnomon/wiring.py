@@ -43,6 +43,7 @@ async def prepare(dsn: str) -> None:
         with translated():
             for step in await migrate.up(connection):
                 log.info("migrated", version=step.version, name=step.name)
+            await connection.execute("SELECT gnomon.keep_pages()")
             await _partitions(connection)
     finally:
         connection.terminate()

@@ -2,17 +2,21 @@
 -- One that comes too late to start, or was only claimed to be put to rest, keeps nobody from it.
 -- $1/$2 jobs (locked before), $3 their active tasks.
 SELECT k.tenant_id, k.id AS cron_job_id, t.id, t.state, t.attempt, t.due_at, t.cancel_requested,
-    EXISTS (
-        SELECT FROM gnomon.task AS q
-        WHERE q.cron_job_id = k.id AND q.state = 3 AND q.tenant_id = k.tenant_id
-    ) AS queued,
+    coalesce((
+        SELECT true FROM gnomon.task AS q
+        WHERE q.cron_job_id = k.id AND q.state = 3 AND q.tenant_id || '' = k.tenant_id
+        LIMIT 1  -- a probe for each: of EXISTS a table of all that are queued may be made
+    ), false) AS queued,
     (SELECT gnomon.now()) AS now
 FROM unnest($1::text[], $2::uuid[], $3::uuid[]) AS k (tenant_id, id, active_task_id)
-LEFT JOIN gnomon.task AS t
-    ON t.tenant_id = k.tenant_id AND t.id = k.active_task_id
-    AND NOT coalesce(
-        t.expires_at <= CASE
-            WHEN t.attempt = 0 THEN (SELECT gnomon.now())
-            WHEN t.attempt = 1 AND t.state = 1 THEN t.started_at
+LEFT JOIN LATERAL (
+    SELECT * FROM gnomon.task
+    WHERE task.tenant_id = k.tenant_id AND task.id = k.active_task_id
+      AND NOT coalesce(
+        task.expires_at <= CASE
+            WHEN task.attempt = 0 THEN (SELECT gnomon.now())
+            WHEN task.attempt = 1 AND task.state = 1 THEN task.started_at
         END, false
-    )
+      )
+    OFFSET 0  -- a probe for each, never a join
+) AS t ON true

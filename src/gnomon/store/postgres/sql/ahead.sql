@@ -8,6 +8,6 @@ FROM (
         ON before.state = 0
         AND before.shard = t.shard
         AND (before.due_at, before.id) < (t.due_at, t.id)
-    WHERE t.tenant_id = $1 AND t.id = $2 AND t.state = 0 AND t.due_at <= (SELECT gnomon.now())
+    WHERE t.tenant_id = $1 AND t.id = $2 AND t.state + 0 = 0 AND t.due_at <= (SELECT gnomon.now())
     LIMIT $3
 ) AS earlier

@@ -1,6 +1,7 @@
 -- Take the chosen tasks (WAITING, CLAIM -> RUNNING), each with a new fence, for one node.
 -- The LATERAL keeps the plan at one primary-key probe a task; SKIP LOCKED keeps two nodes that
--- choose the same keys from waiting for each other.
+-- choose the same keys from waiting for each other. `state + 0`: no partial index answers to that, or
+-- the planner would take one that it believes to be empty, and walk the dead entries of a backlog.
 -- A gated run starts only with the consent of its cron job ($5: it was given). Once a run of a job
 -- has started in time it cannot be missed any more, so its retries do not expire.
 -- The row of the node is locked, so that whoever locks it after us knows of all that it claimed: see
@@ -23,7 +24,7 @@ WITH moment AS MATERIALIZED (
         FROM gnomon.task
         WHERE task.tenant_id = k.tenant_id
           AND task.id = k.id
-          AND task.state = 0
+          AND task.state + 0 = 0
           AND task.due_at <= (SELECT now FROM moment)
           AND (NOT task.gated OR $5::boolean)
           AND (coalesce(k.flow, 0) = 0 OR task.flow = k.flow)

@@ -3,4 +3,7 @@
 SELECT t.tenant_id, t.id, t.due_at, t.lane, t.losses, t.cron_job_id IS NOT NULL AS recurring, t.flow,
     t.task_type, t.queue, t.limit_keys
 FROM unnest($1::text[], $2::uuid[]) AS k (tenant_id, id)
-JOIN gnomon.task AS t ON t.tenant_id = k.tenant_id AND t.id = k.id
+CROSS JOIN LATERAL (
+    SELECT * FROM gnomon.task WHERE task.tenant_id = k.tenant_id AND task.id = k.id
+    OFFSET 0  -- a probe for each, never a join
+) AS t

@@ -1,8 +1,13 @@
 -- Take back reservations: runs that wait for their time must ask again when it comes. One that
 -- has become due meanwhile keeps its reservation, and is not among those given.
+-- They are found by one probe of the primary key each, as in settle.
 UPDATE gnomon.task AS t
 SET gated = true
-FROM unnest($1::text[], $2::uuid[]) AS k (tenant_id, id)
-WHERE t.tenant_id = k.tenant_id AND t.id = k.id
-  AND t.state = 0 AND t.attempt = 0 AND t.due_at > (SELECT gnomon.now())
+FROM unnest((SELECT $1::text[]), (SELECT $2::uuid[])) AS k (tenant_id, id)
+CROSS JOIN LATERAL (
+    SELECT task.ctid FROM gnomon.task
+    WHERE task.tenant_id = k.tenant_id AND task.id = k.id AND task.state + 0 = 0
+    OFFSET 0
+) AS f
+WHERE t.ctid = f.ctid AND t.state + 0 = 0 AND t.attempt = 0 AND t.due_at > (SELECT gnomon.now())
 RETURNING t.tenant_id, t.id

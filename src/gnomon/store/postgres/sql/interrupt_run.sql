@@ -2,7 +2,7 @@
 -- is busy is being settled, or is asked again.
 WITH chosen AS MATERIALIZED (
     SELECT ctid FROM gnomon.task
-    WHERE tenant_id = $1 AND id = $2 AND state = 1
+    WHERE tenant_id = $1 AND id = $2 AND state + 0 = 1
     FOR UPDATE SKIP LOCKED
 )
 UPDATE gnomon.task AS t

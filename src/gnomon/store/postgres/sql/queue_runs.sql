@@ -1,6 +1,11 @@
 -- Runs that wait for the one before them (QUEUE -> BLOCKED). They came in time, so they cannot be
--- missed any more.
+-- missed any more. They are found by one probe of the primary key each, as in settle.
 UPDATE gnomon.task AS t
 SET state = 3, expires_at = NULL
-FROM unnest($1::text[], $2::uuid[]) AS k (tenant_id, id)
-WHERE t.tenant_id = k.tenant_id AND t.id = k.id AND t.state = 0 AND t.attempt = 0
+FROM unnest((SELECT $1::text[]), (SELECT $2::uuid[])) AS k (tenant_id, id)
+CROSS JOIN LATERAL (
+    SELECT task.ctid FROM gnomon.task
+    WHERE task.tenant_id = k.tenant_id AND task.id = k.id AND task.state + 0 = 0
+    OFFSET 0
+) AS f
+WHERE t.ctid = f.ctid AND t.state + 0 = 0 AND t.attempt = 0

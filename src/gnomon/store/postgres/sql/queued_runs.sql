@@ -1,7 +1,11 @@
 -- The queued runs of these jobs, in the order of their fires.
 SELECT t.tenant_id, t.id, t.cron_job_id, o.kind
 FROM unnest($1::text[], $2::uuid[]) AS k (tenant_id, id)
-JOIN gnomon.task AS t ON t.cron_job_id = k.id AND t.tenant_id = k.tenant_id AND t.state = 3
+CROSS JOIN LATERAL (
+    SELECT * FROM gnomon.task
+    WHERE task.cron_job_id = k.id AND task.tenant_id || '' = k.tenant_id AND task.state = 3
+    OFFSET 0  -- a probe for each, never a join
+) AS t
 LEFT JOIN LATERAL (
     SELECT kind FROM gnomon.occurrence
     WHERE occurrence.cron_job_id = t.cron_job_id AND occurrence.fire_at = t.fire_at

@@ -1,12 +1,18 @@
 -- Runs that their job's overlap policy keeps from starting (CANCEL -> CANCELLED), with the reason
 -- on the task and in the ledger. $3 reasons, $4 the ledger's words for them.
 WITH skipped AS (
-    SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[], $4::smallint[])
-        AS k (tenant_id, id, reason, skipped)
+    SELECT *
+    FROM unnest(
+        (SELECT $1::text[]), (SELECT $2::uuid[]), (SELECT $3::text[]), (SELECT $4::smallint[])
+    ) AS k (tenant_id, id, reason, skipped)
 ), gone AS (
     DELETE FROM gnomon.task AS t
     USING skipped AS k
-    WHERE t.tenant_id = k.tenant_id AND t.id = k.id AND t.attempt = 0 AND t.state IN (0, 3)
+    CROSS JOIN LATERAL (
+        SELECT task.ctid FROM gnomon.task WHERE task.tenant_id = k.tenant_id AND task.id = k.id
+        OFFSET 0  -- a probe for each, never a join
+    ) AS f
+    WHERE t.ctid = f.ctid AND t.attempt = 0 AND t.state IN (0, 3)
     RETURNING t.*, k.reason, k.skipped
 ), noted AS (
     UPDATE gnomon.occurrence AS o
