@@ -116,7 +116,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Targets
     functions: dict[str, str] = {}  # name -> "package.module:function", callable as python targets
     threads: int = 32  # for Python functions that are not async
-    webhook_secret: str | None = None  # whsec_...; None makes one at first start
+    webhook_secret: str | None = None  # whsec_...; the first one of the tenant `default`
     connections_per_host: int = 1000
     targets_allow: tuple[str, ...] = ()  # private networks that webhooks may reach, as CIDR
 

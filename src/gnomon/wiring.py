@@ -10,24 +10,27 @@ import asyncpg
 import structlog
 
 from gnomon.assembly import Assembly, Callers, Surroundings
-from gnomon.clock import Clock, SystemClock
+from gnomon.clock import Clock, SystemClock, new_id
 from gnomon.model.addresses import AddressGuard
 from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.model.webhook_secret import secret_bytes
 from gnomon.observe.events import Observer, fan_out, to_log
 from gnomon.observe.metrics import NodeMetrics
 from gnomon.scheduler.breakers import RULES, Rules
 from gnomon.scheduler.keeper import LeaseKeeper
 from gnomon.scheduler.node import Node
-from gnomon.settings import Settings
+from gnomon.settings import Settings, SettingsError
 from gnomon.store.directory import Directory, plans_of
 from gnomon.store.postgres import migrate, partitions
 from gnomon.store.postgres.database import Database, connect, translated
 from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.hints import Listener
 from gnomon.store.postgres.nodes import LeaseConnection
-from gnomon.worker.targets.http import HttpCaller, signing_key
+from gnomon.store.postgres.webhook_secrets import give_default
+from gnomon.worker.targets.http import HttpCaller
 from gnomon.worker.targets.python import PythonCaller, load_functions
+from gnomon.worker.targets.signing import Signatory
 
 log = structlog.get_logger("gnomon")
 
@@ -36,8 +39,9 @@ Started = Callable[[str], None]
 _REJOIN_SECONDS = 1.0
 
 
-async def prepare(dsn: str) -> None:
-    """Bring the schema up to date, and make sure that today has its partitions."""
+async def prepare(dsn: str, webhook_secret: str | None = None) -> None:
+    """Bring the schema up to date, and make sure that today has its partitions, and the tenant
+    `default` its webhook secret: the one given, where it has none yet."""
     connection = await connect(dsn)
     try:
         with translated():
@@ -45,8 +49,27 @@ async def prepare(dsn: str) -> None:
                 log.info("migrated", version=step.version, name=step.name)
             await connection.execute("SELECT gnomon.keep_pages()")
             await _partitions(connection)
+            await _first_secret(connection, webhook_secret)
     finally:
         connection.terminate()
+
+
+async def _first_secret(
+    connection: "asyncpg.Connection[asyncpg.Record]", given: str | None
+) -> None:
+    try:
+        if given is not None:
+            secret_bytes(given)
+    except ValueError as error:
+        raise SettingsError(f"webhook_secret cannot be used: {error}") from error
+    made = await give_default(connection, new_id(SystemClock().now()), given)
+    if made and given is not None:
+        log.info("the setting webhook_secret is now the first secret of the tenant default")
+    if made is None:
+        log.warning(
+            "the setting webhook_secret is not used: the tenant default has other secrets in the "
+            "database; unset it, and see `gnomon secrets`"
+        )
 
 
 async def _partitions(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
@@ -62,7 +85,7 @@ async def run_api(
     from gnomon.api.serve import serve
 
     stop = stop or _stop_on_signals()
-    await prepare(settings.direct_database_url or dsn)
+    await prepare(settings.direct_database_url or dsn, settings.webhook_secret)
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(serve(settings, dsn, SystemClock(), on_started))
         stopping = group.create_task(stop.wait())
@@ -82,7 +105,7 @@ async def run_node(
     a new life at once."""
     stop = stop or _stop_on_signals()
     _calm_the_collector()
-    await prepare(settings.direct_database_url or dsn)
+    await prepare(settings.direct_database_url or dsn, settings.webhook_secret)
     metrics = NodeMetrics()
     with metrics.served(settings):
         await _live(settings, dsn, fan_out(metrics, to_log), on_started, stop, rules)
@@ -125,10 +148,10 @@ async def _node(
         database = Database(dsn, settings.database_connections, settings.direct_database_url)
         await database.open()
         stack.push_async_callback(database.close)
-        callers = await _callers(stack, settings, clock)
-        tenants = PostgresDirectory(database, with_schemas=False)
+        tenants = PostgresDirectory(database, with_schemas=False, with_secrets=True)
         directory = Directory(tenants, clock, plans_of(settings))
         await directory.load()
+        callers = await _callers(stack, settings, clock, directory)
         around = Surroundings(settings, database, callers, directory, clock, emit, rules)
         node = Assembly(around).node()
         await node.join()
@@ -140,10 +163,11 @@ async def _node(
         yield node, listener, keeper
 
 
-async def _callers(stack: AsyncExitStack, settings: Settings, clock: Clock) -> Callers:
-    key = signing_key(settings.webhook_secret) if settings.webhook_secret else None
+async def _callers(
+    stack: AsyncExitStack, settings: Settings, clock: Clock, directory: Directory
+) -> Callers:
     guard = AddressGuard(settings.targets_allow) if settings.authentication else None
-    http = HttpCaller(clock, key, settings.connections_per_host, guard)
+    http = HttpCaller(clock, Signatory(directory, clock), settings.connections_per_host, guard)
     python = PythonCaller(load_functions(settings.functions), settings.threads)
     await stack.enter_async_context(http)
     stack.enter_context(python)

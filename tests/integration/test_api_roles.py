@@ -12,7 +12,7 @@ from gnomon.model.principal import Role
 from gnomon.store.postgres.database import Database
 
 ID = "019a0000-0000-7000-8000-000000000000"
-OPEN = {"healthz", "readyz"}
+OPEN = {"healthz", "readyz", "list_webhook_keys"}
 # As the documentation says. What is new here must be thought about.
 ROLES = {
     Role.SUBMIT: {
@@ -29,7 +29,11 @@ ROLES = {
         "retry_dead_letter", "archive_dead_letter", "discard_dead_letter", "retry_dead_letters",
         "delete_cron_job", "pause_cron_job", "resume_cron_job", "backfill_cron_job",
     },
-    Role.ADMIN: {"create_key", "list_keys", "rotate_key", "revoke_key"},
+    Role.ADMIN: {
+        "create_key", "list_keys", "rotate_key", "revoke_key", "create_webhook_secret",
+        "list_webhook_secrets", "show_webhook_secret", "rotate_webhook_secret",
+        "revoke_webhook_secret",
+    },
 }  # fmt: skip
 
 
@@ -43,7 +47,7 @@ def operations(document: Any) -> Iterator[tuple[str, str, str, Role | None]]:
 
 
 def filled(path: str) -> str:
-    for name in ("task_id", "key_id"):
+    for name in ("task_id", "key_id", "secret_id"):
         path = path.replace(f"{{{name}}}", ID)
     return path.replace("{", "").replace("}", "")
 

@@ -8,6 +8,11 @@ from pathlib import Path
 import aiohttp
 from standardwebhooks.webhooks import Webhook
 from tests.commands import running
+from tests.integration.identity import make_tenant
+from tests.integration.webhook_calls import rotate
+
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.webhook_secrets import PostgresSecrets
 
 SECRET = "whsec_" + base64.b64encode(bytes(32)).decode()
 
@@ -53,10 +58,9 @@ async def test_calls_are_told_and_the_first_ones_fail(tmp_path: Path) -> None:
 
 
 async def test_for_people_it_prints_lines(tmp_path: Path) -> None:
-    data = tmp_path / ".gnomon"
-    data.mkdir()
-    (data / "webhook-secret").write_text(SECRET + "\n")
-    with running("listen", "--port", "0", cwd=tmp_path) as receiver:
+    (tmp_path / "secret").write_text(SECRET + "\n")
+    env = {"GNOMON_WEBHOOK_SECRET_FILE": str(tmp_path / "secret")}
+    with running("listen", "--port", "0", cwd=tmp_path, env=env) as receiver:
         first = receiver.line()
         url = first.split()[2].rstrip(";")
         assert "signatures are checked" in first
@@ -82,3 +86,30 @@ async def test_a_call_that_is_no_webhook_is_told_too(tmp_path: Path) -> None:
     assert call["webhook_id"] is None
     assert call["delay_seconds"] is None
     assert call["signature"] is None
+
+
+async def test_secrets_of_every_tenant_are_asked_of_the_database(
+    tmp_path: Path, database_dsn: str, database: Database
+) -> None:
+    await make_tenant(database, "acme")
+    secrets = PostgresSecrets(database)
+    (first,) = await secrets.list("acme")
+    old = str((await secrets.show("acme", first.id)).value)
+    env = {"DATABASE_URL": database_dsn}
+    with running("listen", "--port", "0", "--json", cwd=tmp_path, env=env) as receiver:
+        url = receiver.event("listening")["url"]
+
+        async def judged(secret: str, tenant: str = "acme") -> str | None:
+            sent = headers("task-1", "{}", secret=secret) | {"gnomon-tenant": tenant}
+            async with aiohttp.ClientSession() as session:
+                await session.post(url, data="{}", headers=sent)
+            call = receiver.event("call")
+            assert call["tenant"] == tenant
+            signature: str | None = call["signature"]
+            return signature
+
+        assert await judged(old) == "ok"
+        new = str((await rotate(database, first.id, 0.0, "acme")).value)
+        assert await judged(new) == "ok"
+        assert await judged(SECRET) == "BAD"
+        assert await judged(new, "nobody") is None

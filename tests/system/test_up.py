@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,12 +91,11 @@ def test_a_task_from_the_command_line_to_its_receiver_and_over_a_restart(tmp_pat
         first.command.interrupt()
         assert first.command.wait() == 0
 
-    secret = tmp_path / ".gnomon" / "webhook-secret"
-    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-    kept = secret.read_text()
+    kept = first.json("secrets", "list")
+    assert len(kept["webhook_secrets"]) == 1
     with up(tmp_path) as second:
         assert second.json("tasks", "show", task_id) == task
-        assert secret.read_text() == kept
+        assert second.json("secrets", "list") == kept
         second.command.interrupt()
         assert second.command.wait() == 0
 

@@ -20,6 +20,7 @@ from gnomon.api import (
     tasks,
     tenants,
     usage,
+    webhook_secrets,
 )
 from gnomon.api.context import Context
 from gnomon.api.openapi import document
@@ -40,6 +41,8 @@ def create_app(context: Context) -> Litestar:
             limiters.router,
             usage.get_usage,
             tenants.get_tenant,
+            webhook_secrets.router,
+            webhook_secrets.list_webhook_keys,
             health.healthz,
             health.readyz,
             health.metrics,

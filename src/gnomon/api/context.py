@@ -20,6 +20,7 @@ from gnomon.store.key_port import KeyStore
 from gnomon.store.limit_port import LimiterStore
 from gnomon.store.port import TaskStore
 from gnomon.store.roster_port import RosterStore
+from gnomon.store.secret_port import SecretStore
 from gnomon.store.task_type_port import TaskTypeStore
 from gnomon.store.usage_port import UsageStore
 
@@ -45,6 +46,7 @@ class Context(msgspec.Struct, frozen=True):
     task_types: TaskTypeStore
     usage: UsageStore
     limiters: LimiterStore
+    secrets: SecretStore
 
 
 def context_of(request: Request) -> Context:

@@ -18,8 +18,8 @@ from gnomon.model.task import DEFAULT_TENANT
 OPEN = {"open": True}  # the `opt` of what is served to all and is no operation
 _WITHOUT_AUTHENTICATION = Principal(tenant_id=DEFAULT_TENANT, name=None, roles=ALL_ROLES)
 _NEEDS_AUTHENTICATION = (
-    "keys are managed over HTTP only where authentication is on; `gnomon keys`, on the machine of "
-    "the database, works without it"
+    "keys and webhook secrets are managed over HTTP only where authentication is on; `gnomon keys` "
+    "and `gnomon secrets`, on the machine of the database, work without it"
 )
 
 

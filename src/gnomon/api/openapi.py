@@ -174,7 +174,7 @@ def _error(status: int, refs: Mapping[type, Any]) -> dict[str, Any]:
 
 
 def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
-    for name in ("task_id", "key_id"):
+    for name in ("task_id", "key_id", "secret_id"):
         if f"{{{name}}}" in path:
             schema = {"type": "string", "format": "uuid"}
             yield {"name": name, "in": "path", "required": True, "schema": schema}
@@ -186,9 +186,10 @@ def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
             "description": "The name of the cron job, or its id",
             "schema": {"type": "string"},
         }
-    if "{name}" in path:
-        schema = {"type": "string"}
-        yield {"name": "name", "in": "path", "required": True, "schema": schema}
+    for name in ("name", "tenant_id"):
+        if f"{{{name}}}" in path:
+            schema = {"type": "string"}
+            yield {"name": name, "in": "path", "required": True, "schema": schema}
     if operation.query is not None:
         ((reference,), components) = msgspec.json.schema_components(
             [operation.query], ref_template="{name}"

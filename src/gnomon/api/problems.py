@@ -35,6 +35,7 @@ from gnomon.model.errors import (
     Unauthenticated,
     Unstorable,
 )
+from gnomon.model.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
 
 MEDIA_TYPE = "application/problem+json"
 _RETRY_SECONDS = "1"
@@ -132,11 +133,13 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(422, str(error)), {}
         case TaskNotFound() | TaskTypeNotFound() | CronJobNotFound() | KeyNotFound():
             return problem(404, str(error)), {}
-        case LimiterNotFound():
+        case LimiterNotFound() | SecretNotFound():
             return problem(404, str(error)), {}
         case IllegalTransition() | Overlapping() | TooManyKeys() | TooManyTaskTypes() | KeyEnded():
             return problem(409, str(error)), {}
-        case TooManyLimiters() | SchemasTooLarge():
+        case TooManyLimiters() | SchemasTooLarge() | TooManySecrets():
+            return problem(409, str(error)), {}
+        case SecretEnded() | LastSecret():
             return problem(409, str(error)), {}
         case NameTaken():
             return problem(409, f"{error} with PUT"), {}

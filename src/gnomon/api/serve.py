@@ -33,6 +33,7 @@ from gnomon.store.postgres.nodes import PostgresRoster
 from gnomon.store.postgres.task_types import PostgresTaskTypes
 from gnomon.store.postgres.tasks import PostgresTasks
 from gnomon.store.postgres.usage import PostgresUsage
+from gnomon.store.postgres.webhook_secrets import PostgresSecrets
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -127,6 +128,7 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                     PostgresTaskTypes(database),
                     PostgresUsage(database),
                     PostgresLimiters(database),
+                    PostgresSecrets(database),
                 )
             finally:
                 for task in background:

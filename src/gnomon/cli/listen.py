@@ -1,20 +1,18 @@
 """`gnomon listen`: a webhook receiver to see what Gnomon sends, and to play a broken one."""
 
-import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from gnomon.cli import loop, output
+from gnomon.cli.keyring import Keyring
 from gnomon.cli.options import settings_of
 from gnomon.cli.output import CommandFailed
-from gnomon.cli.secret import SECRET_FILE, key_of
-from gnomon.settings import Settings
+from gnomon.model.task import DEFAULT_TENANT
 
 if TYPE_CHECKING:
-    from gnomon.cli.receiver import Behaviour, Call, Summary
+    from gnomon.cli.receiver import Behaviour, Call, Receiver, Summary
 
 BODY_SHOWN = 100
 
@@ -34,7 +32,8 @@ def listen(
     secret: Annotated[
         str | None,
         typer.Option(
-            metavar="whsec_…", help="Check signatures with this, not with that of the data dir."
+            metavar="whsec_…|whpk_…",
+            help="Check signatures with this, too; better in GNOMON_WEBHOOK_SECRET.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document a line.")] = False,
@@ -51,42 +50,34 @@ def listen(
     _run(Behaviour(fail=fail, status=status, delay=delay), keyring, port, as_json=as_json)
 
 
-class Keyring:
-    """The key of the signatures. The data directory may get its secret only after we started."""
-
-    def __init__(self, secret: str | None, settings: Settings) -> None:
-        text = secret or settings.webhook_secret
-        self._key = key_of(text) if text else None
-        self._file = Path(settings.data_dir) / SECRET_FILE
-
-    def key(self) -> bytes | None:
-        if self._key is None:
-            with contextlib.suppress(OSError):
-                self._key = key_of(self._file.read_text().strip())
-        return self._key
-
-
 def _run(behaviour: "Behaviour", keyring: Keyring, port: int, *, as_json: bool) -> None:
-    from gnomon.cli.receiver import Receiver, serve
+    from gnomon.cli.receiver import Receiver
     from gnomon.clock import SystemClock
 
     show = _show_json if as_json else _show
-    receiver = Receiver(behaviour, keyring.key, SystemClock(), show)
-
-    def started(url: str) -> None:
-        checked = "checked" if keyring.key() else "not checked: no secret is known"
-        if as_json:
-            _line({"event": "listening", "url": url})
-        else:
-            output.echo(f"listening on {url}; signatures are {checked}; Ctrl-C ends")
-
+    receiver = Receiver(behaviour, keyring.check, SystemClock(), show)
     try:
-        loop.run(serve(receiver, port, started))
+        loop.run(_serve(receiver, keyring, port, as_json=as_json))
     except OSError as error:
         raise CommandFailed(
             f"cannot listen on port {port}: {error.strerror}; choose another with --port"
         ) from error
     _summarise(receiver.summary, as_json=as_json)
+
+
+async def _serve(receiver: "Receiver", keyring: Keyring, port: int, *, as_json: bool) -> None:
+    from gnomon.cli.receiver import serve
+
+    known = await keyring.secrets(DEFAULT_TENANT)
+
+    def started(url: str) -> None:
+        checked = "checked" if known else "not checked: no secret is known"
+        if as_json:
+            _line({"event": "listening", "url": url})
+        else:
+            output.echo(f"listening on {url}; signatures are {checked}; Ctrl-C ends")
+
+    await serve(receiver, port, started)
 
 
 def _show(call: "Call") -> None:
@@ -96,6 +87,8 @@ def _show(call: "Call") -> None:
     ]
     if call.webhook_id is not None:
         facts.append(call.webhook_id)
+    if call.tenant not in (None, DEFAULT_TENANT):
+        facts.append(f"of {call.tenant}")
     if call.attempt is not None:
         facts.append(f"attempt {call.attempt}")
     if call.delay_seconds is not None:

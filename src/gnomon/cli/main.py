@@ -20,6 +20,7 @@ from gnomon.cli import (
     nodes,
     output,
     processes,
+    secrets,
     submit,
     tasks,
     tenants,
@@ -55,6 +56,7 @@ app.add_typer(cron.app, name="cron")
 app.add_typer(migrate.app, name="migrate")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")
+app.add_typer(secrets.app, name="secrets")
 app.add_typer(types.app, name="types")
 app.add_typer(limits.app, name="limits")
 app.command("usage")(usage.usage)

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from gnomon.cli import database, loop
+from gnomon.cli.keyring import check_setting
 from gnomon.cli.options import settings_of
 from gnomon.cli.output import CommandFailed
-from gnomon.cli.secret import with_secret
 from gnomon.model.errors import GnomonError
 from gnomon.settings import Settings, SettingsError
 
@@ -63,7 +63,7 @@ def scheduler(
     from gnomon import wiring
 
     pool = _pool(tenants=serve_tenant, types=serve_type, queues=serve_queue, lanes=serve_lane)
-    settings = with_secret(settings_of(ctx, overrides(slots=slots) | pool))
+    settings = settings_of(ctx, overrides(slots=slots) | pool)
     dsn = _prepared(settings)
     _run(wiring.run_node(settings, dsn, _started("node")))
 
@@ -84,6 +84,7 @@ def overrides(
 def _prepared(settings: Settings) -> str:
     from gnomon.observe import logging
 
+    check_setting(settings)
     logging.configure(settings)
     return database.existing_dsn(settings)
 

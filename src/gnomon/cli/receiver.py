@@ -3,14 +3,17 @@
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 
 import msgspec
 from aiohttp import web
 
-from gnomon.client import signature
 from gnomon.clock import Clock
+from gnomon.model.task import DEFAULT_TENANT
+
+# Whether a tenant's call with these headers and this body, at that time, is signed; None: unknown.
+Check = Callable[[str, Mapping[str, str], bytes, datetime], Awaitable[bool | None]]
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 STOP_SECONDS = 1.0
@@ -31,6 +34,7 @@ class Call(msgspec.Struct, frozen=True):
     method: str
     path: str
     webhook_id: str | None
+    tenant: str | None
     attempt: int | None
     delay_seconds: float | None  # after gnomon-scheduled-for
     signature: str | None  # ok, BAD, or None where nothing was checked
@@ -52,12 +56,12 @@ class Receiver:
     def __init__(
         self,
         behaviour: Behaviour,
-        key: Callable[[], bytes | None],  # of the signatures; None: they are not checked
+        check: Check,
         clock: Clock,
         show: Callable[[Call], None],
     ) -> None:
         self._behaviour = behaviour
-        self._key = key
+        self._check = check
         self._clock = clock
         self._show = show
         self._calls = 0
@@ -79,7 +83,8 @@ class Receiver:
             await self._clock.sleep(self._behaviour.delay)
         if webhook_id is not None and answer < 300:
             self._accepted.add(webhook_id)
-        self._show(self._call(request, body, now, answer))
+        signature = await self._signature(request, body, now)
+        self._show(_call(request, body, now, answer, signature))
         return web.Response(status=answer)
 
     def _answer(self, webhook_id: str | None) -> int:
@@ -90,26 +95,30 @@ class Receiver:
             self._duplicates += 1
         return self._behaviour.status if self._seen[webhook_id] <= self._behaviour.fail else 200
 
-    def _call(self, request: web.Request, body: bytes, now: datetime, answer: int) -> Call:
-        attempt = request.headers.get("gnomon-attempt", "")
-        return Call(
-            at=now,
-            method=request.method,
-            path=request.path_qs,
-            webhook_id=request.headers.get("webhook-id"),
-            attempt=int(attempt) if attempt.isdecimal() else None,
-            delay_seconds=_delay(request.headers.get("gnomon-scheduled-for"), now),
-            signature=self._signature(request, body, now),
-            answered=answer,
-            body=body.decode(errors="replace"),
-        )
-
-    def _signature(self, request: web.Request, body: bytes, now: datetime) -> str | None:
-        key = self._key()
-        if key is None:
+    async def _signature(self, request: web.Request, body: bytes, now: datetime) -> str | None:
+        if "webhook-id" not in request.headers:
             return None
-        good = signature.verify(key, request.headers, body, now)
-        return "ok" if good else "BAD"
+        tenant_id = request.headers.get("gnomon-tenant", DEFAULT_TENANT)
+        good = await self._check(tenant_id, request.headers, body, now)
+        return None if good is None else "ok" if good else "BAD"
+
+
+def _call(
+    request: web.Request, body: bytes, now: datetime, answer: int, signature: str | None
+) -> Call:
+    attempt = request.headers.get("gnomon-attempt", "")
+    return Call(
+        at=now,
+        method=request.method,
+        path=request.path_qs,
+        webhook_id=request.headers.get("webhook-id"),
+        tenant=request.headers.get("gnomon-tenant"),
+        attempt=int(attempt) if attempt.isdecimal() else None,
+        delay_seconds=_delay(request.headers.get("gnomon-scheduled-for"), now),
+        signature=signature,
+        answered=answer,
+        body=body.decode(errors="replace"),
+    )
 
 
 async def serve(receiver: Receiver, port: int, on_started: Callable[[str], None]) -> None:

@@ -12,10 +12,10 @@ import typer
 
 from gnomon import __version__
 from gnomon.cli import database, loop, output, remote
+from gnomon.cli.keyring import check_setting
 from gnomon.cli.options import SETTINGS_VARIABLE, settings_file, settings_of
 from gnomon.cli.output import CommandFailed
 from gnomon.cli.processes import Port, Slots, overrides
-from gnomon.cli.secret import ensure_secret, key_of
 from gnomon.settings import Settings
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def up(
     if quiet:
         variables["GNOMON_LOG_LEVEL"] = "warning"
     settings = settings_of(ctx, variables)
-    if settings.webhook_secret is not None:
-        key_of(settings.webhook_secret)
+    check_setting(settings)
     settings = msgspec.structs.replace(settings, api_port=_free_port(settings))
     variables["GNOMON_API_PORT"] = str(settings.api_port)
     with Interrupts() as interrupts:
@@ -87,9 +86,6 @@ def _up(
             return 0
         loop.run(database.prepare(settings.direct_database_url or dsn))
         variables = {**os.environ, **variables, "DATABASE_URL": dsn}
-        if settings.webhook_secret is None:
-            file = ensure_secret(Path(settings.data_dir))
-            variables["GNOMON_WEBHOOK_SECRET_FILE"] = str(file.resolve())
         return supervise.run(
             _children(settings, variables),
             on_ready=None if quiet else partial(_announce, settings),

@@ -12,6 +12,7 @@
     ├── TaskTypeNotFound       likewise, of a task type that has a schema
     ├── LimiterNotFound        likewise, of a limiter
     ├── KeyNotFound            likewise, of an API key
+    ├── SecretNotFound         likewise, of a webhook secret (these: secret_errors.py)
     ├── TenantNotFound         no tenant of this name
     ├── TenantExists           a tenant of this name is there already
     ├── TenantInUse            a tenant that cannot go while it has tasks or cron jobs
@@ -29,6 +30,9 @@
     ├── RoleMissing            whoever asks may not do this
     ├── TooManyKeys            two keys of a name are live; a third would not be noticed
     ├── KeyEnded               an API key that was revoked, or has expired
+    ├── TooManySecrets         as many webhook secrets as a tenant may have, or a call may carry
+    ├── SecretEnded            a webhook secret that was revoked or rotated
+    ├── LastSecret             the webhook secret without which calls would not be signed
     ├── StoreUnavailable       PostgreSQL cannot be reached; nothing was done
     │   └── TenantBusy         others hold what decides about a tenant's quotas
     ├── LeaseLost              this node was declared dead

@@ -1,5 +1,6 @@
 """What a process remembers about tenants: at most half a second old while PostgreSQL answers."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -10,6 +11,7 @@ from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.limit import Limiter
 from gnomon.model.tenant import UNLIMITED, Quotas, Tenant, quotas_of
+from gnomon.model.webhook_secret import PublicKey, SigningSecret
 from gnomon.settings import Settings, SettingsError
 
 log = structlog.get_logger("gnomon.store")
@@ -23,6 +25,8 @@ class Belongings(msgspec.Struct, frozen=True):
     tenant: Tenant | None = None  # None: it has no row
     limiters: Sequence[Limiter] = ()
     schemas: Mapping[str, bytes] = {}  # JSON Schemas by task type
+    secrets: Sequence[SigningSecret] = ()  # live webhook secrets, in a node
+    public_keys: Sequence[PublicKey] = ()  # of webhook secrets, in the API
     mistake: str = ""  # why the quotas in its row cannot be used, if they cannot
 
 
@@ -65,6 +69,8 @@ class Directory:
         self._tenants = 0  # those that have a row
         self._quotas: dict[str, Quotas] = {}
         self._on_change: list[Callable[[], None]] = []
+        self._looking = asyncio.Lock()
+        self._looks = 0  # that have begun
 
     def on_change(self, told: Callable[[], None]) -> None:
         """Be told after every change."""
@@ -72,6 +78,18 @@ class Directory:
 
     async def load(self) -> bool:
         """Look now; gives whether anything has changed."""
+        async with self._looking:
+            return await self._load()
+
+    async def look_again(self) -> None:
+        """Be sure of what was committed before this call. All who ask meanwhile share a look."""
+        asked = self._looks
+        async with self._looking:
+            if self._looks == asked:
+                await self._load()
+
+    async def _load(self) -> bool:
+        self._looks += 1
         if await self._store.revision() == self._revision:
             return False
         changes = await self._store.changes(self._revision)
@@ -131,6 +149,12 @@ class Directory:
 
     def schema(self, tenant_id: str, task_type: str) -> bytes | None:
         return self._known.get(tenant_id, _NOTHING).schemas.get(task_type)
+
+    def secrets(self, tenant_id: str) -> Sequence[SigningSecret]:
+        return self._known.get(tenant_id, _NOTHING).secrets
+
+    def public_keys(self, tenant_id: str) -> Sequence[PublicKey]:
+        return self._known.get(tenant_id, _NOTHING).public_keys
 
 
 _NOTHING = Belongings()

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.system.crawl.household import Household
 
-_TEXTS = ("name", "queue", "reason", "source", "task_type")
+_TEXTS = ("host", "name", "queue", "reason", "source", "task_type")
 # What rules out each other, or must fit together: it is left out, or is one of these.
 _RULES: dict[str, Any] = {
     "target": None,
@@ -18,6 +18,7 @@ _RULES: dict[str, Any] = {
     "interval_from": None,
     "timezone": "Europe/Vienna",
     "retry_policy": None,
+    "secret": None,
 }
 
 

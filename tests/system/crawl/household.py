@@ -54,6 +54,14 @@ _KEY = """
 INSERT INTO gnomon.api_key (id, tenant_id, name, hash, hint, roles, created_by)
 VALUES (%s, %s, %s, %s, %s, %s, %s)
 """
+# The one of before goes: a tenant has a hundred at the most.
+_SECRET = """
+WITH gone AS (
+    DELETE FROM gnomon.webhook_secret WHERE tenant_id = %(tenant)s AND host = %(host)s
+)
+INSERT INTO gnomon.webhook_secret (id, tenant_id, host, scheme, secret, created_by)
+VALUES (%(id)s, %(tenant)s, %(host)s, 'v1', gnomon.new_webhook_secret(), %(mark)s)
+"""
 
 
 def as_cursor(text: str) -> str:
@@ -115,6 +123,8 @@ class Household:
         name = f"{self.mark}-stock-{number % _KEPT}"
         self._put(f"task-types/{name}", {"schema": {"title": self.mark}})
         self._put(f"limiters/{name}", {"task_type": self.mark, "key": "/note", "concurrency": 1})
+        self._own("webhook-secrets", self._secret(f"{name}.example"))
+        self._own("webhook-keys", self.tenant_id)
         self._own("task-types", name)
         self._own("limiters", name)
 
@@ -193,6 +203,12 @@ class Household:
         self._execute(_KEY, values)
         self.ids.add(str(key_id))
         return key_id, secret
+
+    def _secret(self, host: str) -> str:
+        secret_id = new_id(SystemClock().now())
+        values = {"id": secret_id, "tenant": self.tenant_id, "host": host, "mark": self.mark}
+        self._execute(_SECRET, values)
+        return str(secret_id)
 
     def _execute(self, statement: str, values: Any) -> None:
         bound = (values,) if isinstance(values, str) else values

@@ -1,24 +1,34 @@
 """Tenants and what is theirs, read from PostgreSQL: all of it, or of those that have changed."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import asyncpg
+import msgspec
 
 from gnomon.model.limit import Limiter
 from gnomon.model.tenant import Tenant, overrides_of
+from gnomon.model.webhook_secret import PublicKey, SigningSecret
 from gnomon.store.directory import Belongings, Changes
 from gnomon.store.postgres.database import Database
 
 _MOST_NAMED = 1_000  # tenants; where more have changed, all are read
 
 
-class PostgresDirectory:
-    """`DirectoryStore` on PostgreSQL. Only the API needs the schemas, which can be large."""
+_T = TypeVar("_T", bound=msgspec.Struct)
 
-    def __init__(self, database: Database, *, with_schemas: bool) -> None:
+
+class PostgresDirectory:
+    """`DirectoryStore` on PostgreSQL. Only the API needs the schemas, which can be large. Only
+    nodes need the webhook secrets; others get their public keys."""
+
+    def __init__(
+        self, database: Database, *, with_schemas: bool, with_secrets: bool = False
+    ) -> None:
         self._database = database
         self._with_schemas = with_schemas
+        self._with_secrets = with_secrets
 
     async def revision(self) -> int:
         row = await self._database.fetchrow("revision")
@@ -30,35 +40,46 @@ class PostgresDirectory:
         revision = await self.revision()  # first: what changes from here on is read again
         names = None if since is None else await self._changed(since)
         tenants = {row["id"]: row for row in await self._database.fetch("tenants", names)}
-        limiters: dict[str, list[Limiter]] = defaultdict(list)
-        for row in await self._database.fetch("limiters", names):
-            limiters[row["tenant_id"]].append(Limiter(**row))
-        schemas: dict[str, dict[str, bytes]] = defaultdict(dict)
+        things: dict[str, dict[str, Any]] = defaultdict(dict)
+        await self._add(things, "limiters", "limiters", Limiter, names)
         if self._with_schemas:
             for row in await self._database.fetch("task_schemas", names):
-                schemas[row["tenant_id"]][row["name"]] = row["schema"].encode()
-        owners = {*tenants, *limiters, *schemas, *(names or ())}
+                schemas = things[row["tenant_id"]].setdefault("schemas", {})
+                schemas[row["name"]] = row["schema"].encode()
+        if self._with_secrets:
+            await self._add(things, "secrets", "signing_secrets", SigningSecret, names)
+        else:
+            await self._add(things, "public_keys", "public_webhook_keys", PublicKey, names)
         return Changes(
             revision=revision,
             whole=names is None,
             tenants={
-                tenant_id: _belongings(
-                    tenants.get(tenant_id), limiters[tenant_id], schemas[tenant_id]
-                )
-                for tenant_id in owners
+                tenant_id: _belongings(tenants.get(tenant_id), things[tenant_id])
+                for tenant_id in {*tenants, *things, *(names or ())}
             },
         )
+
+    async def _add(
+        self,
+        things: dict[str, dict[str, Any]],
+        member: str,
+        statement: str,
+        kind: type[_T],
+        names: Iterable[str] | None,
+    ) -> None:
+        fields = kind.__struct_fields__
+        for row in await self._database.fetch(statement, names):
+            thing = kind(**{name: row[name] for name in fields})
+            things[row["tenant_id"]].setdefault(member, []).append(thing)
 
     async def _changed(self, since: int) -> list[str] | None:
         rows = await self._database.fetch("revised", since)
         return [row["tenant"] for row in rows] if len(rows) <= _MOST_NAMED else None
 
 
-def _belongings(
-    row: asyncpg.Record | None, limiters: Sequence[Limiter], schemas: dict[str, bytes]
-) -> Belongings:
+def _belongings(row: asyncpg.Record | None, things: Mapping[str, Any]) -> Belongings:
     if row is None:
-        return Belongings(limiters=limiters, schemas=schemas)
+        return Belongings(**things)
     try:
         quotas, mistake = overrides_of(row["quotas"]), ""
     except ValueError as error:
@@ -70,4 +91,4 @@ def _belongings(
         quotas=quotas,
         created_at=row["created_at"],
     )
-    return Belongings(tenant, limiters, schemas, mistake)
+    return Belongings(tenant, **things, mistake=mistake)

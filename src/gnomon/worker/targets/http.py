@@ -1,9 +1,6 @@
 """Webhooks: one pooled HTTP call a try, signed after the Standard Webhooks specification."""
 
-import base64
 import errno
-import hashlib
-import hmac
 import socket
 from datetime import datetime
 from typing import Any
@@ -15,6 +12,7 @@ from aiohttp.connector import AddrInfoType
 from gnomon import __version__
 from gnomon.clock import Clock
 from gnomon.model.addresses import AddressGuard
+from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import parse_retry_after
 from gnomon.model.target import HttpTarget
@@ -22,10 +20,10 @@ from gnomon.model.text import is_line, storable
 from gnomon.pipe.envelope import Delivery
 from gnomon.worker.run import Run
 from gnomon.worker.targets.answers import body_of, reason_of
+from gnomon.worker.targets.signing import Signatory, request_body, tenant_header
 
 # 4xx that are about the moment and not about the request.
 _RETRYABLE = frozenset({408, 409, 425, 429})
-_KEY_PREFIX = "whsec_"
 # This machine has no more of something: no word about the host that was to be called.
 _SHORT_OF = frozenset(
     (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
@@ -33,18 +31,6 @@ _SHORT_OF = frozenset(
 # Many servers drop a connection that was idle for 5 s. What is sent at that moment is lost, and
 # must not be sent again: so such a connection is not used any more.
 _IDLE_SECONDS = 4.0
-
-
-def signing_key(secret: str) -> bytes:
-    """The bytes behind a `whsec_…` secret."""
-    return base64.b64decode(secret.removeprefix(_KEY_PREFIX), validate=True)
-
-
-def sign(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
-    """The `webhook-signature` of a body."""
-    content = f"{message_id}.{timestamp}.".encode() + body
-    digest = hmac.digest(key, content, hashlib.sha256)
-    return "v1," + base64.b64encode(digest).decode()
 
 
 class AddressRefused(OSError):
@@ -77,13 +63,13 @@ class HttpCaller:
     def __init__(
         self,
         clock: Clock,
-        key: bytes | None,
+        signatory: Signatory | None,
         connections_per_host: int,
         guard: AddressGuard | None = None,
         resolver: AbstractResolver | None = None,
     ) -> None:
         self._clock = clock
-        self._key = key
+        self._signatory = signatory  # None: nothing is signed
         self._per_host = connections_per_host
         self._guard = guard  # None: every address may be called
         self._resolver = resolver  # None: the system's
@@ -114,17 +100,20 @@ class HttpCaller:
     async def call(self, delivery: Delivery, payload: bytes | None, _: Run) -> Outcome:
         assert isinstance(delivery.target, HttpTarget)
         assert self._session is not None, "use HttpCaller as a context manager"
-        target, body = delivery.target, payload or b""
+        target, body = delivery.target, request_body(delivery.target.method, payload)
         try:
             target.check()  # it may be older than the rules
-            headers = self._headers(delivery, target, body)
+            headers = await self._headers(delivery, target, body)
         except ValueError as error:
             return _not_called(f"it cannot be called: {error}", retryable=False)
+        except StoreUnavailable:
+            detail = "what it would be signed with is not known: PostgreSQL is unavailable"
+            return _not_called(detail, retryable=True)
         try:
             response = await self._session.request(
                 target.method,
                 target.url,
-                data=None if target.method == "GET" else body,
+                data=body or None,
                 headers=headers,
                 allow_redirects=False,
             )
@@ -150,29 +139,36 @@ class HttpCaller:
             raise AddressRefused
         return socket.socket(family, kind, protocol)
 
-    def _headers(self, delivery: Delivery, target: HttpTarget, body: bytes) -> dict[str, str]:
-        """Raises ValueError for a key that no header can hold."""
-        task_id = str(delivery.key.id)
-        timestamp = int(self._clock.now().timestamp())
+    async def _headers(self, delivery: Delivery, target: HttpTarget, body: bytes) -> dict[str, str]:
+        """Raises ValueError for a key that no header can hold, and StoreUnavailable where what it
+        would be signed with is not known."""
         if not is_line(delivery.idempotency_key or ""):
             raise ValueError("its idempotency_key holds control characters, which no header can")
+        if self._signatory is not None:
+            await self._signatory.prepare(delivery.key.tenant_id)
+        task_id = str(delivery.key.id)
+        timestamp = str(int(self._clock.seconds()))
         headers = {
             "accept-encoding": "identity",  # the body is kept as text
             "content-type": "application/json",
             "user-agent": f"gnomon/{__version__}",
             **target.headers,
             "webhook-id": task_id,
-            "webhook-timestamp": str(timestamp),
+            "webhook-timestamp": timestamp,
             "idempotency-key": delivery.idempotency_key or task_id,
             "gnomon-task-id": task_id,
+            "gnomon-tenant": tenant_header(delivery.key.tenant_id),
             "gnomon-attempt": str(delivery.attempt),
             "gnomon-fence": str(delivery.fence),
             "gnomon-scheduled-for": _rfc3339(delivery.execute_at),
             "traceparent": f"00-{delivery.key.id.hex}-{delivery.fence:016x}-01",
         }
-        if self._key is not None:
-            signed = b"" if target.method == "GET" else body
-            headers["webhook-signature"] = sign(self._key, task_id, timestamp, signed)
+        if self._signatory is not None:
+            signature = self._signatory.sign(
+                delivery.key.tenant_id, target.url, task_id, timestamp, body
+            )
+            if signature is not None:
+                headers["webhook-signature"] = signature
         return headers
 
     def _outcome(
