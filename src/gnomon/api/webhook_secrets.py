@@ -33,7 +33,7 @@ from gnomon.store.secret_port import NewSecret, ReplacingSecret, ShownSecret
 DEFAULT_OVERLAP = 24 * 3600.0
 LONGEST_OVERLAP = 30 * 24 * 3600.0
 _UUID_LENGTH = 36
-_NOT_KEPT = {"Cache-Control": "no-store"}
+# Other answers say `no-store` (see response_headers.py); what is public may be kept.
 _CACHED = {"Cache-Control": "public, max-age=60"}
 
 Overlap = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_OVERLAP)]
@@ -312,9 +312,7 @@ def _id_of(request: Request) -> UUID:
 
 def _shown(status: int, secret: ShownSecret) -> ASGIResponse:
     known = msgspec.structs.asdict(_view(secret.known))
-    return respond(
-        answer(status, ShownWebhookSecret(**known, secret=secret.value)), headers=_NOT_KEPT
-    )
+    return respond(answer(status, ShownWebhookSecret(**known, secret=secret.value)))
 
 
 def _view(secret: WebhookSecret) -> WebhookSecretView:
