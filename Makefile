@@ -8,7 +8,7 @@ PEER := $(VENV)/peer
 TEST_JOBS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fairness limits fuzz lock clean
+.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fairness limits mutants fuzz lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -65,6 +65,9 @@ crawl: $(STAMP) ## Two tenants over every operation of the API; ARGS="--cases 10
 
 fairness: $(STAMP) ## Let tenants and priorities quarrel over slots; ARGS="starve weights --nodes 3"
 	$(BIN)/python -m tests.system.fairness $(ARGS)
+
+mutants: $(STAMP) ## Change copies of the code; which changes does no test notice? ARGS="--seed 1 --only cron --most 50"
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 fuzz: $(STAMP) ## Compare cron with an oracle and two peers; ARGS="--triples 200000 --seed 1"
 	$(BIN)/python -m tests.cron.fuzz $(ARGS)

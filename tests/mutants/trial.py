@@ -1,0 +1,250 @@
+"""Runs tests against copies of the code, each in a process that is forked for it.
+
+The parent has imported the libraries that tests use, and nothing of the package: so a trial costs
+only the tests themselves, and imports the package anew from its copy.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from compileall import compile_dir
+from contextlib import suppress
+from enum import StrEnum
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from py_compile import PycInvalidationMode
+from types import FrameType
+
+import msgspec
+from tests.mutants.plan import Mutant, Project
+
+_GRACE_SECONDS = 10.0  # for tests to put away what they have started
+_POLL_SECONDS = 0.05
+_BROKEN = (3, 4, 5)  # pytest's: it could not even begin
+_PRELOADED = (
+    "aiohttp.test_utils", "asyncpg", "croniter", "cronsim", "granian", "hypothesis.stateful",
+    "jsonschema_rs", "jwt", "litestar", "litestar.openapi", "msgspec", "prometheus_client",
+    "psycopg", "pytest_asyncio", "requests", "rich", "standardwebhooks", "structlog", "typer",
+)  # fmt: skip
+
+
+class Fate(StrEnum):
+    """What became of a mutant."""
+
+    KILLED = "killed"  # a test failed
+    TIMED_OUT = "timed out"  # the tests did not end
+    SURVIVED = "survived"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A trial and its end."""
+
+    mutant: Mutant
+    fate: Fate
+    seconds: float
+    by: str = ""  # the test that failed
+
+
+class CannotJudge(Exception):
+    """The tests do not pass, or do not run, on the code as it is."""
+
+
+class Trial:
+    """A pytest that runs on a copy."""
+
+    def __init__(self, copy: Path, tests: Sequence[str], project: Project, limit: float) -> None:
+        self.copy = copy
+        self.began = time.monotonic()
+        self._limit = self.began + limit
+        self._told = False
+        self._output = copy / "output.txt"
+        self._temporary = copy / "temporary"
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._become_pytest(tests, project)
+
+    def poll(self) -> int | None:
+        """The code that pytest ended with; -1 where it had to be ended; None: it goes on."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self._clean_up()
+            return -1 if self._told or os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
+        now = time.monotonic()
+        if now > self._limit:
+            # At first kindly, so that servers are stopped; then not.
+            os.killpg(self.pid, signal.SIGKILL if self._told else signal.SIGINT)
+            self._told, self._limit = True, now + _GRACE_SECONDS
+        return None
+
+    def end(self) -> None:
+        """End it now."""
+        self._told = True
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self._clean_up()
+
+    def failed_test(self) -> str:
+        text = self._output.read_text(errors="replace")
+        lines = [line for line in text.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        return lines[0].split(" ", 1)[1].split(" - ")[0] if lines else ""
+
+    def output(self) -> str:
+        return self._output.read_text(errors="replace")[-4000:]
+
+    def _clean_up(self) -> None:
+        """Servers of tests that were killed are still there: end those of this trial."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        for file in self._temporary.rglob("postmaster.pid"):
+            with suppress(OSError, ValueError, IndexError):
+                os.kill(int(file.read_text().split()[0]), signal.SIGQUIT)
+        shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _become_pytest(self, tests: Sequence[str], project: Project) -> None:
+        try:
+            os.setsid()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            with self._output.open("wb") as file:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+            source = str(self.copy / "src")
+            os.chdir(project.root)
+            os.environ["PYTHONPATH"] = source  # for processes that tests start
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+            os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(self.copy / "hypothesis")
+            sys.path.insert(0, source)
+            sys.dont_write_bytecode = True  # nothing is left in the tree
+            import pytest
+
+            code = pytest.main(
+                [
+                    "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist",
+                    "-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-seed=0",
+                    f"--basetemp={self._temporary}", *tests,
+                ]
+            )  # fmt: skip
+            sys.stdout.flush()
+            os._exit(int(code))
+        except BaseException:  # noqa: BLE001 - a child must never go on as its parent
+            os._exit(3)
+
+
+class Judge:
+    """Tries mutants, several at once, within a time."""
+
+    def __init__(self, project: Project, jobs: int, seconds: float) -> None:
+        self._project = project
+        self._jobs = jobs
+        self._deadline = time.monotonic() + seconds
+        self._healthy: dict[tuple[str, ...], float] = {}  # seconds that tests take on good code
+        self._unchanged: dict[Path, str] = {}  # the text of the file that is changed in each copy
+
+    def judge(self, mutants: Iterable[Mutant], tell: Callable[[Verdict], None]) -> list[Verdict]:
+        """Those that there was time for. Raises CannotJudge."""
+        verdicts: list[Verdict] = []
+        with tempfile.TemporaryDirectory(prefix="gnomon-mutants-") as folder, _ends_on_sigterm():
+            copies = [self._copied(Path(folder) / str(n)) for n in range(self._jobs)]
+            free, running = list(copies), dict[Trial, Mutant | tuple[str, ...]]()
+            waiting = []
+            for mutant in mutants:
+                if mutant.tests:
+                    waiting.append(mutant)
+                else:  # pytest would take no tests for all of them
+                    verdicts.append(Verdict(mutant, Fate.SURVIVED, 0.0))
+                    tell(verdicts[-1])
+            try:
+                while running or (waiting and time.monotonic() < self._deadline):
+                    while free and waiting and time.monotonic() < self._deadline:
+                        trial, subject = self._begin(free.pop(), waiting, running)
+                        running[trial] = subject
+                    for trial in list(running):
+                        code = trial.poll()
+                        if code is None:
+                            continue
+                        subject = running.pop(trial)
+                        verdict = self._ended(trial, subject, code)
+                        free.append(trial.copy)
+                        if verdict is not None:
+                            verdicts.append(verdict)
+                            tell(verdict)
+                    time.sleep(_POLL_SECONDS)
+            finally:
+                for trial in running:
+                    trial.end()
+        return verdicts
+
+    def _begin(
+        self,
+        copy: Path,
+        waiting: list[Mutant],
+        running: dict[Trial, Mutant | tuple[str, ...]],
+    ) -> tuple[Trial, Mutant | tuple[str, ...]]:
+        """Try the next mutant whose tests are known to pass, or see whether others do."""
+        asked = set(running.values())
+        for place, mutant in enumerate(waiting):
+            seconds = self._healthy.get(mutant.tests)
+            if seconds is not None:
+                del waiting[place]
+                file = copy / "src" / self._project.package / mutant.path
+                self._unchanged[copy] = file.read_text()
+                file.write_text(mutant.change.applied(self._unchanged[copy]))
+                limit = 3 * seconds + 15
+                return Trial(copy, mutant.tests, self._project, limit), mutant
+            if mutant.tests not in asked:
+                return Trial(copy, mutant.tests, self._project, 600.0), mutant.tests
+        # All the others wait for a trial of their tests that is under way: no harm in another.
+        tests = waiting[0].tests
+        return Trial(copy, tests, self._project, 600.0), tests
+
+    def _ended(self, trial: Trial, subject: Mutant | tuple[str, ...], code: int) -> Verdict | None:
+        seconds = time.monotonic() - trial.began
+        if not isinstance(subject, Mutant):
+            if code != 0:
+                raise CannotJudge(f"the tests of the code as it is fail:\n{trial.output()}")
+            self._healthy[subject] = seconds
+            return None
+        file = trial.copy / "src" / self._project.package / subject.path
+        file.write_text(self._unchanged[trial.copy])
+        if code in _BROKEN and "internal error" not in trial.output().lower():
+            raise CannotJudge(f"pytest did not run:\n{trial.output()}")
+        if code == -1:
+            return Verdict(subject, Fate.TIMED_OUT, seconds)
+        if code == 0:
+            return Verdict(subject, Fate.SURVIVED, seconds)
+        return Verdict(subject, Fate.KILLED, seconds, trial.failed_test())
+
+    def _copied(self, to: Path) -> Path:
+        shutil.copytree(
+            self._project.root / "src", to / "src", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        # By its hash: a file that was changed is never taken for the one that was compiled.
+        compile_dir(to / "src", quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+        return to
+
+
+def preload() -> None:
+    """Import what tests use, but for the package itself."""
+    plugins = [each.module for each in entry_points(group="pytest11")]
+    for name in ("pytest", *plugins, *_PRELOADED):
+        with suppress(ImportError):
+            import_module(name)
+
+
+class _ends_on_sigterm:  # noqa: N801 - used as a statement
+    """Turns SIGTERM into an exception, so that what runs is ended."""
+
+    def __enter__(self) -> None:
+        def leave(_signal: int, _frame: FrameType | None) -> None:
+            raise KeyboardInterrupt
+
+        self._before = signal.signal(signal.SIGTERM, leave)
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGTERM, self._before)
