@@ -294,3 +294,53 @@ async def test_what_was_read_while_shards_moved_is_not_taken_in(
     assert 0 < len(own) < len(keys)
     assert len(agenda) == len(own)
     assert all(agenda.knows(key) for key in own)
+
+
+class Counting(PostgresDispatch):
+    """Remembers from when on each shard was read again."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, 10.0)
+        self.since: list[datetime] = []
+
+    async def repair(self, *args: Any) -> list[Entry]:
+        self.since = list(args[1])
+        return await super().repair(*args)
+
+
+async def test_a_writer_that_stays_open_is_not_read_for_until_it_ends(
+    database: Database, database_dsn: str, connection: Connection, clock: SystemClock
+) -> None:
+    """However long it has been open: what it wrote cannot be seen before."""
+    store = Counting(database)
+    agenda = Agenda(FairQueue(), clock.now(), 1000)
+    scanner = Scanner(store, agenda, clock, Settings())
+    scanner.own(everything_in(ALL))
+    await scanner.forward()
+    late = await connected(database_dsn)
+    try:
+        async with late.transaction():
+            began = await database_now(late)
+            key = TaskKey("plain", new_id(began))
+            await late.execute(
+                "INSERT INTO gnomon.task (tenant_id, id, task_type, target, due_at)"
+                " VALUES ($1, $2, 'plain', '{}', now())",
+                key.tenant_id,
+                key.id,
+            )
+            # The database's clock goes on by an hour: the writer has been open for so long.
+            await connection.execute(
+                "CREATE OR REPLACE FUNCTION gnomon.now() RETURNS timestamptz LANGUAGE sql STABLE"
+                " AS $$ SELECT clock_timestamp() + interval '1 hour' $$"
+            )
+            for _ in range(3):
+                await scanner.repair()
+            hour_later = await database_now(connection)
+            assert min(store.since) > hour_later - timedelta(minutes=1)
+    finally:
+        await late.close()
+    assert (await scanner.repair()).new == 1
+    assert max(store.since) < began
+    assert agenda.knows(key)
+    await scanner.repair()
+    assert min(store.since) > hour_later - timedelta(minutes=1)  # and then no more

@@ -129,7 +129,7 @@ BY_KEY = [
             ["1"] * len(s.keys),
             60.0,
         ],
-    ),  # fmt: skip
+    ),
     Hot("read_keys", NAMES, lambda s: [_tenants(s.keys), s.keys]),
     Hot("free_keys", NAMES, lambda s: [_tenants(s.keys), s.keys]),
     Hot("answered_keys", NAMES, lambda s: [DEFAULT_TENANT, s.keys, [b""] * len(s.keys)]),

@@ -2,14 +2,14 @@
 
 Forward: each shard has a cursor, and what lies behind it has been read. Repair: a cursor alone
 never sees rows that commit late, are written by plain SQL, or wait again after a try; so the
-last stretch behind the cursors is read again and again, from the start of the oldest transaction
-that could still bring such a row. A rare full pass catches what was backdated by hand. While more
-is due than fits, the backlog's flows are read beside (`gnomon.scheduler.backlog`).
+last stretch behind the cursors is read again and again, as far back as what has ended since the
+last time may have brought such a row (`gnomon.scheduler.reach`). Now and then everything is. While
+more is due than fits, the backlog's flows are read beside (`gnomon.scheduler.backlog`).
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -19,14 +19,12 @@ from gnomon.model.shard import SHARDS, shard_of
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.backlog import Backlog
 from gnomon.scheduler.flows import FlowBook
+from gnomon.scheduler.reach import Reach
 from gnomon.settings import Settings
 from gnomon.store.port import BEGINNING, HIGHEST_ID, LOWEST_ID, Cursor, DispatchStore, Entry
 
 # What a repair looks ahead: by the time that the next one runs, all before this has been seen.
 _REPAIR_AHEAD = timedelta(seconds=2)
-# A row may be due since its transaction began, which it did before it was seen to write.
-_REPAIR_SLACK = timedelta(seconds=5)
-FULL_PASS_SECONDS = 30.0
 # Entries read in one go. Taking in more would hold up all else for a tenth of a second; and what is
 # due can start while the rest is read.
 _AT_ONCE = 8_000
@@ -58,16 +56,15 @@ class Scanner:
         # backlog, so that no backlog can shut out what comes in now.
         self._forward_window = settings.window * 3 // 4
         self._reserve = max(1, settings.window // 8)
-        self._backlog = Backlog(store, agenda, self._reserve)
+        self._backlog = Backlog(store, agenda, clock, self._reserve)
         self._cursors: dict[int, Cursor] = {}
         self.territory = Territory()
         self._whole = True
         self._flows = FlowBook() if flows is None else flows
         self.unsure: Callable[[], None] = lambda: None  # a hint may or may not be for this node
-        self._since = BEGINNING
-        self._dropped = False  # something that was read before, since the last full pass
+        self._reach = Reach()
+        self._dropped = False  # something that was read before, since the last look everywhere
         self.behind = True  # more is due than was read
-        self._full_pass_at = float("-inf")
         self._reading = asyncio.Lock()  # two readers at one cursor would read everything twice
 
     def own(self, territory: Territory) -> None:
@@ -80,18 +77,19 @@ class Scanner:
             for shard, cursor in self._cursors.items()
             if shard in territory.shards and before.others.get(shard) == territory.others.get(shard)
         }
+        self._reach.retain(kept)
         for shard in territory.shards - kept.keys():
             kept[shard] = Cursor(shard, BEGINNING, LOWEST_ID)
         self._cursors = kept
         self.behind = True
         self._agenda.retain(self.own_of)
-        self._backlog.reset()
+        self._backlog.start_over()
         # A node that goes gives back what it had claimed, also of shards that were ours already.
         self.look_everywhere()
 
     def look_everywhere(self) -> None:
-        """Make the next repair a full pass: something waits again that was due long ago."""
-        self._full_pass_at = float("-inf")
+        """Let the next repair read everything: something waits again that was due long ago."""
+        self._reach.look_everywhere()
 
     def start_over(self) -> None:
         """Find anew what is due: most of what was ready here has been taken by others."""
@@ -193,7 +191,7 @@ class Scanner:
         return self._take_in(entries), all_read
 
     async def repair(self) -> ScanResult:
-        """Read again what lies shortly behind the cursors (now and then: all that lies there)."""
+        """Read again what lies shortly behind the cursors; now and then, all that lies there."""
         async with self._reading:
             return await self._repair()
 
@@ -204,27 +202,46 @@ class Scanner:
             return ScanResult()  # `since` stays, so nothing is skipped
         each = max(1, min(room, _AT_ONCE) // len(cursors))
         asked_at = self._clock.monotonic()
-        writer, now = await self._store.oldest_writer()
+        writers, now = await self._store.open_writers()
         self._clock.observe(now, asked_at)  # an idle node would part from the database's clock
-        full = self._clock.monotonic() - self._full_pass_at >= FULL_PASS_SECONDS
-        since = BEGINNING if full else self._since
-        if full:
-            self._full_pass_at = self._clock.monotonic()  # and not later: it may be asked for again
-            self._dropped = False
-        try:
+        since = self._reach.since(writers)
+        if self._reach.is_everywhere(asked_at):
+            entries = await self._read_everything(cursors, since, now, each)
+        else:
+            reach = [since] * len(cursors)
             entries = await self._store.repair(
-                cursors, since, now + _REPAIR_AHEAD, each, self.territory
+                cursors, reach, now + _REPAIR_AHEAD, each, self.territory
             )
-        except BaseException:
-            if full:
-                self.look_everywhere()
-            raise
         for shard, found in _by_shard(entries).items():
             if len(found) == each and shard in self._cursors:
                 # More than fits: the forward scan goes on from here.
                 self._cursors[shard] = Cursor(shard, found[-1].due_at, found[-1].key.id)
-        self._since = min(writer, now) - _REPAIR_SLACK
+        self._reach.done(writers, now)
         return self._take_in(entries)
+
+    async def _read_everything(
+        self, cursors: list[Cursor], since: datetime, now: datetime, each: int
+    ) -> list[Entry]:
+        began = self._clock.monotonic()
+        self._reach.looking_everywhere(began)
+        self._dropped = False
+        territory = self.territory
+        try:
+            entries = await self._store.repair(
+                cursors,
+                self._reach.everything(cursors, since),
+                now + _REPAIR_AHEAD,
+                each,
+                territory,
+            )
+        except BaseException:
+            self.look_everywhere()
+            raise
+        if territory == self.territory:  # else others were left out than would be now
+            first = {shard: found[0].due_at for shard, found in _by_shard(entries).items()}
+            took = self._clock.monotonic() - began
+            self._reach.done_everywhere(cursors, first, now, took)
+        return entries
 
     def _take_in(self, entries: list[Entry]) -> ScanResult:
         own = self.own_of(entries)  # what is served may have changed while they were read

@@ -17,7 +17,7 @@ Tenants. Every key carries its tenant; another tenant's task does not exist.
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
 import msgspec
@@ -246,6 +246,13 @@ class FlowCursor(msgspec.Struct, frozen=True, gc=False):
     most: int
 
 
+class Writer(NamedTuple):
+    """A transaction that may still bring tasks, due since it began."""
+
+    began: datetime
+    session: int
+
+
 class Claim(msgspec.Struct, frozen=True):
     """A batch that was taken."""
 
@@ -314,12 +321,12 @@ class DispatchStore(Protocol):
     async def repair(
         self,
         cursors: Sequence[Cursor],
-        since: datetime,
+        since: Sequence[datetime],
         until: datetime,
         each: int,
         within: Territory = WHOLE,
     ) -> list[Entry]:
-        """Waiting tasks behind the cursors, due from `since` to `until`, in order."""
+        """Waiting tasks behind the cursors, due from `since`, of each, to `until`, in order."""
 
     async def flows(
         self, after: FlowKey | None, most: int, *, typed: bool = False
@@ -343,8 +350,8 @@ class DispatchStore(Protocol):
         """Waiting tasks of a pool that are overdue by so long, the latest of each shard first, at
         most `each` a shard and `most` in all; suspects only if asked for."""
 
-    async def oldest_writer(self) -> tuple[datetime, datetime]:
-        """When the oldest unfinished writing transaction began, and the store's time."""
+    async def open_writers(self) -> tuple[frozenset[Writer], datetime]:
+        """The transactions that have written something and not ended, and the store's time."""
 
     async def claim(
         self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()

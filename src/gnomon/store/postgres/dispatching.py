@@ -26,6 +26,7 @@ from gnomon.store.port import (
     RunningTask,
     Settled,
     Settlement,
+    Writer,
 )
 from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.database import Database
@@ -72,7 +73,7 @@ class PostgresDispatch:
     async def repair(
         self,
         cursors: Sequence[Cursor],
-        since: datetime,
+        since: Sequence[datetime],
         until: datetime,
         each: int,
         within: Territory = WHOLE,
@@ -122,10 +123,11 @@ class PostgresDispatch:
         )
         return [entry_of(row) for row in rows]
 
-    async def oldest_writer(self) -> tuple[datetime, datetime]:
-        row = await self._database.fetchrow("oldest_writer")
+    async def open_writers(self) -> tuple[frozenset[Writer], datetime]:
+        row = await self._database.fetchrow("open_writers")
         assert row is not None, "an aggregate always gives a row"
-        return row["since"], row["now"]
+        began, sessions = row["began"], row["sessions"]
+        return frozenset(map(Writer, began, sessions)), row["now"]
 
     async def claim(
         self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()

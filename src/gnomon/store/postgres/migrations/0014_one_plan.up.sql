@@ -103,12 +103,13 @@ CROSS JOIN LATERAL (
 END
 $$;
 
--- Read again behind the cursors what is due from `since` to `until`; the rest as in read_ahead.
+-- Read again behind the cursors: what is due from `since`, of each shard, to `until`. The rest is as in
+-- read_ahead.
 CREATE FUNCTION gnomon.read_behind(
     p_shards smallint[],
     p_after_due timestamptz[],
     p_after_ids uuid[],
-    p_since timestamptz,
+    p_since timestamptz[],
     p_until timestamptz,
     p_most integer,
     p_pooled boolean,
@@ -129,15 +130,15 @@ AS $$
 BEGIN
 RETURN QUERY
 SELECT t.tenant_id, t.id, t.due_at, t.lane, t.losses, t.recurring, t.flow
-FROM unnest(p_shards, p_after_due, p_after_ids, p_others)
-    AS s (shard, after_due, after_id, others)
+FROM unnest(p_shards, p_after_due, p_after_ids, p_since, p_others)
+    AS s (shard, after_due, after_id, since, others)
 CROSS JOIN LATERAL (
     SELECT task.tenant_id, task.id, task.due_at, task.lane, task.losses,
         task.cron_job_id IS NOT NULL AS recurring, task.flow
     FROM gnomon.task
     WHERE task.state = 0
       AND task.shard = s.shard
-      AND task.due_at >= p_since
+      AND task.due_at >= s.since
       AND task.due_at <= p_until
       AND (task.due_at, task.id) <= (s.after_due, s.after_id)
       -- A node without a pool looks no further. The coalesce keeps the planner from
