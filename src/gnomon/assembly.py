@@ -121,7 +121,7 @@ class Assembly:
 
     @cached_property
     def _chores(self) -> PostgresChores:
-        return PostgresChores(self._database)
+        return PostgresChores(self._database, self._clock)
 
     @cached_property
     def _planning(self) -> PostgresPlanning:

@@ -11,22 +11,20 @@ from tests.integration.support import (
     Connection,
     archived,
     blocked_by,
-    executions,
     joined,
-    live,
     settlement,
     store,
     submission,
 )
 from tests.waiting import eventually
 
-from gnomon.clock import new_id
+from gnomon.clock import SystemClock, new_id
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retention import RowKind
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import Verdict, VerdictKind
-from gnomon.store.postgres import migrate, partitions
+from gnomon.store.postgres import migrate, old_partitions, partitions
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.nodes import PostgresChores
@@ -75,15 +73,16 @@ async def failed_once(pool: Database, made_at: datetime, payload: bytes | None =
     return key
 
 
+async def drop(connection: Connection, cutoff: datetime) -> list[str]:
+    return await old_partitions.drop(connection, cutoff, SystemClock())
+
+
 async def names(connection: Connection) -> set[str]:
-    rows = await connection.fetch(
-        """
-        SELECT inhrelid::regclass::text AS name FROM pg_inherits
-        WHERE inhparent::regclass::text IN
-            ('gnomon.task_archive', 'gnomon.task_payload', 'gnomon.execution')
-        """
-    )
-    return {row["name"].removeprefix("gnomon.") for row in rows}
+    return {
+        partition.name
+        for parent in partitions.PARENTS
+        for partition in await partitions.listed(connection, parent)
+    }
 
 
 def days_of(*days: date) -> set[str]:
@@ -128,26 +127,10 @@ async def test_every_id_up_to_a_week_ahead_has_a_place(pool: Database, fresh: Co
         assert await archived(fresh, await finished(pool, made_at, NOON, BIG)) is not None
 
 
-async def test_a_day_goes_when_all_its_tasks_are_past_retention(
-    pool: Database, fresh: Connection
-) -> None:
-    await partitions.make(fresh, TODAY)
-    key = await finished(pool, NOON, NOON + DAY, BIG)
-    yesterday = days_of(TODAY - DAY)
-    assert set(await partitions.drop(fresh, NOON + DAY)) == yesterday  # its own is still needed
-    assert await archived(fresh, key) is not None
-    dropped = await partitions.drop(fresh, NOON + DAY + timedelta(seconds=1))
-    assert set(dropped) == days_of(TODAY)
-    assert not await names(fresh) & (yesterday | days_of(TODAY))
-    assert await archived(fresh, key) is None
-    assert await executions(fresh, key) == []
-    assert await fresh.fetchval("SELECT count(*) FROM gnomon.task_payload") == 0
-
-
 async def test_a_day_that_has_not_ended_before_the_cutoff_stays(fresh: Connection) -> None:
     await partitions.make(fresh, TODAY)
-    assert set(await partitions.drop(fresh, NOON)) == days_of(TODAY - DAY)
-    assert await partitions.drop(fresh, NOON) == []
+    assert set(await drop(fresh, NOON)) == days_of(TODAY - DAY)
+    assert await drop(fresh, NOON) == []
 
 
 async def test_a_gap_that_an_idle_time_left_is_filled(pool: Database, fresh: Connection) -> None:
@@ -160,65 +143,8 @@ async def test_a_gap_that_an_idle_time_left_is_filled(pool: Database, fresh: Con
 async def test_partitions_can_be_made_after_young_ones_were_dropped(fresh: Connection) -> None:
     """With a short retention, yesterday is dropped while it is still yesterday."""
     await partitions.make(fresh, TODAY)
-    await partitions.drop(fresh, NOON)
+    await drop(fresh, NOON)
     assert await partitions.make(fresh, TODAY) == []
-
-
-async def test_live_tasks_keep_their_payload_and_tries(pool: Database, fresh: Connection) -> None:
-    await partitions.make(fresh, TODAY)
-    key = await failed_once(pool, NOON, BIG)
-    await finished(pool, NOON, NOON, BIG)
-    assert set(await partitions.drop(fresh, NOON + 3 * DAY)) >= days_of(TODAY)
-    assert await live(fresh, key) is not None
-    assert await PostgresDispatch(pool, 10.0).payload(key) == BIG
-    assert [row["error"] for row in await executions(fresh, key)] == ["no"]
-    assert await fresh.fetchval("SELECT count(*) FROM gnomon.task_payload") == 1
-    assert await fresh.fetchval("SELECT count(*) FROM gnomon.execution") == 1
-
-
-async def test_a_straggler_is_archived_after_its_day_was_dropped_and_cleared_later(
-    pool: Database, fresh: Connection
-) -> None:
-    await partitions.make(fresh, TODAY)
-    dispatch, node = PostgresDispatch(pool, 10.0), await joined(pool)
-    key = await failed_once(pool, NOON, BIG)
-    await partitions.drop(fresh, NOON + 3 * DAY)
-    (delivery,) = (await dispatch.claim(node, [key])).deliveries
-    ended = NOON + 5 * DAY
-    await dispatch.settle([settlement(delivery, finished_at=ended.timestamp())])
-    row = await archived(fresh, key)
-    assert row is not None
-    place = "SELECT tableoid FROM gnomon.task_archive WHERE id = $1"
-    old = await fresh.fetchval("SELECT 'gnomon.task_archive_old'::regclass::oid")
-    assert await fresh.fetchval(place, key.id) == old
-
-    await partitions.drop(fresh, ended)
-    assert await archived(fresh, key) is not None
-    assert await dispatch.payload(key) == BIG
-    await partitions.drop(fresh, ended + timedelta(seconds=1))
-    assert await archived(fresh, key) is None
-    assert await dispatch.payload(key) is None
-    assert await executions(fresh, key) == []
-
-
-async def test_days_go_in_order_so_a_needed_one_keeps_its_successors(
-    pool: Database, fresh: Connection
-) -> None:
-    await partitions.make(fresh, TODAY)
-    key = await finished(pool, NOON - DAY, NOON + 5 * DAY)
-    assert await partitions.drop(fresh, NOON + 3 * DAY) == []
-    assert await archived(fresh, key) is not None
-
-
-async def test_a_reader_in_the_way_means_not_now(pool: Database, fresh: Connection) -> None:
-    """A backup holds its locks for long; the pruner must neither wait for it nor fail for good."""
-    await partitions.make(fresh, TODAY)
-    chores = PostgresChores(pool)
-    async with fresh.transaction():
-        await fresh.execute("SELECT FROM gnomon.task_archive")
-        with pytest.raises(StoreUnavailable):
-            await chores.drop_partitions(0.0)
-    assert await chores.drop_partitions(0.0) != []
 
 
 async def test_a_connection_lost_in_the_middle_means_not_now(

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.integration.support import Connection
 from tests.integration.test_migrations import *  # noqa: F403
+from tests.integration.test_old_partitions import *  # noqa: F403
 from tests.integration.test_partitions import *  # noqa: F403
 from tests.pooler import *  # noqa: F403
 from tests.pooler import PgBouncer

@@ -54,7 +54,10 @@ def translated() -> Iterator[None]:
         yield
     except (asyncpg.DataError, asyncpg.CheckViolationError, ValueError) as error:
         # The driver refuses a value before it is sent, or the server does afterwards; an id that
-        # has no partition is such a value.
+        # has no partition is such a value. The ledger has room for every fire, but for a moment
+        # while partitions of long ago become one.
+        if isinstance(error, asyncpg.CheckViolationError) and error.table_name == "occurrence":
+            raise StoreUnavailable(f"PostgreSQL is unavailable: {error}") from error
         raise Unstorable(f"PostgreSQL cannot hold this: {error}") from error
     except _UNAVAILABLE as error:
         raise StoreUnavailable(f"PostgreSQL is unavailable: {error or type(error)}") from error
@@ -116,7 +119,7 @@ async def _undo(connection: "DriverConnection | Connection") -> None:
 _OPTIONS: dict[str, Any] = {
     "timeout": CONNECT_SECONDS,
     "command_timeout": STATEMENT_SECONDS,
-    "server_settings": {"application_name": "gnomon", "timezone": "UTC"},
+    "server_settings": {"application_name": "gnomon", "timezone": "UTC", "datestyle": "ISO"},
 }
 # What was prepared on one server is not there on the next.
 _THROUGH_POOLER: dict[str, Any] = {"connection_class": PoolerConnection, "statement_cache_size": 0}

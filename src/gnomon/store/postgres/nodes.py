@@ -9,10 +9,11 @@ from uuid import UUID
 import asyncpg
 
 from gnomon import __version__
+from gnomon.clock import Clock, SystemClock
 from gnomon.model.errors import LeaseLost, StoreUnavailable
 from gnomon.model.pool import EVERYTHING, Pool, Work
 from gnomon.model.retention import RowKind
-from gnomon.store.postgres import partitions
+from gnomon.store.postgres import old_partitions, partitions
 from gnomon.store.postgres.database import Database, connect, translated
 from gnomon.store.postgres.expired_rows import ExpiredRows
 from gnomon.store.postgres.pools import pool_of, serves_of, unserved
@@ -95,9 +96,11 @@ def _renewed(row: asyncpg.Record | None, incarnation: UUID) -> datetime:
 class PostgresChores:
     """`ChoreStore` on PostgreSQL."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock | None = None) -> None:
         self._database = database
+        self._clock = clock or SystemClock()
         self._expired = ExpiredRows(database)
+        self._memory = old_partitions.Memory()
 
     async def hold(self, chore: str, incarnation: UUID, seconds: float) -> bool:
         row = await self._database.fetchrow("hold_chore", chore, incarnation, seconds)
@@ -111,7 +114,8 @@ class PostgresChores:
     async def drop_partitions(self, retention_days: float) -> list[str]:
         async with self._own_connection() as connection:
             now: datetime = await connection.fetchval("SELECT gnomon.now()")
-            return await partitions.drop(connection, now - timedelta(days=retention_days))
+            cutoff = now - timedelta(days=retention_days)
+            return await old_partitions.drop(connection, cutoff, self._clock, self._memory)
 
     async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
         return await self._expired.remove(kind, most, retention_days)

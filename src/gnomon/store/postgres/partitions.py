@@ -1,15 +1,21 @@
-"""The daily partitions of what is finished: made ahead, dropped by retention.
+"""The partitions of what is finished: which there are, and how the days ahead are made.
 
-A partition holds the ids of one UTC day, or its fires. It is made stand-alone and then attached,
-so that no writer waits behind a reader; every step gives up quickly rather than queue for a lock.
+A day's partition holds the ids of one UTC day, or its fires. What lies before the days that are
+kept is covered by few wide partitions: `old`, from the beginning of time, and those between days
+that are still needed (`gap`). A partition is made stand-alone and then attached, which takes no
+lock that a reader or writer has to wait for. Next: `old_partitions`, how they go.
 """
 
+import re
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import asyncpg
+import msgspec
 
-from gnomon.model.ids import lowest_id
+from gnomon.model.ids import created_at, lowest_id
 
 DAYS_AHEAD = 8
 # Parent table and the column it is cut by; payloads, tries and entries of the ledger follow their
@@ -20,22 +26,39 @@ PARENTS = {
     "execution": "task_id",
     "occurrence": "fire_at",
 }
+DAY = timedelta(days=1)
+# Only other changes of the schema and vacuum are waited for, and nobody else waits behind.
 _LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 # Any fixed number will do that nothing else in the database uses.
 _LOCK = 0x676E6F6D6F70
+# Only what we have marked is dropped: somebody may have detached a partition to keep it.
+MARK = "gnomon: past retention, to be dropped"
+_BOUNDS = re.compile(r"FOR VALUES FROM \('?(.*?)'?\) TO \('?(.*?)'?\)")
 
 
-class _StillNeededError(Exception):
-    """Rolls back the dropping of a day that holds a task within retention."""
+class Partition(msgspec.Struct, frozen=True):
+    """A partition of a parent, from its first day (None: all before the last) up to its end."""
+
+    parent: str
+    name: str
+    first: date | None
+    end: date
+    pending: bool = False  # it is on its way out: new statements see it no more
+
+    @property
+    def is_day(self) -> bool:
+        return self.name.removeprefix(f"{self.parent}_").isdigit()
 
 
 def day_bounds(day: date, parent: str = "task_archive") -> tuple[str, str]:
     """Where a day begins and ends in the column that its parent is cut by."""
+    return bound(day, parent), bound(day + DAY, parent)
+
+
+def bound(day: date, parent: str) -> str:
+    """Where a day begins in the column that its parent is cut by."""
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    end = start + timedelta(days=1)
-    if parent == "occurrence":
-        return start.isoformat(), end.isoformat()
-    return str(lowest_id(start)), str(lowest_id(end))
+    return start.isoformat() if parent == "occurrence" else str(lowest_id(start))
 
 
 def partition_name(parent: str, day: date) -> str:
@@ -43,195 +66,133 @@ def partition_name(parent: str, day: date) -> str:
 
 
 async def make(connection: "asyncpg.Connection[Any]", today: date) -> list[str]:
-    """Make the partitions up to a week ahead, without a gap; gives the new ones.
+    """Make the partitions up to a week ahead, without a gap; gives the new days.
 
-    They begin at the oldest that there is: what lies before it belongs to `old`, even yesterday
-    where retention is short, and a gap that an idle time left may have ids from plain SQL.
+    Days begin with yesterday. What is not covered before it may have ids from plain SQL, and fires
+    that are made up for long afterwards: that gets a gap partition.
     """
-    day = min(await _days(connection), default=today - timedelta(days=1))
-    existing = await _existing(connection)
-    for parent in PARENTS:
-        if partition_name(parent, day) not in existing:
-            await _begin_at(connection, parent, day)
     made = []
-    while day <= today + timedelta(days=DAYS_AHEAD):
-        for parent in PARENTS:
-            name = partition_name(parent, day)
-            if name not in existing and await _make_one(connection, parent, name, day):
-                made.append(name)
-        day += timedelta(days=1)
+    for parent in PARENTS:
+        for first, end in holes(await listed(connection, parent), today + (DAYS_AHEAD + 1) * DAY):
+            yesterday = max(today - DAY, first or date.min)
+            if first is None or first < yesterday:
+                await cover(connection, parent, first, min(end, yesterday))
+            for day in days(yesterday, end):
+                name = partition_name(parent, day)
+                if await attach(connection, Partition(parent, name, day, day + DAY)):
+                    made.append(name)
     return made
 
 
 async def days_ahead(connection: "asyncpg.Connection[Any]", today: date) -> int:
     """For how many days from today on, without a gap, all partitions exist."""
-    existing = await _existing(connection)
-    days = 0
-    while all(partition_name(p, today + timedelta(days=days)) in existing for p in PARENTS):
-        days += 1
-    return days
+    existing = {p.name for parent in PARENTS for p in await listed(connection, parent)}
+    count = 0
+    while all(partition_name(p, today + count * DAY) in existing for p in PARENTS):
+        count += 1
+    return count
 
 
-async def drop(connection: "asyncpg.Connection[Any]", cutoff: datetime) -> list[str]:
-    """Drop every day whose finished tasks all ended before `cutoff`, oldest first; payloads and
-    tries of tasks that are still live move to the `old` partitions. Then clear those, too."""
-    dropped = []
-    for day in await _days(connection):
-        if datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) > cutoff:
-            break
-        try:
-            dropped += await _drop_day(connection, day, cutoff)
-        except _StillNeededError:
-            break  # `old` takes all ids below its bound, so days go in order
-    await _clear_old(connection, cutoff)
-    return dropped
-
-
-async def _existing(connection: "asyncpg.Connection[Any]") -> set[str]:
+async def listed(connection: "asyncpg.Connection[Any]", parent: str) -> list[Partition]:
+    """The partitions of a parent, oldest first."""
     rows = await connection.fetch(
         """
-        SELECT c.relname
-        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        JOIN pg_class p ON p.oid = i.inhparent
-        WHERE p.relnamespace = 'gnomon'::regnamespace
-        """
+        SELECT c.relname::text AS name, pg_get_expr(c.relpartbound, c.oid) AS bounds,
+            i.inhdetachpending AS pending
+        FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+        WHERE i.inhparent = ('gnomon.' || $1)::regclass
+        """,
+        parent,
     )
-    return {row["relname"] for row in rows}
+    found = [Partition(parent, name, *_days(bounds), pending) for name, bounds, pending in rows]
+    return sorted(found, key=lambda p: p.end)
 
 
-async def _days(connection: "asyncpg.Connection[Any]") -> list[date]:
-    names = (n.removeprefix("task_archive_") for n in await _existing(connection))
-    return sorted(
-        datetime.strptime(name, "%Y%m%d").replace(tzinfo=UTC).date()
-        for name in names
-        if name.isdigit()
-    )
+def holes(partitions: Sequence[Partition], until: date) -> Iterator[tuple[date | None, date]]:
+    """What no partition covers, up to `until`."""
+    at: date | None = None
+    for partition in partitions:
+        first = partition.first
+        if first is not None and (at is None or first > at):
+            yield at, first
+        at = partition.end
+    if at is None or at < until:
+        yield at, until
 
 
-async def _begin_at(connection: "asyncpg.Connection[Any]", parent: str, day: date) -> None:
-    """Give `old` all from before the first day: rows of plain SQL, and fires that are made up for
-    long afterwards."""
-    low, _ = day_bounds(day, parent)
+def days(first: date, end: date) -> Iterator[date]:
+    return (first + n * DAY for n in range((end - first).days))
+
+
+async def cover(
+    connection: "asyncpg.Connection[Any]", parent: str, first: date | None, end: date
+) -> None:
+    """Give a place to what lies before the days, or between those that are kept."""
+    name = f"{parent}_old" if first is None else f"{parent}_gap_{first:%Y%m%d}"
+    await attach(connection, Partition(parent, name, first, end))
+
+
+async def attach(connection: "asyncpg.Connection[Any]", new: Partition) -> bool:
+    """Make a partition. False where another process was faster."""
+    column = PARENTS[new.parent]
+    low = "MINVALUE" if new.first is None else f"'{bound(new.first, new.parent)}'"
+    high = f"'{bound(new.end, new.parent)}'"
+    after = "" if new.first is None else f"{column} >= {low} AND "
     async with connection.transaction():
-        await _keep_others_out(connection)
-        if partition_name(parent, day) in await _existing(connection):
-            return
-        await connection.execute(
-            f"""
-            ALTER TABLE gnomon.{parent} DETACH PARTITION gnomon.{parent}_old;
-            ALTER TABLE gnomon.{parent} ATTACH PARTITION gnomon.{parent}_old
-                FOR VALUES FROM (MINVALUE) TO ('{low}');
-            """
-        )
-
-
-async def _keep_others_out(connection: "asyncpg.Connection[Any]") -> None:
-    """One process at a time makes partitions, until the end of the transaction."""
-    await connection.execute(_LOCK_TIMEOUT)
-    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-
-
-async def _make_one(
-    connection: "asyncpg.Connection[Any]", parent: str, name: str, day: date
-) -> bool:
-    """False where another process was faster."""
-    low, high = day_bounds(day, parent)
-    column = PARENTS[parent]
-    async with connection.transaction():
-        await _keep_others_out(connection)
-        if name in await _existing(connection):
+        await connection.execute(_LOCK_TIMEOUT)
+        # One process at a time, until the end of the transaction.
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        if any(_meet(new, other) for other in await listed(connection, new.parent)):
             return False
+        if new.name in await marked(connection):
+            await connection.execute(f"DROP TABLE gnomon.{new.name}")
         # The CHECK spares ATTACH its scan.
         await connection.execute(
             f"""
-            CREATE TABLE gnomon.{name} (
-                LIKE gnomon.{parent} INCLUDING DEFAULTS INCLUDING CONSTRAINTS,
-                CONSTRAINT day CHECK ({column} >= '{low}' AND {column} < '{high}')
+            CREATE TABLE gnomon.{new.name} (
+                LIKE gnomon.{new.parent} INCLUDING DEFAULTS INCLUDING CONSTRAINTS,
+                CONSTRAINT day CHECK ({after}{column} < {high})
             );
-            ALTER TABLE gnomon.{parent} ATTACH PARTITION gnomon.{name}
-                FOR VALUES FROM ('{low}') TO ('{high}');
-            ALTER TABLE gnomon.{name} DROP CONSTRAINT day;
+            ALTER TABLE gnomon.{new.parent} ATTACH PARTITION gnomon.{new.name}
+                FOR VALUES FROM ({low}) TO ({high});
+            ALTER TABLE gnomon.{new.name} DROP CONSTRAINT day;
             """
         )
     return True
 
 
-async def _drop_day(
-    connection: "asyncpg.Connection[Any]", day: date, cutoff: datetime
-) -> list[str]:
-    """In one transaction: move what is still needed, drop the rest, widen `old` over the day."""
-    names = []
-    async with connection.transaction():
-        await connection.execute(_LOCK_TIMEOUT)
-        for parent in PARENTS:
-            _, high = day_bounds(day, parent)
-            name, old = partition_name(parent, day), f"{parent}_old"
-            names.append(name)
-            await connection.execute(
-                f"""
-                ALTER TABLE gnomon.{parent} DETACH PARTITION gnomon.{name};
-                ALTER TABLE gnomon.{parent} DETACH PARTITION gnomon.{old};
-                """
-            )
-            if parent == "task_archive":
-                await _check_past(connection, name, cutoff)
-            else:
-                await connection.execute(
-                    f"""
-                    INSERT INTO gnomon.{old} SELECT p.* FROM gnomon.{name} p
-                    WHERE EXISTS (
-                        SELECT FROM gnomon.task t
-                        WHERE t.tenant_id = p.tenant_id AND t.id = p.task_id
-                    )
-                    """  # noqa: S608
-                )
-            await connection.execute(
-                f"""
-                ALTER TABLE gnomon.{parent} ATTACH PARTITION gnomon.{old}
-                    FOR VALUES FROM (MINVALUE) TO ('{high}');
-                DROP TABLE gnomon.{name};
-                """
-            )
-    return names
-
-
-async def _check_past(
-    connection: "asyncpg.Connection[Any]", archive: str, cutoff: datetime
-) -> None:
-    """Asked under the lock, so that no task can finish into the partition afterwards."""
-    young = await connection.fetchval(
-        f"SELECT EXISTS (SELECT FROM gnomon.{archive} WHERE finished_at >= $1)",  # noqa: S608
-        cutoff,
+async def marked(connection: "asyncpg.Connection[Any]") -> list[str]:
+    """Tables that were detached to be dropped."""
+    rows = await connection.fetch(
+        """
+        SELECT c.relname::text AS name
+        FROM pg_class AS c
+        WHERE c.relnamespace = 'gnomon'::regnamespace AND c.relkind = 'r'
+          AND obj_description(c.oid, 'pg_class') = $1
+          AND NOT EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = c.oid)
+        """,
+        MARK,
     )
-    if young:
-        raise _StillNeededError
+    return [row["name"] for row in rows]
 
 
-async def _clear_old(connection: "asyncpg.Connection[Any]", cutoff: datetime) -> None:
-    async with connection.transaction():
-        # A fire of long ago that was made up for lately is as old as its task.
-        await connection.execute(
-            """
-            DELETE FROM gnomon.occurrence_old o
-            WHERE coalesce(o.task_id < $1, true)
-              AND NOT EXISTS (
-                SELECT FROM gnomon.task t WHERE t.tenant_id = o.tenant_id AND t.id = o.task_id
-            )
-            """,
-            lowest_id(cutoff),
-        )
-        await connection.execute(
-            "DELETE FROM gnomon.task_archive_old WHERE finished_at < $1", cutoff
-        )
-        for parent in ("task_payload", "execution"):
-            await connection.execute(
-                f"""
-                DELETE FROM gnomon.{parent}_old o
-                WHERE NOT EXISTS (
-                    SELECT FROM gnomon.task t WHERE t.tenant_id = o.tenant_id AND t.id = o.task_id
-                ) AND NOT EXISTS (
-                    SELECT FROM gnomon.task_archive a
-                    WHERE a.tenant_id = o.tenant_id AND a.id = o.task_id
-                )
-                """  # noqa: S608
-            )
+def _meet(one: Partition, other: Partition) -> bool:
+    starts = (p.first or date.min for p in (one, other))
+    return max(starts) < min(one.end, other.end)
+
+
+def _days(bounds: str) -> tuple[date | None, date]:
+    found = _BOUNDS.fullmatch(bounds)
+    assert found is not None, f"partitions have two bounds, not {bounds}"
+    end = _day(found[2])
+    assert end is not None, "no partition is without end"
+    return _day(found[1]), end
+
+
+def _day(text: str) -> date | None:
+    """The day that begins at a bound."""
+    if text == "MINVALUE":
+        return None
+    if "-" in text[:8]:  # a time
+        return datetime.fromisoformat(text).astimezone(UTC).date()
+    return created_at(UUID(text)).date()
