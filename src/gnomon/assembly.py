@@ -23,6 +23,7 @@ from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.node import Node, Signals
 from gnomon.scheduler.permit_keeper import PermitKeeper
 from gnomon.scheduler.permits import Permits
+from gnomon.scheduler.places import Places
 from gnomon.scheduler.planner import Planner
 from gnomon.scheduler.preemption import Preemption
 from gnomon.scheduler.pruner import Pruner
@@ -47,7 +48,7 @@ from gnomon.worker.gate import Gates
 from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
 from gnomon.worker.starter import Starter
-from gnomon.worker.targets import Caller
+from gnomon.worker.targets import Caller, Place
 from gnomon.worker.worker import Worker
 
 Callers = dict[type[Target], Caller]
@@ -174,9 +175,18 @@ class Assembly:
 
     def _admissions(self) -> Admissions:
         doors: list[Admission] = [self._breakers, self._permits]
+        room = min(caller.least_room for caller in self._callers.values())
+        if room < self._settings.slots:
+            doors.append(Places(self._place_of, self._agenda, self._signals.ready.set, int(room)))
         if self._pool != EVERYTHING:
             doors.append(Serving(self._pool, self._permits.flows))
         return Admissions(doors)
+
+    def _place_of(self, target: Target) -> Place | None:
+        """What a task must have before it is claimed. Where there are no more slots than places,
+        nobody waits for one."""
+        place = self._callers[type(target)].place(target)
+        return None if place is None or place.room >= self._settings.slots else place
 
     # What starts tasks, runs them and records how they ended
 

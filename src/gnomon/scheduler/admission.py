@@ -23,6 +23,10 @@ class Admission(Protocol):
     def missed(self, keys: Iterable[TaskKey]) -> None:
         """These were admitted, and surely not claimed: what they took is free again."""
 
+    def unanswered(self, keys: Iterable[TaskKey]) -> None:
+        """The claim of these failed, and may or may not have been made. They are chosen again; and
+        what was claimed all the same is given back."""
+
     def claimed(self, delivery: Delivery) -> bool:
         """Whether a task that was claimed may also start, by what its row says; if not, it is
         given back unstarted."""
@@ -51,6 +55,10 @@ class Admissions:
             keys = list(keys)
             for admission in self._each:
                 admission.missed(keys)
+
+    def unanswered(self, keys: Sequence[TaskKey]) -> None:
+        for admission in self._each:
+            admission.unanswered(keys)
 
     def refused(self, deliveries: Sequence[Delivery]) -> set[TaskKey]:
         """Which of the claimed ones must not start."""

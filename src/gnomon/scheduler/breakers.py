@@ -102,6 +102,9 @@ class Breakers:
             for key in keys:
                 self._forgo(key)
 
+    def unanswered(self, keys: Iterable[TaskKey]) -> None:
+        """What is the probe stays it: it is chosen again."""
+
     def claimed(self, delivery: Delivery) -> bool:
         guards = self._guards_before(delivery)
         if not guards:

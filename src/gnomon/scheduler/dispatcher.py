@@ -180,6 +180,7 @@ class Dispatcher:
         kept = {e.key for e in own}
         self._unused(e for e in entries if e.key not in kept)
         self._agenda.put_back(own)
+        self._admission.unanswered([e.key for e in entries])
 
     async def _claim(self, entries: list[Entry]) -> DispatchResult:
         asked_at = self._clock.monotonic()

@@ -100,6 +100,9 @@ class Permits:
             if key not in self._doubtful:
                 self._free(key, unstarted=True)
 
+    def unanswered(self, keys: Iterable[TaskKey]) -> None:
+        """They keep what they took: it may be in use."""
+
     def claimed(self, delivery: Delivery) -> bool:
         """Whether its starts are still good is asked right before the call."""
         key = delivery.key

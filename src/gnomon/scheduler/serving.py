@@ -27,6 +27,9 @@ class Serving:
     def missed(self, keys: Iterable[TaskKey]) -> None:
         pass
 
+    def unanswered(self, keys: Iterable[TaskKey]) -> None:
+        pass
+
     def claimed(self, delivery: Delivery) -> bool:
         flow = self._flows.learn(delivery)  # it may come again, as a hint
         work = Work(flow.tenant_id, delivery.lane, flow.task_type, flow.queue)

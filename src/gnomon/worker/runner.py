@@ -1,6 +1,7 @@
 """One try at a task: fetch what is missing, call the target within its time, say what happened."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
@@ -9,7 +10,7 @@ from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import PythonTarget, Target
-from gnomon.model.task import TaskKey
+from gnomon.model.task import LEAST_TIMEOUT, TaskKey
 from gnomon.observe.events import Handler, HandlerHung, HandlerReturned, Observer
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.worker.budget import ByteBudget
@@ -36,7 +37,8 @@ _PAYLOAD_GONE = Outcome(
 
 
 class Try:
-    """A try under way: when it must end, and what can end it before."""
+    """A try under way: when it must end, and what can end it before. The deadline is that of the
+    call once it has begun, and before that the moment when it must be given back."""
 
     __slots__ = (
         "begun", "deadline", "delivery", "given_up", "preempted", "reason", "run", "slot",
@@ -132,13 +134,25 @@ class Runner:
         """Make one try, as `slot`. Gives a report whatever happens, or None where the try was
         given up: then another slot has the place of this one. If the slot itself was cancelled, it
         still is. Raises only what must end the node."""
-        deadline = self._clock.monotonic() + delivery.timeout_seconds
-        attempt = Try(delivery, self._clock.seconds(), slot, deadline)
+        now = self._clock.seconds()
+        # Until the call begins, whatever it waits for is not the target's time.
+        deadline = self._clock.monotonic() + max(0.0, delivery.start_by - now)
+        attempt = Try(delivery, now, slot, deadline)
         outcome = await self._within_its_time(attempt)
         if attempt.given_up:
             self._came_back(attempt, in_thread=False)
             return None
         return self._report(attempt, attempt.came_to(outcome))
+
+    def awaited(self, delivery: Delivery) -> Awaitable[None] | None:
+        """What its call must wait for, until it must be given back at the latest."""
+        waiting = self._callers[type(delivery.target)].ready(delivery)
+        return None if waiting is None else self._until_late(waiting, delivery.start_by)
+
+    async def _until_late(self, waiting: Awaitable[None], start_by: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, start_by - self._clock.seconds())):
+                await waiting
 
     def interrupt(self, key: TaskKey, reason: str) -> bool:
         """End a try; False where there is none."""
@@ -265,6 +279,13 @@ class Runner:
             return None  # told to stop before, it may have been given back
         if not self._gate.may_call(attempt.delivery):
             return None
-        attempt.begun = True
+        self._begins(attempt)
         caller = self._callers[type(attempt.delivery.target)]
         return await caller.call(attempt.delivery, payload, attempt.run)
+
+    def _begins(self, attempt: Try) -> None:
+        """The call is made now: its time counts from here."""
+        attempt.begun = True
+        attempt.started_at = self._clock.seconds()
+        seconds = max(LEAST_TIMEOUT, attempt.delivery.timeout_seconds)  # older rows may hold less
+        attempt.deadline = self._clock.monotonic() + seconds

@@ -75,7 +75,9 @@ class Worker:
         while True:
             delivery = await self._pipe.receive()
             report: Report | None = Report(delivery)
-            if self._may_start(delivery) and (not delivery.asks or await self._consents(delivery)):
+            if await self._is_ready(delivery) and (
+                not delivery.asks or await self._consents(delivery)
+            ):
                 try:
                     report = await self._runner.run(delivery, slot)
                 except (GeneratorExit, RuntimeError) as error:
@@ -90,6 +92,20 @@ class Worker:
                 self._pipe.report(report)
             if slot.cancelling():
                 return  # told to stop, by its owner or by a handler
+
+    async def _is_ready(self, delivery: Delivery) -> bool:
+        """Whether the call can be made now. Asked before the store marks the task as begun: what
+        is lost while it waits was surely not called."""
+        if not self._may_start(delivery):
+            return False
+        waiting = self._runner.awaited(delivery)
+        if waiting is None:
+            return True
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            return False  # the delivery would be lost with the slot
+        return self._may_start(delivery)
 
     async def _consents(self, delivery: Delivery) -> bool:
         """Whether the store agrees to the call. It may not be made where the slot is cancelled

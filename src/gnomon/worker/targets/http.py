@@ -15,10 +15,11 @@ from gnomon.model.addresses import AddressGuard
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import parse_retry_after
-from gnomon.model.target import HttpTarget
+from gnomon.model.target import HttpTarget, Target, host_of
 from gnomon.model.text import is_line, storable
 from gnomon.pipe.envelope import Delivery
 from gnomon.worker.run import Run
+from gnomon.worker.targets import Place
 from gnomon.worker.targets.answers import body_of, reason_of
 from gnomon.worker.targets.signing import Signatory, request_body, tenant_header
 
@@ -78,8 +79,7 @@ class HttpCaller:
     async def __aenter__(self) -> "HttpCaller":
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=0,
-                limit_per_host=self._per_host,
+                limit=0,  # who is called has a place: nobody waits here
                 keepalive_timeout=_IDLE_SECONDS,
                 resolver=self._resolver,
                 socket_factory=self._socket,
@@ -96,6 +96,17 @@ class HttpCaller:
     async def __aexit__(self, *_: Any) -> None:
         if self._session is not None:
             await self._session.close()
+
+    @property
+    def least_room(self) -> float:
+        return self._per_host
+
+    def place(self, target: Target) -> Place | None:
+        assert isinstance(target, HttpTarget)
+        return Place(host_of(target.url), self._per_host)
+
+    def ready(self, delivery: Delivery) -> None:
+        """Nothing."""
 
     async def call(self, delivery: Delivery, payload: bytes | None, _: Run) -> Outcome:
         assert isinstance(delivery.target, HttpTarget)

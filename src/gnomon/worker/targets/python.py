@@ -7,6 +7,7 @@ whose second parameter has no default gets the `Run` there.
 import asyncio
 import importlib
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,13 +15,14 @@ import msgspec
 
 from gnomon.model.outcome import SUCCESS, Outcome, OutcomeKind
 from gnomon.model.retry import LONGEST_WAIT
-from gnomon.model.target import PythonTarget
+from gnomon.model.target import PythonTarget, Target
 from gnomon.model.task import DeliveryMode
 from gnomon.model.text import storable
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import SettingsError
 from gnomon.worker.description import MAX_ERROR, describe
 from gnomon.worker.run import Run, stored_result
+from gnomon.worker.targets import Place
 from gnomon.worker.threads import Threads, TooManyHung
 
 Function = Callable[..., Any]
@@ -93,6 +95,19 @@ class PythonCaller:
         self._async = {n for n, f in functions.items() if inspect.iscoroutinefunction(f)}
         self._told = {n for n, f in functions.items() if takes_run(n, f)}
         self._threads = Threads(threads)
+        self._thread = Place("threads", threads)
+
+    @property
+    def least_room(self) -> float:
+        return self._thread.room if self._functions.keys() > self._async else math.inf
+
+    def place(self, target: Target) -> Place | None:
+        assert isinstance(target, PythonTarget)
+        in_thread = target.function in self._functions and target.function not in self._async
+        return self._thread if in_thread else None
+
+    def ready(self, delivery: Delivery) -> None:
+        """Nothing: whoever may run has a thread."""
 
     def __enter__(self) -> "PythonCaller":
         return self
