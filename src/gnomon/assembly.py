@@ -2,11 +2,13 @@
 
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from uuid import UUID
 
+from gnomon.chores import Chores, TroubleKeeper, Troubles, about_task
 from gnomon.clock import Clock, chance, new_incarnation
 from gnomon.fair import FairQueue, LaneRound, Slots
 from gnomon.model.lane import Lane
@@ -14,6 +16,7 @@ from gnomon.model.pool import EVERYTHING, Pool
 from gnomon.model.target import Target
 from gnomon.model.task import TaskKey
 from gnomon.observe.events import Observer
+from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.accountant import Accountant
 from gnomon.scheduler.admission import Admission, Admissions
@@ -44,6 +47,7 @@ from gnomon.store.postgres.events import PostgresWatch
 from gnomon.store.postgres.limits import PostgresLimits
 from gnomon.store.postgres.nodes import PostgresChores, PostgresRoster
 from gnomon.store.postgres.recurring import PostgresPlanning
+from gnomon.store.postgres.troubles import PostgresTroubles
 from gnomon.worker.gate import Gates
 from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
@@ -81,6 +85,7 @@ class Assembly:
         self._rules = around.rules
         self._name = self._settings.node_name or f"{socket.gethostname()}:{os.getpid()}"
         self._signals = Signals()
+        self._troubles = Troubles(self._clock, self._emit)
         self._lease = Lease(new_incarnation(), self._settings.node_lease_seconds)
 
     def node(self) -> Node:
@@ -100,13 +105,15 @@ class Assembly:
             recorder=self._recorder,
             planner=self._planner,
             sweeper=self._sweeper,
-            pruner=Pruner(self._chores, self._lease, self._settings, self._clock, self._emit),
+            pruner=self._pruner,
             watchdog=self._watchdog,
             accountant=Accountant(self._agenda, self._runner, self._clock, self._emit),
             directory=self._directory,
             breakers=self._breakers,
             pool=self._pool,
             permits=self._permit_keeper,
+            chores=Chores(self._clock, self._troubles),
+            trouble_keeper=self._trouble_keeper,
             name=self._name,
         )
 
@@ -161,7 +168,9 @@ class Assembly:
     def _breakers(self) -> Breakers:
         store = PostgresBreakers(self._database, self._lease.incarnation, self._name)
         ready = self._signals.ready.set
-        return Breakers(self._agenda, self._clock, store, ready, self._emit, self._rules)
+        return Breakers(
+            self._agenda, self._clock, store, ready, self._emit, self._troubles, self._rules
+        )
 
     @cached_property
     def _pool(self) -> Pool:
@@ -204,6 +213,7 @@ class Assembly:
             self._emit,
             self._admissions(),
             preemption=Preemption(self._pipe, self._runner, self._clock, self._emit),
+            troubles=self._troubles,
         )
 
     @cached_property
@@ -218,7 +228,7 @@ class Assembly:
         settings = self._settings
         return Runner(
             self._callers,
-            self._store.payload,
+            self._payload,
             self._clock,
             settings.payload_memory_bytes,
             # The other half is for the claim to reach a slot, and for the report to be written.
@@ -227,9 +237,15 @@ class Assembly:
             gate=Gates([self._breakers, self._permits]),
         )
 
+    async def _begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:
+        return await self._troubles.noting("begin", self._store.begin(incarnation, claimed))
+
+    async def _payload(self, key: TaskKey) -> bytes | None:
+        return await self._troubles.noting("payload", self._store.payload(key), about_task(key))
+
     @cached_property
     def _worker(self) -> Worker:
-        starter = Starter(self._store.begin)
+        starter = Starter(self._begin)
         slots = self._settings.slots
         return Worker(self._pipe, self._runner, starter, self._lease, self._clock, slots)
 
@@ -242,6 +258,7 @@ class Assembly:
             self._scanner,
             self._clock,
             chance,
+            self._troubles,
             worker=self._name,
             horizon_seconds=self._settings.horizon_seconds,
             on_ended=self._ended,
@@ -255,7 +272,14 @@ class Assembly:
 
     @cached_property
     def _planner(self) -> Planner:
-        return Planner(self._planning, self._scanner, self._clock, self._settings, self._emit)
+        return Planner(
+            self._planning,
+            self._scanner,
+            self._clock,
+            self._settings,
+            self._troubles,
+            self._emit,
+        )
 
     @cached_property
     def _permit_keeper(self) -> PermitKeeper:
@@ -267,14 +291,27 @@ class Assembly:
             self._pipe,
             self._clock,
             self._lease.incarnation,
+            self._troubles,
         )
 
     @cached_property
     def _sweeper(self) -> Sweeper:
         held, runs = self._dispatcher, self._worker
-        return Sweeper(self._store, held, runs, self._lease, self._clock, chance)
+        return Sweeper(self._store, held, runs, self._lease, self._clock, chance, self._troubles)
 
     @cached_property
     def _watchdog(self) -> Watchdog:
         watch = PostgresWatch(self._database, self._settings.timeout_grace_seconds)
-        return Watchdog(watch, self._chores, self._lease, self._clock, self._emit)
+        return Watchdog(watch, self._chores, self._lease, self._clock, self._emit, self._troubles)
+
+    @cached_property
+    def _pruner(self) -> Pruner:
+        return Pruner(
+            self._chores, self._lease, self._settings, self._clock, self._emit, self._troubles
+        )
+
+    @cached_property
+    def _trouble_keeper(self) -> TroubleKeeper:
+        process = str(self._lease.incarnation)
+        store = PostgresTroubles(self._database, process, self._name)
+        return TroubleKeeper(self._troubles, store, self._clock)

@@ -12,7 +12,7 @@ import structlog
 from gnomon.assembly import Assembly, Callers, Surroundings
 from gnomon.clock import Clock, SystemClock, new_id
 from gnomon.model.addresses import AddressGuard
-from gnomon.model.errors import LeaseLost, StoreUnavailable
+from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.webhook_secret import secret_bytes
 from gnomon.observe.events import Observer, fan_out, to_log
@@ -23,10 +23,11 @@ from gnomon.scheduler.node import Node
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.directory import Directory, plans_of
 from gnomon.store.postgres import migrate, partitions
-from gnomon.store.postgres.database import Database, connect, translated
+from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.hints import Listener
 from gnomon.store.postgres.nodes import LeaseConnection
+from gnomon.store.postgres.refusals import translated
 from gnomon.store.postgres.webhook_secrets import give_default
 from gnomon.worker.targets.http import HttpCaller
 from gnomon.worker.targets.python import PythonCaller, load_functions
@@ -129,12 +130,12 @@ async def _live(
             ):
                 on_started(node.name)
                 async with asyncio.TaskGroup() as group:
-                    listening = group.create_task(listener.run())
+                    listening = group.create_task(node.chores.loop("listen", listener.run))
                     await node.run(keeper, stop)
                     listening.cancel()
         except* LeaseLost:
             log.warning("beginning a new life after being declared dead")
-        except* StoreUnavailable as away:
+        except* StoreError as away:
             log.warning("the roster cannot be joined yet", why=str(away.exceptions[0]))
             await SystemClock().wait(stop, _REJOIN_SECONDS)
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from tests.integration.support import Connection, database_now, joined, key_of, store, submission
 
+from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
 from gnomon.fair import FairQueue
 from gnomon.model.errors import StoreUnavailable
@@ -15,6 +16,7 @@ from gnomon.model.limit import Bucket
 from gnomon.model.pool import everything_in
 from gnomon.model.shard import SHARDS
 from gnomon.model.task import TaskKey
+from gnomon.observe.events import nobody
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.admission import Admissions
 from gnomon.scheduler.agenda import Agenda
@@ -69,8 +71,9 @@ class Stage:
             admission=Admissions([self.permits]),
         )  # fmt: skip
         self.keeper = PermitKeeper(
-            PostgresLimits(database), self.permits, self.agenda, self.dispatcher, pipe, clock, node
-        )
+            PostgresLimits(database), self.permits, self.agenda, self.dispatcher, pipe, clock, node,
+            Troubles(clock, nobody),
+        )  # fmt: skip
         self.clock = clock
 
     def advance(self) -> None:

@@ -7,8 +7,10 @@ import pytest
 from tests.integration.support import Connection, database_now, joined, key_of, store, submission
 from tests.integration.test_doubtful_claims import Stage
 
+from gnomon.chores import Troubles
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.lane import Lane
+from gnomon.observe.events import nobody
 from gnomon.scheduler.permit_keeper import PermitKeeper
 from gnomon.store.limit_port import Ask, Grant
 from gnomon.store.port import Entry
@@ -42,7 +44,14 @@ async def test_it_is_returned_though_nothing_waits_any_more(
     await stage.directory.load()
     limits = Forgetful(database)
     keeper = PermitKeeper(
-        limits, stage.permits, stage.agenda, stage.dispatcher, stage.pipe, stage.clock, node
+        limits,
+        stage.permits,
+        stage.agenda,
+        stage.dispatcher,
+        stage.pipe,
+        stage.clock,
+        node,
+        Troubles(stage.clock, nobody),
     )
     stolen = Entry(key_of(task), task.due_at, Lane.MEDIUM, flow=flow)
     for _ in range(2):  # the flow is looked up first

@@ -10,6 +10,7 @@ from tests.conftest import connected
 from tests.integration.support import Connection, database_now
 from tests.waiting import eventually
 
+from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.model.ids import lowest_id
 from gnomon.model.retention import RowKind
@@ -51,6 +52,7 @@ class Pruning:
             Settings(retention_days=retention_days),
             SystemClock(),
             self.told.append,
+            Troubles(SystemClock(), self.told.append),
         )
 
 

@@ -13,6 +13,7 @@ from tests.integration.nodes import running_node
 from tests.integration.support import Connection, database_now, joined, settlement
 from tests.waiting import eventually
 
+from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_id, new_incarnation
 from gnomon.cron.job import CronJob, Missed
 from gnomon.model.errors import LeaseLost
@@ -58,7 +59,8 @@ class Stage:
         emit = fan_out(self.told.append, self.metrics, to_log)
         lease = Lease(new_incarnation(), 10.0)
         watch, chores = PostgresWatch(self.database, GRACE), PostgresChores(self.database)
-        return Watchdog(watch, chores, lease, SystemClock(), emit)
+        clock = SystemClock()
+        return Watchdog(watch, chores, lease, clock, emit, Troubles(clock, emit))
 
     async def turn(self, seconds: float) -> None:
         await turned_clock.turn(self.connection, seconds)
@@ -121,6 +123,16 @@ async def test_a_run_that_nobody_starts_raises_one_event(stage: Stage) -> None:
     assert (told.event_id, told.cron_job, told.fire_at) == (event["id"], "job", fire_at)
     assert [line["job"] for line in lines if line.get("kind") == "cron.sla_missed"] == ["job"]
     assert stage.metrics.registry.get_sample_value("gnomon_cron_sla_missed_total") == 1
+
+
+async def test_a_template_may_hold_what_text_cannot(stage: Stage) -> None:
+    """PostgreSQL keeps such JSON, and cannot read it."""
+    template = rb'{"\u0000":"\u0000","\\":"\\u0000","sla_seconds":1}'
+    await stage.fire(payload_template=msgspec.Raw(template))
+    await stage.turn(SLA + 2)
+    assert await stage.dog.run_once() == MISSED
+    (event,) = await stage.events()
+    assert msgspec.json.decode(event["detail"])["sla_seconds"] == SLA
 
 
 async def test_a_run_that_started_in_time_raises_none(stage: Stage) -> None:
@@ -245,7 +257,9 @@ async def test_a_death_before_the_commit_leaves_it_to_the_next(stage: Stage) -> 
 
     async def die_at_work() -> None:
         async with stage.database.transaction() as connection:
-            found = await connection.fetch(query("judge_fires"), [new_id(now)], 1.0, GRACE, "kind")
+            found = await connection.fetch(
+                query("judge_fires"), [new_id(now)], 1.0, GRACE, "kind", []
+            )
             assert found[0]["event_id"] is not None
             # Nobody waits for what another has in hand.
             assert await stage.dog.run_once() == NOTHING

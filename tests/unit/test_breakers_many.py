@@ -7,6 +7,7 @@ from uuid import UUID
 
 from tests.unit.fair_entries import START, entry
 
+from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
 from gnomon.fair import FairQueue
 from gnomon.fair.breaker import Rule
@@ -14,6 +15,7 @@ from gnomon.model.lane import Lane
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
+from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.breakers import Breakers, Rules
@@ -41,7 +43,8 @@ class World:
         self.time = 0.0
         agenda = Agenda(FairQueue(), START, 100)
         clock = SystemClock(lambda: self.time)
-        self.breakers = Breakers(agenda, clock, Told(), lambda: None, lambda _: None, QUICK)
+        troubles = Troubles(clock, nobody)
+        self.breakers = Breakers(agenda, clock, Told(), lambda: None, nobody, troubles, QUICK)
         for number in range(hosts):
             self.fail(entry(number, flow=number + 1))
 

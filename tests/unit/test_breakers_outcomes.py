@@ -4,11 +4,12 @@ import pytest
 from tests.unit.fair_entries import START, entry
 from tests.unit.test_breakers_many import Told, delivery
 
+from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
 from gnomon.fair import FairQueue
 from gnomon.fair.breaker import Rule
 from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.observe.events import BreakerOpened, Event
+from gnomon.observe.events import BreakerOpened, Event, nobody
 from gnomon.pipe.envelope import Report
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.breakers import Breakers, Rules
@@ -42,9 +43,10 @@ class World:
     def __init__(self, rules: Rules) -> None:
         self.time = 0.0
         self.events: list[Event] = []
+        clock = SystemClock(lambda: self.time)
         self.breakers = Breakers(
-            Agenda(FairQueue(), START, 100), SystemClock(lambda: self.time), Told(),
-            lambda: None, self.events.append, rules,
+            Agenda(FairQueue(), START, 100), clock, Told(), lambda: None, self.events.append,
+            Troubles(clock, nobody), rules,
         )  # fmt: skip
 
     def opens_after(self, *outcomes: Outcome | None) -> bool:

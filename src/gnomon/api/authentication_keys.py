@@ -11,7 +11,7 @@ import structlog
 from gnomon.api.problems import Overloaded
 from gnomon.clock import Clock
 from gnomon.model.api_key import KEY_CHARACTERS, ApiKey, hash_of, is_key
-from gnomon.model.errors import StoreUnavailable
+from gnomon.model.errors import StoreError, StoreUnavailable
 from gnomon.model.principal import Principal
 from gnomon.store.key_port import KeyLookup
 
@@ -157,7 +157,7 @@ class KeyRing:
             return
         try:
             await self._lookup.note_use(due)
-        except StoreUnavailable as error:
+        except StoreError as error:
             log.debug("the use of keys cannot be noted", why=str(error))
             return
         self._used.difference_update(due)

@@ -10,7 +10,7 @@ from gnomon.api.idempotency import answer, respond
 from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import Health
 from gnomon.api.tasks import READ
-from gnomon.model.errors import StoreUnavailable
+from gnomon.model.errors import StoreError
 from gnomon.model.principal import Role
 
 
@@ -59,7 +59,7 @@ async def readyz(request: Request) -> ASGIResponse:
 async def metrics(request: Request) -> ASGIResponse:
     context = context_of(request)
     context.metrics.nodes(await _nodes(context))
-    with suppress(StoreUnavailable):
+    with suppress(StoreError):
         context.metrics.unserved(len(await context.roster.unserved()))
     body, media_type = context.metrics.text(header_of(request, b"accept") or "")
     return ASGIResponse(body=body, media_type=media_type)
@@ -68,7 +68,7 @@ async def metrics(request: Request) -> ASGIResponse:
 async def _nodes(context: Context) -> dict[str, int]:
     """Nodes by state. An outage is no reason to hide the rest, so then there are none."""
     count = {"alive": 0, "silent": 0}
-    with suppress(StoreUnavailable):
+    with suppress(StoreError):
         for node in await context.roster.roster():
             count["alive" if node.alive_until > context.clock.now() else "silent"] += 1
         return count

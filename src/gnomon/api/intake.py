@@ -12,7 +12,13 @@ from collections.abc import Sequence
 import msgspec
 
 from gnomon.api.problems import Overloaded
-from gnomon.model.errors import IdempotencyPending, TenantBusy, Unstorable
+from gnomon.model.errors import (
+    IdempotencyPending,
+    StatementRefused,
+    StoreError,
+    TenantBusy,
+    Unstorable,
+)
 from gnomon.store.port import NewTask, Receipt, TaskStore
 
 MOST_WAITING = 10_000
@@ -120,7 +126,7 @@ class Intake:
             receipts = await self._store.insert([w.new for w in batch], patient=patient)
         except IdempotencyPending as error:
             await self._store_pending(group, batch, error, patient=patient)
-        except Unstorable as error:
+        except (Unstorable, StatementRefused) as error:
             await self._store_halves(group, batch, error, patient=patient)
         except TenantBusy as error:
             self._store_apart(group, batch, error, patient=patient)
@@ -182,7 +188,7 @@ class Intake:
         self,
         group: asyncio.TaskGroup,
         batch: Sequence[_Waiting],
-        error: Unstorable,
+        error: StoreError,
         *,
         patient: bool,
     ) -> None:

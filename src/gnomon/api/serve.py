@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import ipaddress
+import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from typing import Any
 
 from granian._granian import SocketHolder
@@ -17,11 +19,12 @@ from gnomon.api.authentication import authenticator_of
 from gnomon.api.context import Context
 from gnomon.api.intake import Intake
 from gnomon.api.response_headers import WithHeaders
-from gnomon.clock import Clock
-from gnomon.model.errors import StoreUnavailable
+from gnomon.chores import Chores, TroubleKeeper, Troubles
+from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
+from gnomon.clock import Clock, new_incarnation
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings, SettingsError
-from gnomon.store.directory import Directory, plans_of
+from gnomon.store.directory import LOOK_SECONDS, Directory, plans_of
 from gnomon.store.postgres.api_keys import PostgresKeys
 from gnomon.store.postgres.cron_jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
@@ -32,6 +35,7 @@ from gnomon.store.postgres.limiters import PostgresLimiters
 from gnomon.store.postgres.nodes import PostgresRoster
 from gnomon.store.postgres.task_types import PostgresTaskTypes
 from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.troubles import PostgresTroubles
 from gnomon.store.postgres.usage import PostgresUsage
 from gnomon.store.postgres.webhook_secrets import PostgresSecrets
 
@@ -88,7 +92,7 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
     database = Database(dsn, settings.database_connections)
     await database.open()
     try:
-        await _align_once(database, clock)
+        await _align(database, clock)
         announcer = Announcer(dsn, clock, settings.horizon_seconds)
         tenants = PostgresDirectory(database, with_schemas=True)
         directory = Directory(tenants, clock, plans_of(settings))
@@ -103,15 +107,19 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
         intake = Intake(store)
         keys = PostgresKeys(database)
         authenticator = await authenticator_of(settings, keys, directory, clock)
+        metrics = ApiMetrics()
+        chores = Chores(clock, Troubles(clock, metrics))
+        work = [
+            chores.loop("announce", announcer.run),
+            chores.loop("intake", intake.run),
+            chores.every("directory", LOOK_SECONDS, directory.load),
+            chores.every("align", ALIGN_SECONDS, partial(_align, database, clock)),
+            chores.every("troubles", TROUBLE_SECONDS, _trouble_keeper(chores, database, clock)),
+        ]
+        if authenticator is not None:
+            work.append(chores.loop("authenticate", authenticator.run))
         async with asyncio.TaskGroup() as group:
-            background = [
-                group.create_task(announcer.run()),
-                group.create_task(intake.run()),
-                group.create_task(directory.run()),
-                group.create_task(_align(database, clock)),
-            ]
-            if authenticator is not None:
-                background.append(group.create_task(authenticator.run()))
+            background = [group.create_task(chore) for chore in work]
             try:
                 yield Context(
                     settings,
@@ -121,7 +129,7 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                     PostgresCronJobs(database),
                     PostgresEvents(database),
                     PostgresRoster(database),
-                    ApiMetrics(),
+                    metrics,
                     directory,
                     keys,
                     authenticator,
@@ -182,17 +190,16 @@ class _Listening(Server):
         self.started.set()
 
 
-async def _align_once(database: Database, clock: Clock) -> None:
+async def _align(database: Database, clock: Clock) -> None:
+    """Ids and due times are stamped with the database's time, as far as it is known here."""
     asked_at = clock.monotonic()
     async with database.connection() as connection:
         clock.observe(await connection.fetchval("SELECT gnomon.now()"), asked_at)
 
 
-async def _align(database: Database, clock: Clock) -> None:
-    """Ids and due times are stamped with the database's time, as far as it is known here."""
-    while True:
-        await clock.sleep(ALIGN_SECONDS)
-        try:
-            await _align_once(database, clock)
-        except StoreUnavailable:
-            continue  # the estimate only grows older
+def _trouble_keeper(
+    chores: Chores, database: Database, clock: Clock
+) -> Callable[[], Awaitable[object]]:
+    name = f"{socket.gethostname()}:{os.getpid()}"
+    store = PostgresTroubles(database, f"api {new_incarnation()}", f"API {name}")
+    return TroubleKeeper(chores.troubles, store, clock).run_once

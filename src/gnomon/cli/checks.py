@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from gnomon import settings as configuration
 from gnomon.cli import database, remote
+from gnomon.cli.check import Check
 from gnomon.cli.options import API_VARIABLE, SETTINGS_VARIABLE
 from gnomon.cli.output import CommandFailed
-from gnomon.model.errors import StoreUnavailable
+from gnomon.cli.trouble_checks import chores, parked_jobs
+from gnomon.model.errors import StoreError
 from gnomon.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -30,15 +30,6 @@ _SHOWN = 3  # examples of what nobody serves
 DIRECT_VARIABLE = "GNOMON_DIRECT_DATABASE_URL"
 # Which server it is that answers, whatever the way to it.
 _SERVER = "SELECT current_database(), pg_postmaster_start_time()"
-
-
-class Check(msgspec.Struct, frozen=True):
-    """One thing looked at."""
-
-    name: str
-    ok: bool
-    detail: str
-    remedy: str = ""
 
 
 async def examine(file: Path | None, api: str | None) -> list[Check]:
@@ -104,8 +95,9 @@ async def _database(settings: Settings) -> list[Check]:
             if checks[1].ok:
                 looks = (_wall, _partitions, _keys, _nodes, _pools, _overdue)
                 checks += [await look(connection) for look in looks]
+                checks += await chores(connection) + await parked_jobs(connection)
             return checks
-    except (CommandFailed, StoreUnavailable, asyncpg.PostgresError) as error:
+    except (CommandFailed, StoreError, asyncpg.PostgresError) as error:
         remedy = "start `gnomon up`, or correct DATABASE_URL"
         return [Check("PostgreSQL", False, str(error), remedy)]
 
@@ -180,7 +172,7 @@ async def _pooler(connection: "Connection", settings: Settings) -> Check:
             if await direct.fetchrow(_SERVER) != await connection.fetchrow(_SERVER):
                 detail = "the direct way leads to another server or another database"
                 return Check(name, False, detail, f"set {DIRECT_VARIABLE} to the one behind it")
-    except (CommandFailed, StoreUnavailable) as error:
+    except (CommandFailed, StoreError) as error:
         return Check(name, False, f"the direct way is closed: {error}", remedy)
     return Check(name, True, "hints and leases have a direct way")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gnomon.cli import loop
 from gnomon.cli.output import CommandFailed
+from gnomon.model.errors import StatementRefused, StoreUnavailable, Unstorable
 from gnomon.settings import Settings
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from gnomon.store.postgres.database import Database
 
 _T = TypeVar("_T")
+
+_NO_SCHEMA = ("42P01", "3F000")  # a table, or the whole schema, is not there
 
 NO_DATABASE = (
     "there is no database: DATABASE_URL is not set, and no embedded server runs in {data_dir} "
@@ -72,13 +75,11 @@ def embedded(folder: Path) -> Iterator[Any]:
 @asynccontextmanager
 async def connection(dsn: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
     """One connection. A server that cannot be reached, or says no, is a CommandFailed."""
-    import asyncpg
-
     from gnomon.store.postgres.database import connect
 
     try:
         opened = await connect(dsn)
-    except (asyncpg.PostgresError, ValueError) as error:
+    except (StatementRefused, Unstorable) as error:
         raise CommandFailed(f"PostgreSQL refused the connection: {error}") from error
     try:
         yield opened
@@ -114,25 +115,21 @@ def with_database(settings: Settings, use: Callable[["Database"], Awaitable[_T]]
 
 
 async def _used(dsn: str, use: Callable[["Database"], Awaitable[_T]]) -> _T:
-    import asyncpg
-
     from gnomon.store.postgres.database import Database
 
     opened = Database(dsn, 1)
     try:
         await opened.open()
         return await use(opened)
-    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
-        raise CommandFailed("the schema is not up to date; run `gnomon migrate`") from error
-    except asyncpg.PostgresError as error:
-        raise CommandFailed(f"PostgreSQL refused this: {error}") from error
+    except StatementRefused as error:
+        if error.sqlstate in _NO_SCHEMA:
+            raise CommandFailed("the schema is not up to date; run `gnomon migrate`") from error
+        raise CommandFailed(str(error)) from error
     finally:
         await opened.close()
 
 
 async def _answers(dsn: str) -> bool:
-    from gnomon.model.errors import StoreUnavailable
-
     try:
         async with connection(dsn):
             return True

@@ -3,7 +3,8 @@
 import typer
 
 from gnomon.cli import loop, output
-from gnomon.cli.checks import Check, examine
+from gnomon.cli.check import Check
+from gnomon.cli.checks import examine
 from gnomon.cli.options import ApiUrl, AsJson, settings_file
 
 

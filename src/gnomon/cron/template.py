@@ -161,7 +161,7 @@ def known_placeholders() -> str:
 def _check_json(payload: bytes) -> None:
     try:
         payload.decode()  # msgspec skips over what it need not understand
-        msgspec.json.decode(payload, type=msgspec.Raw)
+        msgspec.json.decode(payload)
     except UnicodeDecodeError as error:
         raise InvalidSchedule("is not UTF-8", _ROOT) from error
     except msgspec.DecodeError as error:

@@ -6,6 +6,7 @@ from typing import Generic
 
 from gnomon.fair.lanes import LaneRound, TenantLanes
 from gnomon.fair.queue import T
+from gnomon.model.errors import BrokenInvariant
 
 LEAST_WEIGHT = 1e-6
 _FIRST_GUESS = 0.05  # seconds that a task of an unknown tenant is expected to run
@@ -67,7 +68,10 @@ class Account(Generic[T]):
 
     def release(self, seconds: Sequence[float | None], critical: int) -> None:
         """Tasks that were held ran for so long; None: one did not run, and costs nothing."""
-        prepaid = self.prepaid / self.held
+        if len(seconds) > self.held:
+            # Slots would be given away that do not exist, or never again be given to anybody.
+            raise BrokenInvariant(f"{len(seconds)} tasks ended, and {self.held} were held")
+        prepaid = self.prepaid / self.held if self.held else 0.0
         self.held -= len(seconds)
         self.critical -= critical
         self.prepaid = prepaid * self.held

@@ -25,7 +25,6 @@
     ├── IllegalTransition      the task is in a state that forbids this
     ├── IdempotencyConflict    a key used before, for something else
     ├── IdempotencyPending     a key whose first request is still under way
-    ├── Unstorable             a value that PostgreSQL cannot hold
     ├── Unauthenticated        nobody whom we know asks
     ├── RoleMissing            whoever asks may not do this
     ├── TooManyKeys            two keys of a name are live; a third would not be noticed
@@ -33,11 +32,17 @@
     ├── TooManySecrets         as many webhook secrets as a tenant may have, or a call may carry
     ├── SecretEnded            a webhook secret that was revoked or rotated
     ├── LastSecret             the webhook secret without which calls would not be signed
-    ├── StoreUnavailable       PostgreSQL cannot be reached; nothing was done
-    │   └── TenantBusy         others hold what decides about a tenant's quotas
+    ├── StoreError             PostgreSQL did not do what it was asked, with the SQLSTATE
+    │   ├── StoreUnavailable   not now: it cannot be reached, or is full, or others were first
+    │   │   └── TenantBusy     others hold what decides about a tenant's quotas
+    │   ├── Unstorable         not this value: trying again cannot help
+    │   └── StatementRefused   anything else; only a person can say what
     ├── LeaseLost              this node was declared dead
     ├── RunLost                a try whose task was taken over, or is completed already
     └── NoTransaction          a try that was to be completed outside of a transaction
+
+    AssertionError
+    └── BrokenInvariant        what a process knows cannot be true: it must not go on
 
 An error names a condition; what to do about it is the catcher's business.
 """
@@ -301,10 +306,6 @@ class IdempotencyPending(GnomonError):
         self.key = key
 
 
-class Unstorable(GnomonError):
-    """A value that the store cannot hold; trying again cannot help."""
-
-
 class Unauthenticated(GnomonError):
     """No key or token, or none that is known, or not any more: which of these is not told."""
 
@@ -347,8 +348,26 @@ class KeyEnded(GnomonError):
         self.key_id = key_id
 
 
-class StoreUnavailable(GnomonError):
-    """PostgreSQL cannot be reached or refused the work; nothing was acknowledged."""
+class StoreError(GnomonError):
+    """PostgreSQL did not do what it was asked. `sqlstate` is its code for why; None where it did
+    not answer, or was not asked."""
+
+    def __init__(self, detail: str, sqlstate: str | None = None) -> None:
+        super().__init__(detail)
+        self.sqlstate = sqlstate
+
+
+class StoreUnavailable(StoreError):
+    """PostgreSQL cannot be reached or cannot do this now; nothing was acknowledged."""
+
+
+class Unstorable(StoreError):
+    """A value that the store cannot hold; trying again cannot help."""
+
+
+class StatementRefused(StoreError):
+    """PostgreSQL refused a statement for another reason: a privilege is missing, a table is not as
+    it was made, a trigger said no, or the statement is wrong."""
 
 
 class TenantBusy(StoreUnavailable):
@@ -379,3 +398,8 @@ class NoTransaction(GnomonError):
             "function writes; begin one, and do not use autocommit"
         )
         self.task_id = task_id
+
+
+class BrokenInvariant(AssertionError):
+    """What this process holds to be true of its own work is not. Whatever it did next could be
+    wrong, so it ends, and others take over."""

@@ -35,6 +35,18 @@ class LimitUse(msgspec.Struct, frozen=True):
     started: int = 0  # starts that count now
 
 
+class FailingChore(msgspec.Struct, frozen=True):
+    """Background work of a process that fails, for all or for something of the task's tenant."""
+
+    chore: str
+    node: str
+    since: datetime
+    subject: str = ""  # what of the tenant's
+    error: str = ""  # told where it is the tenant's own
+    sqlstate: str | None = None
+    remedy: str = ""
+
+
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """What surrounds a task: the store's time, the nodes, the queue before it."""
 
@@ -51,6 +63,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     breakers: tuple[OpenBreaker, ...] = ()  # all that are open for its tenant
     nodes: int = 0  # in the roster, whatever they serve
     limits: tuple[LimitUse, ...] = ()
+    failing: tuple[FailingChore, ...] = ()
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -107,6 +120,9 @@ def _why_ready(task: Task, around: Circumstances) -> str:
             f"It is due, but {_breaker(breaker)}: too many calls have failed. Then one task is "
             "tried, and if it succeeds all run."
         )
+    failing = next((f for f in around.failing if f.subject == f"task {task.task_id}"), None)
+    if failing is not None:
+        return f"It is due, but it was set aside: {failing.error}"
     limit = next(_limits(around), None)
     if limit is not None:
         return f"It is due, but {limit}."
@@ -136,6 +152,16 @@ def _limits(around: Circumstances) -> Iterator[str]:
             yield f"{reached} {use.concurrency}{of_key} ({use.running} running)"
         elif use.rate is not None and use.started >= use.rate:
             yield f"{reached} {use.rate} starts in {use.per_seconds:g} s{of_key}"
+
+
+def _failing(failing: FailingChore) -> str:
+    """In words. The error of what is not the tenant's own may tell of others: it is left out."""
+    since = f"since {_stamp(failing.since)} on {failing.node}"
+    if not failing.error:
+        code = f" (SQLSTATE {failing.sqlstate})" if failing.sqlstate else ""
+        return f"the chore {failing.chore!r} fails {since}{code}; `gnomon doctor` says more"
+    about = f" for {failing.subject}" if failing.subject else ""
+    return f"the chore {failing.chore!r} fails{about} {since}: {failing.error}; {failing.remedy}"
 
 
 def _why_blocked(around: Circumstances) -> str:
@@ -173,6 +199,7 @@ def _facts(task: Task, around: Circumstances) -> Iterator[str]:
     if not task.status.is_over:
         yield from map(_breaker, _breakers(task, around))
         yield from _limits(around)
+        yield from map(_failing, around.failing)
     if around.run_until is not None:
         yield f"is taken over by others if it has not ended by {_stamp(around.run_until)}"
     if not task.status.is_over:

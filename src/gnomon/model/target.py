@@ -1,5 +1,6 @@
 """What a task calls."""
 
+import hashlib
 import re
 from functools import lru_cache
 from ipaddress import IPv6Address
@@ -14,6 +15,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # a tab may stand in a heade
 _HOST = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.IGNORECASE)
 _SCOPE = re.compile(r"[a-z0-9._~-]+", re.IGNORECASE)
 _METHODS = ("POST", "PUT", "PATCH", "GET", "DELETE")
+_MOST_HOST_CHARACTERS = 253  # that DNS allows
 _OURS = ("webhook-", "gnomon-")
 # Framing belongs to the HTTP client, and the rest carry our own promises.
 _RESERVED = {
@@ -71,10 +73,21 @@ Target = HttpTarget | PythonTarget
 
 @lru_cache(maxsize=4096)
 def host_of(url: str) -> str:
-    """Who answers at a URL: the name or address, with the port, in one spelling."""
-    parts = urlsplit(url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+    """Who answers at a URL: the name or address, with the port, in one spelling. Whatever was
+    stored has one, and it is short: it is a key of indexes."""
+    try:
+        parts = urlsplit(url)
+        name, port = parts.hostname or "", parts.port
+    except ValueError:
+        return _shortened(url)
+    host = f"[{name}]" if ":" in name else name
+    return f"{_shortened(host)}:{port or (443 if parts.scheme == 'https' else 80)}"
+
+
+def _shortened(host: str) -> str:
+    if len(host) <= _MOST_HOST_CHARACTERS:
+        return host
+    return f"{host[:100]}…{hashlib.sha256(host.encode()).hexdigest()}"
 
 
 @lru_cache(maxsize=4096)  # the same few, again and again
@@ -113,6 +126,11 @@ def _check_host(host: str, *, in_brackets: bool) -> None:
         ascii_host = host if host.isascii() else host.encode("idna").decode()
     except UnicodeError as error:
         raise ValueError(f"url must name a host; {host!r} cannot be one: {error}") from error
+    if len(ascii_host.removesuffix(".")) > _MOST_HOST_CHARACTERS:
+        raise ValueError(
+            f"url must name a host of at most {_MOST_HOST_CHARACTERS} characters; "
+            f"got {len(ascii_host)}"
+        )
     if not _HOST.fullmatch(ascii_host):
         raise ValueError(
             f"url must name a host of letters, digits, -, _ and dots between labels of 1 to 63 "

@@ -114,6 +114,12 @@ class TaskPreempted(msgspec.Struct, frozen=True):
     lane: Lane
 
 
+class ChoreFailed(msgspec.Struct, frozen=True):
+    """An error in a piece of background work, which is tried again."""
+
+    chore: str
+
+
 class QueueSeen(msgspec.Struct, frozen=True):
     """A look at what is due on a node and waits for a slot, by lane."""
 
@@ -140,6 +146,7 @@ Event = (
     | BreakerOpened
     | BreakerClosed
     | BreakersForgotten
+    | ChoreFailed
     | QueueSeen
     | RetentionSeen
 )

@@ -1,7 +1,7 @@
 """What a process counts, and how Prometheus reads it.
 
 Each process counts for itself and starts at zero; sums over all of them are for the one who
-asks. Labels have a handful of values that are known here: no names, no ids.
+asks. Labels have a handful of values that are known beforehand: no ids, no tenants.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,6 +29,7 @@ from gnomon.observe.events import (
     BreakerClosed,
     BreakerOpened,
     BreakersForgotten,
+    ChoreFailed,
     Event,
     FiresMissed,
     HandlerHung,
@@ -64,6 +65,18 @@ class Metrics:
         Info("gnomon", "The version that runs.", registry=self.registry).info(
             {"version": __version__}
         )
+        self._chore_errors = Counter(
+            "gnomon_chore_errors",
+            "Errors in background work, each of which is tried again.",
+            ["chore"],
+            registry=self.registry,
+        )
+
+    def __call__(self, event: Event) -> None:
+        """Count what concerns every process."""
+        match event:
+            case ChoreFailed(chore):
+                self._chore_errors.labels(chore).inc()
 
     def text(self, accept: str = "") -> tuple[bytes, str]:
         """All of them in the format that `accept` asks for, and its media type."""
@@ -121,6 +134,8 @@ class NodeMetrics(Metrics):
 
     def __call__(self, event: Event) -> None:
         match event:
+            case ChoreFailed():
+                super().__call__(event)
             case RunsPlanned() | FiresMissed() | RunSkipped() | RunStarted() | SlaMissed():
                 self._cron(event)
             case HandlerHung() | HandlerReturned():

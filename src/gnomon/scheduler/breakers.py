@@ -7,14 +7,16 @@ so nothing needs to be agreed on, and a fleet makes one probe a node.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
+from gnomon.chores import About, Troubles, isolated
 from gnomon.clock import Clock, new_id
 from gnomon.fair.breaker import HOST_RULE, TENANT_RULE, WINDOW_SECONDS, Breaker, Change, Rule
 from gnomon.fair.queue import Flow
+from gnomon.model.errors import StoreError
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import HttpTarget, host_of
 from gnomon.model.task import TaskKey
@@ -30,6 +32,8 @@ _CLAIM_SECONDS = 60.0  # for a probe to be claimed
 _SETTLE_SECONDS = 60.0  # for it to be settled after its timeout
 _MOST_FLOWS = 50_000  # remembered of hosts that are open
 _TOO_MANY_REQUESTS = 429
+_MOST_EVENTS = 1_000  # that wait to be written; older ones are only in the log
+_NOT_SHOWN = "the breaker works, but is not shown; nothing is to be done"
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -67,8 +71,10 @@ class Breakers:
         store: BreakerStore,
         wake: Callable[[], None],
         emit: Observer,
+        troubles: Troubles,
         rules: Rules = RULES,
     ) -> None:
+        self._troubles = troubles
         self._agenda = agenda
         self._clock = clock
         self._store = store
@@ -231,6 +237,7 @@ class Breakers:
     def _tell(self, event: BreakerOpened | BreakerClosed) -> None:
         now = self._clock.now()
         self._events.append(BreakerEvent(new_id(now), now, event))
+        del self._events[:-_MOST_EVENTS]
         self._emit(event)
 
     def _until(self, guard: _Guard) -> datetime:
@@ -273,14 +280,31 @@ class Breakers:
             self._wake()
 
     async def note(self) -> None:
-        """Write what has changed since the last time."""
+        """Write what has changed since the last time. What cannot be written is not shown, and
+        works all the same."""
         if not self._unwritten and not self._events:
             return
         circuits, events = list(self._unwritten), list(self._events)
+        news: list[Circuit | BreakerEvent] = [*circuits, *events]
+        await isolated(news, self._write, self._blame)
+        self._unwritten.difference_update(circuits)
+        self._events = [e for e in self._events if e not in events]
+
+    async def _write(self, news: Sequence[Circuit | BreakerEvent]) -> list[None]:
+        events = [each for each in news if isinstance(each, BreakerEvent)]
+        circuits = [each for each in news if not isinstance(each, BreakerEvent)]
         opened = [(c, self._until(self._open[c])) for c in circuits if c in self._open]
         await self._store.note(opened, [c for c in circuits if c not in self._open], events)
-        self._unwritten.difference_update(circuits)
-        del self._events[: len(events)]
+        return []
+
+    async def _blame(self, news: Circuit | BreakerEvent, error: StoreError) -> list[None]:
+        if isinstance(news, BreakerEvent):
+            tenant_id, host = news.told.tenant_id, news.told.host
+        else:
+            tenant_id, host = news
+        about = About(tenant_id, "" if host is None else f"host {host}")
+        self._troubles.note("breakers", error, about, _NOT_SHOWN)
+        return []
 
 
 def _circuits(delivery: Delivery) -> tuple[Circuit, ...]:

@@ -1,12 +1,15 @@
 """Claims ready tasks by key, in batches no larger than the workers can take."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import timedelta
+from typing import TypeVar
 
 import msgspec
 
+from gnomon.chores import Troubles, about_task, isolated
 from gnomon.clock import Clock
+from gnomon.model.errors import StoreError, Unstorable
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import is_suspect
 from gnomon.observe.events import Observer, RunSkipped, RunStarted, nobody
@@ -27,6 +30,12 @@ _LOOK_AGAIN = (timedelta(milliseconds=5), timedelta(milliseconds=100), timedelta
 # once: with two slots, a look at each of thousands takes minutes.
 _MISSES = 100
 _START_OVER_SECONDS = 1.0  # at least between two; rows may also be locked for long
+
+CHORE = "dispatch"
+_REMEDY = "it waits meanwhile: look at it (`gnomon tasks show`), change or cancel it"
+BURIED_REMEDY = "it is a dead letter: look at it (`gnomon dead list`), mend its row, and retry it"
+
+_R = TypeVar("_R")
 
 
 class DispatchResult(msgspec.Struct, frozen=True):
@@ -53,7 +62,9 @@ class Dispatcher:
         emit: Observer = nobody,
         admission: Admissions | None = None,
         preemption: Preemption | None = None,
+        troubles: Troubles | None = None,
     ) -> None:
+        self._troubles = Troubles(clock, emit) if troubles is None else troubles
         self._store = store
         self._planning = planning
         self._agenda = agenda
@@ -183,38 +194,102 @@ class Dispatcher:
         self._admission.unanswered([e.key for e in entries])
 
     async def _claim(self, entries: list[Entry]) -> DispatchResult:
-        asked_at = self._clock.monotonic()
+        """Claim them; where the store refuses, in parts, so that the one that it refuses is left
+        alone."""
+        asking: list[Entry] = []
+
+        async def one_part(part: Sequence[Entry]) -> DispatchResult:
+            return await self._claim_part(part, asking)
+
         try:
-            claim = await self._store.claim(
-                self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]
-            )
+            results = await self._in_parts(entries, one_part)
         except BaseException:
-            self._put_back(entries)
+            self._put_back(asking)
             raise
+        claimed = sum(result.claimed for result in results)
+        if asking:
+            claimed += len(await self._ask(asking))
+        over = any(result.started_over for result in results)
+        return DispatchResult(len(entries), claimed, started_over=over)
+
+    async def _in_parts(
+        self, entries: list[Entry], work: Callable[[Sequence[Entry]], Awaitable[_R]]
+    ) -> list[_R]:
+        waiting = {id(e): e for e in entries}  # a task may be on the agenda twice
+
+        async def one_part(part: Sequence[Entry]) -> list[_R]:
+            result = await work(part)
+            for entry in part:
+                del waiting[id(entry)]
+            return [result]
+
+        async def blame(entry: Entry, error: StoreError) -> list[_R]:
+            del waiting[id(entry)]
+            self._set_aside(entry, error)
+            return []
+
+        try:
+            return await isolated(entries, one_part, blame)
+        except BaseException:
+            self._put_back(list(waiting.values()))
+            raise
+
+    def _set_aside(self, entry: Entry, error: StoreError) -> None:
+        """One that cannot be claimed: it was surely not. It is tried again after a while."""
+        pause = self._troubles.note(CHORE, error, about_task(entry.key), _REMEDY)
+        self._unclaimed([entry])
+        if self._agenda.knows(entry.key):
+            self._agenda.again(entry, self._clock.now() + timedelta(seconds=pause))
+
+    async def _claim_part(self, entries: Sequence[Entry], asking: list[Entry]) -> DispatchResult:
+        """Claim what may simply be claimed; runs of cron jobs whose jobs must be asked go to
+        `asking`."""
+        asked_at = self._clock.monotonic()
+        claim = await self._store.claim(
+            self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]
+        )
         claimed = self._take(entries, claim, asked_at)
         self._tell_started(entries, claim)
         if len(claimed) == len(entries):
             return DispatchResult(len(entries), len(claimed))
         left = [e for e in entries if e.key not in claimed]
-        asking = [e for e in left if e.recurring]
+        left = await self._bury(left, claim)
+        asking += [e for e in left if e.recurring]
         missed = [e for e in left if not e.recurring]
         self._unclaimed(missed)
         over = self._look_again(missed)
-        if asking:
-            claimed |= await self._ask(asking)
         return DispatchResult(len(entries), len(claimed), started_over=over)
 
     async def _ask(self, entries: list[Entry]) -> set[TaskKey]:
         """Runs of cron jobs that were not simply claimed: ask their jobs whether they may start."""
+        parts = await self._in_parts(entries, self._ask_part)
+        return set().union(*parts)
+
+    async def _bury(self, left: list[Entry], claim: Claim) -> list[Entry]:
+        """Make dead letters of those whose rows cannot be read; gives the others. One that cannot
+        even be that is given back later, as what nobody here runs."""
+        if not claim.unreadable:
+            return left
+        buried = {burial.key for burial in claim.unreadable}
+        self._unclaimed([e for e in left if e.key in buried])
+        self._forget(buried)
+        for burial in claim.unreadable:
+            error: StoreError = Unstorable(burial.reason)
+            remedy = BURIED_REMEDY
+            try:
+                await self._store.bury(self._lease.incarnation, [burial])
+            except StoreError as refused:
+                error, remedy = refused, _REMEDY
+            self._troubles.note(CHORE, error, about_task(burial.key), remedy)
+        return [e for e in left if e.key not in buried]
+
+    async def _ask_part(self, entries: Sequence[Entry]) -> set[TaskKey]:
         asked_at = self._clock.monotonic()
-        try:
-            admission = await self._planning.admit(
-                self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]
-            )
-        except BaseException:
-            self._put_back(entries)
-            raise
+        admission = await self._planning.admit(
+            self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]
+        )
         claimed = self._take(entries, admission.claim, asked_at)
+        entries = await self._bury(list(entries), admission.claim)
         self._unclaimed([e for e in entries if e.key not in claimed])
         self._tell_started(entries, admission.claim)
         for reason in admission.skipped:
@@ -243,6 +318,7 @@ class Dispatcher:
             held[key] = delivery.fence
         claimed = {d.key for d in deliveries}
         self._forget(claimed)
+        self._troubles.over_all(CHORE, map(about_task, claimed))
         self._pipe.send(deliveries)
         return claimed
 

@@ -14,7 +14,7 @@ from uuid import UUID
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.model.errors import LeaseLost, StoreUnavailable
+from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.worker.lease import Lease
 
 log = structlog.get_logger("gnomon.scheduler")
@@ -24,7 +24,7 @@ class Renewal(Protocol):
     """A connection that only renews."""
 
     async def renew(self, incarnation: UUID, lease: float) -> datetime:
-        """Extend the lease. Raises LeaseLost or StoreUnavailable."""
+        """Extend the lease. Raises LeaseLost or StoreError."""
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -94,7 +94,7 @@ class LeaseKeeper:
             return
         try:
             await self._renewal.renew(self._lease.incarnation, self._lease.ttl)
-        except StoreUnavailable as error:
+        except StoreError as error:
             if self._lease.since is not None:
                 log.warning("the lease could not be renewed", why=str(error))
             self._lease.missed()

@@ -1,19 +1,21 @@
 """A node: every role of the scheduler and its worker slots, in one process, for one incarnation.
 
-Each role has a `run_once`; the loops here only decide when to call it. A role that meets
-PostgreSQL away waits and tries again; any other error ends the node, loudly, and its tasks are
-taken over like those of any node that died.
+Each role has a `run_once`, which is a chore of the node; here is only decided when each is called.
+What happens where one fails is decided in `gnomon.chores`: it never ends the node. Only a lost
+lease and a broken invariant do, and then its tasks are taken over like those of any node that died.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, NoReturn
 
 import structlog
 
+from gnomon.chores import Chores, TroubleKeeper
+from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock
-from gnomon.model.errors import LeaseLost, StoreUnavailable
+from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.model.pool import Pool
 from gnomon.model.task import TaskKey
 from gnomon.scheduler.accountant import EVERY_SECONDS as ACCOUNT_SECONDS
@@ -34,6 +36,7 @@ from gnomon.scheduler.thief import Thief
 from gnomon.scheduler.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.scheduler.watchdog import Watchdog
 from gnomon.settings import Settings
+from gnomon.store.directory import LOOK_SECONDS as DIRECTORY_SECONDS
 from gnomon.store.directory import Directory
 from gnomon.store.port import Entry
 from gnomon.store.roster_port import RosterStore
@@ -47,7 +50,7 @@ _OVERDUE_SECONDS = 5.0
 _QUEUED_SECONDS = 1.0  # between looks for queued runs whose turn has come unseen
 _INTERRUPTED_SECONDS = 5.0  # for what was interrupted at the end of the drain
 _LAST_SECONDS = 1.0  # to settle what ignores even that
-_PAUSE_SECONDS = 0.25  # after PostgreSQL was away
+_SETTLE_AGAIN_SECONDS = 1.0  # between looks at outcomes that could not be stored
 _LONGEST_SLEEP = 1.0
 _SHORTEST_REPAIR = 0.02  # between repairs that hints ask for
 _SHORTEST_STEAL = 0.02  # between looks for more: a probe of many shards for one slot is dear
@@ -95,6 +98,8 @@ class Node:
         breakers: Breakers,
         pool: Pool,
         permits: PermitKeeper,
+        chores: Chores,
+        trouble_keeper: TroubleKeeper,
         name: str,
     ) -> None:
         self.settings = settings
@@ -118,8 +123,11 @@ class Node:
         self.breakers = breakers
         self.pool = pool
         self.permits = permits
+        self.chores = chores
+        self.trouble_keeper = trouble_keeper
         self.name = name
         self._lost = asyncio.Event()
+        self._more_to_steal = False
 
     # Hints, from whoever hears them
 
@@ -166,36 +174,71 @@ class Node:
             await keeper.stop()
         if self._lost.is_set():
             raise LeaseLost(f"node {self.name} was declared dead")
-        with contextlib.suppress(StoreUnavailable):
+        with contextlib.suppress(StoreError):
             await self.breakers.note()  # what has happened since the last time
+        with contextlib.suppress(StoreError):
             await self.roster_store.leave(self.lease.incarnation)
 
+    def work(self) -> Mapping[str, Callable[[], Awaitable[object]]]:
+        """The chores by name, each to be done once."""
+        return {
+            "roster": self._look_at_roster,
+            "directory": self.directory.load,
+            "scan": self._scan,
+            "repair": self._repair,
+            "tick": self._tick,
+            "dispatch": self._dispatch,
+            "steal": self._steal,
+            "record": self._record,
+            "settle-again": self.recorder.settle_again,
+            "plan": self._plan,
+            "queued-runs": self._look_for_queued,
+            "release-runs": self._release_runs,
+            "sweep": self.sweeper.run_once,
+            "overdue": self.sweeper.take_overdue,
+            "reconcile": self._reconcile,
+            "prune": self.pruner.run_once,
+            "watch": self.watchdog.run_once,
+            "account": self.accountant.run_once,
+            "breakers": self.breakers.note,
+            "permits": self.permits.run_once,
+            "free-permits": self.permits.reconcile,
+            "troubles": self.trouble_keeper.run_once,
+        }
+
     def _loops(self, keeper: LeaseKeeper) -> list[Coroutine[Any, Any, None]]:
-        s = self.settings
+        s, signals, whenever = self.settings, self.signals, self.chores.whenever
+        work = self.work()
+        seconds = {
+            "roster": min(0.5, self.lease.ttl / 10),
+            "directory": DIRECTORY_SECONDS,
+            "scan": s.scan_seconds,
+            "settle-again": _SETTLE_AGAIN_SECONDS,
+            "plan": s.plan_seconds,
+            "queued-runs": _QUEUED_SECONDS,
+            "sweep": s.sweep_seconds,
+            "overdue": _OVERDUE_SECONDS,
+            "reconcile": _RECONCILE_SECONDS,
+            "prune": PRUNE_SECONDS,
+            "watch": WATCH_SECONDS,
+            "account": ACCOUNT_SECONDS,
+            "breakers": NOTE_SECONDS,
+            "free-permits": RECONCILE_SECONDS,
+            "troubles": TROUBLE_SECONDS,
+        }
+        look, rest = 2 * s.scan_seconds, _SHORTEST_REPAIR
         return [
-            self._every(keeper.interval, self._progress(keeper)),
-            self._every(min(0.5, self.lease.ttl / 10), self._look_at_roster),
-            self._every(s.scan_seconds, self._scan),
-            self._repair(),
-            self._tick(),
-            self._dispatch(),
-            self._steal(),
-            self._record(),
+            *(self.chores.every(name, pause, work[name]) for name, pause in seconds.items()),
+            whenever("repair", signals.look, look, work["repair"], rest),
+            whenever("dispatch", signals.ready, _LONGEST_SLEEP, work["dispatch"]),
+            whenever("release-runs", signals.ended, None, work["release-runs"]),
+            self.chores.loop("record", work["record"]),
+            self.chores.loop("steal", self._steal_in_time),
+            self.chores.loop("tick", self._tick_in_time),
+            self.chores.loop("permits", self.permits.run_in_time),
+            self._show_progress(keeper),
             self.worker.run(),
-            self._every(s.plan_seconds, self._plan),
-            self._every(_QUEUED_SECONDS, self._look_for_queued),
-            self._let_go(),
-            self._every(s.sweep_seconds, self.sweeper.run_once),
-            self._every(_OVERDUE_SECONDS, self.sweeper.take_overdue),
-            self._every(_RECONCILE_SECONDS, self._reconcile),
-            self._every(PRUNE_SECONDS, self.pruner.run_once),
-            self._every(WATCH_SECONDS, self.watchdog.run_once),
-            self._every(ACCOUNT_SECONDS, self.accountant.run_once),
-            self.directory.run(),
             self.breakers.run(),
-            self.permits.run(),
-            self._every(RECONCILE_SECONDS, self.permits.reconcile),
-            self._every(NOTE_SECONDS, self.breakers.note),
         ]
 
     async def _stopped_or_lost(self, stop: asyncio.Event) -> None:
@@ -229,21 +272,12 @@ class Node:
         while self.dispatcher.held and self.clock.monotonic() < deadline:
             await self.clock.sleep(0.02)
 
-    # The loops
+    # The chores
 
-    async def _every(self, seconds: float, role: Callable[[], Awaitable[object]]) -> None:
+    async def _show_progress(self, keeper: LeaseKeeper) -> NoReturn:
         while True:
-            try:
-                await role()
-            except StoreUnavailable as error:
-                log.debug("PostgreSQL is away", why=str(error))
-            await self.clock.sleep(seconds)
-
-    def _progress(self, keeper: LeaseKeeper) -> Callable[[], Awaitable[None]]:
-        async def progress() -> None:
             keeper.progress()
-
-        return progress
+            await self.clock.sleep(keeper.interval)
 
     async def _look_at_roster(self) -> None:
         result = await self.roster.run_once()
@@ -268,84 +302,60 @@ class Node:
         if await self.planner.look_for_queued():
             self.signals.due.set()
 
-    async def _let_go(self) -> None:
-        while True:
-            await self.signals.ended.wait()
-            self.signals.ended.clear()
-            try:
-                if await self.planner.let_go():
-                    self.signals.due.set()
-            except StoreUnavailable as error:
-                log.debug("PostgreSQL is away", why=str(error))
-                await self.clock.sleep(_PAUSE_SECONDS)
-                self.signals.ended.set()
+    async def _release_runs(self) -> None:
+        if await self.planner.let_go():
+            self.signals.due.set()
 
     async def _repair(self) -> None:
-        while True:
-            await self.clock.wait(self.signals.look, 2 * self.settings.scan_seconds)
-            self.signals.look.clear()
-            try:
-                result = await self.scanner.repair()
-                result_forward = await self.scanner.forward()
-                if result.new or result_forward.new:
-                    self.signals.due.set()
-            except StoreUnavailable as error:
-                log.debug("PostgreSQL is away", why=str(error))
-                await self.clock.sleep(_PAUSE_SECONDS)
-            await self.clock.sleep(_SHORTEST_REPAIR)
+        result = await self.scanner.repair()
+        result_forward = await self.scanner.forward()
+        if result.new or result_forward.new:
+            self.signals.due.set()
 
-    async def _tick(self) -> None:
+    async def _tick_in_time(self) -> None:
         """Make ready what has become due, and sleep until more will be."""
-        while True:
-            self.signals.due.clear()
-            now = self.clock.now()
-            self.agenda.advance(now)
-            if self.agenda.ready:
-                self.signals.ready.set()
-            tick = self.agenda.next_tick()
-            seconds = _LONGEST_SLEEP
-            if tick is not None:
-                ahead = tick - tick_at_or_before(now)
-                seconds = min(_LONGEST_SLEEP, max(0.001, ahead / 1000))
-            await self.clock.wait(self.signals.due, seconds)
+        self.signals.due.clear()
+        await self.clock.wait(self.signals.due, await self._tick())
+
+    async def _tick(self) -> float:
+        """Gives the seconds until more becomes due."""
+        now = self.clock.now()
+        self.agenda.advance(now)
+        if self.agenda.ready:
+            self.signals.ready.set()
+        tick = self.agenda.next_tick()
+        if tick is None:
+            return _LONGEST_SLEEP
+        ahead = tick - tick_at_or_before(now)
+        return min(_LONGEST_SLEEP, max(0.001, ahead / 1000))
 
     async def _dispatch(self) -> None:
-        while True:
-            await self.clock.wait(self.signals.ready, _LONGEST_SLEEP)
-            self.signals.ready.clear()
-            try:
-                while (result := await self.dispatcher.run_once()).chosen:
-                    if result.claimed < result.chosen:
-                        self.signals.due.set()  # it will be looked at again soon
-                    if result.started_over:
-                        self.signals.look.set()
-                    if result.claimed and self.scanner.behind:
-                        await self._refill()
-            except StoreUnavailable as error:
-                log.debug("PostgreSQL is away", why=str(error))
-                await self.clock.sleep(_PAUSE_SECONDS)
-                self.signals.ready.set()
+        while (result := await self.dispatcher.run_once()).chosen:
+            if result.claimed < result.chosen:
+                self.signals.due.set()  # it will be looked at again soon
+            if result.started_over:
+                self.signals.look.set()
+            if result.claimed and self.scanner.behind:
+                await self._refill()
 
-    async def _steal(self) -> None:
+    async def _steal_in_time(self) -> None:
         """Look now and then; while others have more than they can do, whenever there is room."""
         interval = self.settings.steal_seconds / 2
-        more = False
-        while True:
-            if more:
-                await self.clock.wait(self.signals.room, interval)
-                await self.clock.sleep(min(_SHORTEST_STEAL, interval))
-            else:
-                await self.clock.sleep(interval)
-            self.signals.room.clear()
-            if not self.dispatcher.idle():
-                continue
-            try:
-                more = (await self.thief.run_once()).more
-            except StoreUnavailable as error:
-                log.debug("PostgreSQL is away", why=str(error))
-                more = False
-            if more and self.dispatcher.idle():
-                self.signals.room.set()
+        if self._more_to_steal:
+            await self.clock.wait(self.signals.room, interval)
+            await self.clock.sleep(min(_SHORTEST_STEAL, interval))
+        else:
+            await self.clock.sleep(interval)
+        self.signals.room.clear()
+        await self._steal()
+
+    async def _steal(self) -> None:
+        if not self.dispatcher.idle():
+            return
+        self._more_to_steal = False
+        self._more_to_steal = (await self.thief.run_once()).more
+        if self._more_to_steal and self.dispatcher.idle():
+            self.signals.room.set()
 
     async def _refill(self) -> None:
         """Read on at once while a backlog is being worked off."""
@@ -355,6 +365,5 @@ class Node:
             self.agenda.advance(self.clock.now())
 
     async def _record(self) -> None:
-        while True:
-            await self.recorder.run_once(self.settings.batch)
-            self.signals.due.set()
+        await self.recorder.run_once(self.settings.batch)
+        self.signals.due.set()

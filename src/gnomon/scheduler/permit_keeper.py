@@ -1,12 +1,14 @@
 """Gets the permits that tasks wait for, and returns those that others wait for."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
 import structlog
 
+from gnomon.chores import About, Troubles, isolated
 from gnomon.clock import Clock
-from gnomon.model.errors import StoreUnavailable
+from gnomon.model.errors import StoreError
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 from gnomon.pipe.port import Pipe
@@ -24,9 +26,15 @@ LOOK_SECONDS = 0.5  # between looks at all that is in use: others may wait, or s
 RECONCILE_SECONDS = 5.0
 _SHORTEST_PAUSE = 0.001
 _SHORTEST_ROUND = 0.005  # where nothing has happened here
-_PAUSE_SECONDS = 0.25  # after PostgreSQL was away
 _ASKED_AT_ONCE = 200  # buckets; they are locked until the call ends
 _LANES = tuple(Lane)
+_REMEDY = "its tasks wait for permits meanwhile: change or remove the limiter (`gnomon limits`)"
+
+
+def _about(account: Account) -> About:
+    bucket = account.bucket
+    of_key = f" for the key {bucket.key!r}" if bucket.key else ""
+    return About(bucket.tenant_id, f"limiter {bucket.limiter}{of_key}")
 
 
 class ExchangeResult(msgspec.Struct, frozen=True):
@@ -37,7 +45,8 @@ class ExchangeResult(msgspec.Struct, frozen=True):
 
 
 class PermitKeeper:
-    """Speaks with the store for `Permits`. Run `run` all the time, `reconcile` now and then."""
+    """Speaks with the store for `Permits`. Call `run_in_time` all the time, and `reconcile` now and
+    then."""
 
     def __init__(
         self,
@@ -48,7 +57,9 @@ class PermitKeeper:
         pipe: Pipe,
         clock: Clock,
         node: UUID,
+        troubles: Troubles,
     ) -> None:
+        self._troubles = troubles
         self._store = store
         self._permits = permits
         self._agenda = agenda
@@ -62,20 +73,15 @@ class PermitKeeper:
         self._in_doubt: dict[TaskKey, float] = {}  # since when
         permits.stuck = dispatcher.stuck
 
-    async def run(self) -> None:
-        while True:
-            await self._clock.wait(self._permits.wanted, self._pause(self._clock.monotonic()))
-            self._permits.wanted.clear()
-            began = self._clock.monotonic()
-            try:
-                result = await self.run_once()
-            except StoreUnavailable as error:
-                log.debug("PostgreSQL is away", why=str(error))
-                await self._clock.sleep(_PAUSE_SECONDS)
-                continue
-            # Where there are many buckets it takes long, and must not take all the time.
-            took = self._clock.monotonic() - began if result.asked > 1 else 0.0
-            await self._clock.sleep(max(_SHORTEST_PAUSE, took))
+    async def run_in_time(self) -> None:
+        """Wait until there is something to ask for, and ask."""
+        await self._clock.wait(self._permits.wanted, self._pause(self._clock.monotonic()))
+        self._permits.wanted.clear()
+        began = self._clock.monotonic()
+        result = await self.run_once()
+        # Where there are many buckets it takes long, and must not take all the time.
+        took = self._clock.monotonic() - began if result.asked > 1 else 0.0
+        await self._clock.sleep(max(_SHORTEST_PAUSE, took))
 
     async def run_once(self) -> ExchangeResult:
         """Look up flows, and bring what is held to what is wanted."""
@@ -88,7 +94,8 @@ class PermitKeeper:
         accounts = list(self._due(self._clock.monotonic()) | wanted)
         try:
             for start in range(0, len(accounts), _ASKED_AT_ONCE):
-                await self._exchange(accounts[start : start + _ASKED_AT_ONCE])
+                part = accounts[start : start + _ASKED_AT_ONCE]
+                await isolated(part, self._exchange, self._blame)
         except BaseException:
             self._permits.hot.update(accounts)  # they may hold more than is known here
             raise
@@ -129,7 +136,14 @@ class PermitKeeper:
         wanted = await self._store.wanted(self._node)
         return {accounts[bucket] for bucket in wanted if bucket in accounts}
 
-    async def _exchange(self, accounts: list[Account]) -> None:
+    async def _blame(self, account: Account, error: StoreError) -> list[None]:
+        """What it holds it keeps; more is asked for later."""
+        pause = self._troubles.note("permits", error, _about(account), _REMEDY)
+        account.ask_at = self._clock.monotonic() + pause
+        self._permits.short.add(account)
+        return []
+
+    async def _exchange(self, accounts: Sequence[Account]) -> list[None]:
         self._turn += 1
         asked_at = self._clock.monotonic()
         asks = {account: self._ask(account, asked_at) for account in accounts}
@@ -145,6 +159,8 @@ class PermitKeeper:
                 self._permits.hot.add(account)
                 self._permits.wanted.set()
             self._permits.let_in(account)
+            self._troubles.over("permits", _about(account))
+        return []
 
     def _ask(self, account: Account, now: float) -> Ask:
         # One at least: where others take all room as soon as there is any, it is never seen here.

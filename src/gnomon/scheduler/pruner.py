@@ -8,11 +8,13 @@ nothing is left, whatever was fed meanwhile; one that does not get there says so
 import msgspec
 import structlog
 
+from gnomon.chores import About, Troubles
 from gnomon.clock import Clock
+from gnomon.model.errors import StoreError
 from gnomon.model.retention import RowKind
 from gnomon.observe.events import Observer, RetentionSeen
 from gnomon.settings import Settings
-from gnomon.store.roster_port import ChoreStore
+from gnomon.store.roster_port import ChoreStore, Removal
 from gnomon.worker.lease import Lease
 
 log = structlog.get_logger("gnomon.scheduler")
@@ -47,7 +49,9 @@ class Pruner:
         settings: Settings,
         clock: Clock,
         emit: Observer,
+        troubles: Troubles,
     ) -> None:
+        self._troubles = troubles
         self._store = store
         self._lease = lease
         self._retention = settings.retention_days
@@ -85,7 +89,10 @@ class Pruner:
         while left:
             for kind in [kind for kind in RowKind if kind in left]:
                 started_at = self._clock.monotonic()
-                batch = await self._store.remove(kind, self._sizes[kind], self._retention)
+                batch = await self._batch(kind)
+                if batch is None:
+                    left.discard(kind)
+                    continue
                 ended_at = self._clock.monotonic()
                 removed += batch.removed
                 if not batch.more:
@@ -97,6 +104,17 @@ class Pruner:
             if self._clock.monotonic() >= deadline:
                 break
         return removed, left
+
+    async def _batch(self, kind: RowKind) -> Removal | None:
+        """None where it is refused: that keeps neither the other kinds nor partitions back."""
+        about = About(subject=f"rows of {kind}")
+        try:
+            batch = await self._store.remove(kind, self._sizes[kind], self._retention)
+        except StoreError as error:
+            self._troubles.note(CHORE, error, about)
+            return None
+        self._troubles.over(CHORE, about)
+        return batch
 
     def _tell(self, behind: set[RowKind]) -> None:
         now = self._clock.monotonic()

@@ -6,8 +6,9 @@ from datetime import timedelta
 import msgspec
 import structlog
 
+from gnomon.chores import Troubles, about_task, isolated
 from gnomon.clock import Chance, Clock
-from gnomon.model.errors import StoreUnavailable, Unstorable
+from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, Unstorable
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import EXPIRE, Verdict, decide, is_suspect, release
@@ -15,11 +16,12 @@ from gnomon.pipe.envelope import Report
 from gnomon.pipe.port import Pipe
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.scanner import Scanner
-from gnomon.store.port import DispatchStore, Entry, Settled, Settlement
+from gnomon.store.port import Burial, DispatchStore, Entry, Settled, Settlement
 
 log = structlog.get_logger("gnomon.scheduler")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+CHORE = "record"
+_REMEDY = "it has run, and its row cannot be written; it is tried again by itself"
 
 
 class RecordResult(msgspec.Struct, frozen=True):
@@ -40,11 +42,14 @@ class Recorder:
         scanner: Scanner,
         clock: Clock,
         chance: Chance,
+        troubles: Troubles,
         *,
         worker: str,
         horizon_seconds: float,
         on_ended: Callable[[Iterable[TaskKey]], None],
     ) -> None:
+        self._troubles = troubles
+        self._unsettled: dict[TaskKey, Settlement] = {}  # bare ones that cannot be stored
         self._on_ended = on_ended
         self._store = store
         self._pipe = pipe
@@ -109,32 +114,22 @@ class Recorder:
         return decide(report.outcome, delivery, self._chance())
 
     async def _written(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        try:
-            return await self._patiently(settlements)
-        except Unstorable:
-            return await self._one_by_one(settlements)
+        """One outcome that cannot be stored does not keep its batch mates back."""
+        while True:
+            try:
+                return await isolated(settlements, self._patiently, self._bare)
+            except StoreError as error:  # all of them are refused
+                await self._clock.sleep(self._troubles.note(CHORE, error))
 
     async def _patiently(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        pause = _FIRST_PAUSE
         while True:
             try:
                 return await self._store.settle(settlements)
             except StoreUnavailable as error:
-                log.warning("outcomes wait for PostgreSQL", count=len(settlements), why=str(error))
-                await self._clock.sleep(pause)
-                pause = min(_LONGEST_PAUSE, pause * 2)
+                await self._clock.sleep(self._troubles.note(CHORE, error))
 
-    async def _one_by_one(self, settlements: Sequence[Settlement]) -> list[Settled]:
-        """One outcome cannot be stored: keep its batch mates, and its bare facts."""
-        settled: list[Settled] = []
-        for settlement in settlements:
-            try:
-                settled += await self._patiently([settlement])
-            except Unstorable as error:
-                settled += await self._bare(settlement, error)
-        return settled
-
-    async def _bare(self, settlement: Settlement, error: Unstorable) -> list[Settled]:
+    async def _bare(self, settlement: Settlement, error: StoreError) -> list[Settled]:
+        """Keep the bare facts of a try whose details cannot be stored."""
         bare = msgspec.structs.replace(
             settlement,
             error=f"the details of this try could not be stored: {error}"[:500],
@@ -143,12 +138,43 @@ class Recorder:
         )
         try:
             return await self._patiently([bare])
-        except Unstorable as reason:
-            why = str(reason)
-        # Giving the task back would run it over and over. So it stays running, for good.
-        self._dispatcher.stuck[settlement.key] = settlement.fence
-        log.error("an outcome cannot be stored", task_id=str(settlement.key.id), why=why)
-        return []
+        except (Unstorable, StatementRefused) as reason:
+            # Giving the task back would run it over and over. So it stays running meanwhile.
+            self._dispatcher.stuck[settlement.key] = settlement.fence
+            self._unsettled[settlement.key] = bare
+            self._troubles.note(CHORE, reason, about_task(settlement.key), _REMEDY)
+            return []
+
+    async def settle_again(self) -> int:
+        """Settle what could not be; gives how many were. What is refused for good becomes a dead
+        letter."""
+        if not self._unsettled:
+            return 0
+        aside = set(self._troubles.aside(CHORE))
+        done = 0
+        for key, bare in list(self._unsettled.items()):
+            about = about_task(key)
+            if about in aside:
+                continue
+            try:
+                settled = await self._settle_or_bury(bare)
+            except (Unstorable, StatementRefused) as error:
+                self._troubles.note(CHORE, error, about, _REMEDY)
+                continue
+            del self._unsettled[key]
+            self._dispatcher.stuck.pop(key, None)
+            self._troubles.over(CHORE, about)
+            self._tell_ended(settled)
+            done += 1
+        return done
+
+    async def _settle_or_bury(self, bare: Settlement) -> list[Settled]:
+        try:
+            return await self._store.settle([bare])
+        except Unstorable as error:
+            reason = f"its outcome cannot be stored: {error}"[:500]
+            await self._store.bury(bare.incarnation, [Burial(bare.key, bare.fence, reason)])
+            return []
 
     def _plan_next(self, reports: Sequence[Report], settled: Sequence[Settled]) -> None:
         """Put what waits again for a time near by straight back on the agenda."""

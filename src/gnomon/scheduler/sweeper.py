@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
+from gnomon.chores import Troubles, about_task, isolated
 from gnomon.clock import Chance, Clock
-from gnomon.model.errors import Unstorable
+from gnomon.model.errors import StoreError
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.task import DeliveryMode
 from gnomon.model.verdict import asks_before_start, decide, release
-from gnomon.scheduler.dispatcher import Dispatcher
-from gnomon.store.port import DispatchStore, RunningTask, Settled, Settlement
+from gnomon.scheduler.dispatcher import BURIED_REMEDY, Dispatcher
+from gnomon.store.port import Burial, DispatchStore, RunningTask, Settled, Settlement
 from gnomon.worker.lease import Lease
 from gnomon.worker.worker import Worker
 
@@ -23,6 +24,7 @@ _OVERDUE = Outcome(
     OutcomeKind.TIMED_OUT, error="it did not end within its timeout and grace, and was taken over"
 )
 BATCH = 500
+_REMEDY = "nobody runs it, and its row cannot be written: delete the task"
 
 
 class SweepResult(msgspec.Struct, frozen=True):
@@ -43,7 +45,9 @@ class Sweeper:
         lease: Lease,
         clock: Clock,
         chance: Chance,
+        troubles: Troubles,
     ) -> None:
+        self._troubles = troubles
         self._store = store
         self._dispatcher = dispatcher
         self._worker = worker
@@ -92,22 +96,19 @@ class Sweeper:
     async def _settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         if not settlements:
             return []
-        try:
-            return await self._store.settle(settlements)
-        except Unstorable:
-            return await self._one_by_one(settlements)
+        return await isolated(settlements, self._store.settle, self._bury)
 
-    async def _one_by_one(self, settlements: Sequence[Settlement]) -> list[Settled]:
+    async def _bury(self, settlement: Settlement, error: StoreError) -> list[Settled]:
         """One that cannot be settled must not keep the others from it."""
-        settled: list[Settled] = []
-        for settlement in settlements:
-            try:
-                settled += await self._store.settle([settlement])
-            except Unstorable as error:
-                log.warning(
-                    "a task cannot be taken over", task_id=str(settlement.key.id), why=str(error)
-                )
-        return settled
+        about, reason = about_task(settlement.key), f"it cannot be taken over: {error}"[:500]
+        try:
+            burial = Burial(settlement.key, settlement.fence, reason)
+            await self._store.bury(settlement.incarnation, [burial])
+        except StoreError as refused:
+            self._troubles.note("sweep", refused, about, _REMEDY)
+        else:
+            self._troubles.note("sweep", error, about, BURIED_REMEDY)
+        return []
 
     def _taken_over(self, rows: Sequence[RunningTask], outcome: Outcome) -> list[Settlement]:
         return [_taken_over(row, outcome, self._chance()) for row in rows]

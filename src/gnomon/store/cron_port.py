@@ -130,11 +130,17 @@ class Admission(msgspec.Struct, frozen=True):
     skipped: list[Skipped] = []  # why, of each that was
 
 
+UNPLANNABLE = "it cannot be planned:"  # how the reason of a pause begins that nobody asked for
+
+
 class PlanningStore(Protocol):
     """What a node asks."""
 
-    async def due(self, shards: Sequence[int], until: datetime, each: int) -> list[CronJob]:
-        """Jobs of these shards whose next fire is at or before `until`, at most `each` a shard."""
+    async def due(
+        self, shards: Sequence[int], until: datetime, each: int, aside: Sequence[UUID] = ()
+    ) -> list[CronJob]:
+        """Jobs of these shards whose next fire is at or before `until`, at most `each` a shard; not
+        those `aside`. One whose row cannot be read is paused, with the reason."""
 
     async def advance(self, plans: Sequence[Plan]) -> list[Entry]:
         """Carry out plans; those made from what is no longer so are left out."""

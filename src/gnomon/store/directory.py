@@ -8,7 +8,6 @@ import msgspec
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.model.errors import StoreUnavailable
 from gnomon.model.limit import Limiter
 from gnomon.model.tenant import UNLIMITED, Quotas, Tenant, quotas_of
 from gnomon.model.webhook_secret import PublicKey, SigningSecret
@@ -58,7 +57,7 @@ def plans_of(settings: Settings) -> dict[str, Quotas]:
 
 
 class Directory:
-    """Answers from memory. `run` must be running for changes to be seen."""
+    """Answers from memory. `load` must be called every LOOK_SECONDS for changes to be seen."""
 
     def __init__(self, store: DirectoryStore, clock: Clock, plans: Mapping[str, Quotas]) -> None:
         self._store = store
@@ -116,14 +115,6 @@ class Directory:
             self._quotas.pop(tenant_id, None)
         else:
             self._quotas[tenant_id] = quotas_of(now.tenant, self._plans)
-
-    async def run(self) -> None:
-        while True:
-            await self._clock.sleep(LOOK_SECONDS)
-            try:
-                await self.load()
-            except StoreUnavailable as error:
-                log.debug("PostgreSQL is away", why=str(error))
 
     def knows(self, tenant_id: str) -> bool:
         return self._known.get(tenant_id, _NOTHING).tenant is not None

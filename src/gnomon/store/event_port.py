@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.model.task import TaskKey
 from gnomon.observe.events import SlaMissed
 
 
@@ -58,7 +59,11 @@ class Judged(msgspec.Struct, frozen=True):
 class WatchStore(Protocol):
     """What the watchdog asks."""
 
-    async def judge(self, ids: Sequence[UUID]) -> Judged:
+    async def judge(self, ids: Sequence[UUID], aside: Sequence[UUID] = ()) -> Judged:
         """Judge fires whose window has closed, earliest first, at most as many as there are
         `ids`; each is judged once. One that did not start in its window gets an event, under the
-        next of the `ids`. The first try counts, and the claim of one that still runs."""
+        next of the `ids`. The first try counts, and the claim of one that still runs. Fires of the
+        jobs `aside` are left out."""
+
+    async def next_job(self, aside: Sequence[UUID]) -> TaskKey | None:
+        """The job whose fire is judged next."""

@@ -258,6 +258,15 @@ class Claim(msgspec.Struct, frozen=True):
 
     deliveries: list[Delivery]
     now: datetime | None  # the store's time, where anything was claimed
+    unreadable: Sequence["Burial"] = ()  # claimed as well, and to be buried
+
+
+class Burial(msgspec.Struct, frozen=True):
+    """A running task that can only become a dead letter, under its fence, and why."""
+
+    key: TaskKey
+    fence: int
+    reason: str
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -364,6 +373,9 @@ class DispatchStore(Protocol):
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """Write outcomes; those whose fence or incarnation is stale are left out."""
+
+    async def bury(self, incarnation: UUID, burials: Sequence[Burial]) -> list[TaskKey]:
+        """Make dead letters of running tasks that cannot be read or settled; gives which."""
 
     async def payload(self, key: TaskKey) -> bytes | None:
         """A payload that is kept apart."""

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import structlog
 
-from gnomon.model.errors import StoreUnavailable
+from gnomon.model.errors import StoreError
 from gnomon.model.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 
@@ -47,6 +47,6 @@ class Starter:
         try:
             # All of them were claimed by the node that this worker is a part of.
             return await self._begin(deliveries[0].incarnation, deliveries)
-        except StoreUnavailable as error:
-            log.debug("PostgreSQL is away", why=str(error))
+        except StoreError as error:
+            log.warning("tasks may not begin: their rows cannot be marked", why=str(error))
             return set()

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, and its failures translated into ours.
+"""Connections to PostgreSQL, whose failures are translated into ours.
 
 Whether a pooler is in between is found out here, and nobody else needs to know: behind one that
 lends a server for no longer than a transaction, every statement brings its own.
@@ -6,16 +6,16 @@ lends a server for no longer than a transaction, every statement brings its own.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import structlog
 
-from gnomon.model.errors import StoreUnavailable, Unstorable
 from gnomon.model.tenant import is_tenant_id
 from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.refusals import DRIVER_ERRORS, translated
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -27,40 +27,9 @@ else:
 
 log = structlog.get_logger("gnomon.store")
 
-# What says "not now" rather than "never": the server is gone, going, coming, or full.
-_UNAVAILABLE = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.exceptions.OperatorInterventionError,
-    asyncpg.exceptions.InsufficientResourcesError,
-    asyncpg.exceptions.TransactionRollbackError,  # deadlocks among them
-    asyncpg.exceptions.LockNotAvailableError,
-    asyncpg.exceptions.ReadOnlySQLTransactionError,  # a standby, in the middle of a failover
-    asyncpg.exceptions.PostgresIOError,
-    asyncpg.exceptions.InternalClientError,
-    TimeoutError,
-    OSError,
-)
-
 STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 _UNDO_SECONDS = 1.0
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn the driver's ways of saying "unavailable" into the one that the engine knows."""
-    try:
-        yield
-    except (asyncpg.DataError, asyncpg.CheckViolationError, ValueError) as error:
-        # The driver refuses a value before it is sent, or the server does afterwards; an id that
-        # has no partition is such a value. The ledger has room for every fire, but for a moment
-        # while partitions of long ago become one.
-        if isinstance(error, asyncpg.CheckViolationError) and error.table_name == "occurrence":
-            raise StoreUnavailable(f"PostgreSQL is unavailable: {error}") from error
-        raise Unstorable(f"PostgreSQL cannot hold this: {error}") from error
-    except _UNAVAILABLE as error:
-        raise StoreUnavailable(f"PostgreSQL is unavailable: {error or type(error)}") from error
 
 
 class PoolerConnection(DriverConnection):
@@ -107,7 +76,7 @@ async def _undo(connection: "DriverConnection | Connection") -> None:
     whoever gets the connection next must find nothing of this transaction on it."""
     undone = False
     try:
-        with contextlib.suppress(*_UNAVAILABLE):
+        with contextlib.suppress(*DRIVER_ERRORS):
             async with asyncio.timeout(_UNDO_SECONDS):
                 await connection.execute("ROLLBACK")
                 undone = True
@@ -208,7 +177,7 @@ class Database:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await pool.close()
-        except (TimeoutError, *_UNAVAILABLE):
+        except DRIVER_ERRORS:
             pool.terminate()
 
     @asynccontextmanager

@@ -18,6 +18,7 @@ from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.model.verdict import FREE_LOSSES, is_suspect
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.port import (
+    Burial,
     Claim,
     Cursor,
     Entry,
@@ -41,6 +42,7 @@ _LANES = tuple(Lane)
 _MODES = tuple(sorted(DeliveryMode, key=DELIVERY_CODES.__getitem__))
 _DEFAULT_POLICY = RetryPolicy()
 _BEFORE_ALL = FlowKey("", Lane.CRITICAL, -(1 << 63))
+_MOST_REASON = 500
 _ANY_LOSSES = 32767  # more than a task survives
 
 
@@ -185,6 +187,17 @@ class PostgresDispatch:
                 settled.append(Settled(asked.key, asked.fence, reached, due_at, cron_job_id))
         return settled
 
+    async def bury(self, incarnation: UUID, burials: Sequence[Burial]) -> list[TaskKey]:
+        rows = await self._database.fetch(
+            "bury",
+            incarnation,
+            [b.key.tenant_id for b in burials],
+            [b.key.id for b in burials],
+            [b.fence for b in burials],
+            [b.reason for b in burials],
+        )
+        return [TaskKey(tenant_id, task_id) for tenant_id, task_id in rows]
+
     async def payload(self, key: TaskKey) -> bytes | None:
         row = await self._database.fetchrow("payload", key.tenant_id, key.id)
         return None if row is None else row["payload"].encode()
@@ -218,10 +231,17 @@ async def claim(
         return Claim([], None)
     now: float = rows[0]["now"]
     start_by = now + grace / 2
-    claimed = [_delivery(row, incarnation, start_by) for row in rows]
+    claimed: list[Delivery] = []
+    unreadable: list[Burial] = []
+    for row in rows:
+        try:
+            claimed.append(_delivery(row, incarnation, start_by))
+        except ValueError as error:  # plain SQL stores what it likes
+            key, why = TaskKey(row["tenant_id"], row["id"]), f"its row cannot be read: {error}"
+            unreadable.append(Burial(key, row["fence"], why[:_MOST_REASON]))
     places = {task_id: place for place, task_id in enumerate(ids)}
     claimed.sort(key=lambda delivery: places[delivery.key.id])
-    return Claim(claimed, datetime.fromtimestamp(now, UTC))
+    return Claim(claimed, datetime.fromtimestamp(now, UTC), unreadable)
 
 
 def _order(settlement: Settlement) -> bytes:
@@ -255,7 +275,6 @@ def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delive
 
 
 def _running(row: asyncpg.Record) -> RunningTask:
-    policy = row["retry_policy"]
     return RunningTask(
         key=TaskKey(row["tenant_id"], row["id"]),
         fence=row["fence"],
@@ -264,8 +283,16 @@ def _running(row: asyncpg.Record) -> RunningTask:
         attempt=row["attempt"],
         retries_left=row["retries_left"],
         losses=row["losses"],
-        retry_policy=_DEFAULT_POLICY if policy is None else _policy(policy),
+        retry_policy=_policy_of(row["retry_policy"]),
         cancel_requested=row["cancel_requested"],
         mode=_MODES[row["delivery"]],
         begun=row["begun"],
     )
+
+
+def _policy_of(text: str | None) -> RetryPolicy:
+    """Of a task that nobody runs any more: one that cannot be read must not keep it from that."""
+    try:
+        return _DEFAULT_POLICY if text is None else _policy(text)
+    except ValueError:
+        return _DEFAULT_POLICY

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import asyncpg
 
+from gnomon.model.task import TaskKey
 from gnomon.observe.events import SLA_MISSED, SlaMissed
 from gnomon.store.event_port import EventFilter, EventPage, EventRecord, Judged
 from gnomon.store.postgres.database import Database
@@ -47,11 +48,15 @@ class PostgresWatch:
         self._database = database
         self._grace = grace_seconds
 
-    async def judge(self, ids: Sequence[UUID]) -> Judged:
+    async def judge(self, ids: Sequence[UUID], aside: Sequence[UUID] = ()) -> Judged:
         rows = await self._database.fetch(
-            "judge_fires", list(ids), _COMMIT_SECONDS, self._grace, SLA_MISSED
+            "judge_fires", list(ids), _COMMIT_SECONDS, self._grace, SLA_MISSED, list(aside)
         )
         return Judged(len(rows), [_missed(row) for row in rows if row["event_id"] is not None])
+
+    async def next_job(self, aside: Sequence[UUID]) -> TaskKey | None:
+        row = await self._database.fetchrow("next_to_judge", _COMMIT_SECONDS, list(aside))
+        return None if row is None else TaskKey(row["tenant_id"], row["cron_job_id"])
 
 
 def _record(row: asyncpg.Record) -> EventRecord:

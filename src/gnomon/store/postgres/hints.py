@@ -5,6 +5,7 @@ on a connection of their own. They may be lost: whoever misses one finds the wor
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import NoReturn, Protocol
@@ -13,11 +14,12 @@ from uuid import UUID
 import structlog
 
 from gnomon.clock import Clock, from_micros, to_micros
-from gnomon.model.errors import StoreUnavailable
+from gnomon.model.errors import StoreError
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 from gnomon.store.port import Entry
-from gnomon.store.postgres.database import connect, is_pooled, translated
+from gnomon.store.postgres.database import connect, is_pooled
+from gnomon.store.postgres.refusals import translated
 
 log = structlog.get_logger("gnomon.store")
 
@@ -95,7 +97,7 @@ class Announcer:
         while True:
             try:
                 await self._send_over_one_connection()
-            except StoreUnavailable:
+            except StoreError:
                 # Nodes that lost their listener scan anyway: old hints are worth nothing.
                 self._due.clear()
                 await self._clock.sleep(_RECONNECT_SECONDS)
@@ -143,7 +145,7 @@ class Listener:
         while True:
             try:
                 await self._listen()
-            except StoreUnavailable:
+            except StoreError:
                 await self._clock.sleep(_RECONNECT_SECONDS)
 
     async def _listen(self) -> None:
@@ -173,8 +175,13 @@ class Listener:
             await self._clock.sleep(self._look_seconds)
 
     def _heard_due(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
-        self._on_due(decode_entries(str(payload)))
+        try:
+            entries = decode_entries(str(payload))
+        except (ValueError, OverflowError):  # anybody may NOTIFY anything
+            entries = None
+        self._on_due(entries)
 
     def _heard_cancel(self, _connection: object, _pid: int, _channel: str, text: object) -> None:
-        tenant_id, hex_id = str(text).split("\t")
-        self._on_cancel(TaskKey(tenant_id, UUID(hex_id)))
+        tenant_id, _, hex_id = str(text).partition("\t")
+        with contextlib.suppress(ValueError):
+            self._on_cancel(TaskKey(tenant_id, UUID(hex_id)))

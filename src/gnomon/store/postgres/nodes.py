@@ -10,14 +10,15 @@ import asyncpg
 
 from gnomon import __version__
 from gnomon.clock import Clock, SystemClock
-from gnomon.model.errors import LeaseLost, StoreUnavailable
+from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.model.pool import EVERYTHING, Pool, Work
 from gnomon.model.retention import RowKind
 from gnomon.store.postgres import old_partitions, partitions
-from gnomon.store.postgres.database import Database, connect, translated
+from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.expired_rows import ExpiredRows
 from gnomon.store.postgres.pools import pool_of, serves_of, unserved
 from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.refusals import translated
 from gnomon.store.roster_port import NodeRecord, Removal
 
 
@@ -75,7 +76,7 @@ class LeaseConnection:
                 row = await self._connection.fetchrow(
                     query("renew"), incarnation, lease, timeout=lease / 2
                 )
-        except StoreUnavailable:
+        except StoreError:
             # One that did not answer in time would first wait for its own cancelling.
             self._connection.terminate()
             raise

@@ -6,7 +6,13 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.errors import TaskNotFound
-from gnomon.model.explanation import COUNTED_AHEAD, Circumstances, LimitUse, OpenBreaker
+from gnomon.model.explanation import (
+    COUNTED_AHEAD,
+    Circumstances,
+    FailingChore,
+    LimitUse,
+    OpenBreaker,
+)
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.limit import EXECUTIONS_PER_MINUTE
@@ -58,10 +64,12 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         limits = await connection.fetch(query("limits_around"), key.tenant_id, key.id)
         starts = await connection.fetch(query("limiter_starts"), key.tenant_id, None)
         breakers = await connection.fetch(query("open_breakers"), key.tenant_id)
+        own = await connection.fetch(query("own_troubles"), key.tenant_id, key.id)
     assert row is not None, "the store's time is always there"
     # Other tenants' tasks are before it, too: those are counted from outside the wall.
     ahead = await database.fetchrow("ahead", key.tenant_id, key.id, COUNTED_AHEAD)
     assert ahead is not None, "a count is always there"
+    common = await database.fetch("common_troubles")
     facts = dict(row)
     lane, kind, queue = (facts.pop(name) for name in ("lane", "task_type", "queue"))
     nodes = {node["incarnation"]: node for node in await database.fetch("roster")}
@@ -80,6 +88,7 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         nodes=len(nodes),
         breakers=tuple(OpenBreaker(**row) for row in breakers),
         limits=_limits(limits, starts),
+        failing=tuple(FailingChore(**row) for row in (*own, *common)),
     )
 
 

@@ -1,19 +1,27 @@
 """The node's side of cron jobs: plan ahead, admit, let go."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+import structlog
+
 from gnomon.clock import Clock
 from gnomon.cron.job import CronJob
 from gnomon.cron.plan import Plan
+from gnomon.model.shard import shard_of
 from gnomon.model.task import TaskKey
-from gnomon.store.cron_port import Admission
+from gnomon.store.cron_port import UNPLANNABLE, Admission
 from gnomon.store.port import Entry
 from gnomon.store.postgres import gate, planning
 from gnomon.store.postgres.cron_rows import job_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.limiting import LimitersOf, no_limiters
+
+log = structlog.get_logger("gnomon.store")
+
+_MOST_REASON = 500
 
 
 class PostgresPlanning:
@@ -31,9 +39,24 @@ class PostgresPlanning:
         self._grace = grace_seconds
         self._limiters_of = limiters_of
 
-    async def due(self, shards: Sequence[int], until: datetime, each: int) -> list[CronJob]:
-        rows = await self._database.fetch("due_jobs", list(shards), until, each)
-        return [job_of(row) for row in rows]
+    async def due(
+        self, shards: Sequence[int], until: datetime, each: int, aside: Sequence[UUID] = ()
+    ) -> list[CronJob]:
+        # As many more as may be of those: else they would keep the others of their shard back.
+        more = max(Counter(map(shard_of, aside)).values(), default=0)
+        rows = await self._database.fetch("due_jobs", list(shards), until, each + more)
+        jobs = []
+        for row in rows:
+            if row["id"] in aside:
+                continue
+            try:
+                jobs.append(job_of(row))
+            except ValueError as error:  # plain SQL stores what it likes
+                log.warning("a cron job cannot be read, and is paused", job=row["name"])
+                key = row["tenant_id"], row["id"], row["version"]
+                why = f"{UNPLANNABLE} its row cannot be read: {error}"[:_MOST_REASON]
+                await self._database.execute("park_job", *key, why)
+        return jobs
 
     async def advance(self, plans: Sequence[Plan]) -> list[Entry]:
         async with self._database.transaction() as connection:
@@ -41,7 +64,8 @@ class PostgresPlanning:
             return await planning.advance(connection, plans, now, self._limiters_of)
 
     async def park(self, job: CronJob, reason: str) -> None:
-        await self._database.execute("park_job", job.tenant_id, job.id, job.version, reason)
+        why = reason[:_MOST_REASON]
+        await self._database.execute("park_job", job.tenant_id, job.id, job.version, why)
 
     async def admit(
         self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()

@@ -5,13 +5,11 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-import asyncpg
-
 from gnomon.model.errors import (
     IdempotencyConflict,
     QuotaExceeded,
+    StatementRefused,
     StoreUnavailable,
-    Unstorable,
 )
 from gnomon.model.explanation import Circumstances
 from gnomon.model.task import Execution, Submission, Task, TaskKey
@@ -28,6 +26,8 @@ from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
+
+_INTEGRITY = "23"  # the class of SQLSTATEs
 
 
 class PostgresTasks:
@@ -170,10 +170,10 @@ async def _wait_at_most(connection: "Connection", seconds: float) -> None:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Tell what PostgreSQL can never hold from what it cannot do now."""
+    """What another request has just taken, or removed, may be free or there again."""
     try:
         yield
-    except asyncpg.exceptions.ProgramLimitExceededError as error:
-        raise Unstorable(f"PostgreSQL cannot hold this: {error}") from error
-    except (asyncpg.LockNotAvailableError, asyncpg.IntegrityConstraintViolationError) as error:
-        raise StoreUnavailable(f"PostgreSQL cannot do this now: {error}") from error
+    except StatementRefused as error:
+        if error.sqlstate is None or not error.sqlstate.startswith(_INTEGRITY):
+            raise
+        raise StoreUnavailable(f"PostgreSQL cannot do this now: {error}", error.sqlstate) from error

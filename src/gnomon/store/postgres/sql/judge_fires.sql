@@ -2,13 +2,15 @@
 -- A run that somebody cancelled within its window, or deleted, was not missed; a fire that was made
 -- up for after its miss was told is not told again.
 -- $1 ids for the events, $2 seconds that a start may take to be committed, $3 seconds that a claimed
--- run may wait for a slot: until then it may be given back, and counts neither way; $4 the kind.
+-- run may wait for a slot: until then it may be given back, and counts neither way; $4 the kind;
+-- $5 jobs to leave out.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), due AS MATERIALIZED (
     SELECT o.cron_job_id, o.fire_at, o.tenant_id, o.task_id, o.missed, o.sla_at, o.sla_missed_at
     FROM gnomon.occurrence AS o
     WHERE o.sla_at <= (SELECT now FROM moment) - make_interval(secs => $2::float8)
+      AND o.cron_job_id <> ALL ($5::uuid[])
       AND NOT EXISTS (
         SELECT FROM gnomon.task AS t
         WHERE t.tenant_id = o.tenant_id AND t.id = o.task_id
@@ -55,7 +57,12 @@ WITH moment AS MATERIALIZED (
         j.cron_job_id, j.fire_at, j.tenant_id, j.task_id, j.missed, j.sla_at, j.started_at,
         ($1::uuid[])[row_number() OVER (ORDER BY j.sla_at, j.cron_job_id)] AS event_id,
         c.name AS cron_job,
-        (c.definition ->> 'sla_seconds')::float8 AS sla_seconds
+        -- PostgreSQL reads a whole JSON to find a number in it, and fails at characters that its
+        -- text cannot hold; payload templates may have those, so they are put out of its way.
+        (
+            regexp_replace(c.definition::text, '\\(\\|u[0-9a-fA-F]{4})', 'x', 'g')::json
+            ->> 'sla_seconds'
+        )::float8 AS sla_seconds
     FROM judged AS j
     LEFT JOIN LATERAL (
         SELECT name, definition

@@ -1,0 +1,35 @@
+"""The background work of a process: repeated for ever, whatever goes wrong in it.
+
+A chore is a named piece of work that a process repeats. An error in it is noted (`Troubles`), and
+the chore is tried again after a pause that doubles; where one task, job or tenant is the cause, it
+is found by halving (`isolated`) and set aside, so that the others go on. No error of a chore ends
+the process: only a `BrokenInvariant` or a lost lease does.
+"""
+
+from gnomon.chores.isolating import isolated
+from gnomon.chores.keeping import TroubleKeeper, TroubleStore
+from gnomon.chores.supervisor import Attempt, Chores
+from gnomon.chores.troubles import (
+    THE_CHORE,
+    About,
+    Trouble,
+    Troubles,
+    about_job,
+    about_task,
+    jobs_in,
+)
+
+__all__ = [
+    "THE_CHORE",
+    "About",
+    "Attempt",
+    "Chores",
+    "Trouble",
+    "TroubleKeeper",
+    "TroubleStore",
+    "Troubles",
+    "about_job",
+    "about_task",
+    "isolated",
+    "jobs_in",
+]

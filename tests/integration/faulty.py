@@ -1,0 +1,233 @@
+"""A real PostgreSQL that refuses chosen statements, and a node that is cranked by hand on it."""
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from tests.integration.nodes import SETTINGS
+
+from gnomon.assembly import Assembly, Surroundings
+from gnomon.clock import SystemClock
+from gnomon.fair.breaker import Rule
+from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.observe.metrics import NodeMetrics
+from gnomon.scheduler.breakers import Rules
+from gnomon.scheduler.node import Node
+from gnomon.store.directory import Directory
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.directory import PostgresDirectory
+from gnomon.worker.targets.http import HttpCaller
+from gnomon.worker.targets.python import PythonCaller, load_functions
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+# By the error classes that PostgreSQL has for them, and one that nobody has heard of.
+CLASSES = {
+    "untranslatable character": "22P05",
+    "program limit exceeded": "54000",
+    "serialization failure": "40001",
+    "deadlock": "40P01",
+    "out of memory": "53200",
+    "disk full": "53100",
+    "statement timeout": "57014",
+    "unknown": "ZZ999",
+}
+# One failure opens a host's breaker; a tenant's never opens.
+RULES = Rules(host=Rule(share=0.5, calls=1, pause=30.0), tenant=Rule(share=2.0))
+_NAMED = re.compile(
+    r"""(?:query|fetch|fetchrow|execute)\(\s*"(\w+)"|"(\w+)" if overdue else "(\w+)\""""
+)
+# What a node's chores ask the store through; what these ask in turn is found in them.
+_MODULES = (
+    "breakers", "directory", "dispatching", "events", "expired_rows", "gate", "limits", "nodes",
+    "planning", "recurring", "troubles",
+)  # fmt: skip
+
+
+@cache
+def names() -> Mapping[str, str]:
+    """The names of all statements, by their text."""
+    folder = files("gnomon.store.postgres").joinpath("sql")
+    return {each.read_text(): each.name.removesuffix(".sql") for each in folder.iterdir()}
+
+
+def statements_of_a_node() -> set[str]:
+    """Every statement that is named where a node's chores speak with the store."""
+    found: set[str] = set()
+    for name in _MODULES:
+        path = import_module(f"gnomon.store.postgres.{name}").__file__
+        assert path is not None
+        for match in _NAMED.findall(Path(path).read_text()):
+            found.update(filter(None, match))
+    return found & set(names().values())
+
+
+class Faults:
+    """Which statements fail, how, and how often they did."""
+
+    def __init__(self) -> None:
+        self.chore = ""  # that is being done
+        self.seen: dict[str, str] = {}  # statements, each with a chore that it was asked for in
+        self.raised: Counter[str] = Counter()
+        self._failing: dict[str, tuple[str, bool]] = {}
+
+    def fail(self, name: str, sqlstate: str, *, once: bool = False) -> None:
+        self._failing[name] = (sqlstate, once)
+
+    def lift(self, *names: str) -> None:
+        """These fail no more; without names: none does."""
+        for name in names or tuple(self._failing):
+            self._failing.pop(name, None)
+
+    @contextmanager
+    def also(self, name: str, sqlstate: str) -> Iterator[None]:
+        """Fail for a while, if it does not anyway."""
+        if name in self._failing:
+            yield
+            return
+        self.fail(name, sqlstate)
+        yield
+        self.lift(name)
+
+    def strike(self, text: str) -> str | None:
+        """A statement that fails instead, if this one is to."""
+        name = names().get(text)
+        if name is None:
+            return None
+        self.seen[name] = self.chore
+        if name not in self._failing:
+            return None
+        sqlstate, once = self._failing[name]
+        self.raised[name] += 1
+        if once:
+            del self._failing[name]
+        return f"DO $$ BEGIN RAISE 'a fault in {name}' USING ERRCODE = '{sqlstate}'; END $$"
+
+
+class _FaultyConnection:
+    """A connection whose server refuses some of the statements, by itself."""
+
+    def __init__(self, connection: "Connection", faults: Faults) -> None:
+        self._connection = connection
+        self._faults = faults
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    async def _asked(self, text: str) -> None:
+        instead = self._faults.strike(text)
+        if instead is not None:
+            await self._connection.execute(instead)
+
+    async def fetch(self, text: str, *args: Any) -> Any:
+        await self._asked(text)
+        return await self._connection.fetch(text, *args)
+
+    async def fetchrow(self, text: str, *args: Any) -> Any:
+        await self._asked(text)
+        return await self._connection.fetchrow(text, *args)
+
+    async def execute(self, text: str, *args: Any) -> Any:
+        await self._asked(text)
+        return await self._connection.execute(text, *args)
+
+
+class FaultyDatabase(Database):
+    """The pool of a node that meets these faults."""
+
+    def __init__(self, dsn: str, faults: Faults) -> None:
+        super().__init__(dsn, 6)
+        self._faults = faults
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator["Connection"]:
+        async with super().connection() as connection:
+            yield cast("Connection", _FaultyConnection(connection, self._faults))
+
+
+class Cranked:
+    """A whole node whose chores are done when the test says so. Only slots and what records their
+    reports run by themselves."""
+
+    def __init__(self, node: Node, faults: Faults, metrics: NodeMetrics) -> None:
+        self.node = node
+        self.faults = faults
+        self.metrics = metrics
+        self.ahead = 0.0  # of its own monotonic clock
+        self.background: list[asyncio.Task[None]] = []
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, in which only the lease is renewed."""
+        until = self.ahead + seconds
+        while self.ahead < until:
+            self.ahead += self.node.lease.ttl / 4
+            self.node.lease.renewed(self.node.clock.monotonic())
+
+    async def turn(self, times: int = 1, *, prune: bool = False) -> None:
+        """Do every chore once. Fails where an error of one would have ended the node."""
+        node = self.node
+        for _ in range(times):
+            node.lease.renewed(node.clock.monotonic())
+            for name, work in node.work().items():
+                if name == "record" or (name == "prune" and not prune):
+                    continue  # the one runs by itself, the other is rare
+                self.faults.chore = name
+                await node.chores.attempt(name, work)
+            await asyncio.sleep(0)  # let the slots have their turn
+            ended = [task for task in self.background if task.done()]
+            assert not ended, [task.exception() for task in ended]
+
+    def errors(self, chore: str) -> float:
+        found = self.metrics.registry.get_sample_value(
+            "gnomon_chore_errors_total", {"chore": chore}
+        )
+        return found or 0.0
+
+
+@asynccontextmanager
+async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cranked]:
+    settings = msgspec.structs.replace(SETTINGS, steal_seconds=0.2, **changes)
+    metrics = NodeMetrics()
+    async with AsyncExitStack() as stack:
+        crank = Cranked(cast("Node", None), faults, metrics)
+        clock = SystemClock(lambda: time.monotonic() + crank.ahead)
+        database = FaultyDatabase(dsn, faults)
+        await database.open()
+        stack.push_async_callback(database.close)
+        http = await stack.enter_async_context(HttpCaller(clock, None, 10))
+        python = stack.enter_context(PythonCaller(load_functions(settings.functions), 2))
+        tenants = PostgresDirectory(database, with_schemas=False)
+        directory = Directory(tenants, clock, {})
+        await directory.load()
+        around = Surroundings(
+            settings,
+            database,
+            {HttpTarget: http, PythonTarget: python},
+            directory,
+            clock,
+            metrics,
+            RULES,
+        )
+        crank.node = node = Assembly(around).node()
+        await node.join()
+        crank.background = [
+            asyncio.create_task(node.worker.run()),
+            asyncio.create_task(node.breakers.run()),
+            asyncio.create_task(node.chores.loop("record", node.work()["record"])),
+        ]
+        try:
+            yield crank
+        finally:
+            for task in crank.background:
+                task.cancel()
+            await asyncio.gather(*crank.background, return_exceptions=True)
