@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
 from tests.commands import Finished, gnomon, running
+from tests.conftest import connected
 from tests.waiting import eventually_sync
 
 from gnomon.store.embedded import EmbeddedServer
@@ -208,3 +210,25 @@ def test_a_node_starts_and_stops(database_dsn: str, tmp_path: Path) -> None:
 def roster_is_empty(folder: Path, env: dict[str, str]) -> bool:
     nodes = gnomon("nodes", "--json", cwd=folder, env=env).json["nodes"]
     return not any(node["alive"] for node in nodes)
+
+
+async def test_the_doctor_names_the_session_that_keeps_a_partition(
+    database_dsn: str, connection: Any, tmp_path: Path, unused_tcp_port: int
+) -> None:
+    today = (await connection.fetchval("SELECT gnomon.now()")).date()
+    yesterday = partition_name("execution", today - timedelta(days=1))
+    reader = await connected(database_dsn)
+    try:
+        await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM gnomon.execution")
+        with pytest.raises(TimeoutError):
+            await connection.execute(
+                f"ALTER TABLE gnomon.execution DETACH PARTITION gnomon.{yesterday} CONCURRENTLY",
+                timeout=0.5,
+            )
+        env = {"DATABASE_URL": database_dsn, "GNOMON_API_PORT": str(unused_tcp_port)}
+        check = checks_of(gnomon("doctor", "--json", cwd=tmp_path, env=env))["partitions"]
+        assert f"{yesterday} wait to be dropped" in check["detail"]
+        assert f"session {reader.get_server_pid()}" in check["detail"]
+        assert check["ok"], "it has not waited for long"
+    finally:
+        await reader.close()

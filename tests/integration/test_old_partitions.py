@@ -27,9 +27,9 @@ from tests.integration.test_partitions import (
     drop,
     failed_once,
     finished,
-    fresh,  # noqa: F401
+    fresh,
     names,
-    pool,  # noqa: F401
+    pool,
 )
 from tests.waiting import eventually
 
@@ -41,6 +41,8 @@ from gnomon.store.postgres import partitions, reading
 from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.nodes import PostgresChores
+
+__all__ = ["fresh", "pool"]
 
 SECOND = timedelta(seconds=1)
 LONG_AFTER = NOON + 3 * DAY

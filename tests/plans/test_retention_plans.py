@@ -1,6 +1,7 @@
 """Rows past their time are found by their index: on a table that was never analyzed, on one full of
 dead rows, and on one that was analyzed while it was empty."""
 
+import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from uuid import UUID
@@ -8,10 +9,12 @@ from uuid import UUID
 import pytest
 from tests.integration.support import Connection, database_now
 from tests.integration.test_retention import BUCKETS, EVENTS, KEYS
-from tests.plans.test_hot_plans import plans
+from tests.plans.test_hot_plans import Used, plans
 
 from gnomon.model.ids import lowest_id
 from gnomon.store.postgres.expired_rows import BY_INDEX
+from gnomon.store.postgres.old_partitions import BY_PAGE, asking, clearing
+from gnomon.store.postgres.partitions import DAY, PARENTS, Partition, partition_name
 from gnomon.store.usage_port import KEPT_DAYS
 
 USAGE = """
@@ -22,6 +25,19 @@ NODES = """
 INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until, dead, ended_at)
 SELECT gen_random_uuid(), 'n', '1', 1, now(), now(), true, now() - interval '2 days'
 FROM generate_series(1, 500)
+"""
+FINISHED = """
+INSERT INTO gnomon.task_archive (
+    tenant_id, id, lane, state, delivery, execute_at, finished_at, fence, attempt, timeout_seconds,
+    task_type, target
+)
+SELECT 'default', overlay($1::uuid::text placing lpad(to_hex(n), 12, '0') from 25)::uuid, 2, 10, 0,
+    now(), now(), 1, 1, 30, 'x', '{}'
+FROM generate_series(1, 20000) AS n
+"""
+TRIES = """
+INSERT INTO gnomon.execution (tenant_id, task_id, fence, attempt, outcome, finished_at)
+SELECT tenant_id, id, 1, 1, 1, now() FROM gnomon.task_archive
 """
 TABLES = ("idempotency", "event", "limit_bucket", "usage", "node")
 
@@ -88,3 +104,28 @@ async def test_rows_past_their_time_are_found_by_their_index(
     for used in await plans(connection, "remove_nodes", 1000):
         assert "task_running" in used.indexes
         assert used.scanned <= {"node"}
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_days_are_looked_at_and_cleared_page_by_page(
+    connection: Connection, analyzed: bool
+) -> None:
+    now = await database_now(connection)
+    today = {
+        parent: Partition(parent, partition_name(parent, now.date()), now.date(), now.date() + DAY)
+        for parent in PARENTS
+    }
+    await connection.execute(FINISHED, lowest_id(now))
+    await connection.execute(TRIES)
+    if analyzed:
+        await connection.execute("ANALYZE gnomon.task_archive, gnomon.execution, gnomon.task")
+    await connection.execute(BY_PAGE.replace("SET LOCAL", "SET"))
+    for partition in today.values():
+        for text in (asking(partition, 0, 512), clearing(partition, 0, 512)):
+            told = await connection.fetchval(f"EXPLAIN (FORMAT JSON) {text}", now, lowest_id(now))
+            used = Used(json.loads(told)[0]["Plan"])
+            assert used.of_pages == {partition.name}
+            assert not used.scanned
+    for used in await plans(connection, "live_days", lowest_id(now)):
+        assert used.indexes == {"task_pkey"}
+        assert not used.scanned

@@ -26,6 +26,7 @@ DAYS_AHEAD = 2
 CLOCK_SECONDS = 1.0
 OVERDUE_SECONDS = 60.0
 RETENTION_SECONDS = 600.0
+WAITING_SECONDS = 3600.0
 _SHOWN = 3  # examples of what nobody serves
 DIRECT_VARIABLE = "GNOMON_DIRECT_DATABASE_URL"
 # Which server it is that answers, whatever the way to it.
@@ -208,7 +209,30 @@ async def _partitions(connection: "Connection") -> Check:
     days = await partitions.days_ahead(connection, today)
     detail = f"made for {days} days from today"
     remedy = "run `gnomon migrate`; a running node makes them by itself"
+    if days >= DAYS_AHEAD and (waiting := await partitions.waiting(connection)):
+        return await _waiting(connection, waiting)
     return Check("partitions", days >= DAYS_AHEAD, detail, remedy)
+
+
+async def _waiting(connection: "Connection", partitions: list[str]) -> Check:
+    """Those past retention, which go when the transactions have ended that may still read them."""
+    oldest = await connection.fetchrow(
+        """
+        SELECT pid, application_name,
+            extract(epoch FROM clock_timestamp() - xact_start)::float8 AS seconds
+        FROM pg_stat_activity
+        WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
+        ORDER BY xact_start
+        LIMIT 1
+        """
+    )
+    seconds = 0.0 if oldest is None else oldest["seconds"]
+    detail = f"{', '.join(partitions[:_SHOWN])} wait to be dropped"
+    if oldest is not None:
+        who = f"{oldest['pid']} ({oldest['application_name'] or 'unnamed'})"
+        detail += f"; the oldest transaction is of session {who}, open for {seconds:.0f} s"
+    remedy = "end that session: SELECT pg_terminate_backend(PID)"
+    return Check("partitions", seconds < WAITING_SECONDS, detail, remedy)
 
 
 async def _keys(connection: "Connection") -> Check:

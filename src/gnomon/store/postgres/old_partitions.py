@@ -31,6 +31,7 @@ from gnomon.store.postgres.partitions import (
     holes,
     listed,
     marked,
+    partition_name,
 )
 from gnomon.store.postgres.queries import query
 
@@ -43,15 +44,15 @@ log = structlog.get_logger("gnomon.store")
 _MARGIN = timedelta(hours=1)
 # How long a needed partition is not looked at again.
 _LOOK_AGAIN = timedelta(hours=1)
-_CLEAR_SECONDS = 20.0
+_PASS_SECONDS = 60.0
 _PAGES = 512
 _DETACH_SECONDS = 1.0
 # Finishing a detach keeps the partition locked while it waits for old snapshots. Only those see it.
 _FINISH_TIMEOUT = "SET LOCAL lock_timeout = '50ms'"
 _DROP_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 # One plan for every chunk: its pages, and then by key.
-_BY_PAGE = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off"
-_BY_PAGE += "; SET LOCAL enable_mergejoin = off; SET LOCAL enable_bitmapscan = off"
+BY_PAGE = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off"
+BY_PAGE += "; SET LOCAL enable_mergejoin = off; SET LOCAL enable_bitmapscan = off"
 
 _NOT_NOW = (
     TimeoutError,
@@ -66,8 +67,8 @@ _NOT_NOW = (
 _LIVE = """EXISTS (
     SELECT FROM gnomon.task AS t WHERE t.tenant_id = p.tenant_id AND t.id = p.task_id OFFSET 0
 )"""
-# $1 the end of retention, $2 its lowest id.
-_NEEDED = {
+# Which rows are needed. $1 the end of retention, $2 its lowest id.
+NEEDED = {
     "task_archive": "p.finished_at >= $1 AND $2::uuid IS NOT NULL",
     "task_payload": f"""$1::timestamptz IS NOT NULL AND $2::uuid IS NOT NULL AND (
         {_LIVE} OR EXISTS (
@@ -81,24 +82,29 @@ _NEEDED = {
         p.task_id >= $2 OR {_LIVE}, false
     )""",
 }
-_NEEDED["execution"] = _NEEDED["task_payload"]
+NEEDED["execution"] = NEEDED["task_payload"]
 
 
 class Memory:
-    """What a pruner remembers of the partitions that are needed, so that it does not look at them
-    every minute. All of it can be lost."""
+    """What a pruner remembers of partitions, so that it does not look at all of them every minute.
+    It can be lost."""
 
     def __init__(self) -> None:
         self.needed_at: dict[str, datetime] = {}
         self.cleared_at: dict[str, datetime] = {}
-        self.page: dict[str, int] = {}  # where clearing goes on
+        # The page where looking or clearing goes on.
+        self.looked: dict[str, int] = {}
+        self.cleared: dict[str, int] = {}
 
 
 class _Past(msgspec.Struct, frozen=True):
-    """What is past retention."""
+    """What is past retention, and what a pass needs besides."""
 
     cutoff: datetime
     live_days: Collection[date]
+    clock: Clock
+    deadline: float
+    memory: Memory
 
     @property
     def args(self) -> tuple[datetime, Any]:
@@ -117,19 +123,20 @@ async def drop(
 ) -> list[str]:
     """Drop what nobody needs of the days that ended before `cutoff`, and clear the others. Gives
     the days that went."""
-    memory = memory or Memory()
     await _finish(connection)
-    past = _Past(cutoff, await _live_days(connection, cutoff))
+    live_days = await _live_days(connection, cutoff)
+    deadline = clock.monotonic() + _PASS_SECONDS
+    past = _Past(cutoff, live_days, clock, deadline, memory or Memory())
     dropped = []
     for parent in PARENTS:
-        dropped += await _drop_of(connection, parent, past, memory)
-    await _clear(connection, past, clock, memory)
+        dropped += await _drop_of(connection, parent, past)
+    await _clear(connection, past)
     return dropped
 
 
-async def _drop_of(connection: "Connection", parent: str, past: _Past, memory: Memory) -> list[str]:
+async def _drop_of(connection: "Connection", parent: str, past: _Past) -> list[str]:
     known = [p for p in await listed(connection, parent) if _has_ended(p, past.cutoff - _MARGIN)]
-    going = {p.name for p in known if not await _is_needed(connection, p, past, memory)}
+    going = {p.name for p in known if not await _is_needed(connection, p, past)}
     # The days first: what is left uncovered for a moment is then as little as can be.
     leaving = sorted((p for run in _runs(known, going) for p in run), key=lambda p: not p.is_day)
     dropped = []
@@ -166,45 +173,44 @@ def _runs(known: Sequence[Partition], going: Collection[str]) -> Iterator[list[P
         run = []
 
 
-async def _is_needed(
-    connection: "Connection", partition: Partition, past: _Past, memory: Memory
-) -> bool:
+async def _is_needed(connection: "Connection", partition: Partition, past: _Past) -> bool:
     if past.has_live(partition):
+        past.memory.looked.pop(partition.name, None)
         return True
-    seen = memory.needed_at.get(partition.name)
+    seen = past.memory.needed_at.get(partition.name)
     if seen is not None and past.cutoff < seen + _LOOK_AGAIN:
         return True
+    if partition.parent in ("task_payload", "execution") and partition.is_day:
+        # Tries and payloads of a day go with its tasks.
+        day = partition_name("task_archive", partition.end - DAY)
+        archive = [p for p in await listed(connection, "task_archive") if p.name == day]
+        return any([await _is_needed(connection, p, past) for p in archive if not p.pending])
     needed = await _any_needed(connection, partition, past)
     if needed:
-        memory.needed_at[partition.name] = past.cutoff
-    return needed
+        past.memory.needed_at[partition.name] = past.cutoff
+    return needed is not False
 
 
-async def _any_needed(connection: "Connection", partition: Partition, past: _Past) -> bool:
-    """Tries and payloads of a day go with its tasks; what is in a wide partition is asked for."""
-    if partition.parent in ("task_payload", "execution") and partition.is_day:
-        archive = f"task_archive_{partition.first:%Y%m%d}"
-        found = [p for p in await listed(connection, "task_archive") if p.name == archive]
-        return any([await _any_needed(connection, p, past) for p in found if not p.pending])
-    condition = _NEEDED[partition.parent] if partition.is_day else "true"
+async def _any_needed(connection: "Connection", partition: Partition, past: _Past) -> bool | None:
+    """None where the time is over: the next pass goes on from there. Nothing is added to what was
+    looked at, since nothing live belongs there."""
     args = past.args if partition.is_day else ()
-    for low, high in _chunks(await _pages(connection, partition.name)):
-        async with _by_page(connection):
-            if await connection.fetchval(
-                f"""
-                SELECT EXISTS (
-                    SELECT FROM gnomon.{partition.name} AS p
-                    WHERE p.ctid >= '({low},0)' AND p.ctid < '({high},0)' AND {condition}
-                )
-                """,  # noqa: S608
-                *args,
-            ):
+    start = past.memory.looked.pop(partition.name, 0)
+    for low, high in _chunks(await _pages(connection, partition.name), start):
+        began = past.clock.monotonic()
+        if began >= past.deadline:
+            if partition.parent != "occurrence":  # where fires of long ago are entered any time
+                past.memory.looked[partition.name] = low
+            return None
+        async with by_page(connection):
+            if await connection.fetchval(asking(partition, low, high), *args):
                 return True
+        await past.clock.sleep(min(past.clock.monotonic() - began, 1.0))
     return False
 
 
 async def _live_days(connection: "Connection", cutoff: datetime) -> set[date]:
-    async with _by_page(connection):
+    async with by_page(connection):
         rows = await connection.fetch(query("live_days"), lowest_id(cutoff))
     return {date(1970, 1, 1) + row["day"] * DAY for row in rows}
 
@@ -286,49 +292,50 @@ async def _drop_detached(connection: "Connection", name: str) -> None:
 # Clearing
 
 
-async def _clear(connection: "Connection", past: _Past, clock: Clock, memory: Memory) -> None:
-    """Delete what is past retention in partitions that stay, a few pages at a time, with a rest as
-    long in between."""
-    deadline = clock.monotonic() + _CLEAR_SECONDS
+async def _clear(connection: "Connection", past: _Past) -> None:
+    """Delete what is past retention in partitions that stay."""
     for parent in PARENTS:
         for partition in await listed(connection, parent):
-            since = memory.cleared_at.get(partition.name)
+            since = past.memory.cleared_at.get(partition.name)
             recent = since is not None and past.cutoff < since + _LOOK_AGAIN
             # A day that is needed for an hour more is better dropped than cleared.
             wait = DAY if partition.is_day else timedelta()
             if recent or partition.pending or not _has_ended(partition, past.cutoff - wait):
                 continue
-            if not await _clear_one(connection, partition, past, clock, deadline, memory):
+            if not await _clear_one(connection, partition, past):
                 return
-            memory.cleared_at[partition.name] = past.cutoff
+            past.memory.cleared_at[partition.name] = past.cutoff
 
 
-async def _clear_one(
-    connection: "Connection",
-    partition: Partition,
-    past: _Past,
-    clock: Clock,
-    deadline: float,
-    memory: Memory,
-) -> bool:
-    """False where the time is over; the next pass goes on from there."""
-    pages = await _pages(connection, partition.name)
-    for low, high in _chunks(pages, memory.page.pop(partition.name, 0)):
-        started_at = clock.monotonic()
-        if started_at >= deadline:
-            memory.page[partition.name] = low
+async def _clear_one(connection: "Connection", partition: Partition, past: _Past) -> bool:
+    """A few pages at a time, with a rest as long in between. False where the time is over; the
+    next pass goes on from there."""
+    start = past.memory.cleared.pop(partition.name, 0)
+    for low, high in _chunks(await _pages(connection, partition.name), start):
+        began = past.clock.monotonic()
+        if began >= past.deadline:
+            past.memory.cleared[partition.name] = low
             return False
-        async with _by_page(connection):
-            await connection.execute(
-                f"""
-                DELETE FROM gnomon.{partition.name} AS p
-                WHERE p.ctid >= '({low},0)' AND p.ctid < '({high},0)'
-                  AND NOT ({_NEEDED[partition.parent]})
-                """,  # noqa: S608
-                *past.args,
-            )
-        await clock.sleep(min(clock.monotonic() - started_at, 1.0))
+        async with by_page(connection):
+            await connection.execute(clearing(partition, low, high), *past.args)
+        await past.clock.sleep(min(past.clock.monotonic() - began, 1.0))
     return True
+
+
+def asking(partition: Partition, low: int, high: int) -> str:
+    """Whether anything on some pages is needed. What is left in a wide partition is."""
+    condition = NEEDED[partition.parent] if partition.is_day else "true"
+    return f"SELECT EXISTS (SELECT FROM {_chunk(partition, low, high)} AND {condition})"  # noqa: S608
+
+
+def clearing(partition: Partition, low: int, high: int) -> str:
+    """Deletes what is past retention on some pages."""
+    needed = NEEDED[partition.parent]
+    return f"DELETE FROM {_chunk(partition, low, high)} AND NOT ({needed})"  # noqa: S608
+
+
+def _chunk(partition: Partition, low: int, high: int) -> str:
+    return f"gnomon.{partition.name} AS p WHERE p.ctid >= '({low},0)' AND p.ctid < '({high},0)'"
 
 
 async def _pages(connection: "Connection", name: str) -> int:
@@ -346,7 +353,7 @@ def _chunks(pages: int, start: int = 0) -> Iterator[tuple[int, int]]:
 
 
 @asynccontextmanager
-async def _by_page(connection: "Connection") -> AsyncIterator[None]:
+async def by_page(connection: "Connection") -> AsyncIterator[None]:
     async with connection.transaction():
-        await connection.execute(_BY_PAGE)
+        await connection.execute(BY_PAGE)
         yield

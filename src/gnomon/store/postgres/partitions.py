@@ -93,6 +93,12 @@ async def days_ahead(connection: "asyncpg.Connection[Any]", today: date) -> int:
     return count
 
 
+async def waiting(connection: "asyncpg.Connection[Any]") -> list[str]:
+    """Partitions on their way out, which wait for old transactions to end."""
+    known = [p for parent in PARENTS for p in await listed(connection, parent)]
+    return [partition.name for partition in known if partition.pending]
+
+
 async def listed(connection: "asyncpg.Connection[Any]", parent: str) -> list[Partition]:
     """The partitions of a parent, oldest first."""
     rows = await connection.fetch(
