@@ -1,6 +1,7 @@
 """What is shown while mutants are tried, and what is left at the end."""
 
 import textwrap
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,21 +10,24 @@ import msgspec
 from tests.mutants.trial import Fate, Verdict
 
 WIDTH = 80
+_EVERY_SECONDS = 10.0
 
 
 class Progress:
-    """A line for each survivor, and one for every tenth mutant."""
+    """A line for each survivor, and one every ten seconds."""
 
     def __init__(self, number: int) -> None:
         self._number = number
         self._fates: Counter[Fate] = Counter()
+        self._next_at = 0.0
 
     def tell(self, verdict: Verdict) -> None:
         self._fates[verdict.fate] += 1
         if verdict.fate is Fate.SURVIVED:
             print(*_wrapped(verdict), sep="\n", flush=True)
-        done = self._fates.total()
-        if done % 10 == 0 or done == self._number:
+        done, now = self._fates.total(), time.monotonic()
+        if now >= self._next_at or done == self._number:
+            self._next_at = now + _EVERY_SECONDS
             print(f"{done} of {self._number} tried, {_counts(self._fates)}", flush=True)
 
 

@@ -25,6 +25,7 @@ from tests.mutants.plan import Mutant, Project
 
 _GRACE_SECONDS = 10.0  # for tests to put away what they have started
 _POLL_SECONDS = 0.05
+_LONGEST_SECONDS = 900.0  # for tests of the code as it is
 _BROKEN = (3, 4, 5)  # pytest's: it could not even begin
 _PRELOADED = (
     "aiohttp.test_utils", "asyncpg", "croniter", "cronsim", "granian", "hypothesis.stateful",
@@ -71,10 +72,10 @@ class Trial:
 
     def poll(self) -> int | None:
         """The code that pytest ended with; -1 where it had to be ended; None: it goes on."""
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        if pid:
-            self._clean_up()
-            return -1 if self._told or os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
+        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            self._clean_up()  # before it is gone: until then nobody else can have its number
+            code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            return -1 if self._told or code < 0 else code
         now = time.monotonic()
         if now > self._limit:
             # At first kindly, so that servers are stopped; then not.
@@ -85,10 +86,9 @@ class Trial:
     def end(self) -> None:
         """End it now."""
         self._told = True
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
         self._clean_up()
+        with suppress(ChildProcessError):  # it has just been waited for
+            os.waitpid(self.pid, 0)
 
     def failed_test(self) -> str:
         text = self._output.read_text(errors="replace")
@@ -136,6 +136,10 @@ class Trial:
             os._exit(3)
 
 
+Subject = Mutant | tuple[str, ...]  # what is tried: a mutant, or tests of the code as it is
+Begun = tuple[Trial, Subject]
+
+
 class Judge:
     """Tries mutants, several at once, within a time."""
 
@@ -143,7 +147,7 @@ class Judge:
         self._project = project
         self._jobs = jobs
         self._deadline = time.monotonic() + seconds
-        self._healthy: dict[tuple[str, ...], float] = {}  # seconds that tests take on good code
+        self._healthy: dict[str, float] = {}  # seconds that tests take on the code as it is
         self._unchanged: dict[Path, str] = {}  # the text of the file that is changed in each copy
 
     def judge(self, mutants: Iterable[Mutant], tell: Callable[[Verdict], None]) -> list[Verdict]:
@@ -151,7 +155,7 @@ class Judge:
         verdicts: list[Verdict] = []
         with tempfile.TemporaryDirectory(prefix="gnomon-mutants-") as folder, _ends_on_sigterm():
             copies = [self._copied(Path(folder) / str(n)) for n in range(self._jobs)]
-            free, running = list(copies), dict[Trial, Mutant | tuple[str, ...]]()
+            free, running = list(copies), dict[Trial, Subject]()
             waiting = []
             for mutant in mutants:
                 if mutant.tests:
@@ -162,7 +166,7 @@ class Judge:
             try:
                 while running or (waiting and time.monotonic() < self._deadline):
                     while free and waiting and time.monotonic() < self._deadline:
-                        trial, subject = self._begin(free.pop(), waiting, running)
+                        trial, subject = self._begin(free.pop(), waiting, running.values())
                         running[trial] = subject
                     for trial in list(running):
                         code = trial.poll()
@@ -180,35 +184,30 @@ class Judge:
                     trial.end()
         return verdicts
 
-    def _begin(
-        self,
-        copy: Path,
-        waiting: list[Mutant],
-        running: dict[Trial, Mutant | tuple[str, ...]],
-    ) -> tuple[Trial, Mutant | tuple[str, ...]]:
+    def _begin(self, copy: Path, waiting: list[Mutant], running: Iterable[Subject]) -> Begun:
         """Try the next mutant whose tests are known to pass, or see whether others do."""
-        asked = set(running.values())
+        asked = {test for subject in running if isinstance(subject, tuple) for test in subject}
         for place, mutant in enumerate(waiting):
-            seconds = self._healthy.get(mutant.tests)
-            if seconds is not None:
+            unknown = tuple(test for test in mutant.tests if test not in self._healthy)
+            if not unknown:
                 del waiting[place]
                 file = copy / "src" / self._project.package / mutant.path
                 self._unchanged[copy] = file.read_text()
                 file.write_text(mutant.change.applied(self._unchanged[copy]))
-                limit = 3 * seconds + 15
+                limit = 3 * sum(self._healthy[test] for test in mutant.tests) + 15
                 return Trial(copy, mutant.tests, self._project, limit), mutant
-            if mutant.tests not in asked:
-                return Trial(copy, mutant.tests, self._project, 600.0), mutant.tests
-        # All the others wait for a trial of their tests that is under way: no harm in another.
-        tests = waiting[0].tests
-        return Trial(copy, tests, self._project, 600.0), tests
+            if not asked.intersection(unknown):
+                return Trial(copy, unknown, self._project, _LONGEST_SECONDS), unknown
+        # All the others wait for tests that are being run: no harm in running them twice.
+        unknown = tuple(test for test in waiting[0].tests if test not in self._healthy)
+        return Trial(copy, unknown, self._project, _LONGEST_SECONDS), unknown
 
-    def _ended(self, trial: Trial, subject: Mutant | tuple[str, ...], code: int) -> Verdict | None:
+    def _ended(self, trial: Trial, subject: Subject, code: int) -> Verdict | None:
         seconds = time.monotonic() - trial.began
         if not isinstance(subject, Mutant):
             if code != 0:
                 raise CannotJudge(f"the tests of the code as it is fail:\n{trial.output()}")
-            self._healthy[subject] = seconds
+            self._healthy.update(dict.fromkeys(subject, seconds / len(subject)))
             return None
         file = trial.copy / "src" / self._project.package / subject.path
         file.write_text(self._unchanged[trial.copy])
