@@ -27,6 +27,10 @@ _GRACE_SECONDS = 10.0  # for tests to put away what they have started
 _POLL_SECONDS = 0.05
 _LONGEST_SECONDS = 900.0  # for tests of the code as it is
 _BROKEN = (3, 4, 5)  # pytest's: it could not even begin
+_NOT_COPIED = (
+    ".git", ".venv", ".gnomon", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache",
+    ".hypothesis", ".import_linter_cache", "build", "dist", "results",
+)  # fmt: skip
 _PRELOADED = (
     "aiohttp.test_utils", "asyncpg", "croniter", "cronsim", "granian", "hypothesis.stateful",
     "jsonschema_rs", "jwt", "litestar", "litestar.openapi", "msgspec", "prometheus_client",
@@ -115,12 +119,11 @@ class Trial:
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
             source = str(self.copy / "src")
-            os.chdir(project.root)
+            os.chdir(self.copy)
             os.environ["PYTHONPATH"] = source  # for processes that tests start
-            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-            os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(self.copy / "hypothesis")
-            sys.path.insert(0, source)
-            sys.dont_write_bytecode = True  # nothing is left in the tree
+            for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+                del sys.modules[name]  # those of the tree
+            sys.path[:] = [source, str(self.copy), *_without(sys.path, project.root)]
             import pytest
 
             code = pytest.main(
@@ -220,9 +223,11 @@ class Judge:
         return Verdict(subject, Fate.KILLED, seconds, trial.failed_test())
 
     def _copied(self, to: Path) -> Path:
-        shutil.copytree(
-            self._project.root / "src", to / "src", ignore=shutil.ignore_patterns("__pycache__")
-        )
+        """With its tests: they may be written to in the tree while this runs."""
+        root = self._project.root
+        shutil.copytree(root, to, symlinks=True, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+        if (root / ".venv").exists():
+            (to / ".venv").symlink_to(root / ".venv")
         # By its hash: a file that was changed is never taken for the one that was compiled.
         compile_dir(to / "src", quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
         return to
@@ -234,6 +239,11 @@ def preload() -> None:
     for name in ("pytest", *plugins, *_PRELOADED):
         with suppress(ImportError):
             import_module(name)
+
+
+def _without(paths: Sequence[str], root: Path) -> list[str]:
+    """The tree itself must not be found beside its copy."""
+    return [path for path in paths if Path(path or ".").resolve() not in (root, root / "src")]
 
 
 class _ends_on_sigterm:  # noqa: N801 - used as a statement
