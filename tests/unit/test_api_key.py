@@ -31,6 +31,15 @@ def test_what_is_made_is_recognised(chance: bytes) -> None:
     assert len(hint_of(key)) == HINT_CHARACTERS
 
 
+def test_keys_that_were_made_long_ago_are_recognised() -> None:
+    """Their holders have them: what a key looks like, and how it is kept, can never change."""
+    key = "gn_jlCTQj2uNU3MFagCXG9LRKRcwGkBIDlf11dX5w"
+    assert key_from(bytes(range(32))) == key
+    assert is_key(key)
+    assert hash_of(key).hex().startswith("7d1eeed870db1a72fab7a1ef729dff7b")
+    assert is_key(key_from(b"\xff" * 32))
+
+
 @given(chances, st.integers(3, KEY_CHARACTERS - 1), st.sampled_from(ALPHABET))
 def test_one_wrong_character_is_noticed(chance: bytes, place: int, other: str) -> None:
     key = key_from(chance)

@@ -41,6 +41,7 @@ def test_each_policy_has_its_way(
         (State.WAITING, 1, 60, True),  # waits for its retry
         (State.PAUSED, 1, -1, True),
         (State.WAITING, 0, -1, True),  # about to start
+        (State.WAITING, 0, 0, True),  # at its very time
         (State.WAITING, 0, 1, False),  # a reservation
         (State.PAUSED, 0, -1, False),
         (State.BLOCKED, 0, -1, False),

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from gnomon.clock import new_id
-from gnomon.model.explanation import COUNTED_AHEAD, Circumstances, explain
+from gnomon.model.explanation import COUNTED_AHEAD, Circumstances, LimitUse, explain
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Status
+from gnomon.model.limit import EXECUTIONS_PER_MINUTE
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DeliveryMode, Resolution, Task
@@ -55,6 +56,31 @@ def around(**fields: Any) -> Circumstances:
             a_task(Status.READY),
             around(server_alive_until=NOW - timedelta(seconds=1)),
             "has not renewed its lease",
+        ),
+        (
+            a_task(Status.READY, queue="slow"),
+            around(server=None, server_alive_until=None, nodes=3),
+            "in no node's pool",
+        ),
+        (
+            a_task(Status.READY),
+            around(limits=(LimitUse("mail", 5, None, 0.0, "acme", 5),)),
+            "limiter 'mail' is at its limit of 5 for the key 'acme' (5 running)",
+        ),
+        (
+            a_task(Status.READY),
+            around(limits=(LimitUse("mail", None, 20, 60.0, "", 0, 20),)),
+            "limiter 'mail' is at its limit of 20 starts in 60 s.",
+        ),
+        (
+            a_task(Status.READY),
+            around(limits=(LimitUse("mail", 5, 20, 60.0, "", 4, 19),)),
+            "is about to start it",
+        ),
+        (
+            a_task(Status.READY),
+            around(limits=(LimitUse(EXECUTIONS_PER_MINUTE, None, 20, 60.0, "", 0, 20),)),
+            "the quota 'executions_per_minute' is at its limit",
         ),
         (a_task(Status.READY), around(ahead=1), "1 is due before it"),
         (a_task(Status.READY), around(ahead=COUNTED_AHEAD), "at least 1000 are due"),
