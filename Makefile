@@ -8,7 +8,7 @@ PEER := $(VENV)/peer
 TEST_JOBS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fairness limits mutants fuzz lock clean
+.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fairness limits pressure mutants fuzz lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ fairness: $(STAMP) ## Let tenants and priorities quarrel over slots; ARGS="starv
 
 mutants: $(STAMP) ## Change copies of the code; which changes does no test notice? ARGS="--seed 1 --only cron --most 50"
 	$(BIN)/python -m tests.mutants $(ARGS)
+
+pressure: $(STAMP) ## Steady load beside old snapshots, cut connections, ...; ARGS="reader --seconds 60"
+	$(BIN)/python -m tests.system.pressure $(ARGS)
 
 fuzz: $(STAMP) ## Compare cron with an oracle and two peers; ARGS="--triples 200000 --seed 1"
 	$(BIN)/python -m tests.cron.fuzz $(ARGS)

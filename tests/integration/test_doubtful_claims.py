@@ -1,12 +1,21 @@
 """A claim whose answer is lost: nobody knows whether it was made, so its permits stay in use."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.integration.support import Connection, database_now, joined, key_of, store, submission
+from structlog.testing import capture_logs
+from tests.integration.support import (
+    Connection,
+    database_now,
+    joined,
+    key_of,
+    settlement,
+    store,
+    submission,
+)
 
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
@@ -17,6 +26,7 @@ from gnomon.model.pool import everything_in
 from gnomon.model.shard import SHARDS
 from gnomon.model.task import TaskKey
 from gnomon.observe.events import nobody
+from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.admission import Admissions
 from gnomon.scheduler.agenda import Agenda
@@ -24,15 +34,17 @@ from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.permit_keeper import RECONCILE_SECONDS, PermitKeeper
 from gnomon.scheduler.permits import Permits
 from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.sweeper import Sweeper
 from gnomon.settings import Settings
 from gnomon.store.directory import Directory
-from gnomon.store.port import Claim
+from gnomon.store.port import Claim, RunningTask
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.limits import PostgresLimits
 from gnomon.store.postgres.recurring import PostgresPlanning
 from gnomon.worker.lease import Lease
+from gnomon.worker.worker import Worker
 
 
 class Forgetful(PostgresDispatch):
@@ -153,3 +165,61 @@ async def test_a_task_that_was_changed_is_not_claimed_as_what_it_was(
     assert await stage.dispatch() == 1
     used = {bucket.key: account.used for bucket, account in stage.permits.accounts.items()}
     assert used == ({"ann": 1, "bob": 1} if known else {"bob": 1})
+
+
+class Meanwhile(Forgetful):
+    """Something happens between the look at what runs here and its answer."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, 10.0)
+        self.happens: Callable[[], Awaitable[None]] | None = None
+
+    async def running_on(self, incarnation: UUID) -> list[RunningTask]:
+        rows = await super().running_on(incarnation)
+        if self.happens is not None:
+            await self.happens()
+        return rows
+
+
+class Nobody(Worker):
+    """A worker that is never asked for anything here."""
+
+    def __init__(self) -> None:
+        pass
+
+
+async def test_what_was_settled_during_the_look_was_not_claimed_unawares(
+    database: Database, connection: Connection
+) -> None:
+    now = await database_now(connection)
+    await store(database, submission(now), submission(now))
+    node = await joined(database)
+    stage = Stage(database, node)
+    await stage.directory.load()
+    looking = Meanwhile(database)
+    lease = Lease(node, 3600.0)
+    sweeper = Sweeper(looking, stage.dispatcher, Nobody(), lease, stage.clock, lambda: 0.5)
+    assert await stage.dispatch() == 2
+    deliveries = [await stage.pipe.receive() for _ in range(2)]
+
+    async def settled() -> None:
+        await stage.store.settle([settlement(delivery) for delivery in deliveries])
+        stage.dispatcher.released([Report(delivery, None) for delivery in deliveries])
+
+    looking.happens = settled
+    with capture_logs() as lines:
+        assert await sweeper.reconcile() == 0
+    assert lines == []
+
+    # One of which the answer was lost is found, and released.
+    looking.happens = None
+    stage.store.loses = True
+    await store(database, submission(now))
+    with pytest.raises(StoreUnavailable):
+        await stage.dispatch()
+    with capture_logs() as lines:
+        assert await sweeper.reconcile() == 1
+    assert [(line["event"], line["count"]) for line in lines] == [
+        ("released tasks whose claim was answered but lost", 1)
+    ]
+    assert await running(connection) == []

@@ -170,7 +170,10 @@ async def test_a_backlog_drains_through_restarts(
         rows = await truth.fetch("SELECT dead FROM gnomon.node")
         assert [row["dead"] for row in rows] == [False, False]
         assert all(node.alive for node in nodes)
-        for event in ("gave back tasks claimed unawares", "settlements were refused as stale"):
+        for event in (
+            "released tasks whose claim was answered but lost",
+            "settlements were refused as stale",
+        ):
             print(f"{event}: {[e for node in nodes for e in node.said(event)]}")
     finally:
         truth.close()

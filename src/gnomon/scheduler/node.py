@@ -29,7 +29,7 @@ from gnomon.scheduler.planner import Planner
 from gnomon.scheduler.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.scheduler.pruner import Pruner
 from gnomon.scheduler.recorder import Recorder
-from gnomon.scheduler.roster import Roster
+from gnomon.scheduler.roster import Roster, RosterResult
 from gnomon.scheduler.scanner import Scanner
 from gnomon.scheduler.sweeper import Sweeper
 from gnomon.scheduler.thief import Thief
@@ -155,7 +155,7 @@ class Node:
         )
         self.clock.observe(now, asked_at)
         self.lease.renewed(asked_at)
-        self.scanner.own((await self.roster.run_once()).own)
+        self._serve(await self.roster.run_once())
 
     async def run(self, keeper: LeaseKeeper, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then drain. Raises LeaseLost when declared dead."""
@@ -282,9 +282,12 @@ class Node:
     async def _look_at_roster(self) -> None:
         result = await self.roster.run_once()
         if result.own != self.scanner.territory:
-            log.info("serving shards", shards=len(result.own.shards), nodes=result.nodes)
-            self.scanner.own(result.own)
+            self._serve(result)
             self.signals.look.set()
+
+    def _serve(self, look: RosterResult) -> None:
+        log.info("serving shards", shards=len(look.own.shards), nodes=look.nodes)
+        self.scanner.own(look.own)
 
     async def _reconcile(self) -> None:
         if await self.sweeper.reconcile():

@@ -82,15 +82,22 @@ class Sweeper:
         """Give back what the store says we run and we do not; gives how many. It happens when the
         answer to a claim was lost. And interrupt what was cancelled while a hint went astray."""
         async with self._dispatcher.claiming:
+            before = dict(self._dispatcher.held)
             rows = await self._store.running_on(self._lease.incarnation)
-        unknown = [r for r in rows if not self._dispatcher.holds(r.key, r.fence)]
+        # What was held before the look and is not after it was settled meanwhile.
+        unknown = [
+            r
+            for r in rows
+            if before.get(r.key) != r.fence and not self._dispatcher.holds(r.key, r.fence)
+        ]
         for row in rows:
             if row.cancel_requested:
                 self._worker.interrupt(row.key, "cancelled")
         if not unknown:
             return 0
         given_back = await self._settle([_given_back(row) for row in unknown])
-        log.warning("gave back tasks claimed unawares", count=len(given_back))
+        if given_back:
+            log.warning("released tasks whose claim was answered but lost", count=len(given_back))
         return len(given_back)
 
     async def _settle(self, settlements: Sequence[Settlement]) -> list[Settled]:

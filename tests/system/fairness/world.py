@@ -101,8 +101,9 @@ class World:
             await node.started()
 
         async def shared() -> bool:
+            # Each says so when it joins, and whenever that changes.
             looks = [look["nodes"] for node in nodes for look in node.said("serving shards")[-1:]]
-            return looks.count(count) >= count - 1  # the last to come is mum
+            return looks.count(count) == count
 
         await eventually(shared)
 
