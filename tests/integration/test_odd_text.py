@@ -107,6 +107,8 @@ async def test_a_long_url_is_refused_in_its_short_form_too(api: Api) -> None:
 OLD_TARGETS: list[tuple[Target, str]] = [
     (HttpTarget(LONG), "4096"),
     (HttpTarget("http://a..b/"), "a..b"),
+    (HttpTarget("http://a:99999/"), "cannot be read"),
+    (HttpTarget("http://[::1/"), "cannot be read"),
     (HttpTarget("http://a\\b/"), "host"),
     (HttpTarget("http://127.0.0.1:9/", headers={"x-a": "1\x01"}), "x-a"),
     (HttpTarget("http://127.0.0.1:9/", "BREW"), "method"),
@@ -124,7 +126,7 @@ async def test_what_came_in_before_is_a_dead_letter_that_says_why_and_no_fault_o
         webhook(now, receiver, idempotency_key=f"{n}\nx", retry_policy=AT_ONCE) for n in range(25)
     ]
     bad_targets = [submission(now, target=target) for target, _ in OLD_TARGETS]
-    async with running_node(database_dsn, rules=TOUCHY):
+    async with running_node(database_dsn, rules=TOUCHY, connections_per_host=5):
         for key in await store(database, *bad_keys):
             row = await end_of(connection, key)
             assert (row["state"], row["attempt"]) == (State.DEAD, 1)

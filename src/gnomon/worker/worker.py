@@ -1,6 +1,7 @@
 """The slots of a node: long-lived coroutines that take tasks from the pipe and run them."""
 
 import asyncio
+from collections.abc import Awaitable
 
 from gnomon.clock import Clock
 from gnomon.model.outcome import Outcome, OutcomeKind
@@ -37,6 +38,7 @@ class Worker:
         self._clock = clock
         self._slots = Slots(self._slot, slots, clock, runner.patience)
         self._draining = False
+        self._awaiting: dict[TaskKey, asyncio.Task[None]] = {}  # what calls need; with the slots
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -48,6 +50,8 @@ class Worker:
     def drain(self) -> None:
         """Start nothing more; give back what no slot has begun."""
         self._draining = True
+        for key in list(self._awaiting):
+            self._stop_waiting(key)
         for delivery in self._pipe.unsent():
             self._pipe.report(Report(delivery))
 
@@ -58,7 +62,7 @@ class Worker:
 
     def interrupt(self, key: TaskKey, reason: str) -> bool:
         """End a running task; False where it does not run here."""
-        return self._runner.interrupt(key, reason)
+        return self._stop_waiting(key) or self._runner.interrupt(key, reason)
 
     def interrupt_all(self, reason: str) -> None:
         self._runner.interrupt_all(reason)
@@ -99,13 +103,31 @@ class Worker:
         if not self._may_start(delivery):
             return False
         waiting = self._runner.awaited(delivery)
-        if waiting is None:
-            return True
+        return waiting is None or (
+            await self._has_come(waiting, delivery.key) and self._may_start(delivery)
+        )
+
+    async def _has_come(self, waiting: Awaitable[None], key: TaskKey) -> bool:
+        """Whether the wait came to its end. It may not where it is cancelled, or the delivery would
+        be lost with the slot."""
+        slot = asyncio.current_task()
+        assert slot is not None
+        self._awaiting[key] = slot
         try:
             await waiting
         except asyncio.CancelledError:
-            return False  # the delivery would be lost with the slot
-        return self._may_start(delivery)
+            if self._awaiting.get(key) is not slot:
+                slot.uncancel()  # it was not meant for the slot
+            return False
+        finally:
+            if self._awaiting.get(key) is slot:
+                del self._awaiting[key]
+        return True
+
+    def _stop_waiting(self, key: TaskKey) -> bool:
+        """Have a task given back that waits to be called; False where it does not."""
+        slot = self._awaiting.pop(key, None)
+        return slot is not None and slot.cancel()
 
     async def _consents(self, delivery: Delivery) -> bool:
         """Whether the store agrees to the call. It may not be made where the slot is cancelled

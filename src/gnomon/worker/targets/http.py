@@ -2,11 +2,14 @@
 
 import errno
 import socket
+from collections.abc import Awaitable
 from datetime import datetime
+from functools import lru_cache
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp.abc import AbstractResolver
 from aiohttp.connector import AddrInfoType
 
 from gnomon import __version__
@@ -18,6 +21,7 @@ from gnomon.model.retry import parse_retry_after
 from gnomon.model.target import HttpTarget, Target, host_of
 from gnomon.model.text import is_line, storable
 from gnomon.pipe.envelope import Delivery
+from gnomon.worker.names import Names
 from gnomon.worker.run import Run
 from gnomon.worker.targets import Place
 from gnomon.worker.targets.answers import body_of, reason_of
@@ -67,13 +71,13 @@ class HttpCaller:
         signatory: Signatory | None,
         connections_per_host: int,
         guard: AddressGuard | None = None,
-        resolver: AbstractResolver | None = None,
+        names: Names | None = None,
     ) -> None:
         self._clock = clock
         self._signatory = signatory  # None: nothing is signed
         self._per_host = connections_per_host
         self._guard = guard  # None: every address may be called
-        self._resolver = resolver  # None: the system's
+        self._names = names or Names(clock)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "HttpCaller":
@@ -81,7 +85,8 @@ class HttpCaller:
             connector=aiohttp.TCPConnector(
                 limit=0,  # who is called has a place: nobody waits here
                 keepalive_timeout=_IDLE_SECONDS,
-                resolver=self._resolver,
+                resolver=self._names,
+                use_dns_cache=False,  # they are kept there
                 socket_factory=self._socket,
             ),
             timeout=aiohttp.ClientTimeout(total=None),  # the runner keeps the time
@@ -96,6 +101,7 @@ class HttpCaller:
     async def __aexit__(self, *_: Any) -> None:
         if self._session is not None:
             await self._session.close()
+        await self._names.close()
 
     @property
     def least_room(self) -> float:
@@ -105,8 +111,10 @@ class HttpCaller:
         assert isinstance(target, HttpTarget)
         return Place(host_of(target.url), self._per_host)
 
-    def ready(self, delivery: Delivery) -> None:
-        """Nothing."""
+    def ready(self, delivery: Delivery) -> Awaitable[None] | None:
+        assert isinstance(delivery.target, HttpTarget)
+        name = _name_in(delivery.target.url)
+        return None if name is None else self._names.ready(name, delivery.key.tenant_id)
 
     async def call(self, delivery: Delivery, payload: bytes | None, _: Run) -> Outcome:
         assert isinstance(delivery.target, HttpTarget)
@@ -203,6 +211,22 @@ class HttpCaller:
             response_status=status,
             response_body=body,
         )
+
+
+@lru_cache(maxsize=4096)
+def _name_in(url: str) -> str | None:
+    """The name that must be looked up before a call; None where there is none."""
+    try:
+        host = urlsplit(url).hostname or ""
+        # As the client writes it, but for a few letters of names that are looked up by the call.
+        name = host if host.isascii() else host.encode("idna").decode()
+    except ValueError:
+        return None  # what is wrong with it, the call says
+    try:
+        ip_address(name)
+    except ValueError:
+        return name or None
+    return None
 
 
 def _not_called(error: str, *, retryable: bool) -> Outcome:
