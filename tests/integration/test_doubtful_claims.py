@@ -198,7 +198,10 @@ async def test_what_was_settled_during_the_look_was_not_claimed_unawares(
     await stage.directory.load()
     looking = Meanwhile(database)
     lease = Lease(node, 3600.0)
-    sweeper = Sweeper(looking, stage.dispatcher, Nobody(), lease, stage.clock, lambda: 0.5)
+    troubles = Troubles(stage.clock, nobody)
+    sweeper = Sweeper(
+        looking, stage.dispatcher, Nobody(), lease, stage.clock, lambda: 0.5, troubles
+    )
     assert await stage.dispatch() == 2
     deliveries = [await stage.pipe.receive() for _ in range(2)]
 
