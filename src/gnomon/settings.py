@@ -73,7 +73,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     database_connections: int = 8  # of each process
 
     # Who may use it
-    authentication: bool = False  # without it, only loopback is served, as the tenant `default`
+    # Without it only loopback is served, as the tenant `default`. None: as the database says.
+    authentication: bool | None = None
     jwt_issuer: str | None = None  # tokens are accepted where all of these three are set
     jwt_audience: str | None = None
     jwt_jwks: str | None = None  # a file, or an https URL

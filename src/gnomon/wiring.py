@@ -11,7 +11,6 @@ import structlog
 
 from gnomon.assembly import Assembly, Callers, Surroundings
 from gnomon.clock import Clock, SystemClock, new_id
-from gnomon.model.addresses import AddressGuard
 from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.webhook_secret import secret_bytes
@@ -22,10 +21,12 @@ from gnomon.scheduler.keeper import LeaseKeeper
 from gnomon.scheduler.node import Node
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.directory import Directory, plans_of
+from gnomon.store.guards import Guards
 from gnomon.store.postgres import migrate, partitions
 from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.hints import Listener
+from gnomon.store.postgres.installation import PostgresInstallation
 from gnomon.store.postgres.nodes import LeaseConnection
 from gnomon.store.postgres.refusals import translated
 from gnomon.store.postgres.webhook_secrets import give_default
@@ -149,6 +150,7 @@ async def _node(
         database = Database(dsn, settings.database_connections, settings.direct_database_url)
         await database.open()
         stack.push_async_callback(database.close)
+        await PostgresInstallation(database).agree(settings.authentication)
         tenants = PostgresDirectory(database, with_schemas=False, with_secrets=True)
         directory = Directory(tenants, clock, plans_of(settings))
         await directory.load()
@@ -167,8 +169,9 @@ async def _node(
 async def _callers(
     stack: AsyncExitStack, settings: Settings, clock: Clock, directory: Directory
 ) -> Callers:
-    guard = AddressGuard(settings.targets_allow) if settings.authentication else None
-    http = HttpCaller(clock, Signatory(directory, clock), settings.connections_per_host, guard)
+    guards = Guards(directory, settings.targets_allow)
+    signatory = Signatory(directory, clock)
+    http = HttpCaller(clock, signatory, settings.connections_per_host, guards.of)
     python = PythonCaller(load_functions(settings.functions), settings.threads)
     await stack.enter_async_context(http)
     stack.enter_context(python)

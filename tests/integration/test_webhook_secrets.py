@@ -35,7 +35,7 @@ from gnomon.model.webhook_secret import (
     content_of,
     public_bytes,
 )
-from gnomon.store.directory import Directory
+from gnomon.store.directory import Directory, Revision
 from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.directory import PostgresDirectory
@@ -256,7 +256,7 @@ async def test_all_who_ask_at_once_share_a_look(connection: Connection, database
     class Counted(PostgresDirectory):
         looks = 0
 
-        async def revision(self) -> int:
+        async def revision(self) -> Revision:
             self.looks += 1
             return await super().revision()
 

@@ -19,13 +19,11 @@ from gnomon.model.addresses import AddressGuard
 from gnomon.model.errors import InvalidTask
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import HttpTarget
-from gnomon.settings import Settings
+from gnomon.model.task import TaskKey
 from gnomon.testing.pipe_contract import a_delivery
 from gnomon.worker.names import Found, Names
 from gnomon.worker.run import Run
 from gnomon.worker.targets.http import HttpCaller
-
-GUARDED = Settings(authentication=True)
 
 
 def names(answer: Sequence[str]) -> Names:
@@ -70,7 +68,7 @@ async def inside() -> AsyncIterator[Inside]:
 async def calling(
     guard: AddressGuard | None, found: Names | None = None
 ) -> AsyncIterator[HttpCaller]:
-    async with HttpCaller(SystemClock(), None, 10, guard, found) as caller:
+    async with HttpCaller(SystemClock(), None, 10, lambda _: guard, found) as caller:
         yield caller
 
 
@@ -140,13 +138,40 @@ def test_a_target_that_is_seen_to_be_inside_is_refused_at_once(
 ) -> None:
     asked = msgspec.convert(body, kind)
     with pytest.raises(InvalidTask, match="not a public address") as refused:
-        check_target(GUARDED, asked)
+        check_target(AddressGuard(), asked)
     assert refused.value.pointer == pointer
-    check_target(Settings(), asked)
+    check_target(None, asked)
     allowing = ("127.0.0.0/8", "::1/128", "169.254.0.0/16", "10.0.0.0/8")
-    check_target(msgspec.structs.replace(GUARDED, targets_allow=allowing), asked)
+    check_target(AddressGuard(allowing), asked)
 
 
 @pytest.mark.parametrize("url", ["https://example.com/", "http://1.1.1.1/", "http://[half"])
 def test_other_targets_pass(url: str) -> None:
-    check_target(GUARDED, msgspec.convert({"task_type": "t", "callback_url": url}, SubmitTask))
+    check_target(
+        AddressGuard(), msgspec.convert({"task_type": "t", "callback_url": url}, SubmitTask)
+    )
+
+
+async def test_a_connection_of_one_tenant_serves_no_other_that_may_not_have_it() -> None:
+    calls: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        calls.append(request.headers["gnomon-tenant"])
+        return web.Response()  # the connection is kept
+
+    app = web.Application()
+    app.router.add_route("*", "/", answer)
+    guards = {"inside": AddressGuard(["127.0.0.0/8"]), "outside": AddressGuard()}
+    async with (
+        TestServer(app) as server,
+        HttpCaller(SystemClock(), None, 10, guards.__getitem__) as caller,
+    ):
+        target = HttpTarget(f"http://127.0.0.1:{server.port}/")
+        outcomes = {}
+        for tenant in ("inside", "outside", "inside"):
+            delivery = a_delivery(1)
+            key = TaskKey(tenant, delivery.key.id)
+            delivery = msgspec.structs.replace(delivery, key=key, target=target)
+            outcomes[tenant] = (await caller.call(delivery, b"{}", Run(delivery))).kind
+    assert outcomes == {"inside": OutcomeKind.SUCCEEDED, "outside": OutcomeKind.FAILED}
+    assert calls == ["inside", "inside"]

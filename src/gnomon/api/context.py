@@ -16,6 +16,7 @@ from gnomon.settings import Settings
 from gnomon.store.cron_port import CronStore
 from gnomon.store.directory import Directory
 from gnomon.store.event_port import EventStore
+from gnomon.store.guards import Guards
 from gnomon.store.key_port import KeyStore
 from gnomon.store.limit_port import LimiterStore
 from gnomon.store.port import TaskStore
@@ -41,6 +42,7 @@ class Context(msgspec.Struct, frozen=True):
     roster: RosterStore
     metrics: ApiMetrics
     directory: Directory
+    guards: Guards
     keys: KeyStore
     authenticator: Authenticator | None  # None: whoever can connect is welcome
     task_types: TaskTypeStore

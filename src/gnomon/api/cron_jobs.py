@@ -78,7 +78,7 @@ async def create_cron_job(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, CreateCronJob)
-    check_target(context.settings, asked)
+    check_target(context.guards.of(tenant_of(request)), asked)
     definition = _with_secrets(definition_of(asked, asked.name, most_bytes), None)
     by = principal_of(request)
     check_type(by, definition.task_type)
@@ -159,7 +159,7 @@ async def put_cron_job(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, PutCronJob)
-    check_target(context.settings, asked)
+    check_target(context.guards.of(tenant_of(request)), asked)
     if asked.name not in (None, name):
         raise InvalidTask("is not the name in the path; to rename a job, PATCH it", "/name")
     definition = definition_of(asked, name, most_bytes)
@@ -232,7 +232,7 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, PatchCronJob)
-    check_target(context.settings, asked)
+    check_target(context.guards.of(tenant_of(request)), asked)
     edit = _within_types(principal_of(request), edit_of(asked, most_bytes))
     if asked.payload_template is not msgspec.UNSET:
         check_template(asked.payload_template, context.directory.quotas(tenant_of(request)))

@@ -17,6 +17,10 @@ from gnomon.model.task import DEFAULT_TENANT
 
 OPEN = {"open": True}  # the `opt` of what is served to all and is no operation
 _WITHOUT_AUTHENTICATION = Principal(tenant_id=DEFAULT_TENANT, name=None, roles=ALL_ROLES)
+_TURNED_ON = (
+    "authentication was turned on for this database, and this process was started before that; "
+    "restart it"
+)
 _NEEDS_AUTHENTICATION = (
     "keys and webhook secrets are managed over HTTP only where authentication is on; `gnomon keys` "
     "and `gnomon secrets`, on the machine of the database, work without it"
@@ -25,10 +29,11 @@ _NEEDS_AUTHENTICATION = (
 
 async def admit(request: Request) -> None:
     """Find out who asks, and whether they may. What runs before every handler."""
-    authenticator = context_of(request).authenticator
-    if authenticator is None:
-        _admit_unauthenticated(request)
+    context = context_of(request)
+    if context.authenticator is None:
+        _admit_unauthenticated(request, turned_on=context.directory.authentication)
         return
+    authenticator = context.authenticator
     role = _role(request.scope["route_handler"])
     if role is None:
         return
@@ -38,9 +43,11 @@ async def admit(request: Request) -> None:
     request.scope["auth"] = principal
 
 
-def _admit_unauthenticated(request: Request) -> None:
+def _admit_unauthenticated(request: Request, *, turned_on: bool) -> None:
     """Whoever is on this machine may do everything, except for web pages, and except for what would
-    still hold once authentication is on."""
+    still hold once authentication is on. Once it is, nobody may."""
+    if turned_on and _role(request.scope["route_handler"]) is not None:
+        raise RequestError(503, _TURNED_ON)
     detail = refusal(
         header_of(request, b"host"),
         header_of(request, b"origin"),

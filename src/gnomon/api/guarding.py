@@ -1,6 +1,5 @@
 """Refuses targets that can be seen not to be public before they are called."""
 
-from functools import lru_cache
 from urllib.parse import urlsplit
 
 import msgspec
@@ -10,32 +9,26 @@ from gnomon.api.schemas import PatchTask, SubmitTask
 from gnomon.model.addresses import AddressGuard
 from gnomon.model.errors import InvalidTask
 from gnomon.model.target import HttpTarget
-from gnomon.settings import Settings
 
 
 def check_target(
-    settings: Settings, asked: SubmitTask | PatchTask | PutCronJob | PatchCronJob
+    guard: AddressGuard | None, asked: SubmitTask | PatchTask | PutCronJob | PatchCronJob
 ) -> None:
-    """Raises InvalidTask, with the place. Only where there is authentication: else whoever can ask
-    is on this machine already. A name is judged when it is called, by what it leads to then."""
-    if not settings.authentication:
+    """Raises InvalidTask, with the place. No guard is where there is no authentication: whoever can
+    ask is on this machine already. A name is judged when it is called, by what it leads to then."""
+    if guard is None:
         return
     if isinstance(asked.target, HttpTarget):
-        _check(settings, asked.target.url, "/target/url")
+        _check(guard, asked.target.url, "/target/url")
     if not isinstance(asked.callback_url, msgspec.UnsetType) and asked.callback_url is not None:
-        _check(settings, asked.callback_url, "/callback_url")
+        _check(guard, asked.callback_url, "/callback_url")
 
 
-def _check(settings: Settings, url: str, pointer: str) -> None:
+def _check(guard: AddressGuard, url: str, pointer: str) -> None:
     try:
         host = urlsplit(url).hostname
     except ValueError:
         return  # that it is no URL is said elsewhere
-    if host is not None and _guard(settings.targets_allow).refuses_host(host):
+    if host is not None and guard.refuses_host(host):
         detail = f"{host} is not a public address; webhooks reach others only in targets_allow"
         raise InvalidTask(detail, pointer)
-
-
-@lru_cache(maxsize=16)
-def _guard(allow: tuple[str, ...]) -> AddressGuard:
-    return AddressGuard(allow)

@@ -25,12 +25,14 @@ from gnomon.clock import Clock, new_incarnation
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.directory import LOOK_SECONDS, Directory, plans_of
+from gnomon.store.guards import Guards
 from gnomon.store.postgres.api_keys import PostgresKeys
 from gnomon.store.postgres.cron_jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.events import PostgresEvents
 from gnomon.store.postgres.hints import Announcer
+from gnomon.store.postgres.installation import agreed
 from gnomon.store.postgres.limiters import PostgresLimiters
 from gnomon.store.postgres.nodes import PostgresRoster
 from gnomon.store.postgres.task_types import PostgresTaskTypes
@@ -51,6 +53,7 @@ async def serve(
     on_started: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until cancelled. `on_started` is told the URL once requests are answered."""
+    settings = await agreed(settings, dsn)
     with closing(listen(settings)) as listener:
         async with _context(settings, dsn, clock) as context:
             host, port = listener.getsockname()[:2]
@@ -131,6 +134,7 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                     PostgresRoster(database),
                     metrics,
                     directory,
+                    Guards(directory, settings.targets_allow),
                     keys,
                     authenticator,
                     PostgresTaskTypes(database),

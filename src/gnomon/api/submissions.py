@@ -37,7 +37,7 @@ def allowed(
 ) -> Submission:
     """The submission, if no rule of the moment is against it; the schema is still to be asked.
     Raises InvalidTask, with the place."""
-    check_target(context.settings, asked)
+    check_target(context.guards.of(by.tenant_id), asked)
     submission = submission_of(asked, by, now, key, context.settings.max_payload_bytes)
     check_payload(submission.payload, context.directory.quotas(by.tenant_id))
     return submission

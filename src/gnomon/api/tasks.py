@@ -201,7 +201,7 @@ async def patch_task(request: Request) -> ASGIResponse:
     asked, by = decoded(body, PatchTask), principal_of(request)
 
     async def act(change: Change) -> Answer:
-        check_target(context.settings, asked)
+        check_target(context.guards.of(tenant_of(request)), asked)
         wanted = patch_of(asked, context.clock.now(), most_bytes)
         if wanted.payload is not msgspec.UNSET:
             check_payload(wanted.payload, context.directory.quotas(by.tenant_id))

@@ -9,6 +9,7 @@ import typer
 
 from gnomon import __version__
 from gnomon.cli import (
+    authentication,
     cron,
     dead,
     doctor,
@@ -60,6 +61,7 @@ app.add_typer(secrets.app, name="secrets")
 app.add_typer(types.app, name="types")
 app.add_typer(limits.app, name="limits")
 app.command("usage")(usage.usage)
+app.command("authentication")(authentication.authentication)
 
 
 def _version(wanted: bool) -> None:

@@ -11,10 +11,12 @@ from gnomon.cli.options import AsJson, Yes, settings_of
 from gnomon.cli.output import moment
 from gnomon.model.tenant import (
     BUILT_IN_PLANS,
+    MOST_NETWORKS,
     QUOTA_NAMES,
     STANDARD,
     Quotas,
     Tenant,
+    is_network,
     is_tenant_id,
     quotas_of,
 )
@@ -38,6 +40,14 @@ QuotaOptions = Annotated[
         "--quota", metavar="NAME=VALUE", help="Differs from the plan; none lifts it, plan resets."
     ),
 ]
+TargetsAllow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--targets-allow",
+        metavar="CIDR",
+        help="A network that is not public and that its webhooks may reach; none for no such.",
+    ),
+]
 
 
 @app.callback()
@@ -52,6 +62,7 @@ def create(
     plan: Plan = None,
     weight: Weight = None,
     quotas: QuotaOptions = None,
+    targets_allow: TargetsAllow = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a tenant.
@@ -65,12 +76,13 @@ def create(
         raise typer.BadParameter(
             f"{tenant_id!r} must be 1 to 63 of a-z, 0-9, _ and -, and begin with a letter or digit"
         )
-    change = _change(settings, plan, weight, quotas)
+    change = _change(settings, plan, weight, quotas, targets_allow)
     tenant = Tenant(
         id=tenant_id,
         plan=change.plan or STANDARD,
         weight=change.weight or 1.0,
         quotas=change.quotas,
+        targets_allow=change.targets_allow or (),
     )
     made = _with_tenants(settings, lambda store: store.create(tenant))
     _show(settings, made, as_json=as_json)
@@ -111,6 +123,7 @@ def set_(
     plan: Plan = None,
     weight: Weight = None,
     quotas: QuotaOptions = None,
+    targets_allow: TargetsAllow = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a tenant. Every process follows within a second.
@@ -118,9 +131,10 @@ def set_(
     \b
     gnomon tenants set acme --plan pro
     gnomon tenants set acme --quota executions_per_minute=none --quota payload_bytes=plan
+    gnomon tenants set acme --targets-allow 10.1.0.0/16 --targets-allow 10.2.0.7/32
     """
     settings = settings_of(ctx)
-    change = _change(settings, plan, weight, quotas)
+    change = _change(settings, plan, weight, quotas, targets_allow)
     changed = _with_tenants(settings, lambda store: store.change(tenant_id, change))
     _show(settings, changed, as_json=as_json)
 
@@ -146,7 +160,11 @@ def _with_tenants(settings: Settings, use: Callable[["PostgresTenants"], Awaitab
 
 
 def _change(
-    settings: Settings, plan: str | None, weight: float | None, quotas: list[str] | None
+    settings: Settings,
+    plan: str | None,
+    weight: float | None,
+    quotas: list[str] | None,
+    targets_allow: list[str] | None,
 ) -> "TenantChange":
     from gnomon.store.postgres.tenants import TenantChange
 
@@ -161,7 +179,20 @@ def _change(
         weight=weight,
         quotas={name: value for name, value in given.items() if value != _PLAN},
         as_planned=frozenset(name for name, value in given.items() if value == _PLAN),
+        targets_allow=None if targets_allow is None else _networks(targets_allow),
     )
+
+
+def _networks(given: list[str]) -> tuple[str, ...]:
+    networks = tuple(dict.fromkeys(text for text in given if text != "none"))
+    for text in networks:
+        if not is_network(text):
+            raise typer.BadParameter(
+                f"--targets-allow must be a network such as 10.1.0.0/16, or none; got {text!r}"
+            )
+    if len(networks) > MOST_NETWORKS:
+        raise typer.BadParameter(f"--targets-allow may be given {MOST_NETWORKS} times at most")
+    return networks
 
 
 _PLAN = -1.0
@@ -192,6 +223,7 @@ def _document(settings: Settings, tenant: Tenant) -> dict[str, Any]:
         "plan": tenant.plan,
         "weight": tenant.weight,
         "quotas": quotas_of(tenant, _plans(settings)),
+        "targets_allow": tenant.targets_allow,
         "created_at": tenant.created_at,
     }
 
@@ -208,6 +240,7 @@ def _show(settings: Settings, tenant: Tenant, *, as_json: bool) -> None:
             ("weight", f"{tenant.weight:g}"),
             ("created", _made(tenant)),
             *((name.replace("_", " "), _shown(getattr(in_force, name))) for name in QUOTA_NAMES),
+            ("targets allowed", " ".join(tenant.targets_allow) or "public ones"),
         ]
     )
 

@@ -75,6 +75,7 @@ def _up(
     settings: Settings, variables: dict[str, str], interrupts: "Interrupts", *, quiet: bool
 ) -> int:
     from gnomon.cli import supervise
+    from gnomon.store.postgres.installation import agreed
 
     with ExitStack() as stack:
         tend = None
@@ -85,6 +86,7 @@ def _up(
         if interrupts.requested:
             return 0
         loop.run(database.prepare(settings.direct_database_url or dsn))
+        _check_authentication(loop.run(agreed(settings, dsn)))
         variables = {**os.environ, **variables, "DATABASE_URL": dsn}
         return supervise.run(
             _children(settings, variables),
@@ -113,7 +115,7 @@ def _free_port(settings: Settings) -> int:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family) as probe:
-            if not settings.authentication:
+            if settings.authentication is False:
                 _check_loopback(probe.getsockname()[0])
             return int(probe.getsockname()[1])
     except OSError as error:
@@ -121,6 +123,15 @@ def _free_port(settings: Settings) -> int:
             f"the API cannot listen on {host} port {port}: {error.strerror}; "
             "choose another port with --port, or GNOMON_API_PORT"
         ) from error
+
+
+def _check_authentication(settings: Settings) -> None:
+    """Whether the API may listen where it is to, now that it is known who is asked for a key."""
+    import socket
+
+    if not settings.authentication:
+        where = socket.getaddrinfo(settings.api_host, settings.api_port, type=socket.SOCK_STREAM)
+        _check_loopback(str(where[0][4][0]))
 
 
 def _check_loopback(address: str) -> None:

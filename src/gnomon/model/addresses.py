@@ -60,8 +60,15 @@ class AddressGuard:
     """Refuses addresses that are not public, but for the networks in `allow`."""
 
     def __init__(self, allow: Iterable[str] = ()) -> None:
-        self._allow = [ip_network(text) for text in allow]
+        self.allow = tuple(sorted(set(allow)))
+        self._allow = [ip_network(text) for text in self.allow]
         self._single = {n.network_address for n in self._allow if n.num_addresses == 1}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AddressGuard) and self.allow == other.allow
+
+    def __hash__(self) -> int:
+        return hash(self.allow)
 
     def refuses(self, address: str) -> bool:
         """Whether a connection to an address, as the system writes it, must not be made."""

@@ -1,8 +1,9 @@
 """A tenant: its share of the slots, and what it may use."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from ipaddress import ip_network
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 STANDARD = "standard"  # the plan of tenants that are made without naming one
 UNLIMITED = "unlimited"  # the plan of the tenant `default`
 
+MOST_NETWORKS = 100
 _MOST_COUNTED = 2**31 - 1
 _OVERRIDES = msgspec.json.Decoder(dict[str, Any])
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -55,6 +57,20 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     weight: float = 1.0
     quotas: Mapping[str, float | None] = {}  # what differs from the plan; None lifts a quota
     created_at: datetime | None = None
+    targets_allow: tuple[str, ...] = ()  # networks that are not public and that it may call
+
+
+def networks_of(written: Iterable[str]) -> tuple[str, ...]:
+    """Networks of a tenant's own, as they are stored. One that cannot be read allows nothing."""
+    return tuple(text for text in written if is_network(text))
+
+
+def is_network(text: str) -> bool:
+    try:
+        ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 def overrides_of(written: str | bytes) -> Mapping[str, float | None]:

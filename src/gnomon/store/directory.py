@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -37,11 +37,18 @@ class Changes(msgspec.Struct, frozen=True):
     tenants: Mapping[str, Belongings]
 
 
+class Revision(NamedTuple):
+    """What is looked at again and again."""
+
+    number: int  # grows with every change of what is kept about tenants
+    authentication: bool  # whether requests need a key or a token
+
+
 class DirectoryStore(Protocol):
     """Where tenants are kept."""
 
-    async def revision(self) -> int:
-        """A number that grows with every change of the rest."""
+    async def revision(self) -> "Revision":
+        """What tells whether there is anything to read."""
 
     async def changes(self, since: int | None) -> Changes:
         """What has changed after a revision; None: all of it. What changes meanwhile may be in it
@@ -64,6 +71,7 @@ class Directory:
         self._clock = clock
         self._plans = plans
         self._revision: int | None = None
+        self.authentication = True  # until it is known
         self._known: dict[str, Belongings] = {}
         self._tenants = 0  # those that have a row
         self._quotas: dict[str, Quotas] = {}
@@ -89,7 +97,8 @@ class Directory:
 
     async def _load(self) -> bool:
         self._looks += 1
-        if await self._store.revision() == self._revision:
+        revision, self.authentication = await self._store.revision()
+        if revision == self._revision:
             return False
         changes = await self._store.changes(self._revision)
         for tenant_id in {*changes.tenants, *(self._known if changes.whole else ())}:

@@ -8,9 +8,9 @@ import asyncpg
 import msgspec
 
 from gnomon.model.limit import Limiter
-from gnomon.model.tenant import Tenant, overrides_of
+from gnomon.model.tenant import Tenant, networks_of, overrides_of
 from gnomon.model.webhook_secret import PublicKey, SigningSecret
-from gnomon.store.directory import Belongings, Changes
+from gnomon.store.directory import Belongings, Changes, Revision
 from gnomon.store.postgres.database import Database
 
 _MOST_NAMED = 1_000  # tenants; where more have changed, all are read
@@ -30,14 +30,13 @@ class PostgresDirectory:
         self._with_schemas = with_schemas
         self._with_secrets = with_secrets
 
-    async def revision(self) -> int:
+    async def revision(self) -> Revision:
         row = await self._database.fetchrow("revision")
         assert row is not None, "the table has one row"
-        number: int = row["number"]
-        return number
+        return Revision(*row)
 
     async def changes(self, since: int | None) -> Changes:
-        revision = await self.revision()  # first: what changes from here on is read again
+        revision, _ = await self.revision()  # first: what changes from here on is read again
         names = None if since is None else await self._changed(since)
         tenants = {row["id"]: row for row in await self._database.fetch("tenants", names)}
         things: dict[str, dict[str, Any]] = defaultdict(dict)
@@ -90,5 +89,6 @@ def _belongings(row: asyncpg.Record | None, things: Mapping[str, Any]) -> Belong
         weight=row["weight"],
         quotas=quotas,
         created_at=row["created_at"],
+        targets_allow=networks_of(row["targets_allow"]),
     )
     return Belongings(tenant, **things, mistake=mistake)

@@ -9,7 +9,7 @@ import structlog
 
 from gnomon.model.errors import TenantExists, TenantInUse, TenantNotFound
 from gnomon.model.task import DEFAULT_TENANT
-from gnomon.model.tenant import Tenant, overrides_of
+from gnomon.model.tenant import Tenant, networks_of, overrides_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 
@@ -28,6 +28,7 @@ class TenantChange(msgspec.Struct, frozen=True, kw_only=True):
     weight: float | None = None
     quotas: Overrides = {}  # None lifts a quota
     as_planned: frozenset[str] = frozenset()  # quotas that are the plan's again
+    targets_allow: tuple[str, ...] | None = None  # all that it may reach from now on
 
 
 class PostgresTenants:
@@ -48,7 +49,12 @@ class PostgresTenants:
     async def create(self, tenant: Tenant) -> Tenant:
         """Raises TenantExists."""
         row = await self._database.fetchrow(
-            "insert_tenant", tenant.id, tenant.plan, tenant.weight, _stored(tenant.quotas)
+            "insert_tenant",
+            tenant.id,
+            tenant.plan,
+            tenant.weight,
+            _stored(tenant.quotas),
+            tenant.targets_allow,
         )
         if row is None:
             raise TenantExists(tenant.id)
@@ -57,12 +63,14 @@ class PostgresTenants:
     async def change(self, tenant_id: str, change: TenantChange) -> Tenant:
         async with self._database.transaction() as connection:
             before = await _locked(connection, tenant_id)
+            allow = before.targets_allow if change.targets_allow is None else change.targets_allow
             row = await connection.fetchrow(
                 query("update_tenant"),
                 tenant_id,
                 change.plan or before.plan,
                 change.weight or before.weight,
                 _stored(_changed(before.quotas, change)),
+                allow,
             )
             assert row is not None, "the tenant is locked"
             return tenant_of(row)
@@ -104,6 +112,7 @@ def tenant_of(row: asyncpg.Record) -> Tenant:
         weight=row["weight"],
         quotas=quotas,
         created_at=row["created_at"],
+        targets_allow=networks_of(row["targets_allow"]),
     )
 
 

@@ -2,9 +2,9 @@
 
 import errno
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +26,8 @@ from gnomon.worker.run import Run
 from gnomon.worker.targets import Place
 from gnomon.worker.targets.answers import body_of, reason_of
 from gnomon.worker.targets.signing import Signatory, request_body, tenant_header
+
+GuardOf = Callable[[str], AddressGuard | None]  # of a tenant; None: it may call every address
 
 # 4xx that are about the moment and not about the request.
 _RETRYABLE = frozenset({408, 409, 425, 429})
@@ -62,6 +64,19 @@ async def _once(
         raise _Broken from error
 
 
+def _socket(guard: AddressGuard | None, info: AddrInfoType) -> socket.socket:
+    """A socket for the very address that it is going to be connected to: whatever a name was
+    looked up as before does not matter."""
+    family, kind, protocol, _, address = info
+    if guard is not None and guard.refuses(str(address[0])):
+        raise AddressRefused
+    return socket.socket(family, kind, protocol)
+
+
+def _unguarded(_tenant_id: str) -> AddressGuard | None:
+    return None
+
+
 class HttpCaller:
     """`Caller` for `http` targets. Use as a context manager: it owns the connections."""
 
@@ -70,24 +85,35 @@ class HttpCaller:
         clock: Clock,
         signatory: Signatory | None,
         connections_per_host: int,
-        guard: AddressGuard | None = None,
+        guard_of: GuardOf = _unguarded,
         names: Names | None = None,
     ) -> None:
         self._clock = clock
         self._signatory = signatory  # None: nothing is signed
         self._per_host = connections_per_host
-        self._guard = guard  # None: every address may be called
+        self._guard_of = guard_of
         self._names = names or Names(clock)
-        self._session: aiohttp.ClientSession | None = None
+        # By guard: a connection that one tenant may have must not serve another that may not.
+        self._sessions: dict[AddressGuard | None, aiohttp.ClientSession] = {}
 
     async def __aenter__(self) -> "HttpCaller":
-        self._session = aiohttp.ClientSession(
+        return self
+
+    def _session(self, tenant_id: str) -> aiohttp.ClientSession:
+        guard = self._guard_of(tenant_id)
+        session = self._sessions.get(guard)
+        if session is None:
+            session = self._sessions[guard] = self._opened(guard)
+        return session
+
+    def _opened(self, guard: AddressGuard | None) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0,  # who is called has a place: nobody waits here
                 keepalive_timeout=_IDLE_SECONDS,
                 resolver=self._names,
                 use_dns_cache=False,  # they are kept there
-                socket_factory=self._socket,
+                socket_factory=partial(_socket, guard),
             ),
             timeout=aiohttp.ClientTimeout(total=None),  # the runner keeps the time
             auto_decompress=False,  # a small answer must not grow in our memory
@@ -96,11 +122,10 @@ class HttpCaller:
             max_field_size=16 * 1024,
             middlewares=(_once,),
         )
-        return self
 
     async def __aexit__(self, *_: Any) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
         await self._names.close()
 
     @property
@@ -118,7 +143,6 @@ class HttpCaller:
 
     async def call(self, delivery: Delivery, payload: bytes | None, _: Run) -> Outcome:
         assert isinstance(delivery.target, HttpTarget)
-        assert self._session is not None, "use HttpCaller as a context manager"
         target, body = delivery.target, request_body(delivery.target.method, payload)
         try:
             target.check()  # it may be older than the rules
@@ -129,7 +153,7 @@ class HttpCaller:
             detail = "what it would be signed with is not known: PostgreSQL is unavailable"
             return _not_called(detail, retryable=True)
         try:
-            response = await self._session.request(
+            response = await self._session(delivery.key.tenant_id).request(
                 target.method,
                 target.url,
                 data=body or None,
@@ -149,14 +173,6 @@ class HttpCaller:
             return self._outcome(delivery, response, await body_of(response))
         finally:
             response.release()
-
-    def _socket(self, info: AddrInfoType) -> socket.socket:
-        """A socket for the very address that it is going to be connected to: whatever a name was
-        looked up as before does not matter."""
-        family, kind, protocol, _, address = info
-        if self._guard is not None and self._guard.refuses(str(address[0])):
-            raise AddressRefused
-        return socket.socket(family, kind, protocol)
 
     async def _headers(self, delivery: Delivery, target: HttpTarget, body: bytes) -> dict[str, str]:
         """Raises ValueError for a key that no header can hold, and StoreUnavailable where what it

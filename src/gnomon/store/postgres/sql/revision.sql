@@ -1,2 +1,2 @@
--- How often what processes remember about tenants has changed.
-SELECT number FROM gnomon.revision
+-- How often what processes remember about tenants has changed, and whether authentication is on.
+SELECT number, authentication FROM gnomon.revision

@@ -1,0 +1,51 @@
+"""What holds for all processes on one database, however each of them was started."""
+
+import msgspec
+
+from gnomon.settings import Settings, SettingsError
+from gnomon.store.postgres.database import Database
+
+_DISAGREES = (
+    "authentication is false in the settings here, and on in this database; leave the setting out "
+    "to follow the database, or turn it off for all processes with `gnomon authentication off`"
+)
+
+
+class PostgresInstallation:
+    """Whether authentication is on. The database decides: a process that were left to itself would
+    call addresses that the others refuse."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def authentication(self) -> bool:
+        row = await self._database.fetchrow("revision")
+        assert row is not None, "the table has one row"
+        on: bool = row["authentication"]
+        return on
+
+    async def set_authentication(self, *, on: bool) -> bool:
+        """Gives whether that changed anything."""
+        return await self._database.fetchrow("set_authentication", on) is not None
+
+    async def agree(self, wanted: bool | None) -> bool:
+        """What holds, given what the settings of this process say. To turn it on, one of them is
+        enough; to leave it off while the database says on is refused: raises SettingsError."""
+        if wanted:
+            await self.set_authentication(on=True)
+            return True
+        on = await self.authentication()
+        if on and wanted is False:
+            raise SettingsError(_DISAGREES)
+        return on
+
+
+async def agreed(settings: Settings, dsn: str) -> Settings:
+    """The settings, as far as all processes on this database must have them alike."""
+    database = Database(dsn, 1)
+    await database.open()
+    try:
+        on = await PostgresInstallation(database).agree(settings.authentication)
+        return msgspec.structs.replace(settings, authentication=on)
+    finally:
+        await database.close()
