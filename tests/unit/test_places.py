@@ -151,3 +151,20 @@ def test_a_task_that_leads_elsewhere_by_now_leaves_its_place() -> None:
     world.learn(SLOW)
     world.add(SLOW, *range(10, 20))
     assert len(world.taken()) == ROOM
+
+
+def test_whoever_waits_is_let_in_after_the_last_end_at_the_latest() -> None:
+    """However many flows wait, and although those that were let in first take no place."""
+    world = World()
+    flows = range(10, 130)
+    for flow in flows:
+        TARGETS[flow] = TARGETS[SLOW]
+        world.learn(flow)
+    for flow in flows:
+        world.add(flow, flow)
+    running = world.taken()
+    assert len(running) == ROOM
+    world.claim(*running)
+    assert world.taken() == []
+    world.end(*running)
+    assert len(world.agenda.take(1000, suspect=False)) == len(flows) - ROOM

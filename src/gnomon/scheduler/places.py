@@ -128,7 +128,9 @@ class Places:
             self._kinds.pop(kind.name, None)
 
     def _let_in(self, kind: _Kind) -> None:
-        flows = list(kind.aside)[:_LET_IN_AT_ONCE]
+        # Those that are let in may take no place after all. Each end lets in others; after the last
+        # one nobody would.
+        flows = list(kind.aside)[: _LET_IN_AT_ONCE if kind.keys else None]
         for flow in flows:
             del kind.aside[flow]
         if not kind.keys and not kind.aside:

@@ -39,6 +39,7 @@ class Worker:
         self._slots = Slots(self._slot, slots, clock, runner.patience)
         self._draining = False
         self._awaiting: dict[TaskKey, asyncio.Task[None]] = {}  # what calls need; with the slots
+        self._told: set[asyncio.Task[None]] = set()  # of these slots, to wait no longer
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -116,10 +117,11 @@ class Worker:
         try:
             await waiting
         except asyncio.CancelledError:
-            if self._awaiting.get(key) is not slot:
+            if slot in self._told:
                 slot.uncancel()  # it was not meant for the slot
             return False
         finally:
+            self._told.discard(slot)
             if self._awaiting.get(key) is slot:
                 del self._awaiting[key]
         return True
@@ -127,7 +129,10 @@ class Worker:
     def _stop_waiting(self, key: TaskKey) -> bool:
         """Have a task given back that waits to be called; False where it does not."""
         slot = self._awaiting.pop(key, None)
-        return slot is not None and slot.cancel()
+        if slot is None:
+            return False
+        self._told.add(slot)
+        return slot.cancel()
 
     async def _consents(self, delivery: Delivery) -> bool:
         """Whether the store agrees to the call. It may not be made where the slot is cancelled
