@@ -41,10 +41,8 @@
     ├── RunLost                a try whose task was taken over, or is completed already
     └── NoTransaction          a try that was to be completed outside of a transaction
 
-    AssertionError
-    └── BrokenInvariant        what a process knows cannot be true: it must not go on
-
-An error names a condition; what to do about it is the catcher's business.
+Beside it, `BrokenInvariant`: what a process knows of its own work cannot be true. An error names a
+condition; what to do about it is the catcher's business.
 """
 
 from collections.abc import Iterable, Sequence
@@ -349,8 +347,7 @@ class KeyEnded(GnomonError):
 
 
 class StoreError(GnomonError):
-    """PostgreSQL did not do what it was asked. `sqlstate` is its code for why; None where it did
-    not answer, or was not asked."""
+    """PostgreSQL did not do what it was asked; `sqlstate` says why, where it has answered."""
 
     def __init__(self, detail: str, sqlstate: str | None = None) -> None:
         super().__init__(detail)
@@ -366,8 +363,7 @@ class Unstorable(StoreError):
 
 
 class StatementRefused(StoreError):
-    """PostgreSQL refused a statement for another reason: a privilege is missing, a table is not as
-    it was made, a trigger said no, or the statement is wrong."""
+    """PostgreSQL refused a statement for another reason: a missing privilege, say, or a trigger."""
 
 
 class TenantBusy(StoreUnavailable):
@@ -401,5 +397,4 @@ class NoTransaction(GnomonError):
 
 
 class BrokenInvariant(AssertionError):
-    """What this process holds to be true of its own work is not. Whatever it did next could be
-    wrong, so it ends, and others take over."""
+    """What this process holds to be true of its own work is not: it ends, others take over."""

@@ -84,7 +84,7 @@ class Pruner:
 
     async def _remove(self) -> tuple[int, set[RowKind]]:
         """A batch of each kind in turn, until none is left or the time is over."""
-        removed, left = 0, set(RowKind)
+        removed, left, refused = 0, set(RowKind), set[RowKind]()
         deadline = self._clock.monotonic() + self.pass_seconds
         while left:
             for kind in [kind for kind in RowKind if kind in left]:
@@ -92,6 +92,7 @@ class Pruner:
                 batch = await self._batch(kind)
                 if batch is None:
                     left.discard(kind)
+                    refused.add(kind)
                     continue
                 ended_at = self._clock.monotonic()
                 removed += batch.removed
@@ -103,7 +104,7 @@ class Pruner:
                 await self._clock.sleep(min(ended_at - started_at, 1.0))
             if self._clock.monotonic() >= deadline:
                 break
-        return removed, left
+        return removed, left | refused
 
     async def _batch(self, kind: RowKind) -> Removal | None:
         """None where it is refused: that keeps neither the other kinds nor partitions back."""
