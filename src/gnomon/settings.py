@@ -27,6 +27,8 @@ _AT_LEAST_ONE = (
     "connections_per_host",
     "node_lease_seconds",
     "payload_memory_bytes",
+    "api_connections",
+    "idle_seconds",  # the server knows no shorter time
 )
 _POSITIVE = (
     "horizon_seconds",
@@ -37,6 +39,7 @@ _POSITIVE = (
     "steal_seconds",
     "aging_seconds",
     "jwt_keep_seconds",
+    "body_seconds",
     "timeout_grace_seconds",  # half of it is all the time that a claimed task may wait for a slot
 )
 _NOT_NEGATIVE = (
@@ -47,6 +50,9 @@ _NOT_NEGATIVE = (
     "prefetch",
     "drain_seconds",
 )
+# What a request may hold besides its payload.
+OVERHEAD_BYTES = 64 * 1024
+_LEAST_BODY_MEMORY = 2 * 1024 * 1024
 _LANES = ("CRITICAL", "HIGH", "MEDIUM", "LOW")
 _LOG_FORMATS = ("auto", "console", "json")
 
@@ -69,6 +75,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     api_port: int = 8080
     max_payload_bytes: int = 256 * 1024
     max_batch_bytes: int = 32 * 1024 * 1024
+    api_connections: int = 10_000  # open at once; fewer where fewer files may be open
+    idle_seconds: float = 75.0  # without a request, after which a connection is closed
+    body_seconds: float = 10.0  # for a body, and for each MiB of a large one, to arrive
+    body_memory_bytes: int = 128 * 1024 * 1024  # for all bodies of requests under way
     idempotency_seconds: float = 24 * 3600.0
     database_connections: int = 8  # of each process
 
@@ -141,6 +151,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("direct_database_url is another way to database_url: set both")
         self._check_lanes()
         self._check_networks()
+        self._check_bodies()
         if not 0 < self.tenant_share <= 1:
             raise ValueError("tenant_share must be more than 0 and at most 1")
         if self.critical_slots is not None and not 0 <= self.critical_slots < self.slots:
@@ -151,6 +162,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("api_port must be between 0 and 65535 (0 picks a free one)")
         if not 0 <= self.metrics_port <= 65535:
             raise ValueError("metrics_port must be between 0 and 65535 (0 serves none)")
+
+    @property
+    def largest_body_bytes(self) -> int:
+        """The largest body of any request."""
+        return max(self.max_batch_bytes, self.max_payload_bytes + OVERHEAD_BYTES)
 
     @property
     def reserved_slots(self) -> int:
@@ -165,6 +181,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         unknown = set(self.serve_lanes) - set(_LANES)
         if unknown:
             raise ValueError(f"serve_lanes must be among {', '.join(_LANES)}, not {unknown.pop()}")
+
+    def _check_bodies(self) -> None:
+        least = max(2 * self.largest_body_bytes, _LEAST_BODY_MEMORY)
+        if self.body_memory_bytes < least:
+            raise ValueError(
+                f"body_memory_bytes must be at least {least}, twice the largest body "
+                "(max_batch_bytes): else one request could keep all others out"
+            )
 
     def _check_networks(self) -> None:
         for text in self.targets_allow:

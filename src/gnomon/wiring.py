@@ -11,6 +11,7 @@ import structlog
 
 from gnomon.assembly import Assembly, Callers, Surroundings
 from gnomon.clock import Clock, SystemClock, new_id
+from gnomon.file_limit import raise_file_limit
 from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.webhook_secret import secret_bytes
@@ -106,6 +107,7 @@ async def run_node(
     """Serve as a node until SIGTERM or SIGINT (or `stop`). A node that was declared dead begins
     a new life at once."""
     stop = stop or _stop_on_signals()
+    raise_file_limit()  # each webhook that is under way has a connection
     _calm_the_collector()
     await prepare(settings.direct_database_url or dsn, settings.webhook_secret)
     metrics = NodeMetrics()

@@ -12,7 +12,7 @@ from tests.integration.api_calls import BODY, LATER, TASKS, call
 from tests.integration.identity import bearer, make_key, make_tenant
 from tests.waiting import eventually
 
-from gnomon.api.serve import listen
+from gnomon.api.listener import listen
 from gnomon.model.principal import Role
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.postgres.database import Database

@@ -125,6 +125,7 @@ async def test_the_doctor_finds_what_is_wrong(
     env = {
         "DATABASE_URL": database_dsn,
         "GNOMON_SLOTTS": "5",
+        "GNOMON_API_CONNECTIONS": "1000000000",
         "GNOMON_API_PORT": str(unused_tcp_port),
     }
     done = gnomon("doctor", "--json", cwd=tmp_path, env=env)
@@ -133,6 +134,7 @@ async def test_the_doctor_finds_what_is_wrong(
     assert not done.json["ok"]
     assert {name for name, check in checks.items() if not check["ok"]} == {
         "environment",  # GNOMON_SLOTTS
+        "open files",
         "durability",  # this server runs without fsync
         "partitions",
         "retention",
@@ -142,6 +144,7 @@ async def test_the_doctor_finds_what_is_wrong(
     }
     assert all(check["remedy"] for check in checks.values() if not check["ok"])
     assert "GNOMON_SLOTTS" in checks["environment"]["detail"]
+    assert "not the 1000000000 of api_connections" in checks["open files"]["detail"]
     assert re.search(r"is 72\d\d s late", checks["due tasks"]["detail"])
 
 
@@ -149,7 +152,12 @@ async def test_the_doctor_is_content_with_what_is_right(
     database_dsn: str, connection: Any, tmp_path: Path, unused_tcp_port: int
 ) -> None:
     await _join(connection)
-    env = {"DATABASE_URL": database_dsn, "GNOMON_API_PORT": str(unused_tcp_port)}
+    env = {
+        "DATABASE_URL": database_dsn,
+        "GNOMON_API_PORT": str(unused_tcp_port),
+        "GNOMON_API_CONNECTIONS": "100",
+        "GNOMON_SLOTS": "100",
+    }
     checks = checks_of(gnomon("doctor", "--json", cwd=tmp_path, env=env))
     assert {name for name, check in checks.items() if not check["ok"]} == {"durability", "API"}
     lines = gnomon("doctor", cwd=tmp_path, env=env).out.splitlines()

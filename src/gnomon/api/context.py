@@ -7,7 +7,10 @@ import msgspec
 from litestar import Request as LitestarRequest
 
 from gnomon.api.authentication import Authenticator
+from gnomon.api.bodies import Bodies
+from gnomon.api.connections import Client
 from gnomon.api.intake import Intake
+from gnomon.api.refusals import Refusals
 from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.model.principal import Principal
@@ -49,6 +52,9 @@ class Context(msgspec.Struct, frozen=True):
     usage: UsageStore
     limiters: LimiterStore
     secrets: SecretStore
+    bodies: Bodies
+    refusals: Refusals
+    under_way: set[Client]  # those with a request under way
 
 
 def context_of(request: Request) -> Context:

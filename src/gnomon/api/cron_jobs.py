@@ -38,7 +38,7 @@ from gnomon.api.cron_schemas import (
 from gnomon.api.cron_views import difference, job_view
 from gnomon.api.guarding import check_target
 from gnomon.api.idempotency import Answer, answer, changed, respond
-from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
+from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.payloads import check_template_schema
 from gnomon.api.previews import preview_cron_job
@@ -51,6 +51,7 @@ from gnomon.cron.job import CronJob, Definition
 from gnomon.model.errors import CronJobNotFound, InvalidTask
 from gnomon.model.principal import Principal, Role
 from gnomon.model.target_secrets import unmasked
+from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.cron_port import Put
 from gnomon.store.port import Change
 

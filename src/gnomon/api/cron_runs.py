@@ -7,7 +7,7 @@ from gnomon.api.context import Request, context_of, cron_ref_of, principal_of, t
 from gnomon.api.cron_schemas import BackfillCronJob, BackfillView, RunPage, RunQuery, RunView
 from gnomon.api.cron_views import backfill_view, run_cursor_of, run_cursor_view, run_view
 from gnomon.api.idempotency import Answer, answer, changed, respond
-from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
+from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import Nothing
 from gnomon.api.submissions import check_type, moment_of
@@ -16,6 +16,7 @@ from gnomon.cron.job import CronJob
 from gnomon.cron.zones import zone
 from gnomon.model.errors import InvalidTask
 from gnomon.model.principal import Role
+from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.port import Change
 
 

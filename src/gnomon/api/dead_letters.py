@@ -5,7 +5,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
 from gnomon.api.idempotency import Answer, answer, changed, respond
-from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
+from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import (
     DeadLetterFilter,
@@ -23,6 +23,7 @@ from gnomon.model.errors import TaskNotFound, TypeForbidden
 from gnomon.model.lifecycle import Status
 from gnomon.model.principal import Role
 from gnomon.model.task import Resolution, TaskKey
+from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.port import Change
 
 MOST_REDRIVEN = 10_000  # in one request

@@ -7,11 +7,12 @@ from litestar import Litestar
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
+from gnomon.api.connections import client_of
 from gnomon.api.context import Request, context_of, header_of
 from gnomon.api.openapi import OPT, Operation
 from gnomon.api.problems import RequestError
 from gnomon.api.web_pages import refusal
-from gnomon.model.errors import RoleMissing
+from gnomon.model.errors import RoleMissing, Unauthenticated
 from gnomon.model.principal import ALL_ROLES, Principal, Role
 from gnomon.model.task import DEFAULT_TENANT
 
@@ -37,7 +38,11 @@ async def admit(request: Request) -> None:
     role = _role(request.scope["route_handler"])
     if role is None:
         return
-    principal = await authenticator.principal(header_of(request, b"authorization"))
+    try:
+        principal = await authenticator.principal(header_of(request, b"authorization"))
+    except Unauthenticated:
+        await _refuse(request)
+        raise
     if not principal.may(role):
         raise RoleMissing(role, principal.roles)
     request.scope["auth"] = principal
@@ -59,6 +64,13 @@ def _admit_unauthenticated(request: Request, *, turned_on: bool) -> None:
     if operation is not None and operation.needs_authentication:
         raise RequestError(403, _NEEDS_AUTHENTICATION)
     request.scope["auth"] = _WITHOUT_AUTHENTICATION
+
+
+async def _refuse(request: Request) -> None:
+    """Whoever waits for a refusal takes nobody's place: the connection may be closed."""
+    context = context_of(request)
+    context.under_way.discard(client_of(request.scope))
+    await context.refusals.wait()
 
 
 def check(app: Litestar) -> None:

@@ -1,46 +1,92 @@
 """Bodies and queries, read within bounds and checked against their types."""
 
+import asyncio
+import io
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from gnomon.api.context import Request, header_of
+from gnomon.api.bodies import BODY, Bodies, Body
+from gnomon.api.context import Request, context_of, header_of, principal_of
 from gnomon.api.explaining import explain, position
-from gnomon.api.problems import RequestError
-from gnomon.model.errors import InvalidTask
+from gnomon.api.problems import BodyLate, NoRoom, RequestError
+from gnomon.model.errors import GnomonError, InvalidTask
 
-# What a request may hold besides its payload.
-OVERHEAD_BYTES = 64 * 1024
-# A client that is still sending does not look for an answer: so much more is read and dropped.
-_DRAINED_BYTES = 64 * 1024 * 1024
+_DRAINED_BYTES = 64 * 1024 * 1024  # beyond the limit, before the connection is closed
 
 _T = TypeVar("_T")
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """The whole body. Never holds more than `limit` bytes of it."""
+    """The whole body. Never holds more than `limit` bytes of it. Raises BodyLate, NoRoom."""
+    context = context_of(request)
     announced = header_of(request, b"content-length") or ""
     size = int(announced) if announced.isdecimal() else 0
-    chunks: list[bytes] = []
-    received = 0
-    while received <= limit + _DRAINED_BYTES and size <= limit + _DRAINED_BYTES:
-        event = await request.receive()
-        if event["type"] == "http.disconnect":
-            raise RequestError(400, "the body ended before its time")
-        assert event["type"] == "http.request"
-        chunk = event["body"]
-        received += len(chunk)
-        if received <= limit:
-            chunks.append(chunk)
-        if received == size > 0 or not event["more_body"]:
-            break
-    if max(received, size) > limit:
-        raise RequestError(413, f"the body must be at most {limit} bytes")
-    if received:
+    reading = _Reading(context.bodies, size, limit)
+    try:
+        async with asyncio.timeout(None) as arriving:
+            tenant_id = principal_of(request).tenant_id
+            body = context.bodies.begin(tenant_id, size or limit, arriving)
+            # Whoever answers the request gives back what it holds.
+            request.scope[BODY] = body  # type: ignore[literal-required]
+            await reading.run(request, body)
+    except TimeoutError as error:
+        raise reading.refused or BodyLate(context.settings.body_seconds) from error
+    context.bodies.complete(body)
+    if reading.refused is not None:
+        raise reading.refused
+    content = reading.content.getvalue()
+    if content:
         _check_media_type(request)
-    return b"".join(chunks)
+    return content
+
+
+class _Reading:
+    """A body as it is read, or as it is dropped: a client that is still sending does not look for
+    an answer."""
+
+    def __init__(self, bodies: Bodies, size: int, limit: int) -> None:
+        self.content = io.BytesIO()  # its value is no copy, as that of joined parts would be
+        self.refused: GnomonError | None = None
+        self._bodies = bodies
+        self._size = size  # as announced; 0 where nothing is
+        self._limit = limit
+
+    async def run(self, request: Request, body: Body) -> None:
+        while max(body.received, self._size) <= self._limit + _DRAINED_BYTES:
+            event = await request.receive()
+            if event["type"] == "http.disconnect":
+                raise RequestError(400, "the body ended before its time")
+            assert event["type"] == "http.request"
+            chunk = event["body"]
+            self._bodies.arrived(body, len(chunk))
+            if self.refused is None:
+                await self._keep(body, chunk)
+            if body.received == self._size > 0 or not event["more_body"]:
+                break
+        else:
+            self.refused = self._too_large()
+
+    async def _keep(self, body: Body, chunk: bytes) -> None:
+        if max(body.received, self._size) > self._limit:
+            self._refuse(body, self._too_large())
+            return
+        try:
+            await self._bodies.room(body, len(chunk))
+        except NoRoom as error:
+            self._refuse(body, error)
+        else:
+            self.content.write(chunk)
+
+    def _refuse(self, body: Body, error: GnomonError) -> None:
+        self.refused = error
+        self.content = io.BytesIO()
+        self._bodies.drop(body)
+
+    def _too_large(self) -> RequestError:
+        return RequestError(413, f"the body must be at most {self._limit} bytes")
 
 
 def decoded(body: bytes, kind: type[_T]) -> _T:

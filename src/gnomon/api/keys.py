@@ -11,7 +11,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
 from gnomon.api.idempotency import HEADER, answer, respond
-from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
+from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import DEFAULT_LIMIT, Moment, Strict, TaskType
 from gnomon.api.submissions import check_line, moment_of
@@ -21,6 +21,7 @@ from gnomon.clock import new_id, new_secret
 from gnomon.model.api_key import RANDOM_BYTES, ApiKey, hash_of, hint_of, key_from
 from gnomon.model.errors import InvalidTask, KeyNotFound, RoleMissing, TypeForbidden
 from gnomon.model.principal import Principal, Role
+from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.key_port import NewKey, Replacement
 
 DEFAULT_OVERLAP = 24 * 3600.0

@@ -10,7 +10,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, tenant_of
 from gnomon.api.idempotency import answer, respond
-from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
+from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import NoQuery, Strict
 from gnomon.api.submissions import check_line
@@ -18,6 +18,7 @@ from gnomon.api.tasks import READ
 from gnomon.model.errors import InvalidTask, LimiterNotFound
 from gnomon.model.limit import EXECUTIONS_PER_MINUTE, Limiter
 from gnomon.model.principal import Role
+from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.limit_port import LimiterUse
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")

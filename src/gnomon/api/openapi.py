@@ -122,7 +122,7 @@ def _errors(operation: Operation) -> list[int]:
     if operation.role is not None:
         errors |= {401, 403, 503}
     if operation.body is not None:
-        errors |= {400, 413, 415, 422}
+        errors |= {400, 408, 413, 415, 422, 503}
     if operation.query is not None:
         errors |= {422}
     if operation.keyed:

@@ -10,13 +10,14 @@ from gnomon.api.cron_definitions import previewed_of
 from gnomon.api.cron_schemas import PreviewSchedule, PreviewView
 from gnomon.api.cron_views import preview_view
 from gnomon.api.idempotency import answer, respond
-from gnomon.api.incoming import OVERHEAD_BYTES, decoded, read_body
+from gnomon.api.incoming import decoded, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.submissions import utc
 from gnomon.clock import Clock
 from gnomon.cron.job import schedule_of
 from gnomon.cron.schedule import Fire, Schedule
 from gnomon.model.principal import Role
+from gnomon.settings import OVERHEAD_BYTES
 
 _AT_ONCE = 20
 

@@ -38,7 +38,7 @@ from gnomon.model.errors import (
 from gnomon.model.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
 
 MEDIA_TYPE = "application/problem+json"
-_RETRY_SECONDS = "1"
+RETRY_SECONDS = "1"
 
 _log = structlog.get_logger(__name__)
 
@@ -77,6 +77,29 @@ class Overloaded(GnomonError):
     """More is waiting to be stored than may wait."""
 
 
+class BodyLate(GnomonError):
+    """A body that did not arrive in its time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            "the body did not arrive in time: a body, and of a large one each MiB, has to arrive "
+            f"within {seconds:g} s"
+        )
+
+
+class Busy(GnomonError):
+    """More is under way in this process than it may hold at once."""
+
+
+class NoRoom(Busy):
+    """A body for which there was no room in time."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "too many bytes of requests are under way; try again, or send less at once"
+        )
+
+
 # What each status is called, here and in the documentation.
 TITLES = {
     400: ("malformed", "The request cannot be read"),
@@ -84,6 +107,7 @@ TITLES = {
     403: ("forbidden", "Whoever asks may not do this"),
     404: ("not-found", "There is no such thing"),
     405: ("method-not-allowed", "This method is not known here"),
+    408: ("timeout", "The body did not arrive in time"),
     409: ("conflict", "The present state forbids this"),
     413: ("too-large", "The request is too large"),
     415: ("unsupported-media-type", "The body must be JSON"),
@@ -115,7 +139,7 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
 
 
 def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
-    again = {"Retry-After": _RETRY_SECONDS}
+    again = {"Retry-After": RETRY_SECONDS}
     match error:
         case Unauthenticated():
             return problem(401, str(error)), {"WWW-Authenticate": _challenge(error)}
@@ -149,6 +173,10 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(429, str(error)), again
         case StoreUnavailable():
             return problem(503, _unavailable()), again
+        case BodyLate():
+            return problem(408, str(error)), {"Connection": "close"}
+        case Busy():
+            return busy(str(error)), again
         case RecursionError():
             return problem(422, "the body is nested too deeply"), {}
         case RequestError():
@@ -157,6 +185,15 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return _routing(error), dict(error.headers or {})
         case _:
             return problem(500, "it is in the log, with the time of this answer"), {}
+
+
+def busy(detail: str) -> Problem:
+    """Not PostgreSQL, but this process has no room: another one may have."""
+    return msgspec.structs.replace(
+        problem(503, detail),
+        type="urn:gnomon:problem:busy",
+        title="Too much is under way at once",
+    )
 
 
 def _challenge(error: Unauthenticated) -> str:

@@ -2,28 +2,27 @@
 
 import asyncio
 import gc
-import ipaddress
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from functools import partial
-from typing import Any
-
-from granian._granian import SocketHolder
-from granian.constants import Interfaces
-from granian.server.embed import Server
 
 from gnomon.api.app import create_app
 from gnomon.api.authentication import authenticator_of
+from gnomon.api.bodies import Bodies
+from gnomon.api.connections import Connections
 from gnomon.api.context import Context
 from gnomon.api.intake import Intake
+from gnomon.api.listener import Listening, listen, room_for_connections
+from gnomon.api.refusals import Refusals
 from gnomon.api.response_headers import WithHeaders
+from gnomon.api.underway import UnderWay
 from gnomon.chores import Chores, TroubleKeeper, Troubles
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
 from gnomon.observe.metrics import ApiMetrics
-from gnomon.settings import Settings, SettingsError
+from gnomon.settings import Settings
 from gnomon.store.directory import LOOK_SECONDS, Directory, plans_of
 from gnomon.store.guards import Guards
 from gnomon.store.postgres.api_keys import PostgresKeys
@@ -43,7 +42,6 @@ from gnomon.store.postgres.webhook_secrets import PostgresSecrets
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0
-_BACKLOG = 1024
 
 
 async def serve(
@@ -58,36 +56,17 @@ async def serve(
         async with _context(settings, dsn, clock) as context:
             host, port = listener.getsockname()[:2]
             url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-            app = WithHeaders(create_app(context))
-            await _answer_requests(app, listener, url, on_started)
-
-
-def listen(settings: Settings) -> socket.socket:
-    """The listening socket. Raises SettingsError, which says what to change."""
-    host, port = settings.api_host, settings.api_port
-    try:
-        family, _, _, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except OSError as error:
-        raise SettingsError(f"api_host {host!r} is no address: {error}") from error
-    if not settings.authentication and not ipaddress.ip_address(address[0]).is_loopback:
-        raise SettingsError(
-            f"api_host is {host!r}, but without authentication the API listens only on loopback; "
-            "set authentication to true (GNOMON_AUTHENTICATION=true), or api_host to 127.0.0.1"
-        )
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise SettingsError(
-            f"the API cannot listen on {host}:{port} ({error.strerror}); "
-            "stop what listens there, or choose another api_port (0 picks a free one)"
-        ) from error
-    return listener
+            connections = Connections(
+                listener,
+                room_for_connections(settings),
+                clock,
+                context.under_way,
+                context.bodies.end_slow,
+            )
+            app = WithHeaders(UnderWay(create_app(context), context, connections.most))
+            server = Listening(app, listener, connections.most, settings)
+            with connections.watched():
+                await _answer_requests(server, url, on_started)
 
 
 @asynccontextmanager
@@ -141,6 +120,9 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                     PostgresUsage(database),
                     PostgresLimiters(database),
                     PostgresSecrets(database),
+                    Bodies(settings, clock),
+                    Refusals(clock),
+                    set(),
                 )
             finally:
                 for task in background:
@@ -150,9 +132,8 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
 
 
 async def _answer_requests(
-    app: WithHeaders, listener: socket.socket, url: str, on_started: Callable[[str], None] | None
+    server: Listening, url: str, on_started: Callable[[str], None] | None
 ) -> None:
-    server = _Listening(app, listener)
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(server.serve())
         try:
@@ -173,25 +154,6 @@ def _calm_collector() -> None:
     little to find in looking through both at Python's default pace."""
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
-
-
-class _Listening(Server):
-    """Granian in our own loop, on a socket that we have bound: so a port in use is an error (it
-    would share the port otherwise), and port 0 can be told."""
-
-    def __init__(self, app: WithHeaders, listener: socket.socket) -> None:
-        super().__init__(app, interface=Interfaces.ASGINL, websockets=False, log_enabled=False)
-        self.started = asyncio.Event()
-        self._listener = listener
-
-    def _init_shared_socket(self) -> None:
-        self._ssp: None = None
-        holder: Any = SocketHolder  # its constructor is not in the stubs
-        self._shd: Any = holder(self._listener.detach(), False, _BACKLOG)  # closes it, too
-
-    def startup(self, spawn_target: object, target_loader: object) -> None:
-        super().startup(spawn_target, target_loader)  # type: ignore[no-untyped-call]
-        self.started.set()
 
 
 async def _align(database: Database, clock: Clock) -> None:

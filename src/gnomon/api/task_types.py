@@ -10,7 +10,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, tenant_of
 from gnomon.api.idempotency import answer, respond
-from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
+from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import Json, NoQuery, Strict
 from gnomon.api.submissions import check_line
@@ -18,6 +18,7 @@ from gnomon.api.tasks import READ
 from gnomon.model.errors import InvalidSchema, InvalidTask, TaskTypeNotFound
 from gnomon.model.payload_schema import MOST_BYTES, PayloadSchema
 from gnomon.model.principal import Role
+from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.task_type_port import TaskType
 
 MOST_NAME_CHARACTERS = 200  # as in a submission

@@ -19,7 +19,7 @@ from gnomon.api.idempotency import (
     replayed,
     respond,
 )
-from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
+from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.payloads import check_schema
 from gnomon.api.quotas import check_payload, pace_headers
@@ -48,6 +48,7 @@ from gnomon.model.errors import IdempotencyConflict, IllegalTransition, InvalidT
 from gnomon.model.lifecycle import Status
 from gnomon.model.principal import Role
 from gnomon.model.task import Task, TaskKey
+from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.port import Change, NewTask
 
 PATH = "/api/v1/tasks"

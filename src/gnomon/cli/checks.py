@@ -12,6 +12,7 @@ from gnomon.cli.check import Check
 from gnomon.cli.options import API_VARIABLE, SETTINGS_VARIABLE
 from gnomon.cli.output import CommandFailed
 from gnomon.cli.trouble_checks import chores, parked_jobs
+from gnomon.file_limit import file_limit, own_files
 from gnomon.model.errors import StoreError
 from gnomon.settings import Settings, SettingsError
 
@@ -42,6 +43,7 @@ async def examine(file: Path | None, api: str | None) -> list[Check]:
         return [*checks, Check("settings", False, str(error), "correct it, or leave it out")]
     checks.append(_settings(file))
     checks.append(_data_dir(Path(settings.data_dir)))
+    checks.append(_files(settings))
     if settings.database_url is None:
         checks.append(_binaries())
     checks += await _database(settings)
@@ -73,6 +75,21 @@ def _data_dir(folder: Path) -> Check:
     good = nearest.is_dir() and os.access(nearest, os.W_OK)
     detail = f"{folder} {'can' if good else 'cannot'} be written"
     return Check("data directory", good, detail, "give it to this user, or set GNOMON_DATA_DIR")
+
+
+def _files(settings: Settings) -> Check:
+    allowed, own = file_limit(), own_files(settings)
+    needed = max(settings.api_connections, settings.slots) + own
+    if allowed >= needed:
+        return Check("open files", True, f"{allowed} allowed")
+    detail = (
+        f"{allowed} allowed: the API holds {max(allowed - own, 1)} connections, not the "
+        f"{settings.api_connections} of api_connections"
+        if settings.api_connections > settings.slots
+        else f"{allowed} allowed: too few for {settings.slots} slots"
+    )
+    remedy = f"raise the hard limit to {needed} (LimitNOFILE in systemd, ulimit -Hn), or lower it"
+    return Check("open files", False, detail, remedy)
 
 
 def _binaries() -> Check:

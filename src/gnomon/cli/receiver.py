@@ -10,6 +10,7 @@ import msgspec
 from aiohttp import web
 
 from gnomon.clock import Clock
+from gnomon.file_limit import raise_file_limit
 from gnomon.model.task import DEFAULT_TENANT
 
 # Whether a tenant's call with these headers and this body, at that time, is signed; None: unknown.
@@ -123,6 +124,7 @@ def _call(
 
 async def serve(receiver: Receiver, port: int, on_started: Callable[[str], None]) -> None:
     """Receive on the loopback address until SIGINT or SIGTERM."""
+    raise_file_limit()  # a node may call a thousand times at once
     app = web.Application(client_max_size=MAX_BODY_BYTES)
     app.router.add_route("*", "/{path:.*}", receiver.receive)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_SECONDS)

@@ -5,7 +5,7 @@ asks. Labels have a handful of values that are known beforehand: no ids, no tena
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from prometheus_client import (
     CollectorRegistry,
@@ -17,7 +17,6 @@ from prometheus_client import (
     PlatformCollector,
     ProcessCollector,
     disable_created_metrics,
-    start_http_server,
 )
 from prometheus_client.exposition import choose_encoder
 
@@ -43,6 +42,7 @@ from gnomon.observe.events import (
     TaskPreempted,
     place,
 )
+from gnomon.observe.scrapes import scraped
 from gnomon.settings import Settings, SettingsError
 
 # A start is late by milliseconds, or by as long as something was broken.
@@ -156,19 +156,15 @@ class NodeMetrics(Metrics):
         if port == 0:
             yield
             return
-        try:
-            server, thread = start_http_server(port, host, self.registry)
-        except OSError as error:
-            raise SettingsError(
-                f"metrics cannot be served on {host}:{port} ({error.strerror}); "
-                "give each node on a machine a metrics_port of its own, or 0 for none"
-            ) from error
-        try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(scraped(self.registry, host, port))
+            except OSError as error:
+                raise SettingsError(
+                    f"metrics cannot be served on {host}:{port} ({error.strerror}); "
+                    "give each node on a machine a metrics_port of its own, or 0 for none"
+                ) from error
             yield
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
 
 
 class _CronMetrics:

@@ -1,0 +1,148 @@
+"""Request bodies within bounds: of the bytes that all of them hold, and of the time that each may
+take to arrive.
+
+A body counts with what has arrived of it, until its request is answered. Small and large ones have
+a budget each, so that neither keeps the other out. One that grows large is admitted as a whole,
+with all that it may still bring: otherwise several could hold a part of the budget each, and none
+could ever end. What does not fit waits; bodies that arrive slowly do not keep others waiting.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+from gnomon.api.body_budget import ByteBudget, Waiter
+from gnomon.api.problems import NoRoom
+from gnomon.clock import Clock
+from gnomon.settings import Settings
+
+BODY = "gnomon.body"  # where the body of a request is found in its scope
+SMALL_BYTES = 64 * 1024
+PACED_BYTES = 1024 * 1024  # so much, or the rest, has to arrive within `body_seconds`
+_HURRY = 0.2  # the part of that time that a slow body has while others wait for what it holds
+
+
+class Body:
+    """One that is arriving, or is being worked on."""
+
+    __slots__ = ("arriving", "paced", "paced_at", "received", "tenant_id", "total")
+
+    def __init__(self, tenant_id: str, total: int, arriving: asyncio.Timeout) -> None:
+        self.tenant_id = tenant_id
+        self.total = total  # what was announced, or the most that it may be
+        self.arriving = arriving  # ends it where it is late
+        self.received = 0
+        self.paced = 0  # what had been received when its time was last counted anew
+        self.paced_at = 0.0
+
+
+class Bodies:
+    """All bodies of one process. To be used from its loop."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._clock = clock
+        self._seconds = settings.body_seconds
+        small = settings.body_memory_bytes // 4
+        large = settings.body_memory_bytes - small
+        if settings.authentication:
+            self._small = ByteBudget(small, small // 2)
+            self._large = ByteBudget(large, max(large // 2, settings.largest_body_bytes))
+        else:  # there is one tenant, and nobody else needs the other half
+            self._small, self._large = ByteBudget(small, small), ByteBudget(large, large)
+        self._most = settings.body_memory_bytes
+        self._arriving: dict[Body, None] = {}  # in the order of `paced_at`
+
+    @property
+    def held_bytes(self) -> int:
+        return self._most - self._small.free - self._large.free
+
+    def begin(self, tenant_id: str, total: int, arriving: asyncio.Timeout) -> Body:
+        """A body begins to arrive. `arriving` is entered, and is moved on as bytes arrive."""
+        body = Body(tenant_id, total, arriving)
+        self._pace(body)
+        return body
+
+    def arrived(self, body: Body, size: int) -> None:
+        """So much more has arrived."""
+        body.received += size
+        if body.received - body.paced >= PACED_BYTES:
+            self._pace(body)
+
+    async def room(self, body: Body, size: int) -> None:
+        """Returns once there is room for the part that has just arrived. Raises NoRoom."""
+        if body.received <= SMALL_BYTES:
+            if not self._small.try_take(body, body.tenant_id, size):
+                await self._wait(self._small, body, size)
+        elif not self._large.of(body):
+            if not self._large.try_take(body, body.tenant_id, body.total):
+                await self._wait(self._large, body, body.total)
+            self._small.give_back(body)
+
+    def drop(self, body: Body) -> None:
+        """Nothing of it is kept, but it is still arriving."""
+        self.give_back(body)
+        self._pace(body)
+
+    def complete(self, body: Body) -> None:
+        """All of it has arrived."""
+        self._arriving.pop(body, None)
+        if self._large.of(body) > body.received:
+            self._large.give_back(body, keep=body.received)
+
+    def give_back(self, body: Body) -> None:
+        """Whatever it holds, at its end. May be called again."""
+        self._arriving.pop(body, None)
+        self._small.give_back(body)
+        self._large.give_back(body)
+
+    def end_slow(self, number: int) -> None:
+        """End so many of the bodies that arrive slowly."""
+        for body in [*self._slow()][:number]:
+            self._end(body)
+
+    async def _wait(self, budget: ByteBudget, body: Body, size: int) -> None:
+        """To wait is no fault of the body's: its own time does not run meanwhile."""
+        self._arriving.pop(body, None)
+        body.arriving.reschedule(None)
+        since = self._clock.monotonic()
+        waiter = Waiter(body, body.tenant_id, size)
+        budget.join(waiter)
+        try:
+            while not waiter.admitted.done():
+                if self._clock.monotonic() >= since + self._seconds:
+                    raise NoRoom
+                if budget.is_first(waiter):
+                    self._make_room(budget, waiter)
+                await asyncio.wait([waiter.admitted], timeout=self._seconds * _HURRY)
+        finally:
+            budget.leave(waiter)
+        self._pace(body)
+
+    def _make_room(self, budget: ByteBudget, waiter: Waiter) -> None:
+        """End slow bodies that hold what is missing."""
+        over = budget.over_share(waiter.tenant_id, waiter.size)
+        missing = over or waiter.size - budget.free
+        for body in [*self._slow()]:
+            if missing <= 0:
+                return
+            if budget.of(body) and (body.tenant_id == waiter.tenant_id or not over):
+                missing -= budget.of(body)
+                self._end(body)
+
+    def _slow(self) -> Iterator[Body]:
+        late = self._clock.monotonic() - self._seconds * _HURRY
+        for body in self._arriving:
+            if body.paced_at > late:
+                return
+            yield body
+
+    def _pace(self, body: Body) -> None:
+        """What was due by now has arrived: the next part has all its time."""
+        self._arriving.pop(body, None)
+        self._arriving[body] = None
+        body.paced, body.paced_at = body.received, self._clock.monotonic()
+        body.arriving.reschedule(asyncio.get_running_loop().time() + self._seconds)
+
+    def _end(self, body: Body) -> None:
+        self._arriving.pop(body, None)
+        if not body.arriving.expired():
+            body.arriving.reschedule(asyncio.get_running_loop().time())

@@ -1,0 +1,99 @@
+"""Bytes that are shared between tenants: who holds how many, and who is next."""
+
+import asyncio
+from collections.abc import Hashable
+
+
+class Waiter:
+    """Someone who waits for bytes; `admitted` is done once they are theirs."""
+
+    __slots__ = ("admitted", "holder", "size", "tenant_id")
+
+    def __init__(self, holder: Hashable, tenant_id: str, size: int) -> None:
+        self.holder = holder
+        self.tenant_id = tenant_id
+        self.size = size
+        self.admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+class ByteBudget:
+    """A number of bytes, of which no tenant may hold more than a share."""
+
+    def __init__(self, most: int, share: int) -> None:
+        self.free = most
+        self._share = share
+        self._held: dict[Hashable, tuple[str, int]] = {}
+        self._tenants: dict[str, int] = {}
+        self._lines: dict[str, dict[Waiter, None]] = {}
+
+    def of(self, holder: Hashable) -> int:
+        """How many bytes it holds."""
+        return self._held.get(holder, ("", 0))[1]
+
+    def over_share(self, tenant_id: str, size: int) -> int:
+        """By how many bytes the tenant would exceed its share with so many more."""
+        return max(self._tenants.get(tenant_id, 0) + size - self._share, 0)
+
+    def try_take(self, holder: Hashable, tenant_id: str, size: int) -> bool:
+        """Take them if they are to be had and nobody has waited longer."""
+        if self._lines or size > self.free or self.over_share(tenant_id, size):
+            return False
+        self._take(holder, tenant_id, size)
+        return True
+
+    def join(self, waiter: Waiter) -> None:
+        """Wait behind the others of the same tenant."""
+        self._lines.setdefault(waiter.tenant_id, {})[waiter] = None
+        self._admit()
+
+    def leave(self, waiter: Waiter) -> None:
+        """Wait no longer, whether admitted or not."""
+        line = self._lines.get(waiter.tenant_id)
+        if line is not None and line.pop(waiter, waiter) is None:
+            if not line:
+                del self._lines[waiter.tenant_id]
+            self._admit()
+
+    def is_first(self, waiter: Waiter) -> bool:
+        line = self._lines.get(waiter.tenant_id)
+        return line is not None and next(iter(line)) is waiter
+
+    def give_back(self, holder: Hashable, keep: int = 0) -> None:
+        """All that it holds, or all but `keep`. A holder of nothing may give back, too."""
+        tenant_id, size = self._held.pop(holder, ("", 0))
+        if not size:
+            return
+        self.free += size
+        self._tenants[tenant_id] -= size
+        if not self._tenants[tenant_id]:
+            del self._tenants[tenant_id]
+        if keep:
+            self._take(holder, tenant_id, min(keep, size))
+        self._admit()
+
+    def _take(self, holder: Hashable, tenant_id: str, size: int) -> None:
+        self.free -= size
+        self._held[holder] = tenant_id, self.of(holder) + size
+        self._tenants[tenant_id] = self._tenants.get(tenant_id, 0) + size
+
+    def _admit(self) -> None:
+        """The tenant that holds least goes first. Where its bytes are not free yet, nobody
+        overtakes it: else those who want few would keep out whoever wants many."""
+        while self._lines:
+            able = [t for t, line in self._lines.items() if not self._exceeds(t, line)]
+            if not able:
+                return
+            tenant_id = min(able, key=lambda each: self._tenants.get(each, 0))
+            line = self._lines[tenant_id]
+            waiter = next(iter(line))
+            if waiter.size > self.free:
+                return
+            del line[waiter]
+            if not line:
+                del self._lines[tenant_id]
+            self._take(waiter.holder, tenant_id, waiter.size)
+            if not waiter.admitted.done():
+                waiter.admitted.set_result(None)
+
+    def _exceeds(self, tenant_id: str, line: dict[Waiter, None]) -> bool:
+        return self.over_share(tenant_id, next(iter(line)).size) > 0

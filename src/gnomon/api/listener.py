@@ -1,0 +1,111 @@
+"""The socket that the API listens on, and the HTTP server on it."""
+
+import asyncio
+import ipaddress
+import socket
+from typing import Any
+
+import structlog
+from granian._granian import SocketHolder
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.server.embed import Server
+from litestar.types import ASGIApp
+
+from gnomon.file_limit import own_files, raise_file_limit
+from gnomon.settings import Settings, SettingsError
+
+BACKLOG = 4096  # connections that wait to be accepted; the system may allow fewer
+# Of a connection, for the head of a request and for each part of its body.
+_BUFFER_BYTES = 32 * 1024
+
+log = structlog.get_logger("gnomon.api")
+
+
+def room_for_connections(settings: Settings) -> int:
+    """Ask the system for as many files as are needed. Gives how many connections that allows."""
+    files = raise_file_limit()
+    most = max(min(settings.api_connections, files - own_files(settings)), 1)
+    if most < settings.api_connections:
+        log.warning(
+            "fewer connections than configured: raise the limit of open files (ulimit -n, or "
+            "LimitNOFILE), or lower api_connections",
+            connections=most,
+            api_connections=settings.api_connections,
+            file_limit=files,
+        )
+    return most
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The listening socket. Raises SettingsError, which says what to change."""
+    host, port = settings.api_host, settings.api_port
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise SettingsError(f"api_host {host!r} is no address: {error}") from error
+    if not settings.authentication and not ipaddress.ip_address(address[0]).is_loopback:
+        raise SettingsError(
+            f"api_host is {host!r}, but without authentication the API listens only on loopback; "
+            "set authentication to true (GNOMON_AUTHENTICATION=true), or api_host to 127.0.0.1"
+        )
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _notice_the_dead(listener, settings.idle_seconds)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            f"the API cannot listen on {host}:{port} ({error.strerror}); "
+            "stop what listens there, or choose another api_port (0 picks a free one)"
+        ) from error
+    return listener
+
+
+def _notice_the_dead(listener: socket.socket, seconds: float) -> None:
+    """A client that does not read its answer, or has vanished, loses its connection. What is
+    accepted inherits this."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
+
+
+class Listening(Server):
+    """Granian in our own loop, on a socket that we have bound: so a port in use is an error (it
+    would share the port otherwise), and port 0 can be told.
+
+    HTTP/1.1 only: that has one request at a time on a connection, and a time in which its head
+    has to be complete. While it is still open which version a client speaks, no time runs.
+    """
+
+    def __init__(
+        self, app: ASGIApp, listener: socket.socket, connections: int, settings: Settings
+    ) -> None:
+        super().__init__(
+            app,
+            interface=Interfaces.ASGINL,
+            http=HTTPModes.http1,
+            http1_settings=HTTP1Settings(
+                header_read_timeout=int(settings.idle_seconds * 1000),
+                max_buffer_size=_BUFFER_BYTES,
+            ),
+            backlog=BACKLOG,
+            backpressure=connections,
+            websockets=False,
+            log_enabled=False,
+        )
+        self.started = asyncio.Event()
+        self._listener = listener
+
+    def _init_shared_socket(self) -> None:
+        self._ssp: None = None
+        holder: Any = SocketHolder  # its constructor is not in the stubs
+        self._shd: Any = holder(self._listener.detach(), False, BACKLOG)  # closes it, too
+
+    def startup(self, spawn_target: object, target_loader: object) -> None:
+        super().startup(spawn_target, target_loader)  # type: ignore[no-untyped-call]
+        self.started.set()
