@@ -24,12 +24,13 @@ _HURRY = 0.2  # the part of that time that a slow body has while others wait for
 class Body:
     """One that is arriving, or is being worked on."""
 
-    __slots__ = ("arriving", "paced", "paced_at", "received", "tenant_id", "total")
+    __slots__ = ("late", "paced", "paced_at", "reader", "received", "tenant_id", "total")
 
-    def __init__(self, tenant_id: str, total: int, arriving: asyncio.Timeout) -> None:
+    def __init__(self, tenant_id: str, total: int, reader: "asyncio.Task[object] | None") -> None:
         self.tenant_id = tenant_id
         self.total = total  # what was announced, or the most that it may be
-        self.arriving = arriving  # ends it where it is late
+        self.reader = reader  # until its end: they would keep each other in memory
+        self.late = False  # and so its reader was cancelled
         self.received = 0
         self.paced = 0  # what had been received when its time was last counted anew
         self.paced_at = 0.0
@@ -48,17 +49,22 @@ class Bodies:
             self._large = ByteBudget(large, max(large // 2, settings.largest_body_bytes))
         else:  # there is one tenant, and nobody else needs the other half
             self._small, self._large = ByteBudget(small, small), ByteBudget(large, large)
-        self._most = settings.body_memory_bytes
         self._arriving: dict[Body, None] = {}  # in the order of `paced_at`
+        self._looking = False
 
     @property
     def held_bytes(self) -> int:
-        return self._most - self._small.free - self._large.free
+        """How much of the budget is taken."""
+        return self._small.held + self._large.held
 
-    def begin(self, tenant_id: str, total: int, arriving: asyncio.Timeout) -> Body:
-        """A body begins to arrive. `arriving` is entered, and is moved on as bytes arrive."""
-        body = Body(tenant_id, total, arriving)
-        self._pace(body)
+    def begin(self, tenant_id: str, total: int) -> Body:
+        """The running task begins to read a body."""
+        body = Body(tenant_id, total, asyncio.current_task())
+        body.paced_at = self._clock.monotonic()
+        self._arriving[body] = None
+        if not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().call_later(self._seconds, self._look)
         return body
 
     def arrived(self, body: Body, size: int) -> None:
@@ -66,6 +72,14 @@ class Bodies:
         body.received += size
         if body.received - body.paced >= PACED_BYTES:
             self._pace(body)
+
+    def take_small(self, body: Body, size: int) -> bool:
+        """All of a body has arrived at once. Whether it is small and has room without waiting."""
+        if size > SMALL_BYTES or not self._small.try_take(body, body.tenant_id, size):
+            return False
+        body.received = size
+        self._arriving.pop(body, None)
+        return True
 
     async def room(self, body: Body, size: int) -> None:
         """Returns once there is room for the part that has just arrived. Raises NoRoom."""
@@ -79,7 +93,8 @@ class Bodies:
 
     def drop(self, body: Body) -> None:
         """Nothing of it is kept, but it is still arriving."""
-        self.give_back(body)
+        self._small.give_back(body)
+        self._large.give_back(body)
         self._pace(body)
 
     def complete(self, body: Body) -> None:
@@ -91,18 +106,32 @@ class Bodies:
     def give_back(self, body: Body) -> None:
         """Whatever it holds, at its end. May be called again."""
         self._arriving.pop(body, None)
+        body.reader = None
         self._small.give_back(body)
-        self._large.give_back(body)
+        if body.received > SMALL_BYTES:
+            self._large.give_back(body)
 
     def end_slow(self, number: int) -> None:
         """End so many of the bodies that arrive slowly."""
         for body in [*self._slow()][:number]:
             self._end(body)
 
+    def _look(self) -> None:
+        """End what is late, and look again when the next one could be. One timer for all: one for
+        each would cost more than all the rest."""
+        now = self._clock.monotonic()
+        while self._arriving:
+            body = next(iter(self._arriving))
+            left = body.paced_at + self._seconds - now
+            if left > 0:
+                asyncio.get_running_loop().call_later(left, self._look)
+                return
+            self._end(body)
+        self._looking = False
+
     async def _wait(self, budget: ByteBudget, body: Body, size: int) -> None:
         """To wait is no fault of the body's: its own time does not run meanwhile."""
         self._arriving.pop(body, None)
-        body.arriving.reschedule(None)
         since = self._clock.monotonic()
         waiter = Waiter(body, body.tenant_id, size)
         budget.join(waiter)
@@ -140,9 +169,9 @@ class Bodies:
         self._arriving.pop(body, None)
         self._arriving[body] = None
         body.paced, body.paced_at = body.received, self._clock.monotonic()
-        body.arriving.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
     def _end(self, body: Body) -> None:
-        self._arriving.pop(body, None)
-        if not body.arriving.expired():
-            body.arriving.reschedule(asyncio.get_running_loop().time())
+        del self._arriving[body]
+        assert body.reader is not None, "what arrives is being read"
+        body.late = True
+        body.reader.cancel()

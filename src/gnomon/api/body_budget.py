@@ -21,10 +21,15 @@ class ByteBudget:
 
     def __init__(self, most: int, share: int) -> None:
         self.free = most
+        self._most = most
         self._share = share
         self._held: dict[Hashable, tuple[str, int]] = {}
         self._tenants: dict[str, int] = {}
         self._lines: dict[str, dict[Waiter, None]] = {}
+
+    @property
+    def held(self) -> int:
+        return self._most - self.free
 
     def of(self, holder: Hashable) -> int:
         """How many bytes it holds."""

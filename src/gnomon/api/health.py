@@ -58,6 +58,7 @@ async def readyz(request: Request) -> ASGIResponse:
 )
 async def metrics(request: Request) -> ASGIResponse:
     context = context_of(request)
+    context.metrics.requests(len(context.under_way), context.bodies.held_bytes)
     context.metrics.nodes(await _nodes(context))
     with suppress(StoreError):
         context.metrics.unserved(len(await context.roster.unserved()))

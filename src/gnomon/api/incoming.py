@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from gnomon.api.bodies import BODY, Bodies, Body
+from gnomon.api.bodies import BODY, Body
 from gnomon.api.context import Request, context_of, header_of, principal_of
 from gnomon.api.explaining import explain, position
 from gnomon.api.problems import BodyLate, NoRoom, RequestError
@@ -24,69 +24,80 @@ async def read_body(request: Request, limit: int) -> bytes:
     context = context_of(request)
     announced = header_of(request, b"content-length") or ""
     size = int(announced) if announced.isdecimal() else 0
-    reading = _Reading(context.bodies, size, limit)
+    body = context.bodies.begin(principal_of(request).tenant_id, size or limit)
+    # Whoever answers the request gives back what it holds.
+    request.scope[BODY] = body  # type: ignore[literal-required]
+    reading = None
     try:
-        async with asyncio.timeout(None) as arriving:
-            tenant_id = principal_of(request).tenant_id
-            body = context.bodies.begin(tenant_id, size or limit, arriving)
-            # Whoever answers the request gives back what it holds.
-            request.scope[BODY] = body  # type: ignore[literal-required]
-            await reading.run(request, body)
-    except TimeoutError as error:
-        raise reading.refused or BodyLate(context.settings.body_seconds) from error
-    context.bodies.complete(body)
-    if reading.refused is not None:
-        raise reading.refused
-    content = reading.content.getvalue()
+        content, more = await _next_part(request)
+        # Nearly all are small, and come in one part.
+        if not (0 < size == len(content) <= limit and context.bodies.take_small(body, size)):
+            reading = _Reading(request, body, size, limit)
+            content = await reading.run(content, more=more)
+    except asyncio.CancelledError:
+        if not body.late or body.reader is None or body.reader.uncancel() > 0:
+            raise
+        late = BodyLate(context.settings.body_seconds)
+        raise (reading and reading.refused) or late from None
     if content:
         _check_media_type(request)
     return content
 
 
-class _Reading:
-    """A body as it is read, or as it is dropped: a client that is still sending does not look for
-    an answer."""
+async def _next_part(request: Request) -> tuple[bytes, bool]:
+    """The next part of the body, and whether there may be more."""
+    event = await request.receive()
+    if event["type"] == "http.disconnect":
+        raise RequestError(400, "the body ended before its time")
+    assert event["type"] == "http.request"
+    return event["body"], event["more_body"]
 
-    def __init__(self, bodies: Bodies, size: int, limit: int) -> None:
-        self.content = io.BytesIO()  # its value is no copy, as that of joined parts would be
+
+class _Reading:
+    """A body as it is read; or as it is dropped, because a client that is still sending does not
+    look for an answer."""
+
+    def __init__(self, request: Request, body: Body, size: int, limit: int) -> None:
         self.refused: GnomonError | None = None
-        self._bodies = bodies
+        self._request = request
+        self._bodies = context_of(request).bodies
+        self._body = body
         self._size = size  # as announced; 0 where nothing is
         self._limit = limit
+        self._content = io.BytesIO()  # its value is no copy, as that of joined parts would be
 
-    async def run(self, request: Request, body: Body) -> None:
-        while max(body.received, self._size) <= self._limit + _DRAINED_BYTES:
-            event = await request.receive()
-            if event["type"] == "http.disconnect":
-                raise RequestError(400, "the body ended before its time")
-            assert event["type"] == "http.request"
-            chunk = event["body"]
-            self._bodies.arrived(body, len(chunk))
+    async def run(self, part: bytes, *, more: bool) -> bytes:
+        """The whole body, which begins with that part."""
+        body = self._body
+        while True:
+            self._bodies.arrived(body, len(part))
             if self.refused is None:
-                await self._keep(body, chunk)
-            if body.received == self._size > 0 or not event["more_body"]:
+                await self._keep(part)
+            if body.received == self._size > 0 or not more:
                 break
-        else:
-            self.refused = self._too_large()
+            if max(body.received, self._size) > self._limit + _DRAINED_BYTES:
+                break
+            part, more = await _next_part(self._request)
+        self._bodies.complete(body)
+        if self.refused is not None:
+            raise self.refused
+        return self._content.getvalue()
 
-    async def _keep(self, body: Body, chunk: bytes) -> None:
-        if max(body.received, self._size) > self._limit:
-            self._refuse(body, self._too_large())
+    async def _keep(self, part: bytes) -> None:
+        if max(self._body.received, self._size) > self._limit:
+            self._refuse(RequestError(413, f"the body must be at most {self._limit} bytes"))
             return
         try:
-            await self._bodies.room(body, len(chunk))
+            await self._bodies.room(self._body, len(part))
         except NoRoom as error:
-            self._refuse(body, error)
+            self._refuse(error)
         else:
-            self.content.write(chunk)
+            self._content.write(part)
 
-    def _refuse(self, body: Body, error: GnomonError) -> None:
+    def _refuse(self, error: GnomonError) -> None:
         self.refused = error
-        self.content = io.BytesIO()
-        self._bodies.drop(body)
-
-    def _too_large(self) -> RequestError:
-        return RequestError(413, f"the body must be at most {self._limit} bytes")
+        self._content = io.BytesIO()
+        self._bodies.drop(self._body)
 
 
 def decoded(body: bytes, kind: type[_T]) -> _T:

@@ -98,6 +98,20 @@ class ApiMetrics(Metrics):
             registry=self.registry,
         )
 
+        self._under_way = Gauge(
+            "gnomon_requests_under_way", "Requests that are being answered.", registry=self.registry
+        )
+        self._body_bytes = Gauge(
+            "gnomon_request_body_bytes",
+            "Bytes of body_memory_bytes that bodies of requests hold.",
+            registry=self.registry,
+        )
+
+    def requests(self, under_way: int, body_bytes: int) -> None:
+        """What the requests of now hold."""
+        self._under_way.set(under_way)
+        self._body_bytes.set(body_bytes)
+
     def unserved(self, count: int) -> None:
         """Kinds of work that no node serves."""
         self._unserved.set(count)
