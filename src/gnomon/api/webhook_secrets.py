@@ -11,7 +11,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
 from gnomon.api.idempotency import HEADER, answer, respond
-from gnomon.api.incoming import OVERHEAD_BYTES, decoded, queried, read_body
+from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import NoQuery, Strict
 from gnomon.api.tasks import READ
@@ -28,6 +28,7 @@ from gnomon.model.webhook_secret import (
     normal_host,
     secret_bytes,
 )
+from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.secret_port import NewSecret, ReplacingSecret, ShownSecret
 
 DEFAULT_OVERLAP = 24 * 3600.0
