@@ -103,10 +103,10 @@ BUGS: Sequence[Bug] = (
         ("tests/integration/test_declaring_dead.py",),
     ),
     Bug(
-        "repair-without-the-oldest-writer",
-        "scheduler/scanner.py",
-        "min(writer, now) - _REPAIR_SLACK",
-        "now - _REPAIR_SLACK",
+        "repair-without-those-who-wrote-for-long",
+        "scheduler/reach.py",
+        "return min(self._seen_at, min(ended, default=self._seen_at)) - SLACK",
+        "return self._seen_at - SLACK",
         ("tests/integration/test_scanner.py",),
     ),
     Bug(
