@@ -254,6 +254,19 @@ def test_slots_for_critical_tasks_are_left_to_others_too() -> None:
     assert greedy(ready, "c", Lane.MEDIUM) > 0
 
 
+def test_who_has_its_part_of_the_kept_slots_does_not_stand_in_the_way_of_others() -> None:
+    """All general slots are taken, and the first in turn may hold no more of the kept ones."""
+    ready: FairQueue[Entry] = FairQueue(
+        slots=Slots(10, 4, 0.9),
+        has_others=lambda _: True,
+        weight=lambda tenant: 1000.0 if tenant == "a" else 1.0,
+    )
+    assert [greedy(ready, tenant) for tenant in "bc"] == [9, 1]
+    assert greedy(ready, "a", Lane.CRITICAL) == 3
+    ready.put_all([entry(3000, "c", Lane.CRITICAL)])
+    assert [e.key.tenant_id for e in ready.take(9, START, urgent=True)] == ["c"]
+
+
 def test_critical_tasks_of_one_tenant_do_not_take_what_is_kept_for_newcomers() -> None:
     ready: FairQueue[Entry] = FairQueue(slots=Slots(90, 10, 0.9), has_others=lambda _: True)
     assert greedy(ready, "a", Lane.CRITICAL) == 91  # the general ones, and the kept

@@ -64,6 +64,7 @@ def test_every_draft_is_known(draft: str) -> None:
     ("schema", "good", "bad"),
     [
         ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}, None, 1),
+        ({"anyOf": [{"$ref": "#/anyOf/1"}, {"type": "null"}]}, None, 1),
         ({"$ref": "#here", "$defs": {"a": {"$anchor": "here", "type": "null"}}}, None, 1),
         ({"$ref": "#/$defs/a~1b%20c", "$defs": {"a/b c": {"type": "null"}}}, None, 1),
         ({"$dynamicAnchor": "n", "type": "array", "items": {"$dynamicRef": "#n"}}, [[]], [[1]]),
@@ -112,6 +113,7 @@ def test_parts_of_a_schema_have_no_address_of_their_own() -> None:
     ("schema", "pointer", "words"),
     [
         ({"$ref": "#/nowhere"}, "/$ref", "leads to nothing"),
+        ({"$ref": "#/anyOf/2", "anyOf": [{}, {}]}, "/$ref", "leads to nothing"),
         ({"$ref": "#nowhere"}, "/$ref", "no $anchor 'nowhere'"),
         ({"$ref": "#"}, "", "would never end"),
         ({"items": {"not": {"$ref": "#/items"}}}, "/items", "would never end"),

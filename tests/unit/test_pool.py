@@ -48,6 +48,14 @@ def test_whose_type_is_not_known_is_nobodys_loss(
         assert own.may_own(shard, unknown) or not own.may_own(shard, work)
 
 
+@settings(max_examples=30, deadline=None)
+@given(rosters, works)
+def test_the_shards_in_which_a_node_owns_something(roster: dict[UUID, Pool], work: Work) -> None:
+    for node in roster:
+        own = territory(node, roster)
+        assert own.shards_of(work) == {s for s in range(SHARDS) if own.may_own(s, work)}
+
+
 @given(pools, pools, works)
 def test_covering_and_overlapping(one: Pool, two: Pool, work: Work) -> None:
     if one.covers(two) and two.accepts(work):

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gnomon.model.errors import QuotaExceeded
 from gnomon.model.tenant import QUOTA_NAMES, Quotas, Tenant, overrides_of, quotas_of
 
 MOST = 2**31 - 1
@@ -39,3 +40,8 @@ def test_what_is_right_is_read() -> None:
         "cron_jobs": 3,
         "payload_bytes": None,
     }
+
+
+@pytest.mark.parametrize(("number", "wait"), [(1, 3), (5, 3), (6, None)])
+def test_what_can_never_pass_is_not_told_to_come_again(number: int, wait: int | None) -> None:
+    assert QuotaExceeded("submissions_per_second", 5, 5, number, wait=3).wait == wait
