@@ -75,6 +75,20 @@ def test_equal_pools_share_as_if_they_were_alone(numbers: set[int], pool: Pool) 
         assert own.is_whole == (pool == EVERYTHING)
 
 
+@given(pools, works)
+def test_a_pool_may_serve_what_is_not_known_unless_it_serves_no_type_of_it(
+    pool: Pool, work: Work
+) -> None:
+    types_of_it = [
+        Work(work.tenant_id, work.lane, t, q)
+        for t in ("mail", "report")
+        for q in (None, "fast", "slow")
+    ]
+    unknown = Work(work.tenant_id, work.lane)
+    assert pool.may_accept(unknown) == any(pool.accepts(each) for each in types_of_it)
+    assert pool.may_accept(work) == pool.accepts(work)
+
+
 def test_a_node_that_is_not_in_the_roster_owns_nothing() -> None:
     me, other = UUID(int=1), UUID(int=2)
     assert not territory(me, {other: EVERYTHING}).shards

@@ -36,10 +36,8 @@ def test_what_was_written_by_hand_may_be_wrong(written: str) -> None:
 
 
 def test_what_is_right_is_read() -> None:
-    assert overrides_of('{"cron_jobs": 3, "payload_bytes": null}') == {
-        "cron_jobs": 3,
-        "payload_bytes": None,
-    }
+    written = '{"cron_jobs": 3, "scheduled_tasks": 0, "payload_bytes": null}'
+    assert overrides_of(written) == {"cron_jobs": 3, "scheduled_tasks": 0, "payload_bytes": None}
 
 
 @pytest.mark.parametrize(("number", "wait"), [(1, 3), (5, 3), (6, None)])
