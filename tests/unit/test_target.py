@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.model.target import HttpTarget, PythonTarget, Target, host_of
 
 
 def decoded(**values: object) -> Target:
@@ -202,3 +202,18 @@ def test_whatever_header_is_taken_stays_within_its_line(name: str, value: str) -
     assert isinstance(target, HttpTarget)
     assert target.headers == {name: value}
     assert not set("\r\n\x00") & set(name + value)
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://Example.test/a?b", "example.test:80"),
+        ("https://example.test", "example.test:443"),
+        ("https://user:secret@example.test:8443/", "example.test:8443"),
+        ("http://127.0.0.1:9", "127.0.0.1:9"),
+        ("http://[::1]/", "[::1]:80"),
+        ("https://[2001:DB8::1]:8443/", "[2001:db8::1]:8443"),
+    ],
+)
+def test_a_host_has_one_spelling(url: str, host: str) -> None:
+    assert host_of(url) == host
