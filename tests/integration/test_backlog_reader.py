@@ -166,3 +166,31 @@ async def test_flows_that_may_not_start_keep_nobody_out_however_many_they_are(
     hint = Entry(TaskKey("small", new_id(now)), now, Lane.MEDIUM, flow=8)
     await reading.look()
     assert reading.scanner.hinted([hint]) == 1
+
+
+async def test_known_flows_are_looked_at_from_where_they_begin(
+    database: Database, connection: Connection
+) -> None:
+    """And whatever lies before, between and behind them is found as well."""
+    dispatch = PostgresDispatch(database, 10.0)
+    for name in ("b", "d", "f", "h"):
+        await due(database, connection, 2, tenant_id=name)
+    flows = await dispatch.flows(None, 100)
+    assert [flow.key.tenant_id for flow in flows] == ["b", "d", "f", "h"]
+    known = {flow.key: flow.due_at for flow in flows}
+    await connection.execute("DELETE FROM gnomon.task WHERE tenant_id = 'd'")
+    for name in ("a", "c", "e", "e-", "i"):
+        await due(database, connection, 1, tenant_id=name)
+    for most in (1, 3, 100):
+        found: list[str] = []
+        after = None
+        while page := await dispatch.flows(after, most, known=known, typed=True):
+            assert {flow.work.task_type for flow in page} == {"test"}
+            found += [flow.key.tenant_id for flow in page]
+            after = page[-1].key
+        assert found == ["a", "b", "c", "e", "e-", "f", "h", "i"]
+    # Nothing of them is due any more from a time on.
+    later = dict.fromkeys(known, await database_now(connection))
+    assert [f.key.tenant_id for f in await dispatch.flows(None, 100, known=later)] == [
+        "a", "c", "e", "e-", "i",
+    ]  # fmt: skip

@@ -48,6 +48,7 @@ class Hot(NamedTuple):
     indexes: frozenset[str]
     args: Callable[[Sample], Sequence[Any]]
     walks: bool = False  # may walk an index from end to end: it holds only what is asked for
+    known: bool = False  # begins at places that are remembered
 
 
 def _tenants(of: Sequence[object]) -> list[str]:
@@ -89,12 +90,20 @@ def _repair(s: Sample, pool: tuple[Any, ...]) -> list[Any]:
     ahead = s.now + timedelta(seconds=15)
     since, until = s.now - timedelta(seconds=1), s.now + timedelta(seconds=2)
     others = ['[{"tenants": ["b"]}]'] * 256
-    return [SHARDS, [ahead] * 256, [LOWEST] * 256, since, until, 30, *pool, others]
+    return [SHARDS, [ahead] * 256, [LOWEST] * 256, [since] * 256, until, 30, *pool, others]
 
 
 def _heads(s: Sample) -> list[Any]:
     after = s.now - timedelta(seconds=1)
     return [[DEFAULT_TENANT], [2], [s.flow], [after], [LOWEST], [100], SHARDS]
+
+
+_BEFORE_ALL: tuple[Any, ...] = ("", 0, -(1 << 63))
+
+
+def _known_flows(s: Sample) -> list[Any]:
+    since = s.now - timedelta(seconds=1)
+    return [*_BEFORE_ALL, 2000, False, [DEFAULT_TENANT], [2], [s.flow], [since]]
 
 
 BY_KEY = [
@@ -160,8 +169,9 @@ IN_ORDER = [
     Hot("steal", DUE, lambda s: [SHARDS[:170], 1.0, 4, 1000, 1, *NO_POOL]),
     Hot("steal", DUE, lambda s: [SHARDS[:1], 1.0, 4, 1000, 1, *A_POOL]),
     Hot("heads", FLOW, _heads),
-    Hot("flows", FLOW, lambda s: ["", 0, -(1 << 63), 2000, False]),
-    Hot("flows", FLOW, lambda s: ["", 0, -(1 << 63), 2000, True]),
+    Hot("flows", FLOW, lambda s: [*_BEFORE_ALL, 2000, False, [], [], [], []]),
+    Hot("flows", FLOW | KEY, lambda s: [*_BEFORE_ALL, 2000, True, [], [], [], []]),
+    Hot("flows", FLOW, _known_flows, known=True),
     Hot("due_jobs", frozenset({"cron_job_due"}), lambda s: [SHARDS, s.now, 2]),
 ]
 # They read all entries of an index that holds only what they ask for, or all of one node or job.

@@ -157,7 +157,7 @@ async def test_reading_ahead_and_behind_walks_the_index_of_what_is_due(filled: C
         within = (*pool, ['[{"tenants": ["b"]}]'])
         ahead = await reads(filled, "scan", shards, [since] * 256, ids, horizon, 100, *within)
         behind = await reads(
-            filled, "repair", shards, [horizon] * 256, ids, since, now, 100, *within
+            filled, "repair", shards, [horizon] * 256, ids, [since] * 256, now, 100, *within
         )
         for used in (*ahead, *behind):
             assert used == {"task_due"}
@@ -166,8 +166,7 @@ async def test_reading_ahead_and_behind_walks_the_index_of_what_is_due(filled: C
 async def test_a_backlog_is_read_by_the_index_of_flows(filled: Connection) -> None:
     now = await database_now(filled)
     flow = await filled.fetchval("SELECT flow FROM gnomon.task LIMIT 1")
-    found = await reads(filled, "flows", "", 0, -(2**63), 2000, False)
-    found += await reads(filled, "flows", "", 0, -(2**63), 2000, True)
+    found = await reads(filled, "flows", "", 0, -(2**63), 2000, False, [], [], [], [])
     heads = await reads(
         filled, "heads", [DEFAULT_TENANT] * 50, [2] * 50, [flow] * 50, [now] * 50,
         [UUID(int=0)] * 50, [10] * 50, list(range(256)),

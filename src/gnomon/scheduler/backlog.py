@@ -4,16 +4,16 @@ The scanner reads in the order of time, so what one tenant has left due by the m
 what others have behind it. While that is so, the first due tasks of every flow are read as well,
 each from where it was left. The ready queue has something of everybody then, and can be fair.
 
-To find the flows, the dead index entries at the head of each are walked, which an old snapshot can
-make very many. So flows are looked for as often as that takes a small part of the time, and what is
-dead of those that are known is not walked again.
+A backlog that is worked off leaves dead index entries at the head of its flow, which are walked
+until they are vacuumed, and an old snapshot keeps them from that. So what is known to be dead of a
+flow is not walked again; and if a look for flows takes long all the same, the next one has to wait.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from gnomon.clock import Clock
-from gnomon.model.pool import Territory, Work
+from gnomon.model.pool import Territory
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.reach import SLACK
 from gnomon.store.port import (
@@ -23,12 +23,13 @@ from gnomon.store.port import (
     Entry,
     FlowCursor,
     FlowKey,
+    WaitingFlow,
 )
 
 MOST_FLOWS = 2000  # looked at in one pass; the next one goes on from there
 # A look for flows that takes longer than this, and this for each of them, is followed by a rest, so
 # many times as long.
-_LONG_SECONDS, _LONG_EACH, _REST = 0.02, 0.0001, 10
+_LONG_SECONDS, _LONG_EACH, _REST = 0.02, 0.0005, 10
 
 
 class Backlog:
@@ -40,22 +41,16 @@ class Backlog:
         self._clock = clock
         self._room = room
         self._read: dict[FlowKey, Entry] = {}  # the last entry that was read of each flow
-        self._first: dict[FlowKey, datetime] = {}  # before it, nothing of a flow waits
+        self._first: dict[FlowKey, datetime] = {}  # before it, nothing of a known flow waits
         self._last: FlowKey | None = None  # where the last pass ended
-        self._found: list[tuple[FlowKey, Work]] = []
+        self._found: list[WaitingFlow] = []
         self._look_at = float("-inf")  # for flows, again
         self.each = room  # entries of one flow at most
 
     def reset(self) -> None:
-        """Forget how far was read: there is no backlog any more."""
+        """Forget how far was read: there is no backlog any more, or it is another one."""
         self.read_anew()
         self._last = None
-
-    def start_over(self) -> None:
-        """Forget what is known of the flows: another part of them is to be read."""
-        self.reset()
-        self._first.clear()
-        self._look_at = float("-inf")
 
     def read_anew(self) -> None:
         """Entries were dropped: read every flow from its beginning, when its turn comes."""
@@ -68,7 +63,7 @@ class Backlog:
         if room < 1:
             return []
         found = await self._flows(typed=not own.is_whole)
-        shards = {flow: of for flow, work in found if (of := own.shards_of(work))}
+        shards = {flow.key: of for flow in found if (of := own.shards_of(flow.work))}
         flows = list(shards)
         if not flows:
             return []
@@ -79,36 +74,37 @@ class Backlog:
         if len(hungry) > room:  # of flows there are more than fit: go on with the rest
             hungry = hungry[:room]
             self._last = hungry[-1].key
-        asked_at = self._clock.now()
         entries = await self._heads(hungry, shards)
-        self._note(hungry, entries, asked_at - SLACK)
+        for entry in entries:  # in the order of time within each flow
+            self._read[FlowKey(entry.key.tenant_id, entry.lane, entry.flow)] = entry
         return entries
 
-    async def _flows(self, *, typed: bool) -> list[tuple[FlowKey, Work]]:
+    async def _flows(self, *, typed: bool) -> list[WaitingFlow]:
         """The flows that have waiting tasks, as of a moment ago."""
         began = self._clock.monotonic()
         if began < self._look_at:
             return self._found
-        self._found = await self._store.flows(self._last, MOST_FLOWS, typed=typed)
+        if len(self._first) > 4 * MOST_FLOWS:  # most of them will have ended
+            self._read.clear()
+            self._first.clear()
+        asked, after = self._clock.now() - SLACK, self._last
+        found = await self._store.flows(after, MOST_FLOWS, typed=typed, known=self._first)
         ended = self._clock.monotonic()
         took = ended - began
-        is_long = took > _LONG_SECONDS + _LONG_EACH * len(self._found)
+        is_long = took > _LONG_SECONDS + _LONG_EACH * len(found)
         self._look_at = ended + (_REST * took if is_long else 0.0)
-        self._last = self._found[-1][0] if len(self._found) == MOST_FLOWS else None
-        if len(self._read) + len(self._first) > 8 * MOST_FLOWS:
-            self._read.clear()  # most of them will have ended
-            self._first.clear()
-        return self._found
+        self._found = found
+        self._last = found[-1].key if len(found) == MOST_FLOWS else None
+        self._note(after, asked)
+        return found
 
-    def _note(self, read: Sequence[FlowCursor], entries: Sequence[Entry], asked: datetime) -> None:
-        for entry in entries:  # in the order of time within each flow
-            flow = FlowKey(entry.key.tenant_id, entry.lane, entry.flow)
-            if flow not in self._read:
-                self._first[flow] = entry.due_at
-            self._read[flow] = entry
-        for cursor in read:
-            if cursor.key not in self._read:  # it was read from its beginning: there is nothing
-                self._first[cursor.key] = max(cursor.due_at, asked)
+    def _note(self, after: FlowKey | None, asked: datetime) -> None:
+        """Where the known flows begin by now. Of those that were looked at and not found, nothing
+        that was due waits any more."""
+        for flow, first in self._first.items():
+            if (after is None or flow > after) and (self._last is None or flow < self._last):
+                self._first[flow] = max(first, asked)
+        self._first |= {flow.key: flow.due_at for flow in self._found}
 
     async def _heads(
         self, hungry: Sequence[FlowCursor], shards: Mapping[FlowKey, frozenset[int]]

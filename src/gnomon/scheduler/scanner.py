@@ -83,7 +83,7 @@ class Scanner:
         self._cursors = kept
         self.behind = True
         self._agenda.retain(self.own_of)
-        self._backlog.start_over()
+        self._backlog.reset()
         # A node that goes gives back what it had claimed, also of shards that were ours already.
         self.look_everywhere()
 

@@ -17,6 +17,7 @@ Tenants. Every key carries its tenant; another tenant's task does not exist.
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
@@ -237,6 +238,17 @@ class FlowKey(msgspec.Struct, frozen=True, order=True, gc=False):
     flow: int
 
 
+class WaitingFlow(NamedTuple):
+    """A flow that has waiting tasks."""
+
+    key: FlowKey
+    work: Work
+    due_at: datetime  # its first task
+
+
+NOTHING_KNOWN: Mapping[FlowKey, datetime] = MappingProxyType({})
+
+
 class FlowCursor(msgspec.Struct, frozen=True, gc=False):
     """How far a flow has been read, and how many more are wanted."""
 
@@ -338,10 +350,15 @@ class DispatchStore(Protocol):
         """Waiting tasks behind the cursors, due from `since`, of each, to `until`, in order."""
 
     async def flows(
-        self, after: FlowKey | None, most: int, *, typed: bool = False
-    ) -> list[tuple[FlowKey, Work]]:
+        self,
+        after: FlowKey | None,
+        most: int,
+        *,
+        typed: bool = False,
+        known: Mapping[FlowKey, datetime] = NOTHING_KNOWN,
+    ) -> list[WaitingFlow]:
         """Flows that have waiting tasks, in order, after the given one; with their types and
-        queues if asked for."""
+        queues if asked for. Of `known` ones, only what is due from then on is looked at."""
 
     async def heads(self, cursors: Sequence[FlowCursor], shards: Collection[int]) -> list[Entry]:
         """Due tasks in these shards, after the cursors, as many of each flow as it wants."""

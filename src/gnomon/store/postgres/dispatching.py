@@ -1,6 +1,6 @@
 """The node's side of the store: find, claim, settle."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.model.verdict import FREE_LOSSES, is_suspect
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.port import (
+    NOTHING_KNOWN,
     Burial,
     Claim,
     Cursor,
@@ -27,6 +28,7 @@ from gnomon.store.port import (
     RunningTask,
     Settled,
     Settlement,
+    WaitingFlow,
     Writer,
 )
 from gnomon.store.postgres.columns import same_or_all
@@ -85,15 +87,35 @@ class PostgresDispatch:
         return [entry_of(row) for row in rows]
 
     async def flows(
-        self, after: FlowKey | None, most: int, *, typed: bool = False
-    ) -> list[tuple[FlowKey, Work]]:
+        self,
+        after: FlowKey | None,
+        most: int,
+        *,
+        typed: bool = False,
+        known: Mapping[FlowKey, datetime] = NOTHING_KNOWN,
+    ) -> list[WaitingFlow]:
         start = _BEFORE_ALL if after is None else after
+        # By code points, as the index has them, and not as a reader would.
+        passed = sorted(flow for flow in known if flow > start)
         rows = await self._database.fetch(
-            "flows", start.tenant_id, start.lane, start.flow, most, typed
+            "flows",
+            start.tenant_id,
+            start.lane,
+            start.flow,
+            most,
+            typed,
+            [flow.tenant_id for flow in passed],
+            [flow.lane for flow in passed],
+            [flow.flow for flow in passed],
+            [known[flow] for flow in passed],
         )
         return [
-            (FlowKey(tenant_id, _LANES[lane], flow), Work(tenant_id, _LANES[lane], kind, queue))
-            for tenant_id, lane, flow, kind, queue in rows
+            WaitingFlow(
+                FlowKey(tenant_id, _LANES[lane], flow),
+                Work(tenant_id, _LANES[lane], kind, queue),
+                due_at,
+            )
+            for tenant_id, lane, flow, due_at, kind, queue in rows
         ]
 
     async def heads(self, cursors: Sequence[FlowCursor], shards: Collection[int]) -> list[Entry]:

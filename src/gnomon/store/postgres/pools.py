@@ -56,7 +56,8 @@ async def unserved(
     pools = {pool_of(row["serves"]) for row in await connection.fetch(query("roster"))}
     if not pools or EVERYTHING in pools:
         return []
-    rows = await connection.fetch(query("flows"), "", 0, _LOWEST_FLOW, _MOST_FLOWS, True)
+    known: list[list[object]] = [[]] * 4
+    rows = await connection.fetch(query("flows"), "", 0, _LOWEST_FLOW, _MOST_FLOWS, True, *known)
     waiting = {Work(r["tenant_id"], Lane(r["lane"]), r["task_type"], r["queue"]) for r in rows}
     return sorted((w for w in waiting if not any(p.accepts(w) for p in pools)), key=str)
 

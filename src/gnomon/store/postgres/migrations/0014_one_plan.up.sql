@@ -69,7 +69,8 @@ CREATE FUNCTION gnomon.read_ahead(
     flow bigint
 )
 LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_sort = off SET enable_incremental_sort = off
     SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
@@ -123,7 +124,8 @@ CREATE FUNCTION gnomon.read_behind(
     flow bigint
 )
 LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_sort = off SET enable_incremental_sort = off
     SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
@@ -176,7 +178,8 @@ CREATE FUNCTION gnomon.read_overdue(
     flow bigint
 )
 LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_sort = off SET enable_incremental_sort = off
     SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
@@ -207,55 +210,79 @@ LIMIT p_most;
 END
 $$;
 
--- The flows that have waiting tasks, in order, after a given one: one probe of task_flow for each,
--- however many tasks they have. typed: whether to say what the tasks of each are.
+-- The flows that have waiting tasks, in order, after a given one, at most so many: the first task of
+-- each, and what it is if that is asked for. Of flows that are known (in the same order) only what is
+-- due from `since` on is looked at, and what lies between them is found by one probe for each: so the
+-- dead index entries at the head of a flow are not walked again and again.
 CREATE FUNCTION gnomon.read_flows(
     p_tenant text,
     p_lane smallint,
     p_flow bigint,
     p_most integer,
-    p_typed boolean
-) RETURNS TABLE (tenant_id text, lane smallint, flow bigint, task_type text, queue text)
+    p_typed boolean,
+    p_tenants text[],
+    p_lanes smallint[],
+    p_flows bigint[],
+    p_since timestamptz[]
+) RETURNS TABLE (
+    tenant_id text, lane smallint, flow bigint, due_at timestamptz, task_type text, queue text
+)
 LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-    SET enable_hashjoin = off SET enable_mergejoin = off
+    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_sort = off SET enable_incremental_sort = off
 AS $$
 #variable_conflict use_column
+DECLARE
+    v_known constant integer := cardinality(p_tenants);
+    v_next integer := 1;  -- the first of the known ones that was not looked at
+    v_found record;
+    v_count integer := 0;
 BEGIN
-RETURN QUERY
-WITH RECURSIVE found AS (
-    (
-        SELECT t.tenant_id, t.lane, t.flow
-        FROM gnomon.task AS t
-        WHERE t.state = 0 AND (t.tenant_id, t.lane, t.flow) > (p_tenant, p_lane, p_flow)
-        ORDER BY t.tenant_id, t.lane, t.flow
-        LIMIT 1
-    )
-    UNION ALL
-    SELECT n.tenant_id, n.lane, n.flow
-    FROM found AS f
-    CROSS JOIN LATERAL (
-        SELECT t.tenant_id, t.lane, t.flow
-        FROM gnomon.task AS t
-        WHERE t.state = 0 AND (t.tenant_id, t.lane, t.flow) > (f.tenant_id, f.lane, f.flow)
-        ORDER BY t.tenant_id, t.lane, t.flow
-        LIMIT 1
-    ) AS n
-)
-SELECT f.tenant_id, f.lane, f.flow, t.task_type, t.queue
-FROM found AS f
-LEFT JOIN LATERAL (
-    SELECT task.task_type, task.queue
-    FROM gnomon.task
-    WHERE p_typed
-      AND task.state = 0
-      AND task.tenant_id = f.tenant_id
-      AND task.lane = f.lane
-      AND task.flow = f.flow
-    ORDER BY task.due_at, task.id
-    LIMIT 1
-) AS t ON true
-LIMIT p_most;
+    WHILE v_count < p_most LOOP
+        IF v_next <= v_known THEN
+            SELECT t.tenant_id, t.lane, t.flow, t.due_at, t.id INTO v_found
+            FROM gnomon.task AS t
+            WHERE t.state = 0
+              AND (t.tenant_id, t.lane, t.flow) > (p_tenant, p_lane, p_flow)
+              AND (t.tenant_id, t.lane, t.flow)
+                < (p_tenants[v_next], p_lanes[v_next], p_flows[v_next])
+            ORDER BY t.tenant_id, t.lane, t.flow, t.due_at, t.id
+            LIMIT 1;
+            IF NOT FOUND THEN
+                p_tenant := p_tenants[v_next];
+                p_lane := p_lanes[v_next];
+                p_flow := p_flows[v_next];
+                SELECT t.tenant_id, t.lane, t.flow, t.due_at, t.id INTO v_found
+                FROM gnomon.task AS t
+                WHERE t.state = 0 AND t.tenant_id = p_tenant AND t.lane = p_lane AND t.flow = p_flow
+                  AND t.due_at >= p_since[v_next]
+                ORDER BY t.due_at, t.id
+                LIMIT 1;
+                v_next := v_next + 1;
+                CONTINUE WHEN NOT FOUND;
+            END IF;
+        ELSE
+            SELECT t.tenant_id, t.lane, t.flow, t.due_at, t.id INTO v_found
+            FROM gnomon.task AS t
+            WHERE t.state = 0 AND (t.tenant_id, t.lane, t.flow) > (p_tenant, p_lane, p_flow)
+            ORDER BY t.tenant_id, t.lane, t.flow, t.due_at, t.id
+            LIMIT 1;
+            EXIT WHEN NOT FOUND;
+        END IF;
+        p_tenant := v_found.tenant_id;
+        p_lane := v_found.lane;
+        p_flow := v_found.flow;
+        v_count := v_count + 1;
+        tenant_id := p_tenant;
+        lane := p_lane;
+        flow := p_flow;
+        due_at := v_found.due_at;
+        IF p_typed THEN
+            SELECT t.task_type, t.queue INTO task_type, queue
+            FROM gnomon.task AS t WHERE t.tenant_id = p_tenant AND t.id = v_found.id;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
 END
 $$;
 
@@ -273,7 +300,8 @@ CREATE FUNCTION gnomon.read_heads(
     flow bigint
 )
 LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_sort = off SET enable_incremental_sort = off
     SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
@@ -307,7 +335,8 @@ CREATE FUNCTION gnomon.read_due_jobs(
     p_most integer
 ) RETURNS SETOF gnomon.cron_job
 LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_sort = off SET enable_incremental_sort = off
     SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
