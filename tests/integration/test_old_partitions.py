@@ -151,33 +151,32 @@ async def test_between_days_that_are_needed_few_partitions_are_left(
     pool: Database, fresh: Connection
 ) -> None:
     await partitions.make(fresh, TODAY)
-    for n in (9, 18, 27):
-        await partitions.make(fresh, TODAY + n * DAY)
-    keys = [await failed_once(pool, NOON + n * DAY) for n in (2, 20)]
-    await drop(fresh, NOON + 29 * DAY)
+    await partitions.make(fresh, TODAY + 9 * DAY)
+    keys = [await failed_once(pool, NOON + n * DAY) for n in (2, 8)]
+    await drop(fresh, NOON + 12 * DAY)
     before = [p.name for p in await partitions.listed(fresh, "execution")]
-    await drop(fresh, NOON + 29 * DAY)
+    await drop(fresh, NOON + 12 * DAY)
     left = [
-        p.name for p in await partitions.listed(fresh, "execution") if p.end <= date(2026, 6, 18)
+        p.name for p in await partitions.listed(fresh, "execution") if p.end <= date(2026, 6, 1)
     ]
     assert left == [
         "execution_old",
         "execution_20260522",
         "execution_gap_20260523",
-        "execution_20260609",
-        "execution_gap_20260610",
+        "execution_20260528",
+        "execution_gap_20260529",
     ]
     assert before == [p.name for p in await partitions.listed(fresh, "execution")]
-    for made_at in (datetime(1970, 1, 1, tzinfo=UTC), NOON - 40 * DAY, NOON + 9 * DAY):
+    for made_at in (datetime(1970, 1, 1, tzinfo=UTC), NOON - 40 * DAY, NOON + 5 * DAY):
         assert (
-            await archived(fresh, await finished(pool, made_at, NOON + 40 * DAY, BIG)) is not None
+            await archived(fresh, await finished(pool, made_at, NOON + 20 * DAY, BIG)) is not None
         )
     await fresh.execute("DELETE FROM gnomon.task WHERE id = ANY ($1)", [key.id for key in keys])
     await fresh.execute("DELETE FROM gnomon.task_archive")
-    await drop(fresh, NOON + 29 * DAY)  # clears what the deletion left
-    await drop(fresh, NOON + 29 * DAY)
+    await drop(fresh, NOON + 12 * DAY)  # clears what the deletion left
+    await drop(fresh, NOON + 12 * DAY)
     left = [
-        p.name for p in await partitions.listed(fresh, "execution") if p.end <= date(2026, 6, 18)
+        p.name for p in await partitions.listed(fresh, "execution") if p.end <= date(2026, 6, 1)
     ]
     assert left == ["execution_old"]
 

@@ -8,13 +8,7 @@ from tests.integration.test_migrations import *  # noqa: F403
 from tests.integration.test_old_partitions import (  # noqa: F401
     looker,
     test_a_day_goes_when_all_its_tasks_are_past_retention,
-    test_a_fire_of_long_ago_has_a_place_as_long_as_its_task,
-    test_a_node_drops_what_is_past_its_retention,
-    test_a_straggler_has_its_place_and_goes_with_its_own_end,
-    test_a_table_that_was_detached_to_be_dropped_is_dropped_later,
     test_an_old_reader_holds_up_the_drop_and_nobody_else,
-    test_between_days_that_are_needed_few_partitions_are_left,
-    test_live_tasks_keep_their_payload_and_tries,
     test_what_a_killed_pruner_left_is_finished_by_another,
 )
 from tests.integration.test_partitions import *  # noqa: F403

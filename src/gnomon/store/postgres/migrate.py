@@ -22,7 +22,8 @@ _NAME = re.compile(r"(\d{4})_(\w+)\.(up|down)\.sql")
 _LOCK = 0x676E6F6D6F6E
 _REMEDY = (
     "start the release that it came from, or restore the file; or, for a development database, "
-    "start over (`DROP SCHEMA gnomon CASCADE`, then `gnomon migrate`; all tasks are lost); or, "
+    "start over (`DROP SCHEMA gnomon CASCADE`, or for the embedded server remove the folder "
+    "`postgres` of the data directory, then `gnomon migrate`; all tasks are lost); or, "
     "after checking that the schema is what the file says, run `gnomon migrate accept {version}`"
 )
 

@@ -96,12 +96,17 @@ class Memory:
         self.looked: dict[str, int] = {}
         self.cleared: dict[str, int] = {}
 
+    def was_needed(self, partition: Partition, cutoff: datetime) -> bool:
+        """Within the last hour."""
+        seen = self.needed_at.get(partition.name)
+        return seen is not None and cutoff < seen + _LOOK_AGAIN
+
 
 class _Past(msgspec.Struct, frozen=True):
     """What is past retention, and what a pass needs besides."""
 
     cutoff: datetime
-    live_days: Collection[date]
+    live_days: Collection[date] | None  # None: not asked for, since all were needed lately
     clock: Clock
     deadline: float
     memory: Memory
@@ -114,6 +119,8 @@ class _Past(msgspec.Struct, frozen=True):
         """Of what is cut by the id of a task: whether a live one belongs there."""
         if partition.parent == "occurrence":
             return False  # they are asked for one by one
+        if self.live_days is None:
+            return True
         first = partition.first or date.min
         return any(first <= day < partition.end for day in self.live_days)
 
@@ -123,10 +130,12 @@ async def drop(
 ) -> list[str]:
     """Drop what nobody needs of the days that ended before `cutoff`, and clear the others. Gives
     the days that went."""
+    memory = memory or Memory()
     await _finish(connection)
-    live_days = await _live_days(connection, cutoff)
-    deadline = clock.monotonic() + _PASS_SECONDS
-    past = _Past(cutoff, live_days, clock, deadline, memory or Memory())
+    live_days = None
+    if await _is_news(connection, cutoff, memory):
+        live_days = await _live_days(connection, cutoff)
+    past = _Past(cutoff, live_days, clock, clock.monotonic() + _PASS_SECONDS, memory)
     dropped = []
     for parent in PARENTS:
         dropped += await _drop_of(connection, parent, past)
@@ -174,11 +183,11 @@ def _runs(known: Sequence[Partition], going: Collection[str]) -> Iterator[list[P
 
 
 async def _is_needed(connection: "Connection", partition: Partition, past: _Past) -> bool:
+    if past.memory.was_needed(partition, past.cutoff):
+        return True
     if past.has_live(partition):
         past.memory.looked.pop(partition.name, None)
-        return True
-    seen = past.memory.needed_at.get(partition.name)
-    if seen is not None and past.cutoff < seen + _LOOK_AGAIN:
+        past.memory.needed_at[partition.name] = past.cutoff
         return True
     if partition.parent in ("task_payload", "execution") and partition.is_day:
         # Tries and payloads of a day go with its tasks.
@@ -206,6 +215,20 @@ async def _any_needed(connection: "Connection", partition: Partition, past: _Pas
             if await connection.fetchval(asking(partition, low, high), *args):
                 return True
         await past.clock.sleep(min(past.clock.monotonic() - began, 1.0))
+    return False
+
+
+async def _is_news(connection: "Connection", cutoff: datetime, memory: Memory) -> bool:
+    """Whether there is a day of tasks past retention, or two wide partitions that could be one,
+    that were not found to be needed lately."""
+    for parent in PARENTS:
+        if parent == "occurrence":
+            continue
+        known = await listed(connection, parent)
+        going = [p for p in known if _has_ended(p, cutoff - _MARGIN) and not p.pending]
+        news = {p.name for p in going if not memory.was_needed(p, cutoff)}
+        if any(_runs(going, news)):
+            return True
     return False
 
 
