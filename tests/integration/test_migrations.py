@@ -13,7 +13,7 @@ from gnomon.model.errors import StoreUnavailable
 from gnomon.store.postgres import migrate
 from gnomon.wiring import prepare
 
-NEWEST = max(m.version for m in migrate.migrations())
+VERSIONS = [m.version for m in migrate.migrations()]
 
 
 @pytest.fixture
@@ -68,9 +68,8 @@ async def applied(connection: Connection) -> list[int]:
     return [m.version for m in await migrate.status(connection) if m.applied]
 
 
-async def test_every_step_has_both_ways_and_no_number_is_missing() -> None:
+async def test_every_step_has_both_ways() -> None:
     steps = migrate.migrations()
-    assert [m.version for m in steps] == list(range(1, NEWEST + 1))
     assert all(m.up.strip() and m.down.strip() for m in steps)
 
 
@@ -82,7 +81,7 @@ async def test_up_down_up_leaves_the_same_schema(empty: Connection) -> None:
     assert await migrate.up(empty) == []
 
     undone = await migrate.down(empty, 0)
-    assert [m.version for m in undone] == list(range(NEWEST, 0, -1))
+    assert [m.version for m in undone] == VERSIONS[::-1]
     assert await applied(empty) == []
     rest = {name for name, *_ in (await schema(empty))["relations"]}
     assert rest == {"migration", "migration_pkey"}
@@ -92,14 +91,14 @@ async def test_up_down_up_leaves_the_same_schema(empty: Connection) -> None:
     assert await schema(empty) == first
 
 
-@pytest.mark.parametrize("version", range(1, NEWEST + 1))
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_each_step_down_undoes_its_step_up(empty: Connection, version: int) -> None:
     await migrate.up(empty, version - 1)
     before = await schema(empty) if version > 1 else None
     await migrate.up(empty, version)
-    assert await applied(empty) == list(range(1, version + 1))
+    assert await applied(empty) == [v for v in VERSIONS if v <= version]
     await migrate.down(empty, version - 1)
-    assert await applied(empty) == list(range(1, version))
+    assert await applied(empty) == [v for v in VERSIONS if v < version]
     if before is not None:
         assert await schema(empty) == before
 
@@ -112,8 +111,8 @@ async def test_processes_that_migrate_at_once_do_not_meet(
         for connection in connections:
             stack.push_async_callback(connection.close)
         taken = await asyncio.gather(*(migrate.up(c) for c in connections))
-    assert sorted(m.version for steps in taken for m in steps) == list(range(1, NEWEST + 1))
-    assert await applied(empty) == list(range(1, NEWEST + 1))
+    assert sorted(m.version for steps in taken for m in steps) == VERSIONS
+    assert await applied(empty) == VERSIONS
 
 
 async def test_a_step_that_fails_leaves_nothing(empty: Connection) -> None:
@@ -175,7 +174,7 @@ async def test_steps_of_an_older_release_get_the_present_checksums(empty: Connec
     await migrate.up(empty)
     before = await empty.fetch("SELECT version, checksum FROM gnomon.migration ORDER BY version")
     await without_checksums(empty)
-    assert await applied(empty) == list(range(1, NEWEST + 1))
+    assert await applied(empty) == VERSIONS
     assert await migrate.up(empty) == []
     after = await empty.fetch("SELECT version, checksum FROM gnomon.migration ORDER BY version")
     assert after == before
@@ -208,4 +207,4 @@ async def test_a_connection_that_ends_in_the_middle_is_no_riddle(
         with pytest.raises(StoreUnavailable):
             await preparing
     await prepare(empty_dsn)
-    assert await applied(empty) == list(range(1, NEWEST + 1))
+    assert await applied(empty) == VERSIONS
