@@ -19,6 +19,7 @@ from gnomon.scheduler.pruner import Pruner
 from gnomon.settings import Settings
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.nodes import PostgresChores
+from gnomon.store.postgres.partitions import partition_name
 from gnomon.worker.lease import Lease
 
 # Longer, by hand: GNOMON_RETENTION_SECONDS=30 pytest -s tests/integration/test_retention.py
@@ -170,3 +171,26 @@ async def test_a_pruner_that_cannot_keep_pace_says_so(
     seen = {e.kind: e for e in pruning.told if isinstance(e, RetentionSeen)}
     assert seen[RowKind.KEYS].behind_seconds > 0
     assert seen[RowKind.EVENTS].behind_seconds == 0
+
+
+async def test_rows_that_cannot_be_removed_keep_nothing_else_waiting(
+    database: Database, connection: Connection
+) -> None:
+    now = await database_now(connection)
+    await connection.execute(KEYS, "old", 10, -1.0)
+    await connection.execute(EVENTS, lowest_id(now - timedelta(days=8)), 10)
+    later = partition_name("execution", now.date() + timedelta(days=5))
+    await connection.execute(f"DROP TABLE gnomon.{later}")
+    await connection.execute(
+        """
+        CREATE FUNCTION gnomon.refuse() RETURNS trigger LANGUAGE plpgsql
+            AS $$ BEGIN RAISE EXCEPTION 'not this one' USING ERRCODE = '22P05'; END $$;
+        CREATE TRIGGER refuse BEFORE DELETE ON gnomon.idempotency
+            FOR EACH ROW EXECUTE FUNCTION gnomon.refuse()
+        """
+    )
+    pruning = Pruning(database)
+    result = await pruning.pruner.run_once()
+    assert result.behind == {RowKind.KEYS}
+    assert await count(connection, "event") == 0
+    assert await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", f"gnomon.{later}")
