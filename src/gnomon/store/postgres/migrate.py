@@ -252,7 +252,7 @@ async def _adopt(
 
 def _maker(function: str, known: Sequence[Migration]) -> Migration | None:
     """The last step that defines the function."""
-    defines = re.compile(rf"FUNCTION gnomon\.{re.escape(function)}\b")
+    defines = re.compile(rf"CREATE (OR REPLACE )?FUNCTION gnomon\.{re.escape(function)}\b")
     return next((step for step in reversed(known) if defines.search(step.up)), None)
 
 
