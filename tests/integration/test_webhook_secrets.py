@@ -26,7 +26,7 @@ from tests.integration.webhook_calls import (
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.model.errors import TenantNotFound
+from gnomon.model.errors import StoreUnavailable, TenantNotFound
 from gnomon.model.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
 from gnomon.model.webhook_secret import (
     MOST_ENDED,
@@ -41,7 +41,7 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.directory import PostgresDirectory
 from gnomon.store.postgres.webhook_secrets import PostgresSecrets, give_default
 from gnomon.wiring import prepare
-from gnomon.worker.targets.signing import Signatory
+from gnomon.worker.targets.signing import Signatory, Unsigned
 
 
 @pytest.fixture
@@ -265,11 +265,78 @@ async def test_all_who_ask_at_once_share_a_look(connection: Connection, database
     await directory.load()
     signatory = Signatory(directory, SystemClock())
     store.looks = 0
-    await asyncio.gather(*(signatory.prepare(f"nobody-{n}") for n in range(100)))
+    await all_ready(signatory, [f"nobody-{n}" for n in range(100)])
     assert 1 <= store.looks <= 2
     await make_tenant(database, "acme")
-    await asyncio.gather(*(signatory.prepare("acme") for _ in range(100)))
+    await all_ready(signatory, ["acme"] * 100)
     assert signatory.sign("acme", "https://a.example/", "id", "1", b"") is not None
+    assert signatory.knows("acme")
+
+
+async def all_ready(signatory: Signatory, tenants: list[str]) -> None:
+    unknown = [each for each in tenants if not signatory.knows(each)]
+    await asyncio.gather(*map(signatory.learn, unknown))
+
+
+async def test_nothing_goes_out_unsigned_because_nobody_looked(
+    database: Database, connection: Connection, directory: Directory
+) -> None:
+    await directory.load()
+    signatory = Signatory(directory, SystemClock())
+    await make_tenant(database, "acme")
+    for tenant in ("acme", "nobody"):
+        with pytest.raises(Unsigned):
+            signatory.sign(tenant, "https://a.example/", "id", "1", b"")
+    await all_ready(signatory, ["nobody"])
+    assert signatory.sign("nobody", "https://a.example/", "id", "1", b"") is None
+    assert signatory.sign("acme", "https://a.example/", "id", "1", b"") is not None
+    # Nor because what there is cannot be used.
+    await connection.execute("UPDATE gnomon.webhook_secret SET secret = 'whsec_oops'")
+    await directory.load()
+    with pytest.raises(Unsigned):
+        signatory.sign("acme", "https://a.example/", "id", "1", b"")
+
+
+async def test_an_outage_is_waited_for_by_all_who_ask(database: Database) -> None:
+    class Away(PostgresDirectory):
+        times = 3
+
+        async def revision(self) -> int:
+            if self.times:
+                self.times -= 1
+                raise StoreUnavailable("away")
+            return await super().revision()
+
+    store = Away(database, with_schemas=False, with_secrets=True)
+    signatory = Signatory(Directory(store, SystemClock(), {}), SystemClock())
+    await make_tenant(database, "acme")
+    await all_ready(signatory, ["acme", "acme", "nobody", "acme"])
+    assert signatory.sign("acme", "https://a.example/", "id", "1", b"") is not None
+    assert signatory.sign("nobody", "https://a.example/", "id", "1", b"") is None
+
+
+async def test_a_look_that_fails_is_nobodys_answer(database: Database) -> None:
+    """Those who waited for the look of another must not take its failure for knowledge."""
+
+    class Failing(PostgresDirectory):
+        failures = 0
+
+        async def revision(self) -> int:
+            await asyncio.sleep(0)
+            if self.failures:
+                self.failures -= 1
+                raise StoreUnavailable("away")
+            return await super().revision()
+
+    store = Failing(database, with_schemas=False, with_secrets=True)
+    directory = Directory(store, SystemClock(), {})
+    await directory.load()
+    await make_tenant(database, "acme")
+    store.failures = 1
+    looks = [directory.look_again() for _ in range(3)]
+    done = await asyncio.gather(*looks, return_exceptions=True)
+    assert [isinstance(each, StoreUnavailable) for each in done] == [True, False, False]
+    assert directory.secrets("acme")
 
 
 async def test_of_many_processes_that_start_at_once_one_makes_the_secret(

@@ -77,7 +77,8 @@ class Directory:
         self._quotas: dict[str, Quotas] = {}
         self._on_change: list[Callable[[], None]] = []
         self._looking = asyncio.Lock()
-        self._looks = 0  # that have begun
+        self._looks = 0  # that have begun,
+        self._last_look = 0  # and the last of them that told anything
 
     def on_change(self, told: Callable[[], None]) -> None:
         """Be told after every change."""
@@ -92,19 +93,21 @@ class Directory:
         """Be sure of what was committed before this call. All who ask meanwhile share a look."""
         asked = self._looks
         async with self._looking:
-            if self._looks == asked:
+            if self._last_look <= asked:
                 await self._load()
 
     async def _load(self) -> bool:
         self._looks += 1
         revision, self.authentication = await self._store.revision()
         if revision == self._revision:
+            self._last_look = self._looks
             return False
         changes = await self._store.changes(self._revision)
         for tenant_id in {*changes.tenants, *(self._known if changes.whole else ())}:
             self._learn(tenant_id, changes.tenants.get(tenant_id, _NOTHING))
         self._tenants = sum(each.tenant is not None for each in self._known.values())
         self._revision = changes.revision
+        self._last_look = self._looks
         for told in self._on_change:
             told()
         return True

@@ -15,7 +15,6 @@ from aiohttp.connector import AddrInfoType
 from gnomon import __version__
 from gnomon.clock import Clock
 from gnomon.model.addresses import AddressGuard
-from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import parse_retry_after
 from gnomon.model.target import HttpTarget, Target, host_of
@@ -25,7 +24,7 @@ from gnomon.worker.names import Names
 from gnomon.worker.run import Run
 from gnomon.worker.targets import Place
 from gnomon.worker.targets.answers import body_of, reason_of
-from gnomon.worker.targets.signing import Signatory, request_body, tenant_header
+from gnomon.worker.targets.signing import Signatory, Unsigned, request_body, tenant_header
 
 GuardOf = Callable[[str], AddressGuard | None]  # of a tenant; None: it may call every address
 
@@ -137,6 +136,17 @@ class HttpCaller:
         return Place(host_of(target.url), self._per_host)
 
     def ready(self, delivery: Delivery) -> Awaitable[None] | None:
+        tenant_id = delivery.key.tenant_id
+        if self._signatory is not None and not self._signatory.knows(tenant_id):
+            return self._learn(self._signatory, delivery)
+        return self._look_up(delivery)
+
+    async def _learn(self, signatory: Signatory, delivery: Delivery) -> None:
+        await signatory.learn(delivery.key.tenant_id)
+        if (named := self._look_up(delivery)) is not None:
+            await named
+
+    def _look_up(self, delivery: Delivery) -> Awaitable[None] | None:
         assert isinstance(delivery.target, HttpTarget)
         name = _name_in(delivery.target.url)
         return None if name is None else self._names.ready(name, delivery.key.tenant_id)
@@ -146,12 +156,11 @@ class HttpCaller:
         target, body = delivery.target, request_body(delivery.target.method, payload)
         try:
             target.check()  # it may be older than the rules
-            headers = await self._headers(delivery, target, body)
+            headers = self._headers(delivery, target, body)
         except ValueError as error:
             return _not_called(f"it cannot be called: {error}", retryable=False)
-        except StoreUnavailable:
-            detail = "what it would be signed with is not known: PostgreSQL is unavailable"
-            return _not_called(detail, retryable=True)
+        except Unsigned as error:
+            return _not_called(f"it cannot be signed: {error}", retryable=True)
         try:
             response = await self._session(delivery.key.tenant_id).request(
                 target.method,
@@ -174,13 +183,10 @@ class HttpCaller:
         finally:
             response.release()
 
-    async def _headers(self, delivery: Delivery, target: HttpTarget, body: bytes) -> dict[str, str]:
-        """Raises ValueError for a key that no header can hold, and StoreUnavailable where what it
-        would be signed with is not known."""
+    def _headers(self, delivery: Delivery, target: HttpTarget, body: bytes) -> dict[str, str]:
+        """Raises ValueError for a key that no header can hold, and Unsigned."""
         if not is_line(delivery.idempotency_key or ""):
             raise ValueError("its idempotency_key holds control characters, which no header can")
-        if self._signatory is not None:
-            await self._signatory.prepare(delivery.key.tenant_id)
         task_id = str(delivery.key.id)
         timestamp = str(int(self._clock.seconds()))
         headers = {

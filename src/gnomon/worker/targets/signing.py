@@ -9,6 +9,7 @@ from urllib.parse import quote
 import structlog
 
 from gnomon.clock import Clock
+from gnomon.model.errors import GnomonError, StoreUnavailable
 from gnomon.model.webhook_secret import (
     Sign,
     SigningSecret,
@@ -24,6 +25,7 @@ from gnomon.store.directory import Directory
 log = structlog.get_logger("gnomon.worker")
 
 _MOST_REMEMBERED = 10_000  # hosts are whatever tenants write
+_AGAIN_SECONDS = 0.2
 _NO_BODY = frozenset({"GET"})
 _BODY_OPTIONAL = frozenset({"DELETE"})
 
@@ -42,37 +44,57 @@ def tenant_header(tenant_id: str) -> str:
     return quote(tenant_id, safe="")
 
 
+class Unsigned(GnomonError):
+    """A call that should be signed, and cannot be."""
+
+
 class _Choice(NamedTuple):
     signers: Sequence[Sign]
     until: datetime | None  # when it must be made again
 
 
 class Signatory:
-    """Remembers who signs the calls of a tenant to a host, until the directory changes."""
+    """Remembers who signs the calls of a tenant to a host, until the directory changes. A tenant
+    that it does not know must be learned before each call."""
 
     def __init__(self, directory: Directory, clock: Clock) -> None:
         self._directory = directory
         self._clock = clock
         self._choices: dict[tuple[str, str], _Choice] = {}
+        self._without: set[str] = set()  # tenants that were looked up, and had none
         directory.on_change(self._choices.clear)
 
-    async def prepare(self, tenant_id: str) -> None:
-        """Be ready to sign for a tenant: one that nothing is known of may have been made a moment
-        ago. Raises StoreUnavailable."""
-        if not self._directory.secrets(tenant_id):
-            await self._directory.look_again()
+    def knows(self, tenant_id: str) -> bool:
+        return bool(self._directory.secrets(tenant_id))
+
+    async def learn(self, tenant_id: str) -> None:
+        """Look for a tenant's secrets: it may have been made a moment ago. Goes on until PostgreSQL
+        answers; whoever waits gives up by itself."""
+        while True:
+            try:
+                await self._directory.look_again()
+                break
+            except StoreUnavailable:
+                await self._clock.sleep(_AGAIN_SECONDS)
+        if not self.knows(tenant_id):
+            if len(self._without) >= _MOST_REMEMBERED:
+                self._without.clear()
+            self._without.add(tenant_id)
 
     def sign(
         self, tenant_id: str, url: str, message_id: str, timestamp: str, body: bytes
     ) -> str | None:
-        """The header `webhook-signature`. None: the tenant has no row, hence no secrets."""
+        """The header `webhook-signature`. None: the tenant has no row, hence no secrets. Raises
+        Unsigned."""
         key = (tenant_id, host_in(url))
         choice = self._choices.get(key)
         if choice is None or (choice.until is not None and self._clock.now() >= choice.until):
             choice = self._choose(key)
-        if not choice.signers:
+        if choice.signers:
+            return signatures(choice.signers, content_of(message_id, timestamp, body))
+        if tenant_id in self._without:
             return None
-        return signatures(choice.signers, content_of(message_id, timestamp, body))
+        raise Unsigned("no webhook secret of its tenant is known that can be used")
 
     def _choose(self, key: tuple[str, str]) -> _Choice:
         tenant_id, host = key
