@@ -67,7 +67,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Where the data is
     database_url: str | None = None  # your own server; None runs the embedded one
     direct_database_url: str | None = None  # the same one, past a pooler in database_url
-    data_dir: str = ".gnomon"  # of the embedded server, and of secrets made at first start
+    data_dir: str = ".gnomon"  # of the embedded server
     retention_days: float = 30.0  # how long finished tasks are kept
 
     # The API
