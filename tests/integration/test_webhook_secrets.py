@@ -301,7 +301,7 @@ async def test_an_outage_is_waited_for_by_all_who_ask(database: Database) -> Non
     class Away(PostgresDirectory):
         times = 3
 
-        async def revision(self) -> int:
+        async def revision(self) -> Revision:
             if self.times:
                 self.times -= 1
                 raise StoreUnavailable("away")
@@ -321,7 +321,7 @@ async def test_a_look_that_fails_is_nobodys_answer(database: Database) -> None:
     class Failing(PostgresDirectory):
         failures = 0
 
-        async def revision(self) -> int:
+        async def revision(self) -> Revision:
             await asyncio.sleep(0)
             if self.failures:
                 self.failures -= 1
