@@ -8,7 +8,7 @@ PEER := $(VENV)/peer
 TEST_JOBS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fairness limits pressure mutants fuzz lock clean
+.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fairness limits poison pressure mutants fuzz lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -71,6 +71,9 @@ mutants: $(STAMP) ## Change copies of the code; which changes does no test notic
 
 pressure: $(STAMP) ## Steady load beside old snapshots, cut connections, ...; ARGS="reader --seconds 60"
 	$(BIN)/python -m tests.system.pressure $(ARGS)
+
+poison: $(STAMP) ## Let a function kill its nodes, and see how long others wait; ARGS="--killers 9"
+	$(BIN)/python -m tests.system.poison $(ARGS)
 
 fuzz: $(STAMP) ## Compare cron with an oracle and two peers; ARGS="--triples 200000 --seed 1"
 	$(BIN)/python -m tests.cron.fuzz $(ARGS)

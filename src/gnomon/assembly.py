@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -34,6 +34,7 @@ from gnomon.scheduler.recorder import Recorder
 from gnomon.scheduler.roster import Roster
 from gnomon.scheduler.scanner import Scanner
 from gnomon.scheduler.serving import Serving
+from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.scheduler.sweeper import Sweeper
 from gnomon.scheduler.thief import Thief
 from gnomon.scheduler.watchdog import Watchdog
@@ -65,6 +66,7 @@ class Surroundings:
     settings: Settings
     database: Database
     callers: Callers
+    takes_suspects: Callable[[], bool]  # whether the quarantine is open
     directory: Directory
     clock: Clock
     emit: Observer
@@ -79,6 +81,7 @@ class Assembly:
         self._settings = around.settings
         self._database = around.database
         self._callers = around.callers
+        self._takes_suspects = around.takes_suspects
         self._directory = around.directory
         self._clock = around.clock
         self._emit = around.emit
@@ -214,7 +217,12 @@ class Assembly:
             self._admissions(),
             preemption=Preemption(self._pipe, self._runner, self._clock, self._emit),
             troubles=self._troubles,
+            suspect_room=self._suspect_room(),
         )
+
+    def _suspect_room(self) -> SuspectRoom:
+        settings = self._settings
+        return SuspectRoom(settings.quarantine_processes, settings.slots, self._takes_suspects)
 
     @cached_property
     def _pipe(self) -> MemoryPipe:

@@ -24,6 +24,7 @@ _AT_LEAST_ONE = (
     "window",
     "database_connections",
     "threads",
+    "quarantine_processes",
     "connections_per_host",
     "node_lease_seconds",
     "payload_memory_bytes",
@@ -127,6 +128,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Targets
     functions: dict[str, str] = {}  # name -> "package.module:function", callable as python targets
     threads: int = 32  # for Python functions that are not async
+    quarantine_processes: int = 4  # children of a node for tasks that may have killed one
     webhook_secret: str | None = None  # whsec_...; the first one of the tenant `default`
     connections_per_host: int = 1000
     targets_allow: tuple[str, ...] = ()  # private networks that webhooks may reach, as CIDR

@@ -31,6 +31,8 @@ from gnomon.store.postgres.installation import PostgresInstallation
 from gnomon.store.postgres.nodes import LeaseConnection
 from gnomon.store.postgres.refusals import translated
 from gnomon.store.postgres.webhook_secrets import give_default
+from gnomon.worker.quarantine.pool import Quarantine
+from gnomon.worker.targets.functions import FunctionCaller
 from gnomon.worker.targets.http import HttpCaller
 from gnomon.worker.targets.python import PythonCaller, load_functions
 from gnomon.worker.targets.signing import Signatory
@@ -156,8 +158,11 @@ async def _node(
         tenants = PostgresDirectory(database, with_schemas=False, with_secrets=True)
         directory = Directory(tenants, clock, plans_of(settings))
         await directory.load()
-        callers = await _callers(stack, settings, clock, directory)
-        around = Surroundings(settings, database, callers, directory, clock, emit, rules)
+        quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
+        callers = await _callers(stack, settings, clock, directory, quarantine)
+        around = Surroundings(
+            settings, database, callers, quarantine.is_open, directory, clock, emit, rules
+        )
         node = Assembly(around).node()
         await node.join()
         listener = Listener(
@@ -169,7 +174,11 @@ async def _node(
 
 
 async def _callers(
-    stack: AsyncExitStack, settings: Settings, clock: Clock, directory: Directory
+    stack: AsyncExitStack,
+    settings: Settings,
+    clock: Clock,
+    directory: Directory,
+    quarantine: Quarantine,
 ) -> Callers:
     guards = Guards(directory, settings.targets_allow)
     signatory = Signatory(directory, clock)
@@ -177,7 +186,7 @@ async def _callers(
     python = PythonCaller(load_functions(settings.functions), settings.threads)
     await stack.enter_async_context(http)
     stack.enter_context(python)
-    return {HttpTarget: http, PythonTarget: python}
+    return {HttpTarget: http, PythonTarget: FunctionCaller(python, quarantine)}
 
 
 def _calm_the_collector() -> None:

@@ -213,6 +213,7 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
             settings,
             database,
             {HttpTarget: http, PythonTarget: python},
+            lambda: True,
             directory,
             clock,
             metrics,

@@ -15,6 +15,7 @@ from gnomon.model.task import TaskKey
 from gnomon.scheduler import backlog
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.settings import Settings
 from gnomon.store.port import Entry
 from gnomon.store.postgres.database import Database
@@ -84,7 +85,9 @@ async def test_it_goes_on_where_it_was_left_and_finds_everything_once(
         await reading.look()
         taken = [
             e.key
-            for e in reading.agenda.take(WINDOW, lambda e: e.key.tenant_id == "small", suspect=True)
+            for e in reading.agenda.take(
+                WINDOW, SuspectRoom(1, 1), lambda e: e.key.tenant_id == "small"
+            )
         ]
         found += taken
         await connection.execute(
@@ -153,12 +156,12 @@ async def test_flows_that_may_not_start_keep_nobody_out_however_many_they_are(
         await reading.look()
         await reading.scanner.repair()
         reading.agenda.advance(clock.now())
-        assert reading.agenda.take(WINDOW, admitted, suspect=True) == []
+        assert reading.agenda.take(WINDOW, SuspectRoom(1, 1), admitted) == []
     (small,) = await due(database, connection, 1, tenant_id="small")
     found: list[TaskKey] = []
     for _ in range(40):
         await reading.look()
-        found += [e.key for e in reading.agenda.take(WINDOW, admitted, suspect=True)]
+        found += [e.key for e in reading.agenda.take(WINDOW, SuspectRoom(1, 1), admitted)]
         assert len(reading.agenda) <= WINDOW + SHARDS
         if found:
             break

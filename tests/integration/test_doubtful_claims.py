@@ -34,6 +34,7 @@ from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.permit_keeper import RECONCILE_SECONDS, PermitKeeper
 from gnomon.scheduler.permits import Permits
 from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.scheduler.sweeper import Sweeper
 from gnomon.settings import Settings
 from gnomon.store.directory import Directory
@@ -80,7 +81,7 @@ class Stage:
         planning = PostgresPlanning(database, clock, 10.0)
         self.dispatcher = Dispatcher(
             self.store, planning, self.agenda, self.scanner, pipe, lease, clock, 10,
-            admission=Admissions([self.permits]),
+            admission=Admissions([self.permits]), suspect_room=SuspectRoom(1, 10),
         )  # fmt: skip
         self.keeper = PermitKeeper(
             PostgresLimits(database), self.permits, self.agenda, self.dispatcher, pipe, clock, node,

@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import asyncpg
+import msgspec
 import pytest
 from aiohttp import web
 from standardwebhooks import Webhook
@@ -38,7 +40,7 @@ from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retry import Backoff, RetryPolicy
-from gnomon.model.target import HttpTarget
+from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import TaskKey
 from gnomon.store.port import Entry
 from gnomon.store.postgres.database import Database
@@ -719,17 +721,32 @@ async def test_two_nodes_share_the_work_and_each_task_runs_once(
 
 
 async def test_the_tasks_of_a_node_that_died_are_run_by_another(
-    database_dsn: str, database: Database, connection: Connection, now: datetime, ends: Ends
+    database_dsn: str,
+    database: Database,
+    connection: Connection,
+    now: datetime,
+    ends: Ends,
+    tmp_path: Path,
 ) -> None:
-    who, new = call_of(now, "wait_at_the_gate")
+    """In a child process, where nothing but files tells of the calls."""
+    functions = {"wait_for": "tests.integration.deadly:wait_for"}
+    payload = {"file": str(tmp_path / "go"), "notes": str(tmp_path)}
+    new = submission(now, target=PythonTarget("wait_for"), payload=msgspec.json.encode(payload))
     await store(database, new)
-    async with running_node(database_dsn, node_lease_seconds=1.0):
-        await eventually(called(who))
+
+    def begun(times: int) -> Callable[[], Awaitable[bool]]:
+        async def look() -> bool:
+            return len(list(tmp_path.glob("*.begun.*"))) == times
+
+        return look
+
+    async with running_node(database_dsn, node_lease_seconds=1.0, functions=functions):
+        await eventually(begun(1))
         await connection.execute(
             "UPDATE gnomon.node SET dead = true, ended_at = gnomon.now()"
         )  # as a peer would; the node then begins a new life
-        await eventually(called(who, 2))
-        handlers.gates[who].set()
+        await eventually(begun(2))
+        (tmp_path / "go").touch()
         row = await ends.of(key_of(new))
     assert (row["state"], row["attempt"]) == (State.COMPLETED, 2)
     tried = await tries(connection, key_of(new))

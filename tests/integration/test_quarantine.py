@@ -1,4 +1,4 @@
-"""What a dispatcher holds: one suspect at a time, and each claim until it is over itself."""
+"""What a dispatcher holds: suspects it has room for, and each claim until it is over itself."""
 
 from datetime import datetime
 from typing import Any
@@ -6,20 +6,22 @@ from uuid import UUID
 
 import pytest
 from tests.integration.nodes import call_of
-from tests.integration.support import database_now, store
+from tests.integration.support import database_now, store, submission
 
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.fair import FairQueue
 from gnomon.fair.slots import Slots
 from gnomon.model.lane import Lane
 from gnomon.model.pool import everything_in
+from gnomon.model.quarantine import ALONE_FROM
+from gnomon.model.target import HttpTarget
 from gnomon.model.task import TaskKey
-from gnomon.model.verdict import FREE_LOSSES
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.settings import Settings
 from gnomon.store.port import Entry
 from gnomon.store.postgres.database import Database
@@ -43,7 +45,15 @@ class Stage:
         self.pipe = MemoryPipe(10, lambda: None)
         planning = PostgresPlanning(database, clock, 10.0)
         self.dispatcher = Dispatcher(
-            dispatch, planning, self._agenda, self._scanner, self.pipe, self.lease, clock, 10
+            dispatch,
+            planning,
+            self._agenda,
+            self._scanner,
+            self.pipe,
+            self.lease,
+            clock,
+            10,
+            suspect_room=SuspectRoom(1, 10),
         )
 
     async def join(self) -> None:
@@ -52,6 +62,9 @@ class Stage:
         self._clock.observe(now, asked_at)
         self.lease.renewed(asked_at)
         self._scanner.own(everything_in(frozenset(range(256))))
+
+    def hint(self, entries: list[Entry]) -> None:
+        self._scanner.hinted(entries)
 
     async def claimed(self, connection: Any) -> list[Delivery]:
         """Hear of everything, and claim what can be."""
@@ -69,16 +82,52 @@ async def stage(database: Database, connection: Any, clock: SystemClock) -> Stag
     return stage
 
 
-async def test_of_two_unmarked_suspects_one_is_too_late_to_start(
+async def test_suspects_that_no_hint_has_told_of_are_given_back_where_there_is_no_room(
     stage: Stage, database: Database, connection: Any
 ) -> None:
     now = await database_now(connection)
     await store(database, *(call_of(now, "echo")[1] for _ in range(2)))
-    await connection.execute("UPDATE gnomon.task SET losses = $1", FREE_LOSSES)
+    await connection.execute("UPDATE gnomon.task SET losses = $1", ALONE_FROM)
     deliveries = await stage.claimed(connection)
     assert [d.start_by == NEVER for d in deliveries] in ([True, False], [False, True])
     (started,) = [d for d in deliveries if d.start_by != NEVER]
-    assert stage.dispatcher.suspect == started.key
+    assert list(stage.dispatcher.suspect_room.held) == [started.key]
+    stage.dispatcher.released([Report(each) for each in deliveries])
+    assert not stage.dispatcher.suspect_room.held
+
+
+async def test_many_suspects_are_claimed_at_once(
+    stage: Stage, database: Database, connection: Any
+) -> None:
+    now = await database_now(connection)
+    keys = await store(database, *(call_of(now, "echo")[1] for _ in range(4)))
+    await connection.execute("UPDATE gnomon.task SET losses = 1")
+    stage.hint([Entry(key, now, Lane.MEDIUM, 1) for key in keys])
+    deliveries = await stage.claimed(connection)
+    assert [d.start_by == NEVER for d in deliveries] == [False] * 4
+
+
+async def test_a_webhook_needs_no_room_whatever_its_row_says(
+    stage: Stage, database: Database, connection: Any
+) -> None:
+    now = await database_now(connection)
+    webhook = HttpTarget("http://a.example/")
+    await store(database, *(submission(now, target=webhook) for _ in range(2)))
+    await connection.execute("UPDATE gnomon.task SET losses = $1", ALONE_FROM)
+    deliveries = await stage.claimed(connection)
+    assert [d.start_by == NEVER for d in deliveries] == [False] * 2
+    assert not stage.dispatcher.suspect_room.held
+
+
+async def test_what_is_chosen_and_not_claimed_leaves_its_place(
+    stage: Stage, database: Database, connection: Any
+) -> None:
+    now = await database_now(connection)
+    (key,) = await store(database, call_of(now, "echo")[1])
+    stage.hint([Entry(key, now, Lane.MEDIUM, ALONE_FROM)])
+    await connection.execute("DELETE FROM gnomon.task")
+    assert await stage.claimed(connection) == []
+    assert not stage.dispatcher.suspect_room.held
 
 
 async def test_the_end_of_a_try_that_was_taken_over_leaves_the_next_one_held(

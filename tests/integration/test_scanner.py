@@ -18,6 +18,7 @@ from gnomon.model.shard import SHARDS, shard_of
 from gnomon.model.task import TaskKey
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.settings import Settings
 from gnomon.store.port import Entry
 from gnomon.store.postgres.database import Database
@@ -40,7 +41,7 @@ class Scanning:
     def take(self) -> list[TaskKey]:
         """What is due. It stays known."""
         self.agenda.advance(self.clock.now())
-        return [e.key for e in self.agenda.take(1_000_000, suspect=True)]
+        return [e.key for e in self.agenda.take(1_000_000, SuspectRoom(1, 1))]
 
 
 @pytest.fixture

@@ -17,14 +17,16 @@ from gnomon.cron.job import Overlap
 from gnomon.fair import FairQueue
 from gnomon.model.lifecycle import State
 from gnomon.model.pool import everything_in
+from gnomon.model.quarantine import ALONE_FROM
 from gnomon.model.shard import SHARDS, owned_shards, shard_of
+from gnomon.model.target import PythonTarget
 from gnomon.model.task import TaskKey
-from gnomon.model.verdict import FREE_LOSSES
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.scheduler.thief import StealResult, Thief
 from gnomon.settings import Settings
 from gnomon.store.port import Entry
@@ -55,7 +57,15 @@ class Stage:
         self.scanner = Scanner(store, self.agenda, clock, settings)
         self.pipe = MemoryPipe(slots, lambda: None, prefetch=50)
         self.dispatcher = Dispatcher(
-            store, planning, self.agenda, self.scanner, self.pipe, self.lease, clock, 1000
+            store,
+            planning,
+            self.agenda,
+            self.scanner,
+            self.pipe,
+            self.lease,
+            clock,
+            1000,
+            suspect_room=SuspectRoom(1, slots),
         )
         self.thief = Thief(store, self.scanner, self.dispatcher, lambda: 0.5, settings)
 
@@ -97,7 +107,11 @@ async def late_in(database: Database, *places: tuple[int, float]) -> list[TaskKe
     async with database.connection() as connection:
         now: datetime = await connection.fetchval("SELECT gnomon.now()")
         keys = await store(
-            database, *(submission(now, id=new_id_in(shard, now, 0)) for shard, _ in places)
+            database,
+            *(
+                submission(now, id=new_id_in(shard, now, 0), target=PythonTarget("f"))
+                for shard, _ in places
+            ),
         )
         await connection.executemany(
             "UPDATE gnomon.task SET due_at = $2 WHERE id = $1",
@@ -159,7 +173,7 @@ async def test_a_node_that_has_something_else_to_do_steals_nothing(
     stage.scanner.hinted([Entry(own, now, submission(now).lane)])
     stage.agenda.advance(now)
     assert await stage.thief.run_once() == NOTHING
-    stage.agenda.take(1, suspect=True)
+    stage.agenda.take(1, SuspectRoom(1, 1))
 
     stage.pipe.send([a_delivery(1), a_delivery(2)])
     assert await stage.thief.run_once() == NOTHING
@@ -204,12 +218,12 @@ async def test_what_its_owner_took_meanwhile_is_left_to_it(
     )
 
 
-async def test_it_takes_one_suspect_at_a_time(
+async def test_it_takes_as_many_suspects_as_there_is_room_for(
     stage_for: StageFor, database: Database, connection: Connection
 ) -> None:
     stage = await stage_for(10)
     suspects = await late_in(database, *((200 + n, 5.0) for n in range(3)))
-    await connection.execute("UPDATE gnomon.task SET losses = $1", FREE_LOSSES)
+    await connection.execute("UPDATE gnomon.task SET losses = $1", ALONE_FROM)
     (innocent,) = await late_in(database, (210, 5.0))
     taken = set(await stage.stolen())
     assert innocent in taken
@@ -292,7 +306,7 @@ async def test_a_suspect_that_has_to_wait_leaves_the_node_idle(
     stage = await stage_for(10)
     stage.scanner.own(everything_in(ALL))
     await late_in(database, (1, 5.0), (2, 5.0))
-    await connection.execute("UPDATE gnomon.task SET losses = $1", FREE_LOSSES)
+    await connection.execute("UPDATE gnomon.task SET losses = $1", ALONE_FROM)
     await stage.scanner.forward()
     stage.agenda.advance(stage.clock.now())
     assert stage.dispatcher.idle() == 0
@@ -302,7 +316,7 @@ async def test_a_suspect_that_has_to_wait_leaves_the_node_idle(
     assert len(stage.pipe.unsent()) == 1
     stage.scanner.own(everything_in(MINE))
     suspects = await late_in(database, (200, 4.0))
-    await connection.execute("UPDATE gnomon.task SET losses = $1 WHERE id = $2", 2, suspects[0].id)
+    await connection.execute("UPDATE gnomon.task SET losses = $1 WHERE id = $2", 1, suspects[0].id)
     (innocent,) = await late_in(database, (200, 5.0))  # behind a suspect that would have to wait
     assert await stage.stolen() == [innocent]
 

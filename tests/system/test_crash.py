@@ -80,9 +80,15 @@ async def test_a_function_that_kills_its_node_becomes_a_dead_letter(
 
     await eventually(buried, timeout=100)
     await eventually(lambda: truth.completed(harmless))
-    print(f"the node died {deaths} times")
-    outcomes = await truth.fetch("SELECT outcome FROM gnomon.execution WHERE task_id = $1", poison)
-    assert [row["outcome"] for row in outcomes] == [OutcomeKind.LOST] * deaths
+    assert deaths == 1, "from then on it ran in quarantine"
+    tries = await truth.fetch(
+        "SELECT outcome, error FROM gnomon.execution WHERE task_id = $1 ORDER BY fence", poison
+    )
+    assert {row["outcome"] for row in tries} == {OutcomeKind.LOST}
+    assert tries[0]["error"] == "its node died while it ran"
+    alone = "it killed the process that it ran in, alone: exit code 9"
+    assert [row["error"] for row in tries].count(alone) == 3
+    assert tries[-1]["error"] == alone
     assert node.alive
 
 

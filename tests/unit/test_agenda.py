@@ -1,4 +1,4 @@
-"""The agenda: each task once, never early, suspects one at a time."""
+"""The agenda: each task once, never early, suspects where there is room for them."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -10,6 +10,7 @@ from gnomon.fair import FairQueue, Slots
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
 from gnomon.scheduler.agenda import Agenda, tick_at_or_after, tick_at_or_before
+from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.store.port import Entry
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -24,11 +25,16 @@ def at(seconds: float) -> datetime:
 
 
 def entry(number: int, due: float = 0.0, *, suspect: bool = False, flow: int = 0) -> Entry:
-    return Entry(TaskKey("t", UUID(int=number)), at(due), Lane.MEDIUM, suspect, flow=flow)
+    return Entry(TaskKey("t", UUID(int=number)), at(due), Lane.MEDIUM, int(suspect), flow=flow)
+
+
+def room(*, suspect: bool = True) -> SuspectRoom:
+    """For one suspect, or for none."""
+    return SuspectRoom(4, 2, is_open=lambda: suspect)
 
 
 def taken(agenda: Agenda, most: int = 100, *, suspect: bool = True) -> list[int]:
-    return [e.key.id.int for e in agenda.take(most, suspect=suspect)]
+    return [e.key.id.int for e in agenda.take(most, room(suspect=suspect))]
 
 
 def test_ticks_round_away_from_early() -> None:
@@ -70,7 +76,7 @@ def test_room_is_what_the_window_leaves() -> None:
     assert known.room() == 2
 
 
-def test_of_suspects_only_one_is_taken_and_only_where_allowed() -> None:
+def test_suspects_are_taken_where_there_is_room_for_them() -> None:
     known = agenda()
     known.add([entry(1, suspect=True), entry(2, suspect=True), entry(3)])
     known.advance(at(1))
@@ -85,13 +91,13 @@ def test_a_suspect_that_is_not_admitted_holds_up_no_other() -> None:
     known = agenda()
     known.add([entry(number, suspect=True) for number in range(3)])
     known.advance(at(1))
-    (second,) = known.take(10, lambda e: e.key.id.int == 1, suspect=True)
+    (second,) = known.take(10, room(), lambda e: e.key.id.int == 1)
     assert second.key.id.int == 1
-    assert known.take(10, lambda _: False, suspect=True) == []
-    assert not known.awaits(suspect=True), "its slots are for what can be stolen"
+    assert known.take(10, room(), lambda _: False) == []
+    assert not known.awaits(room()), "its slots are for what can be stolen"
     known.add([entry(4, due=2, suspect=True)])
     known.advance(at(3))
-    assert known.awaits(suspect=True)
+    assert known.awaits(room())
     assert sorted(number for _ in range(3) for number in taken(known)) == [0, 2, 4]
 
 
@@ -100,7 +106,7 @@ def test_what_is_put_back_is_ready_as_before() -> None:
     entries = [entry(1, suspect=True), entry(2), entry(3, suspect=True)]
     known.add(entries)
     known.advance(at(1))
-    chosen = known.take(2, suspect=True)
+    chosen = known.take(2, room())
     known.put_back(chosen)
     assert known.ready == 3
     assert taken(known) == [1, 2]
@@ -111,7 +117,7 @@ def test_what_is_put_back_keeps_its_order() -> None:
     known = agenda()
     known.add([entry(number) for number in range(4)])
     known.advance(at(1))
-    known.put_back(known.take(3, suspect=True))
+    known.put_back(known.take(3, room()))
     assert taken(known) == [0, 1, 2, 3]
 
 
@@ -121,23 +127,23 @@ def test_a_tenant_that_may_hold_no_more_leaves_the_slots_to_what_can_be_stolen()
     known = Agenda(ready, START, 100)
     known.add([entry(number) for number in range(20)])
     known.advance(at(1))
-    assert known.awaits(suspect=True)
-    assert len(known.take(20, suspect=True)) == 9
-    assert not known.awaits(suspect=True)
-    assert not known.steal(entry(100))
+    assert known.awaits(room())
+    assert len(known.take(20, room())) == 9
+    assert not known.awaits(room())
+    assert not known.steal(entry(100), room())
     other = Entry(TaskKey("other", UUID(int=101)), START, Lane.MEDIUM)
-    assert not known.steal(other, lambda _: False)
-    assert known.steal(other)
+    assert not known.steal(other, room(), lambda _: False)
+    assert known.steal(other, room())
     known.ended_all([("t", Lane.MEDIUM, 1.0), ("t", Lane.MEDIUM, None)])
-    assert known.awaits(suspect=True)
-    assert len(known.take(20, suspect=True)) == 1
+    assert known.awaits(room())
+    assert len(known.take(20, room())) == 1
 
 
 def test_a_known_task_can_be_looked_at_again_later() -> None:
     known = agenda()
     known.add([entry(1)])
     known.advance(at(1))
-    (chosen,) = known.take(1, suspect=True)
+    (chosen,) = known.take(1, room())
     known.again(chosen, at(2))
     assert (known.advance(at(1.9)), known.ready) == (0, 0)
     assert (known.advance(at(2)), taken(known)) == (1, [1])
@@ -236,11 +242,11 @@ def test_against_a_model(steps: list[tuple[str, int, int, bool]]) -> None:
             fired |= {n for n, moment in due.items() if moment <= now}
             assert known.ready == len(fired)
         else:
-            chosen = known.take(first, suspect=flag)
+            chosen = known.take(first, room(suspect=flag))
             numbers = [e.key.id.int for e in chosen]
             assert len(set(numbers)) == len(numbers) <= first
             assert set(numbers) <= fired
-            assert sum(e.suspect for e in chosen) <= flag
+            assert sum(e.losses for e in chosen) <= flag
             if second == 0:
                 known.put_back(chosen)
             else:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.worker_world import SLOTS, World, slots_now, working
 
-from gnomon.cli.loop import serve
+from gnomon.loop import serve
 from gnomon.model.outcome import OutcomeKind
 from gnomon.worker.run import stored_result
 from gnomon.worker.targets.python import Snooze

@@ -21,6 +21,7 @@ from gnomon.scheduler.accounts import Account, Wish
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.permits import Permits
 from gnomon.scheduler.store_time import StoreTime
+from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.store.limit_port import Grant, Starts, Told
 from gnomon.store.port import Entry
 
@@ -388,15 +389,15 @@ def test_flows_that_wait_are_let_in_when_there_is_something_to_take() -> None:
     tasks = [entry(n) for n in range(1, 4)]
     world.agenda.add(tasks)
     world.agenda.advance(START)
-    assert world.agenda.take(5, world.permits.admit, suspect=False) == []
+    assert world.agenda.take(5, SuspectRoom(1, 1), world.permits.admit) == []
     assert world.permits.wanted.is_set()
     world.give("all", permits=1)
     assert world.woken == 1
-    (taken,) = world.agenda.take(5, world.permits.admit, suspect=False)
+    (taken,) = world.agenda.take(5, SuspectRoom(1, 1), world.permits.admit)
     world.permits.ended(Report(delivery(taken), Outcome(OutcomeKind.SUCCEEDED)))
-    assert len(world.agenda.take(5, world.permits.admit, suspect=False)) == 1
+    assert len(world.agenda.take(5, SuspectRoom(1, 1), world.permits.admit)) == 1
     world.known.change()
-    assert len(world.agenda.take(5, world.permits.admit, suspect=False)) == 1
+    assert len(world.agenda.take(5, SuspectRoom(1, 1), world.permits.admit)) == 1
 
 
 def test_a_quota_of_executions_is_a_limiter() -> None:

@@ -12,6 +12,7 @@ from gnomon.model.task import TaskKey
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.places import Places
+from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.store.port import Entry
 from gnomon.testing.pipe_contract import a_delivery
 from gnomon.worker.targets import Place
@@ -39,7 +40,7 @@ class World:
         self.agenda.advance(LATER)
 
     def taken(self, most: int = 100) -> list[Entry]:
-        return self.agenda.take(most, self.places.admit, suspect=False)
+        return self.agenda.take(most, SuspectRoom(1, 1), self.places.admit)
 
     def claim(self, *entries: Entry) -> list[bool]:
         return [self.places.claimed(_delivery(e.key, e.flow)) for e in entries]
@@ -167,4 +168,4 @@ def test_whoever_waits_is_let_in_after_the_last_end_at_the_latest() -> None:
     world.claim(*running)
     assert world.taken() == []
     world.end(*running)
-    assert len(world.agenda.take(1000, suspect=False)) == len(flows) - ROOM
+    assert len(world.agenda.take(1000, SuspectRoom(1, 1))) == len(flows) - ROOM

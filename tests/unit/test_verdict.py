@@ -5,18 +5,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.outcome import Loss, Outcome, OutcomeKind
+from gnomon.model.quarantine import ALONE_FROM, LAST, STEP
 from gnomon.model.retry import LONGEST_RETRY_AFTER, Backoff, RetryPolicy
+from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import DeliveryMode
 from gnomon.model.verdict import (
     COMPLETE,
-    FREE_LOSSES,
-    QUARANTINE_LOSSES,
     Verdict,
     VerdictKind,
     asks_before_start,
     decide,
-    is_suspect,
     release,
 )
 
@@ -28,6 +27,7 @@ class Standing(msgspec.Struct, frozen=True):
     retry_policy: RetryPolicy
     losses: int = 0
     mode: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
+    target: Target = PythonTarget("f")
 
 
 FIXED = RetryPolicy(max_retries=3, backoff=Backoff.FIXED, base_seconds=2.0, jitter=False)
@@ -110,17 +110,26 @@ def test_what_is_given_back_keeps_its_losses() -> None:
     assert (verdict.kind, verdict.losses, verdict.spends) == (VerdictKind.RELEASE, 3, False)
 
 
-def test_losses_lead_to_quarantine_and_there_to_the_end() -> None:
-    losses, suspect = 0, []
+@pytest.mark.parametrize("loss", Loss)
+def test_losses_lead_to_the_end_and_spend_no_retry(loss: Loss) -> None:
+    losses, tries = ALONE_FROM, 0
     while True:
-        suspect.append(is_suspect(losses))
-        verdict = decide(LOST, Standing(0, FIXED, losses), 0.5)
-        losses = verdict.losses
-        if verdict.kind is VerdictKind.DEAD_LETTER:
+        tries += 1
+        outcome = Outcome(OutcomeKind.LOST, loss=loss)
+        verdict = decide(outcome, Standing(0, FIXED, losses), 0.5)
+        if verdict.kind is VerdictKind.DEAD_LETTER or loss is Loss.IN_GROUP:
             break
+        losses = verdict.losses
         assert (verdict.kind, verdict.delay, verdict.spends) == (VerdictKind.RETRY, 0.0, False)
-    assert suspect == [False] * FREE_LOSSES + [True] * QUARANTINE_LOSSES
-    assert QUARANTINE_LOSSES == 3
+    assert tries == {Loss.ALONE: 3, Loss.NODE: LAST - ALONE_FROM, Loss.IN_GROUP: 1}[loss]
+
+
+@pytest.mark.parametrize("loss", Loss)
+@pytest.mark.parametrize("losses", [0, 1, LAST])
+def test_a_webhook_is_no_suspect_however_many_nodes_die(loss: Loss, losses: int) -> None:
+    webhook = Standing(0, FIXED, losses, target=HttpTarget("http://a.example/"))
+    verdict = decide(Outcome(OutcomeKind.LOST, loss=loss), webhook, 0.5)
+    assert verdict == Verdict(VerdictKind.RETRY)
 
 
 @given(standings, chances, st.sampled_from(FAILURES), st.booleans())
@@ -138,7 +147,7 @@ def test_every_outcome_has_a_verdict_that_can_be_written(
 ) -> None:
     verdict = decide(Outcome(kind, retry_after=wish), standing, chance)
     assert verdict.delay >= 0
-    assert verdict.losses <= standing.losses + 1
+    assert verdict.losses <= max(standing.losses + 1, ALONE_FROM)
     assert not verdict.spends or standing.retries_left > 0
     assert (verdict.kind is VerdictKind.COMPLETE) == (kind is OutcomeKind.SUCCEEDED)
 
@@ -167,7 +176,7 @@ def test_at_most_once_has_one_call_whatever_came_of_it(
 
 
 @pytest.mark.parametrize("mode", DeliveryMode)
-@pytest.mark.parametrize("losses", [0, 1, FREE_LOSSES])
+@pytest.mark.parametrize("losses", [0, 1, STEP])
 def test_who_asks_before_it_starts(mode: DeliveryMode, losses: int) -> None:
     asks = asks_before_start(mode, losses)
     assert asks == (mode is not DeliveryMode.AT_LEAST_ONCE or losses > 0)

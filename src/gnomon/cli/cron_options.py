@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gnomon.cli import loop, remote, values
+from gnomon import loop
+from gnomon.cli import remote, values
 from gnomon.cli.options import settings_of
 from gnomon.client.errors import ClientError
 from gnomon.settings import SettingsError

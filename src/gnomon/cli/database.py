@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gnomon.cli import loop
+from gnomon import loop
 from gnomon.cli.output import CommandFailed
 from gnomon.model.errors import StatementRefused, StoreUnavailable, Unstorable
 from gnomon.settings import Settings

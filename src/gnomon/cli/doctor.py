@@ -2,7 +2,8 @@
 
 import typer
 
-from gnomon.cli import loop, output
+from gnomon import loop
+from gnomon.cli import output
 from gnomon.cli.check import Check
 from gnomon.cli.checks import examine
 from gnomon.cli.options import ApiUrl, AsJson, settings_file

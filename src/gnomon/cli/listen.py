@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from gnomon.cli import loop, output
+from gnomon import loop
+from gnomon.cli import output
 from gnomon.cli.keyring import Keyring
 from gnomon.cli.options import settings_of
 from gnomon.cli.output import CommandFailed

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gnomon.cli import database, loop, output
+from gnomon import loop
+from gnomon.cli import database, output
 from gnomon.cli.options import AsJson, Yes, settings_of
 from gnomon.cli.output import CommandFailed
 

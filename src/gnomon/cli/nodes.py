@@ -8,7 +8,8 @@ from uuid import UUID
 import msgspec
 import typer
 
-from gnomon.cli import database, loop, output, values
+from gnomon import loop
+from gnomon.cli import database, output, values
 from gnomon.cli.options import AsJson, settings_of
 from gnomon.cli.output import CommandFailed
 from gnomon.model.pool import Pool, territory

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gnomon.cli import database, loop
+from gnomon import loop
+from gnomon.cli import database
 from gnomon.cli.keyring import check_setting
 from gnomon.cli.options import settings_of
 from gnomon.cli.output import CommandFailed

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
-from gnomon.cli import loop, output
+from gnomon import loop
+from gnomon.cli import output
 from gnomon.client.errors import ApiProblem
 from gnomon.settings import Settings
 

@@ -5,7 +5,6 @@ and is killed by the kernel when the supervisor dies, however it dies (Linux).
 """
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -19,14 +18,11 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from gnomon.clock import SystemClock
+from gnomon.worker.parent import die_with_parent
 
 ONE_INTERRUPT_SECONDS = 2.0
 TEND_SECONDS = 10.0
 READY_POLL_SECONDS = 0.05
-
-_PR_SET_PDEATHSIG = 1
-# Loaded here and not in the child: between fork and exec nothing may be loaded or allocated.
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True)
@@ -132,17 +128,6 @@ def run(
         finally:
             clean = supervisor.stop()
         return 0 if clean else 1
-
-
-def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent (process id `parent`) dies.
-
-    Nothing but Linux can do that; elsewhere a parent that is killed leaves its children.
-    """
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the kernel knew
-        os._exit(1)
 
 
 class _GaveUpError(Exception):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from gnomon import __version__
-from gnomon.cli import database, loop, output, remote
+from gnomon import __version__, loop
+from gnomon.cli import database, output, remote
 from gnomon.cli.keyring import check_setting
 from gnomon.cli.options import SETTINGS_VARIABLE, settings_file, settings_of
 from gnomon.cli.output import CommandFailed

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gnomon.cli import database, loop, output, remote, values
+from gnomon import loop
+from gnomon.cli import database, output, remote, values
 from gnomon.cli.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.output import CommandFailed
 

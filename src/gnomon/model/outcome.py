@@ -1,6 +1,6 @@
 """What happened in one try at a task."""
 
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
 
 import msgspec
 
@@ -11,7 +11,7 @@ class OutcomeKind(IntEnum):
     SUCCEEDED = 0
     FAILED = 1
     TIMED_OUT = 2
-    LOST = 3  # the node died, or gave the task up, before it could tell
+    LOST = 3  # the process that ran it died before it could tell
     SNOOZED = 4  # the handler asked to be called again later
     CANCELLED = 5
     PREEMPTED = 6  # ended to make room for a CRITICAL task
@@ -19,6 +19,14 @@ class OutcomeKind(IntEnum):
     @property
     def label(self) -> str:
         return self.name.lower()
+
+
+class Loss(Enum):
+    """What was lost with a task that is LOST."""
+
+    NODE = auto()  # the node that ran it, or would not wait for it
+    IN_GROUP = auto()  # the process that ran it in quarantine, with others
+    ALONE = auto()  # that process, which had run nothing else
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -31,6 +39,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     response_status: int | None = None
     response_body: str | None = None
     result: str | None = None  # JSON
+    loss: Loss = Loss.NODE  # of one that is LOST
     unreachable: bool = False  # a webhook's host did not answer: no connection, or no whole answer
     # Nobody was called: the fault lies with the task, or with this node. No breaker counts it.
     uncalled: bool = False

@@ -5,15 +5,11 @@ from typing import Protocol
 
 import msgspec
 
+from gnomon.model import quarantine
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import RetryPolicy, retry_delay
+from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode
-
-# A node that dies takes along whatever it ran, and nearly always none of it was the cause. So the
-# first loss is simply run again with everything else; a task lost twice is a suspect and runs in
-# quarantine, one suspect at a time on a node; only losses there count, and the third is the last.
-FREE_LOSSES = 2
-QUARANTINE_LOSSES = 3
 
 
 class VerdictKind(IntEnum):
@@ -32,7 +28,7 @@ class Verdict(msgspec.Struct, frozen=True):
     kind: VerdictKind
     delay: float = 0.0  # seconds until the next try
     spends: bool = False  # a retry of the budget
-    losses: int = 0  # the task's losses from now on
+    losses: int = 0  # the task's losses from now on: see `model.quarantine`
 
 
 COMPLETE = Verdict(VerdictKind.COMPLETE)
@@ -50,6 +46,8 @@ class Standing(Protocol):
     def losses(self) -> int: ...
     @property
     def mode(self) -> DeliveryMode: ...
+    @property
+    def target(self) -> Target: ...
 
 
 def asks_before_start(mode: DeliveryMode, losses: int) -> bool:
@@ -57,11 +55,6 @@ def asks_before_start(mode: DeliveryMode, losses: int) -> bool:
     something about that moment; and after a loss, so that a task that had not even begun when
     its next node died is not taken for the killer."""
     return mode is not DeliveryMode.AT_LEAST_ONCE or losses > 0
-
-
-def is_suspect(losses: int) -> bool:
-    """Whether the task must run in quarantine."""
-    return losses >= FREE_LOSSES
 
 
 def decide(outcome: Outcome, standing: Standing, chance: float) -> Verdict:
@@ -74,7 +67,7 @@ def decide(outcome: Outcome, standing: Standing, chance: float) -> Verdict:
         case OutcomeKind.SNOOZED:
             return Verdict(VerdictKind.RETRY, delay=outcome.retry_after or 0.0)
         case OutcomeKind.LOST:
-            return _after_loss(standing)
+            return _after_loss(outcome, standing)
         case OutcomeKind.PREEMPTED:
             return Verdict(VerdictKind.RETRY, losses=standing.losses)
         case OutcomeKind.CANCELLED:
@@ -100,8 +93,10 @@ def _after_failure(outcome: Outcome, standing: Standing, chance: float) -> Verdi
     return Verdict(VerdictKind.RETRY, delay=delay, spends=True)
 
 
-def _after_loss(standing: Standing) -> Verdict:
-    losses = standing.losses + 1
-    if losses >= FREE_LOSSES + QUARANTINE_LOSSES:
+def _after_loss(outcome: Outcome, standing: Standing) -> Verdict:
+    if not quarantine.can_kill(standing.target):
+        return Verdict(VerdictKind.RETRY)
+    losses = quarantine.after(standing.losses, outcome.loss, standing.mode)
+    if losses >= quarantine.LAST:
         return Verdict(VerdictKind.DEAD_LETTER, losses=losses)
     return Verdict(VerdictKind.RETRY, losses=losses)

@@ -84,6 +84,24 @@ class HandlerReturned(msgspec.Struct, frozen=True):
     seconds: float  # since it was told to stop
 
 
+class ChildDied(msgspec.Struct, frozen=True, kw_only=True):
+    """A child process has died while it ran suspects. They run again, in smaller groups; one that
+    was alone in it has killed it."""
+
+    how: str
+    tasks: int
+    alone: bool
+    pid: int | None
+
+
+class ChildUnfit(msgspec.Struct, frozen=True):
+    """A child process for suspects cannot be started, or cannot load the functions. Suspects wait
+    for the next attempt, in so many seconds."""
+
+    why: str
+    pause_seconds: float
+
+
 class BreakerOpened(msgspec.Struct, frozen=True, kw_only=True):
     """Too many calls failed: tasks wait, but for one now and then. Kept in the store, too."""
 
@@ -143,6 +161,8 @@ Event = (
     | HandlerHung
     | HandlerReturned
     | TaskPreempted
+    | ChildDied
+    | ChildUnfit
     | BreakerOpened
     | BreakerClosed
     | BreakersForgotten
@@ -176,6 +196,11 @@ def to_log(event: Event) -> None:
             log.warning("a handler ignores its cancellation", **_about(handler, seconds))
         case HandlerReturned(handler, seconds):
             log.info("a handler that hung has returned", **_about(handler, seconds))
+        case ChildDied(how=how, tasks=tasks, alone=alone, pid=pid):
+            what = "a suspect has killed its process" if alone else "a process of suspects died"
+            log.warning(what, how=how, tasks=tasks, process=pid)
+        case ChildUnfit(why, pause):
+            log.error("a process for suspects cannot start", why=why, next_try_in=pause)
         case BreakerOpened():
             log.warning(
                 "a breaker has opened: tasks wait",

@@ -28,6 +28,8 @@ from gnomon.observe.events import (
     BreakerClosed,
     BreakerOpened,
     BreakersForgotten,
+    ChildDied,
+    ChildUnfit,
     ChoreFailed,
     Event,
     FiresMissed,
@@ -132,6 +134,7 @@ class NodeMetrics(Metrics):
         self._handlers = _HandlerMetrics(self.registry)
         self._breakers = _BreakerMetrics(self.registry)
         self._queue = _QueueMetrics(self.registry)
+        self._quarantine = _QuarantineMetrics(self.registry)
         self._preempted = Counter(
             "gnomon_preemptions",
             "Running tasks that were told to give way to a CRITICAL one.",
@@ -162,6 +165,8 @@ class NodeMetrics(Metrics):
                 self._preempted.inc()
             case RetentionSeen(kind, seconds):
                 self._retention.labels(kind.value).set(seconds)
+            case ChildDied() | ChildUnfit():
+                self._quarantine(event)
 
     @contextmanager
     def served(self, settings: Settings) -> Iterator[None]:
@@ -256,6 +261,31 @@ class _HandlerMetrics:
             self._given_up.labels(where).inc()
         else:
             self._hung.labels(where).dec()
+
+
+class _QuarantineMetrics:
+    """Child processes that run suspects."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._deaths = Counter(
+            "gnomon_quarantine_deaths",
+            "Processes that died while they ran suspects: one alone, or a group.",
+            ["of"],
+            registry=registry,
+        )
+        self._unfit = Counter(
+            "gnomon_quarantine_start_failures",
+            "Processes for suspects that could not be started.",
+            registry=registry,
+        )
+        for what in ("one", "group"):
+            self._deaths.labels(what)
+
+    def __call__(self, event: ChildDied | ChildUnfit) -> None:
+        if isinstance(event, ChildDied):
+            self._deaths.labels("one" if event.alone else "group").inc()
+        else:
+            self._unfit.inc()
 
 
 class _BreakerMetrics:

@@ -4,7 +4,6 @@ Entries are hints. One that was cancelled, changed or taken by another node mean
 not claimed; one that is missing here is found by the scanner.
 """
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
@@ -13,10 +12,9 @@ from gnomon.fair.queue import Admit, End, Flow, ReadyQueue, everyone
 from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.lane import Lane
 from gnomon.model.task import TaskKey
+from gnomon.scheduler.suspects import SuspectQueue, SuspectRoom
 from gnomon.store.port import Entry
 from gnomon.wheel import Wheel
-
-_SUSPECTS_TRIED = 20  # at once; there are few, as a rule
 
 
 def tick_at_or_after(moment: datetime) -> int:
@@ -34,8 +32,7 @@ class Agenda:
     def __init__(self, ready: ReadyQueue[Entry], now: datetime, window: int) -> None:
         self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now))
         self._ready = ready
-        self._suspects: deque[Entry] = deque()
-        self._all_refused = False  # of those, when they were last tried
+        self._suspects = SuspectQueue()
         self._known: dict[TaskKey, Entry] = {}
         self._advanced = now
         self._window = window
@@ -48,9 +45,10 @@ class Agenda:
         """Entries that are due, less those whose flows are set aside."""
         return len(self._ready) + len(self._suspects)
 
-    def awaits(self, *, suspect: bool) -> bool:
+    def awaits(self, places: SuspectRoom) -> bool:
         """Whether `take` would give anything, if it is admitted."""
-        return self._ready.offers() or (suspect and bool(self._suspects) and not self._all_refused)
+        suspects = bool(self._suspects) and not self._suspects.all_refused and places.has_room()
+        return self._ready.offers() or suspects
 
     def knows(self, key: TaskKey) -> bool:
         return key in self._known
@@ -98,37 +96,31 @@ class Agenda:
         return len(due)
 
     def _make_ready(self, due: Sequence[Entry]) -> None:
-        suspects = [e for e in due if e.suspect]
+        suspects = [e for e in due if e.losses]
         if suspects:
-            self._suspects += suspects
-            self._all_refused = False
-            due = [e for e in due if not e.suspect]
+            self._suspects.add(suspects)
+            due = [e for e in due if not e.losses]
         self._ready.put_all(due)
 
     def next_tick(self) -> int | None:
         """The tick up to which nothing becomes due."""
         return self._wheel.next_due()
 
-    def take(self, most: int, admit: Admit[Entry] = everyone, *, suspect: bool) -> list[Entry]:
-        """Entries to claim now; one suspect among them at the most, and only where allowed."""
+    def take(self, most: int, places: SuspectRoom, admit: Admit[Entry] = everyone) -> list[Entry]:
+        """Entries to claim now. Suspects among them come first, and have taken their places."""
         taken: list[Entry] = []
-        if suspect and most > 0 and self._suspects:
-            taken += self._take_suspect(admit)
+        if most > 0 and self._suspects and places.has_room():
+            taken += self._suspects.take(most, lambda e: self._take_suspect(e, places, admit))
         taken += self._ready.take(most - len(taken), self._advanced, admit)
         return taken
 
-    def _take_suspect(self, admit: Admit[Entry]) -> list[Entry]:
-        """The next one that is admitted. The others wait behind the rest, which may be of another
-        tenant."""
-        tried = min(len(self._suspects), _SUSPECTS_TRIED)
-        for _ in range(tried):
-            entry = self._suspects.popleft()
-            if admit(entry):
-                self._ready.started(entry.key.tenant_id, entry.lane)
-                return [entry]
-            self._suspects.append(entry)
-        self._all_refused = tried == len(self._suspects)
-        return []
+    def _take_suspect(self, entry: Entry, places: SuspectRoom, admit: Admit[Entry]) -> bool:
+        key = entry.key
+        if not places.allows(key, entry.losses, self._suspects.tenants) or not admit(entry):
+            return False
+        places.take(key, entry.losses)
+        self._ready.started(key.tenant_id, entry.lane)
+        return True
 
     def take_urgent(
         self, most: int, admit: Admit[Entry] = everyone, *, evicting: bool = False
@@ -136,9 +128,11 @@ class Agenda:
         """Only what is CRITICAL; `evicting`: another task will leave its slot for each."""
         return self._ready.take(most, self._advanced, admit, urgent=True, evicting=evicting)
 
-    def steal(self, entry: Entry, admit: Admit[Entry] = everyone) -> bool:
+    def steal(self, entry: Entry, places: SuspectRoom, admit: Admit[Entry] = everyone) -> bool:
         """Whether an entry of others may be claimed now; if so, its tenant is charged for it."""
         key, lane = entry.key, entry.lane
+        if entry.losses:
+            return self._take_suspect(entry, places, admit)
         if not self._ready.allows(key.tenant_id, lane) or not admit(entry):
             return False
         self._ready.started(key.tenant_id, lane)
@@ -147,10 +141,9 @@ class Agenda:
     def put_back(self, entries: Sequence[Entry]) -> None:
         """Entries whose claim could not be made: ready as before, in the order they are given."""
         for entry in reversed(entries):
-            if entry.suspect:
+            if entry.losses:
                 self._ready.ended_all([(entry.key.tenant_id, entry.lane, None)])
-                self._suspects.appendleft(entry)
-                self._all_refused = False
+                self._suspects.put_back(entry)
             else:
                 self._ready.put_back(entry)
 
@@ -191,7 +184,7 @@ class Agenda:
     def forget_ready(self) -> None:
         """Forget all that is due. What is not has its time before it."""
         self.forget(entry.key for entry in self._suspects)
-        self._suspects.clear()
+        self._suspects.replace([])
         self.forget(entry.key for entry in self._ready.clear())
 
     def retain(self, own_of: Callable[[Iterable[Entry]], Collection[Entry]]) -> None:
@@ -201,7 +194,7 @@ class Agenda:
         if len(own) == len(self._known):
             return
         self._known = {entry.key: entry for entry in own}
-        self._suspects = deque(e for e in self._suspects if e.key in self._known)
+        self._suspects.replace(e for e in self._suspects if e.key in self._known)
         self._ready.put_all([e for e in self._ready.clear() if e.key in self._known])
 
     def forget(self, keys: Iterable[TaskKey]) -> None:

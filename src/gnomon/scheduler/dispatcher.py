@@ -10,8 +10,8 @@ import msgspec
 from gnomon.chores import Troubles, about_task, isolated
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError, Unstorable
+from gnomon.model.quarantine import can_kill, is_suspect
 from gnomon.model.task import TaskKey
-from gnomon.model.verdict import is_suspect
 from gnomon.observe.events import Observer, RunSkipped, RunStarted, nobody
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.port import Pipe
@@ -19,6 +19,7 @@ from gnomon.scheduler.admission import Admissions
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.preemption import Preemption
 from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.store.cron_port import PlanningStore
 from gnomon.store.port import Claim, DispatchStore, Entry
 from gnomon.worker.lease import Lease
@@ -63,6 +64,8 @@ class Dispatcher:
         admission: Admissions | None = None,
         preemption: Preemption | None = None,
         troubles: Troubles | None = None,
+        *,
+        suspect_room: SuspectRoom,
     ) -> None:
         self._troubles = Troubles(clock, emit) if troubles is None else troubles
         self._store = store
@@ -82,7 +85,7 @@ class Dispatcher:
         self.held: dict[TaskKey, int] = {}  # claimed and not settled, with the fence
         self.stuck: dict[TaskKey, int] = {}  # run, and impossible to settle: never given back
         self.claiming = asyncio.Lock()
-        self.suspect: TaskKey | None = None  # the one in quarantine
+        self.suspect_room = suspect_room
         self.stopped = False
 
     async def run_once(self) -> DispatchResult:
@@ -98,7 +101,7 @@ class Dispatcher:
 
     def idle(self) -> int:
         """Slots that nothing on the agenda waits for."""
-        if self._agenda.awaits(suspect=self.suspect is None) or not self._may_claim():
+        if self._agenda.awaits(self.suspect_room) or not self._may_claim():
             return 0
         return min(self._pipe.free(), self._batch)
 
@@ -108,8 +111,10 @@ class Dispatcher:
         async with self.claiming:
             idle = self.idle()
             chosen: list[Entry] = []
-            for entry in self._one_suspect(entries):
-                if len(chosen) < idle and self._agenda.steal(entry, self._admission.admit):
+            for entry in entries:
+                if len(chosen) < idle and self._agenda.steal(
+                    entry, self.suspect_room, self._admission.admit
+                ):
                     chosen.append(entry)
             if not chosen:
                 return DispatchResult()
@@ -117,12 +122,6 @@ class Dispatcher:
 
     def _may_claim(self) -> bool:
         return not self.stopped and self._lease.is_trusted(self._clock.monotonic())
-
-    def _one_suspect(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Leave out the suspects that would have to wait for their quarantine."""
-        suspects = (e for e in entries if e.suspect)
-        next_one = next(suspects, None) if self.suspect is None else None
-        return [e for e in entries if not e.suspect or e is next_one]
 
     def released(self, reports: Iterable[Report]) -> None:
         """These are settled: the node holds them no longer. Another claim of the same task, made
@@ -135,14 +134,13 @@ class Dispatcher:
                 del held[key]
                 ended.append(report)
                 ends.append((key.tenant_id, delivery.lane, report.seconds))
-                if self.suspect is not None and key == self.suspect:
-                    self.suspect = None
+                self.suspect_room.give_back(key)
         self._agenda.ended_all(ends)
         self._admission.ended(ended)
 
     def _choose(self) -> list[Entry]:
         room = min(self._pipe.room(), self._batch)
-        chosen = self._agenda.take(room, self._admission.admit, suspect=self.suspect is None)
+        chosen = self._agenda.take(room, self.suspect_room, self._admission.admit)
         chosen += self._urgent(len(chosen))
         own = self._scanner.still_own(chosen)
         if len(own) < len(chosen):
@@ -181,8 +179,10 @@ class Dispatcher:
         self._admission.missed([e.key for e in entries])
 
     def _unused(self, entries: Iterable[Entry]) -> None:
-        """The slots that were held for these are free again."""
-        self._agenda.ended_all((e.key.tenant_id, e.lane, None) for e in entries)
+        """The slots and places that were held for these are free again."""
+        for entry in entries:
+            self._agenda.ended_all([(entry.key.tenant_id, entry.lane, None)])
+            self.suspect_room.give_back(entry.key)
 
     def _put_back(self, entries: Sequence[Entry]) -> None:
         """The claim failed, and may or may not have been made: so what was admitted keeps what it
@@ -190,6 +190,8 @@ class Dispatcher:
         own = self._own(entries)
         kept = {e.key for e in own}
         self._unused(e for e in entries if e.key not in kept)
+        for entry in own:
+            self.suspect_room.give_back(entry.key)
         self._agenda.put_back(own)
         self._admission.unanswered([e.key for e in entries])
 
@@ -340,15 +342,18 @@ class Dispatcher:
 
     def _startable(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """The same, with those too late to start that must not: they will be given back. What the
-        row says may differ from the hint that was admitted; and a hint does not tell suspects, of
-        which one is let through at a time, so more of them may have been claimed."""
-        refused = self._admission.refused(deliveries)
+        row says may differ from the hint that was admitted; and a hint does not tell suspects, so
+        more of them may have been claimed than there is room for."""
+        refused, places = self._admission.refused(deliveries), self.suspect_room
         for delivery in deliveries:
-            if delivery.losses and is_suspect(delivery.losses):
-                if self.suspect is None:
-                    self.suspect = delivery.key
+            key, losses = delivery.key, delivery.losses
+            if losses and is_suspect(losses) and can_kill(delivery.target):
+                if key in places.held or places.allows(key, losses):
+                    places.take(key, losses)
                 else:
-                    refused.add(delivery.key)
+                    refused.add(key)
+            elif places.held:
+                places.give_back(key)
         if not refused:
             return deliveries
         return [

@@ -9,9 +9,8 @@ import structlog
 from gnomon.chores import Troubles, about_task, isolated
 from gnomon.clock import Chance, Clock
 from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, Unstorable
-from gnomon.model.outcome import OutcomeKind
 from gnomon.model.task import TaskKey
-from gnomon.model.verdict import EXPIRE, Verdict, decide, is_suspect, release
+from gnomon.model.verdict import EXPIRE, Verdict, decide, release
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.port import Pipe
 from gnomon.scheduler.dispatcher import Dispatcher
@@ -67,7 +66,7 @@ class Recorder:
         settled = await self._written(settlements)
         self._dispatcher.released(reports)
         self._pipe.settled(reports)
-        self._plan_next(reports, settled)
+        self._plan_next(reports, settlements, settled)
         self._tell_ended(settled)
         refused = _refused(reports, settled)
         if refused:
@@ -176,27 +175,26 @@ class Recorder:
             await self._store.bury(bare.incarnation, [Burial(bare.key, bare.fence, reason)])
             return []
 
-    def _plan_next(self, reports: Sequence[Report], settled: Sequence[Settled]) -> None:
+    def _plan_next(
+        self,
+        reports: Sequence[Report],
+        settlements: Sequence[Settlement],
+        settled: Sequence[Settled],
+    ) -> None:
         """Put what waits again for a time near by straight back on the agenda."""
         again = {s.key: s.due_at for s in settled if s.due_at is not None}
         if not again:
             return
         until = self._clock.now() + self._horizon
         entries = []
-        for report in reports:
-            delivery = report.delivery
+        for report, settlement in zip(reports, settlements, strict=True):
+            delivery, losses = report.delivery, settlement.verdict.losses
             due_at = again.get(delivery.key)
             if due_at is not None and due_at <= until:
-                suspect = _as_lost_as_before(report) and is_suspect(delivery.losses)
                 entries.append(
-                    Entry(delivery.key, due_at, delivery.lane, suspect, flow=delivery.flow)
+                    Entry(delivery.key, due_at, delivery.lane, losses, flow=delivery.flow)
                 )
         self._scanner.hinted(entries)
-
-
-def _as_lost_as_before(report: Report) -> bool:
-    """Whether the try says nothing about the losses of its task."""
-    return report.outcome is None or report.outcome.kind is OutcomeKind.PREEMPTED
 
 
 def _refused(reports: Sequence[Report], settled: Sequence[Settled]) -> int:

@@ -53,7 +53,7 @@ class Thief:
             self._seconds,
             each,
             most,
-            suspects=self._dispatcher.suspect is None,
+            suspects=self._dispatcher.suspect_room.has_room(),
             pool=self._scanner.territory.pool,
         )
         if not entries:

@@ -212,7 +212,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     key: TaskKey
     due_at: datetime
     lane: Lane
-    suspect: bool = False  # has been lost before, and must run in quarantine
+    losses: int = 0  # any make it a suspect, and say how it must run: see `model.quarantine`
     recurring: bool = False  # a cron job's run, which may need its consent to start
     flow: int = UNKNOWN_FLOW  # what keeps one task of a flow from starting keeps all
 
@@ -328,6 +328,7 @@ class RunningTask(msgspec.Struct, frozen=True):
     cancel_requested: bool
     mode: DeliveryMode
     begun: bool  # known only of those that ask before they start
+    target: Target
 
 
 class DispatchStore(Protocol):

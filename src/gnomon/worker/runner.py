@@ -149,7 +149,7 @@ class Runner:
         waiting = self._callers[type(delivery.target)].ready(delivery)
         return None if waiting is None else self._until_late(waiting, delivery.start_by)
 
-    async def _until_late(self, waiting: Awaitable[None], start_by: float) -> None:
+    async def _until_late(self, waiting: Awaitable[object], start_by: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, start_by - self._clock.seconds())):
                 await waiting

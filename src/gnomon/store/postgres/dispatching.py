@@ -15,7 +15,6 @@ from gnomon.model.pool import EVERYTHING, WHOLE, Pool, Territory, Work
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode, TaskKey
-from gnomon.model.verdict import FREE_LOSSES, is_suspect
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.port import (
     NOTHING_KNOWN,
@@ -141,7 +140,7 @@ class PostgresDispatch:
         suspects: bool,
         pool: Pool = EVERYTHING,
     ) -> list[Entry]:
-        losses = _ANY_LOSSES if suspects else FREE_LOSSES - 1
+        losses = _ANY_LOSSES if suspects else 0
         rows = await self._database.fetch(
             "steal", shards, seconds, each, most, losses, *pool_columns(pool)
         )
@@ -277,7 +276,7 @@ def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list
 def entry_of(row: Iterable[Any]) -> Entry:
     tenant_id, task_id, due_at, lane, losses, recurring, flow = row
     key = TaskKey(tenant_id, task_id)
-    return Entry(key, due_at, _LANES[lane], is_suspect(losses), recurring, flow)
+    return Entry(key, due_at, _LANES[lane], losses, recurring, flow)
 
 
 def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delivery:
@@ -309,6 +308,7 @@ def _running(row: asyncpg.Record) -> RunningTask:
         cancel_requested=row["cancel_requested"],
         mode=_MODES[row["delivery"]],
         begun=row["begun"],
+        target=_target(row["target"]),
     )
 
 

@@ -32,9 +32,9 @@ class Caller(Protocol):
     def place(self, target: Target) -> Place | None:
         """What a call of this target takes up; None where there is enough of it for everybody."""
 
-    def ready(self, delivery: Delivery) -> Awaitable[None] | None:
+    def ready(self, delivery: Delivery) -> Awaitable[object] | None:
         """What to wait for before the call, which is not the target's time: it may be given up at
         any moment. None: nothing."""
 
-    async def call(self, delivery: Delivery, payload: bytes | None, run: Run) -> Outcome:
-        """One try."""
+    async def call(self, delivery: Delivery, payload: bytes | None, run: Run) -> Outcome | None:
+        """One try. None: the target was not called after all."""

@@ -1,0 +1,51 @@
+"""Who is a suspect, with how many others it runs, and what a loss says about it. Pure.
+
+A function can kill the process that runs it, so a task that was lost is a suspect: it runs in a
+child process of its node, with other suspects. When such a process dies, all that ran in it run
+again in groups of half the size, until the killer is alone. Only what dies alone is to blame.
+
+`losses` on the row says it all: one for each node that has died with the task, and a step for each
+process in quarantine. Nodes die for many reasons, so their deaths hardly make the groups smaller.
+"""
+
+from gnomon.model.outcome import Loss
+from gnomon.model.target import PythonTarget, Target
+from gnomon.model.task import DeliveryMode
+
+LARGEST_GROUP = 64
+LOSSES_ALONE = 3  # and it is a dead letter
+STEP = 5  # so many nodes say as much as one process in quarantine
+ALONE_FROM = (LARGEST_GROUP.bit_length() - 1) * STEP
+LAST = ALONE_FROM + LOSSES_ALONE * STEP
+
+
+def can_kill(target: Target) -> bool:
+    """Whether to call it can end the process that does. A webhook cannot: if its node died, it is
+    simply called again."""
+    return isinstance(target, PythonTarget)
+
+
+def is_suspect(losses: int) -> bool:
+    """Whether the task must run in quarantine, if it can kill at all."""
+    return losses > 0
+
+
+def group_size(losses: int, mode: DeliveryMode = DeliveryMode.AT_LEAST_ONCE) -> int:
+    """With how many, itself included, a suspect may share a process. One that must not be called
+    twice for the fault of others shares it with nobody."""
+    if mode is not DeliveryMode.AT_LEAST_ONCE:
+        return 1
+    return max(1, LARGEST_GROUP >> (losses // STEP))
+
+
+def after(losses: int, loss: Loss, mode: DeliveryMode) -> int:
+    """The losses of a suspect after one more."""
+    match loss:
+        case Loss.ALONE:
+            return max(losses, ALONE_FROM) + STEP
+        case Loss.IN_GROUP:
+            return max(losses, min(losses + STEP, ALONE_FROM))
+        case Loss.NODE:
+            more = losses + 1
+            # Its row must say that it needs a process for itself.
+            return more if mode is DeliveryMode.AT_LEAST_ONCE else max(more, ALONE_FROM)

@@ -1,0 +1,1 @@
+"""Suspects, in child processes of the node."""

@@ -1,0 +1,352 @@
+"""Suspects in real child processes, called without a node around them."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.waiting import eventually
+
+from gnomon.clock import SystemClock
+from gnomon.model.outcome import Loss, Outcome, OutcomeKind
+from gnomon.model.quarantine import ALONE_FROM
+from gnomon.model.target import PythonTarget
+from gnomon.model.task import DeliveryMode
+from gnomon.observe.events import ChildDied, ChildUnfit, Event
+from gnomon.pipe.envelope import Delivery
+from gnomon.settings import Settings
+from gnomon.testing.pipe_contract import a_delivery
+from gnomon.worker.quarantine.pool import Quarantine
+from gnomon.worker.run import Run
+from gnomon.worker.threads import LeftRunning
+
+FUNCTIONS = (
+    "echo", "echo_in_a_thread", "where", "wait_for", "die", "die_in_a_thread", "leave_a_bomb",
+    "fail", "exit_in_a_task", "stop_when_told", "be_stubborn", "hang_in_a_thread", "complete",
+    "speak",
+)  # fmt: skip
+SETTINGS = Settings(
+    quarantine_processes=2,
+    node_lease_seconds=20.0,
+    timeout_grace_seconds=2.0,
+    functions={name: f"tests.integration.deadly:{name}" for name in FUNCTIONS},
+)
+
+
+class Ward:
+    """A quarantine, and all that was told of it."""
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.folder = folder
+        self.events: list[Event] = []
+        self.quarantine = Quarantine(settings, SystemClock(), self.events.append)
+        self.tasks: list[asyncio.Task[Outcome | None]] = []
+        self.runs: list[Run] = []
+        self._numbers = count(1)
+
+    def call(
+        self, function: str, tenant: str = "a", losses: int = 1, mode: str = "", **payload: Any
+    ) -> "asyncio.Task[Outcome | None]":
+        delivery = self.delivery(function, tenant, losses, mode)
+        run = Run(delivery)
+        body = msgspec.json.encode({"notes": str(self.folder), **payload})
+        task = asyncio.create_task(self.quarantine.call(delivery, body, run))
+        self.tasks.append(task)
+        self.runs.append(run)
+        return task
+
+    def delivery(self, function: str, tenant: str, losses: int, mode: str) -> Delivery:
+        delivery = a_delivery(next(self._numbers))
+        return msgspec.structs.replace(
+            delivery,
+            key=msgspec.structs.replace(delivery.key, tenant_id=tenant),
+            target=PythonTarget(function),
+            losses=losses,
+            mode=DeliveryMode(mode or "at_least_once"),
+        )
+
+    def notes(self, what: str, name: str = "") -> list[Path]:
+        return list(self.folder.glob(f"{name}*.{what}.*"))
+
+    async def noted(self, number: int, what: str = "begun") -> None:
+        async def look() -> bool:
+            return len(self.notes(what)) >= number
+
+        await eventually(look)
+
+    @property
+    def deaths(self) -> list[ChildDied]:
+        return [event for event in self.events if isinstance(event, ChildDied)]
+
+    async def died(self, number: int) -> None:
+        async def look() -> bool:
+            return len(self.deaths) >= number
+
+        await eventually(look)
+
+
+@asynccontextmanager
+async def opened(folder: Path, **changes: Any) -> AsyncIterator[Ward]:
+    ward = Ward(folder, msgspec.structs.replace(SETTINGS, **changes))
+    async with ward.quarantine:
+        yield ward
+        for task in ward.tasks:
+            task.cancel()
+        await asyncio.gather(*ward.tasks, return_exceptions=True)
+    assert alive_children() == set()
+
+
+@pytest.fixture
+async def ward(tmp_path: Path) -> AsyncIterator[Ward]:
+    async with opened(tmp_path) as ward:
+        yield ward
+
+
+def alive_children() -> set[int]:
+    """Processes of this one that run suspects."""
+    return set(_children())
+
+
+def _children() -> Iterator[int]:
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # a thread that has ended
+            for pid in (task / "children").read_text().split():
+                if b"gnomon.worker.quarantine" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    yield int(pid)
+
+
+def lost(outcome: Outcome | None) -> tuple[Loss, str]:
+    assert outcome is not None
+    assert outcome.kind is OutcomeKind.LOST
+    assert outcome.error is not None
+    return outcome.loss, outcome.error
+
+
+async def test_functions_work_there_as_they_do_in_the_node(ward: Ward) -> None:
+    results = {name: ward.call(name, n=3) for name in ("echo", "echo_in_a_thread", "speak")}
+    for name in ("echo", "echo_in_a_thread"):
+        outcome = await results[name]
+        assert outcome is not None
+        assert outcome.kind is OutcomeKind.SUCCEEDED
+        assert msgspec.json.decode(outcome.result or "")["n"] == 3
+    assert await results["speak"] == Outcome(OutcomeKind.SUCCEEDED, result='""')
+    snoozed = await ward.call("fail", how="snooze")
+    assert snoozed == Outcome(OutcomeKind.SNOOZED, retry_after=5.0)
+    rejected = await ward.call("fail", how="reject")
+    assert rejected == Outcome(OutcomeKind.FAILED, error="Reject: no", retryable=False)
+    assert await ward.call("fail", how="exit") == Outcome(OutcomeKind.FAILED, error="SystemExit: 3")
+    assert await ward.call("exit_in_a_task") == Outcome(OutcomeKind.SUCCEEDED, result='"alive"')
+    unknown = await ward.call("unheard_of")
+    assert unknown is not None
+    assert "has no function 'unheard_of'" in (unknown.error or "")
+    assert len(alive_children()) == 1
+    assert ward.deaths == []
+
+
+DEATHS = {
+    "kill": "signal 9 (SIGKILL)",
+    "segfault": "signal 11 (SIGSEGV)",
+    "grandchild": "exit code 3",
+    "nonsense": "it wrote what is no frame",
+}
+
+
+@pytest.mark.parametrize("how", DEATHS)
+async def test_one_that_dies_alone_has_killed_its_process(ward: Ward, how: str) -> None:
+    loss, error = lost(await ward.call("die_in_a_thread", how=how))
+    assert loss is Loss.ALONE
+    assert error.startswith(f"it killed the process that it ran in, alone: {DEATHS[how]}")
+    await ward.died(1)
+    (death,) = ward.deaths
+    assert (death.tasks, death.alone) == (1, True)
+    assert (await ward.call("echo")) is not None
+
+
+async def test_those_that_died_with_it_are_told_so_and_others_do_not_notice(
+    ward: Ward, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    mates = [ward.call("wait_for", file=str(tmp_path / "never")) for _ in range(5)]
+    killer = ward.call("die", how="kill", after=str(go))
+    others = [ward.call("wait_for", "b", file=str(go)) for _ in range(3)]
+    await ward.noted(9)
+    assert len(alive_children()) == 2
+    go.touch()
+    for loss, error in [lost(await task) for task in (*mates, killer)]:
+        assert loss is Loss.IN_GROUP
+        assert error == "the process that it ran in with 5 other tasks died: signal 9 (SIGKILL)"
+    assert {(await task or mates).kind for task in others} == {OutcomeKind.SUCCEEDED}  # type: ignore[union-attr]
+
+
+async def test_a_bomb_that_one_leaves_behind_is_not_the_fault_of_the_next(
+    ward: Ward, tmp_path: Path
+) -> None:
+    assert await ward.call("leave_a_bomb") == Outcome(OutcomeKind.SUCCEEDED, result='"harmless"')
+    loss, _ = lost(await ward.call("wait_for", file=str(tmp_path / "never")))
+    assert loss is Loss.IN_GROUP
+    await ward.call("leave_a_bomb")
+    alone = ward.call("where", losses=ALONE_FROM)
+    outcome = await alone
+    assert outcome is not None
+    assert outcome.kind is OutcomeKind.SUCCEEDED, "it had a process of its own"
+
+
+@pytest.mark.parametrize("mode", ["at_most_once", "exactly_once"])
+async def test_what_must_not_be_called_twice_has_a_process_for_itself(
+    ward: Ward, tmp_path: Path, mode: str
+) -> None:
+    go = tmp_path / "go"
+    tasks = [ward.call("wait_for", mode=mode, file=str(go)) for _ in range(2)]
+    tasks.append(ward.call("wait_for", file=str(go)))
+    killer = ward.call("die", mode=mode, how="exit")
+    loss, error = lost(await killer)
+    assert loss is Loss.ALONE
+    assert error.endswith("never tried again") == (mode == "at_most_once")
+    await ward.noted(4)
+    go.touch()
+    outcomes = [await task for task in tasks]
+    assert len({outcome.result for outcome in outcomes if outcome is not None}) == 3
+
+
+async def test_one_that_is_told_to_stop_stops(ward: Ward) -> None:
+    task = ward.call("stop_when_told")
+    await ward.noted(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await ward.noted(1, "stopped")
+    assert (await ward.call("echo")) is not None
+    assert ward.deaths == []
+
+
+@pytest.mark.parametrize("function", ["be_stubborn", "hang_in_a_thread"])
+async def test_one_that_ignores_it_costs_the_others_in_its_process_nothing(
+    ward: Ward, tmp_path: Path, function: str
+) -> None:
+    go = tmp_path / "go"
+    mate = ward.call("wait_for", file=str(go))
+    stubborn = ward.call(function)
+    await ward.noted(2)
+    (process,) = alive_children()
+    stubborn.cancel()
+    if function == "hang_in_a_thread":
+        with pytest.raises(LeftRunning):
+            await stubborn
+
+    async def given_to_another() -> bool:
+        outcome = await ward.call("where")
+        return outcome is not None and outcome.result != str(process)
+
+    await eventually(given_to_another)
+    go.touch()
+    outcome = await mate
+    assert outcome is not None
+    assert outcome.result == str(process)
+
+    async def ended() -> bool:
+        return process not in alive_children()
+
+    await eventually(ended)
+    with pytest.raises(asyncio.CancelledError):
+        await stubborn
+    assert ward.deaths == []
+
+
+async def test_one_that_blocks_its_process_has_killed_it(tmp_path: Path) -> None:
+    async with opened(tmp_path, node_lease_seconds=2.0) as ward:
+        loss, error = lost(await ward.call("die", how="block"))
+        assert loss is Loss.ALONE
+        assert "it blocked the event loop of its process for" in error
+
+
+async def test_one_that_blocks_its_process_past_its_time_has_killed_it(ward: Ward) -> None:
+    """It could not be told that its time was up. Called again in the node, it would stop that."""
+    task = ward.call("die", how="block")
+    await ward.noted(1)
+    task.cancel()
+    loss, error = lost(await task)
+    assert loss is Loss.ALONE
+    assert "it blocked the event loop" in error
+
+
+async def test_the_node_knows_that_a_run_was_being_completed(ward: Ward) -> None:
+    ward.call("complete")
+    await ward.noted(1)
+    (run,) = ward.runs
+
+    async def told() -> bool:
+        return run.completed
+
+    await eventually(told)
+    (process,) = alive_children()
+    os.kill(process, 9)
+    outcome = await ward.tasks[0]
+    assert outcome is not None
+    assert outcome.completed_by_handler
+
+
+async def test_functions_that_cannot_be_loaded_there_are_reported(tmp_path: Path) -> None:
+    functions = {"echo": "tests.integration.nowhere:echo"}
+    async with opened(tmp_path, functions=functions) as ward:
+        assert await ward.call("echo") is None, "not called, and to be given back"
+        assert not ward.quarantine.is_open(), "nothing more is claimed for a while"
+        (unfit,) = [event for event in ward.events if isinstance(event, ChildUnfit)]
+        assert "No module named 'tests.integration.nowhere'" in unfit.why
+        assert await ward.call("echo") is None
+
+
+async def test_one_that_is_cancelled_before_its_process_has_started_is_not_called(
+    ward: Ward,
+) -> None:
+    task = ward.call("stop_when_told")
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await task is None
+    assert ward.notes("begun") == []
+
+
+async def test_a_process_without_its_node_ends(tmp_path: Path) -> None:
+    """Also when the node is only stopped: others may have taken its tasks over."""
+    async with opened(tmp_path, node_lease_seconds=1.0) as ward:
+        task = ward.call("wait_for", file=str(tmp_path / "never"))
+        await ward.noted(1)
+        (process,) = alive_children()
+        deadline = SystemClock().monotonic() + 30
+        while process in alive_children() and SystemClock().monotonic() < deadline:
+            pass  # this node does not get to anything else
+        assert process not in alive_children()
+        loss, error = lost(await task)
+        assert loss is Loss.NODE
+        assert "its node did not answer" in error
+        assert ward.deaths == []
+
+
+async def test_an_idle_process_is_replaced_where_one_is_needed(ward: Ward) -> None:
+    outcomes = [await ward.call("where", losses=ALONE_FROM) for _ in range(6)]
+    assert len({outcome.result for outcome in outcomes if outcome is not None}) == 6
+
+    async def gone() -> bool:
+        return len(alive_children()) <= 1
+
+    await eventually(gone)
+
+
+@pytest.mark.parametrize("losses", [1, ALONE_FROM])
+async def test_the_start_of_a_process_is_not_the_time_of_the_function(
+    ward: Ward, losses: int
+) -> None:
+    delivery = ward.delivery("where", "a", losses, "")
+    waiting = ward.quarantine.ready(delivery)
+    assert waiting is not None
+    await waiting
+    assert ward.quarantine.ready(delivery) is None
+    (process,) = alive_children()
+    outcome = await ward.call("where", losses=losses)
+    assert outcome is not None
+    assert outcome.result == str(process)
