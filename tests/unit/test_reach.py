@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from gnomon.scheduler.reach import EVERYWHERE_SECONDS, SLACK, Reach
-from gnomon.store.port import BEGINNING, LOWEST_ID, Cursor, Writer
+from gnomon.store.port import BEGINNING, LOWEST_ID, Cursor
+from gnomon.store.writer import Writer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -14,7 +14,8 @@ takes.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from gnomon.store.port import BEGINNING, Cursor, Writer
+from gnomon.store.port import BEGINNING, Cursor
+from gnomon.store.writer import Writer
 
 # A row may be due since its transaction began, which it did before it was seen to write.
 SLACK = timedelta(seconds=5)

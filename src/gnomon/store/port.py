@@ -43,6 +43,7 @@ from gnomon.model.task import (
 from gnomon.model.tenant import Pace
 from gnomon.model.verdict import Verdict
 from gnomon.pipe.envelope import Delivery
+from gnomon.store.writer import Writer
 
 if TYPE_CHECKING:
     from gnomon.store.cron_port import CronChange
@@ -239,11 +240,11 @@ class FlowKey(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class WaitingFlow(NamedTuple):
-    """A flow that has waiting tasks."""
+    """A flow that has waiting tasks, the first of them due at `due_at`."""
 
     key: FlowKey
     work: Work
-    due_at: datetime  # its first task
+    due_at: datetime
 
 
 NOTHING_KNOWN: Mapping[FlowKey, datetime] = MappingProxyType({})
@@ -256,13 +257,6 @@ class FlowCursor(msgspec.Struct, frozen=True, gc=False):
     due_at: datetime
     id: UUID
     most: int
-
-
-class Writer(NamedTuple):
-    """A transaction that may still bring tasks, due since it began."""
-
-    began: datetime
-    session: int
 
 
 class Claim(msgspec.Struct, frozen=True):

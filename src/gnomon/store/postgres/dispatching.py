@@ -28,13 +28,13 @@ from gnomon.store.port import (
     Settled,
     Settlement,
     WaitingFlow,
-    Writer,
 )
 from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.pools import pool_columns, territory_columns
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import DELIVERY_CODES
+from gnomon.store.writer import Writer
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
