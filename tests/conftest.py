@@ -104,6 +104,12 @@ async def database_dsn(server_dsn: str) -> AsyncIterator[str]:
 
 
 @pytest.fixture
+def direct_dsn(database_dsn: str) -> str:
+    """The way to `database_dsn` that no pooler is in: the same, but for the tests that have one."""
+    return database_dsn
+
+
+@pytest.fixture
 async def empty_dsn(server_dsn: str) -> AsyncIterator[str]:
     """A fresh database without any schema."""
     name = f"test_{next(_numbers)}"

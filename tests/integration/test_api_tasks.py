@@ -185,7 +185,12 @@ async def test_patch(api: Api) -> None:
         api, "PATCH", path, 200, {"name": None, "payload": [1], "priority": "LOW", "tags": []}
     )
     assert changed == task | {"name": None, "payload": [1], "priority": "LOW", "tags": []}
-    target = {"type": "http", "url": "http://127.0.0.1:8/", "method": "PUT", "headers": {"a": "b"}}
+    target = {
+        "type": "http",
+        "url": "http://127.0.0.1:8/",
+        "method": "PUT",
+        "headers": {"Accept": "b"},
+    }
     changed = await call(
         api, "PATCH", path, 200, {"target": target, "execute_at": "2150-01-01T00:00:00Z"}
     )

@@ -55,7 +55,7 @@ def test_every_option_of_a_job_arrives(tmp_path: Path) -> None:
         "status": "active",
         "cron_expression": "30 2 * * *",
         "interval_seconds": None,
-        "target": {"type": "http", "url": URL, "method": "PUT", "headers": {"X-Kind": "report"}},
+        "target": {"type": "http", "url": URL, "method": "PUT", "headers": {"X-Kind": "***"}},
         "task_type": "reporting",
         "payload_template": {"day": "{{ fire_time | %Y-%m-%d }}"},
         "timezone": "America/New_York",

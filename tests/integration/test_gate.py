@@ -183,12 +183,12 @@ async def test_cancel_running_asks_the_active_one_to_end_and_takes_its_place(
 
 
 async def test_the_node_that_runs_the_active_one_is_told_to_end_it(
-    database_dsn: str, database: Database, connection: Any
+    direct_dsn: str, database: Database, connection: Any
 ) -> None:
     listening = asyncio.Event()
     told: list[TaskKey] = []
     listener = Listener(
-        database_dsn, SystemClock(), lambda _: listening.set(), told.append, look_seconds=1.0
+        direct_dsn, SystemClock(), lambda _: listening.set(), told.append, look_seconds=1.0
     )
     hearing = asyncio.create_task(listener.run())
     await asyncio.wait_for(listening.wait(), 30)

@@ -35,7 +35,7 @@ async def test_fires_are_judged_by_key(filled: Connection) -> None:
     now = await database_now(filled)
     today = partition_name("occurrence", now.date())
     ids = [new_id(now) for _ in range(200)]
-    for used in await plans(filled, "judge_fires", ids, 1.0, 10.0, "kind"):
+    for used in await plans(filled, "judge_fires", ids, 1.0, 10.0, "kind", []):
         assert f"{today}_sla_at_idx" in used.indexes
         assert f"{today}_pkey" in used.indexes
         assert "task_pkey" in used.indexes

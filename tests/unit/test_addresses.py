@@ -88,7 +88,8 @@ def test_networks_can_be_allowed() -> None:
 def test_a_metadata_service_is_allowed_only_by_its_own_address() -> None:
     wide = AddressGuard(["0.0.0.0/0", "::/0"])
     assert not wide.refuses("169.254.1.1")
-    for address in ("169.254.169.254", "168.63.129.16", "::ffff:169.254.169.254", "fd00:ec2::254"):
+    for address in ("169.254.169.254", "168.63.129.16", "::ffff:169.254.169.254", "fd00:ec2::254",
+                    "fd00:ec2::254%1", "fd00:ec2::254%eth0"):  # fmt: skip
         assert wide.refuses(address)
     exact = AddressGuard(["169.254.169.254/32"])
     assert not exact.refuses("169.254.169.254")

@@ -147,6 +147,16 @@ async def test_a_look_up_that_takes_too_long_fails_and_leaves_its_turn(system: S
     assert system.asked["slow.example"] == 1
 
 
+async def test_two_tenants_whose_look_ups_hang_stop_no_third(system: System) -> None:
+    names = system.names(seconds=0.05)
+    for tenant in ("a", "b"):
+        slow = [await asking(names, f"slow{n}.{tenant}", tenant) for n in range(128)]
+        await asyncio.gather(*slow)  # all of them are overdue
+    async with asyncio.timeout(10):
+        await until_ready(names, "quick.example", "c")
+    assert await addresses(names, "quick.example") == ["127.0.0.1"]
+
+
 async def test_a_name_that_nobody_waits_for_any_more_is_not_looked_up(system: System) -> None:
     names = system.names(at_once=1)
     slow, given_up = await asking(names, "slow.example"), await asking(names, "quick.example")

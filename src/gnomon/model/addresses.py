@@ -97,6 +97,7 @@ def _unwrapped(address: Address) -> Iterator[Address]:
     if isinstance(address, IPv4Address):
         yield address
         return
+    address = IPv6Address(int(address))  # without the zone: it makes another address of the same
     if address.ipv4_mapped is not None:
         yield address.ipv4_mapped  # the same thing in another notation
         return

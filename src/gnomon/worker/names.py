@@ -28,6 +28,7 @@ _FAILED_SECONDS = 2.0  # for what was not found
 _MOST_KEPT = 10_000
 _MOST_AT_ONCE = 64
 _MOST_OVERDUE = 256  # threads of look-ups that took too long, and have not come back
+_FEW_OVERDUE = 8  # that a tenant may have although others have too many
 
 
 class Found(NamedTuple):
@@ -96,8 +97,10 @@ class _Tenant:
         self.running = 0
         self.overdue = 0
 
-    def may_begin(self, at_once: int) -> bool:
-        return self.running < max(1, at_once * 3 // 4) and self.overdue < _MOST_OVERDUE // 2
+    def may_begin(self, at_once: int, overdue: int) -> bool:
+        """Where all have too many overdue look-ups together, only those who have few begin more."""
+        most = _MOST_OVERDUE // 2 if overdue < _MOST_OVERDUE else _FEW_OVERDUE
+        return self.running < max(1, at_once * 3 // 4) and self.overdue < most
 
     def is_idle(self) -> bool:
         return not (self.waiting or self.running or self.overdue)
@@ -198,10 +201,10 @@ class Names(AbstractResolver):
         while begun:
             begun = False
             for tenant_id in list(self._tenants):
-                if self._running >= self._at_once or self._overdue >= _MOST_OVERDUE or self._closed:
+                if self._running >= self._at_once or self._closed:
                     return
                 tenant = self._tenants[tenant_id]
-                if tenant.waiting and tenant.may_begin(self._at_once):
+                if tenant.waiting and tenant.may_begin(self._at_once, self._overdue):
                     self._tenants.move_to_end(tenant_id)
                     self._begin(tenant, tenant.waiting.pop(next(iter(tenant.waiting))))
                     begun = True

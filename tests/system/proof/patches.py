@@ -122,7 +122,7 @@ def _cursor_without_repair() -> None:
 
 @_planted("claim-takes-running")
 def _claim_takes_running() -> None:
-    _sql({"claim": [("AND task.state = 0", "AND task.state IN (0, 1)")]})
+    _sql({"claim": [("AND task.state + 0 = 0", "AND task.state IN (0, 1)")]})
 
 
 @_planted("sweeps-the-living")
@@ -166,7 +166,7 @@ def _cancel_not_written() -> None:
 
 @_planted("paused-run-anyway")
 def _paused_run_anyway() -> None:
-    _sql({"claim": [("AND task.state = 0", "AND task.state IN (0, 2)")]})
+    _sql({"claim": [("AND task.state + 0 = 0", "AND task.state IN (0, 2)")]})
 
 
 @_planted("at-most-once-again")
