@@ -21,7 +21,8 @@ class Admission(Protocol):
         that has it all takes nothing."""
 
     def missed(self, keys: Iterable[TaskKey]) -> None:
-        """These were admitted, and surely not claimed: what they took is free again."""
+        """These were admitted, and surely not claimed: what they took is free again. Not told of
+        what runs here by an earlier claim."""
 
     def unanswered(self, keys: Iterable[TaskKey]) -> None:
         """The claim of these failed, and may or may not have been made. They are chosen again; and

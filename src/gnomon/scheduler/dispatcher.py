@@ -174,15 +174,17 @@ class Dispatcher:
         return own
 
     def _unclaimed(self, entries: Collection[Entry]) -> None:
-        """These were chosen, and surely not claimed."""
+        """These were chosen, and surely not claimed. One that is held was so before: its hint was
+        stale, and what it runs with stays its own."""
         self._unused(entries)
-        self._admission.missed([e.key for e in entries])
+        self._admission.missed([e.key for e in entries if e.key not in self.held])
 
     def _unused(self, entries: Iterable[Entry]) -> None:
         """The slots and places that were held for these are free again."""
         for entry in entries:
             self._agenda.ended_all([(entry.key.tenant_id, entry.lane, None)])
-            self.suspect_room.give_back(entry.key)
+            if entry.key not in self.held:
+                self.suspect_room.give_back(entry.key)
 
     def _put_back(self, entries: Sequence[Entry]) -> None:
         """The claim failed, and may or may not have been made: so what was admitted keeps what it
@@ -190,10 +192,11 @@ class Dispatcher:
         own = self._own(entries)
         kept = {e.key for e in own}
         self._unused(e for e in entries if e.key not in kept)
-        for entry in own:
-            self.suspect_room.give_back(entry.key)
         self._agenda.put_back(own)
-        self._admission.unanswered([e.key for e in entries])
+        unheld = [e.key for e in entries if e.key not in self.held]
+        for key in unheld:
+            self.suspect_room.give_back(key)
+        self._admission.unanswered(unheld)
 
     async def _claim(self, entries: list[Entry]) -> DispatchResult:
         """Claim them; where the store refuses, in parts, so that the one that it refuses is left

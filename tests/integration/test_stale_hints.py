@@ -1,0 +1,111 @@
+"""Hints that are older than what the node has done meanwhile: they take nothing from what runs."""
+
+import time
+from uuid import UUID
+
+from tests.integration.support import Connection, database_now, joined, store, submission
+
+from gnomon.clock import SystemClock
+from gnomon.fair import FairQueue, Slots
+from gnomon.model.pool import everything_in
+from gnomon.model.quarantine import ALONE_FROM
+from gnomon.model.shard import SHARDS
+from gnomon.model.target import Target
+from gnomon.pipe.envelope import Report
+from gnomon.pipe.memory import MemoryPipe
+from gnomon.scheduler.admission import Admissions
+from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.dispatcher import Dispatcher
+from gnomon.scheduler.places import Places
+from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.suspects import SuspectRoom
+from gnomon.settings import Settings
+from gnomon.store.port import Entry
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.recurring import PostgresPlanning
+from gnomon.worker.lease import Lease
+from gnomon.worker.targets import Place
+
+
+class Stage:
+    """A dispatcher by hand, where a tenant may hold two of four slots, and all share
+    one place."""
+
+    def __init__(self, database: Database, node: UUID) -> None:
+        clock = SystemClock(time.monotonic)
+        dispatch = PostgresDispatch(database, 10.0)
+        lease = Lease(node, 3600.0)
+        lease.renewed(clock.monotonic())
+        self.clock = clock
+        self.queue = FairQueue[Entry](slots=Slots(4, 0, 0.5), has_others=lambda _: True)
+        self.agenda = Agenda(self.queue, clock.now(), 100)
+        self.scanner = Scanner(dispatch, self.agenda, clock, Settings(window=100))
+        self.scanner.own(everything_in(frozenset(range(SHARDS))))
+        self.pipe = MemoryPipe(10, lambda: None)
+        self.suspect_room = SuspectRoom(4, 10)
+        self.dispatcher = Dispatcher(
+            dispatch, PostgresPlanning(database, clock, 10.0), self.agenda, self.scanner, self.pipe,
+            lease, clock, 10, admission=Admissions([Places(_place, self.agenda, lambda: None, 1)]),
+            suspect_room=self.suspect_room,
+        )  # fmt: skip
+
+    async def look(self) -> None:
+        """See all that is due as it is now."""
+        self.scanner.look_everywhere()
+        await self.scanner.forward()
+        await self.scanner.repair()
+        self.agenda.advance(self.clock.now())
+
+    def hinted(self, *entries: Entry) -> None:
+        self.agenda.add(entries)
+        self.agenda.advance(self.clock.now())
+
+    async def claimed(self) -> int:
+        return (await self.dispatcher.run_once()).claimed
+
+
+def _place(_: Target) -> Place:
+    return Place("the only one", 1)
+
+
+def _seen(stage: Stage) -> list[Entry]:
+    """What is ready, as it would be taken; it stays there."""
+    entries = stage.agenda.take(10, SuspectRoom(1, 10))
+    stage.agenda.put_back(entries)
+    return entries
+
+
+async def test_a_stale_hint_of_what_runs_does_not_cost_it_its_place(
+    database: Database, connection: Connection
+) -> None:
+    stage = Stage(database, await joined(database))
+    now = await database_now(connection)
+    await store(database, submission(now))
+    await stage.look()
+    (hint,) = _seen(stage)
+    assert await stage.claimed() == 1
+    stage.hinted(hint)
+    assert await stage.claimed() == 0
+    await store(database, submission(now))
+    await stage.look()
+    assert await stage.claimed() == 0, "the only place is taken"
+
+    stage.dispatcher.released([Report(await stage.pipe.receive())])
+    assert await stage.claimed() == 1
+
+
+async def test_a_stale_hint_of_a_suspect_that_runs_does_not_cost_it_its_process(
+    database: Database, connection: Connection
+) -> None:
+    stage = Stage(database, await joined(database))
+    await store(database, submission(await database_now(connection)))
+    await connection.execute("UPDATE gnomon.task SET losses = $1", ALONE_FROM)
+    await stage.look()
+    (hint,) = _seen(stage)
+    assert await stage.claimed() == 1
+    held = dict(stage.suspect_room.held)
+    assert held
+    stage.hinted(hint)
+    assert await stage.claimed() == 0
+    assert stage.suspect_room.held == held
