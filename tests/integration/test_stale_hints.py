@@ -1,4 +1,5 @@
-"""Hints that are older than what the node has done meanwhile: they take nothing from what runs."""
+"""Hints that are older than what the node has done meanwhile: of a task that runs here by now, or
+of one that was changed while it was due. They take nothing from what runs, and hold nothing."""
 
 import time
 from uuid import UUID
@@ -7,6 +8,7 @@ from tests.integration.support import Connection, database_now, joined, store, s
 
 from gnomon.clock import SystemClock
 from gnomon.fair import FairQueue, Slots
+from gnomon.model.lane import Lane
 from gnomon.model.pool import everything_in
 from gnomon.model.quarantine import ALONE_FROM
 from gnomon.model.shard import SHARDS
@@ -26,6 +28,8 @@ from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.recurring import PostgresPlanning
 from gnomon.worker.lease import Lease
 from gnomon.worker.targets import Place
+
+TENANT = "default"
 
 
 class Stage:
@@ -63,6 +67,15 @@ class Stage:
 
     async def claimed(self) -> int:
         return (await self.dispatcher.run_once()).claimed
+
+    def free(self) -> int:
+        """How many slots the tenant may still take."""
+        taken = 0
+        while self.queue.allows(TENANT, Lane.MEDIUM):
+            self.queue.started(TENANT, Lane.MEDIUM)
+            taken += 1
+        self.queue.ended_all([(TENANT, Lane.MEDIUM, None)] * taken)
+        return taken
 
 
 def _place(_: Target) -> Place:
@@ -109,3 +122,33 @@ async def test_a_stale_hint_of_a_suspect_that_runs_does_not_cost_it_its_process(
     stage.hinted(hint)
     assert await stage.claimed() == 0
     assert stage.suspect_room.held == held
+
+
+async def test_a_task_that_was_changed_while_it_was_due_holds_one_slot(
+    database: Database, connection: Connection
+) -> None:
+    stage = Stage(database, await joined(database))
+    for lane in (Lane.HIGH, Lane.LOW):
+        await store(database, submission(await database_now(connection)))
+        await stage.look()
+        await connection.execute("UPDATE gnomon.task SET lane = $1 WHERE state = 0", lane)
+        await stage.look()
+        assert stage.agenda.ready == 2
+        assert await stage.claimed() == 1
+        delivery = await stage.pipe.receive()
+        assert delivery.lane is lane
+        stage.dispatcher.released([Report(delivery)])
+        assert stage.free() == 2, "nothing runs any more"
+        await connection.execute("DELETE FROM gnomon.task")
+
+
+async def test_a_task_that_is_found_twice_is_stolen_with_one_slot(
+    database: Database, connection: Connection
+) -> None:
+    stage = Stage(database, await joined(database))
+    now = await database_now(connection)
+    (key,) = await store(database, submission(now, lane=Lane.HIGH))
+    twice = [Entry(key, now, lane) for lane in (Lane.HIGH, Lane.LOW)]
+    assert (await stage.dispatcher.steal(twice)).claimed == 1
+    stage.dispatcher.released([Report(await stage.pipe.receive())])
+    assert stage.free() == 2

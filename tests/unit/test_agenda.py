@@ -255,3 +255,24 @@ def test_against_a_model(steps: list[tuple[str, int, int, bool]]) -> None:
                 for number in numbers:
                     del due[number]
         assert len(known) == len(due)
+
+
+def test_a_task_that_was_changed_while_it_was_due_is_kept_as_what_it_is() -> None:
+    queue = FairQueue[Entry](slots=Slots(8, 0, 0.5), has_others=lambda _: True)
+    known = Agenda(queue, START, 100)
+    known.add([entry(1, flow=1), entry(2, flow=1)])
+    for flow in (2, 3):
+        known.add([entry(1, flow=flow)])
+    chosen = known.take(10, room())
+    assert sorted(e.key.id.int for e in chosen) == [1, 1, 1, 2]
+    assert not queue.allows("t", Lane.MEDIUM)
+    assert {(e.key.id.int, e.flow) for e in known.once(chosen)} == {(1, 3), (2, 1)}
+    for _ in range(2):
+        assert queue.allows("t", Lane.MEDIUM)
+        queue.started("t", Lane.MEDIUM)
+    assert not queue.allows("t", Lane.MEDIUM), "two of the four are held"
+
+
+def test_what_is_there_once_stays_in_its_order() -> None:
+    chosen = [entry(n) for n in (3, 1, 2)]
+    assert agenda().once(chosen) is chosen

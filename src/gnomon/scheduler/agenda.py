@@ -27,7 +27,8 @@ def tick_at_or_before(moment: datetime) -> int:
 
 
 class Agenda:
-    """Each task at most once. Whoever adds keeps to `room`."""
+    """Each task at most once, but for those that are changed while they are due (see `once`).
+    Whoever adds keeps to `room`."""
 
     def __init__(self, ready: ReadyQueue[Entry], now: datetime, window: int) -> None:
         self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now))
@@ -137,6 +138,16 @@ class Agenda:
             return False
         self._ready.started(key.tenant_id, lane)
         return True
+
+    def once(self, taken: list[Entry]) -> list[Entry]:
+        """Each of these tasks once. One that was changed while it was due is among them as what it
+        was, too: that entry's slot is free again."""
+        kept = {e.key: e for e in taken}
+        if len(kept) == len(taken):
+            return taken
+        kept.update((e.key, e) for e in taken if self._known.get(e.key) is e)
+        self.ended_all((e.key.tenant_id, e.lane, None) for e in taken if kept[e.key] is not e)
+        return list(kept.values())
 
     def put_back(self, entries: Sequence[Entry]) -> None:
         """Entries whose claim could not be made: ready as before, in the order they are given."""

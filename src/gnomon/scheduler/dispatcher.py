@@ -118,7 +118,7 @@ class Dispatcher:
                     chosen.append(entry)
             if not chosen:
                 return DispatchResult()
-            return await self._claim(chosen)
+            return await self._claim(self._agenda.once(chosen))
 
     def _may_claim(self) -> bool:
         return not self.stopped and self._lease.is_trusted(self._clock.monotonic())
@@ -141,7 +141,7 @@ class Dispatcher:
     def _choose(self) -> list[Entry]:
         room = min(self._pipe.room(), self._batch)
         chosen = self._agenda.take(room, self.suspect_room, self._admission.admit)
-        chosen += self._urgent(len(chosen))
+        chosen = self._agenda.once(chosen + self._urgent(len(chosen)))
         own = self._scanner.still_own(chosen)
         if len(own) < len(chosen):
             kept = {e.key for e in own}
@@ -220,7 +220,7 @@ class Dispatcher:
     async def _in_parts(
         self, entries: list[Entry], work: Callable[[Sequence[Entry]], Awaitable[_R]]
     ) -> list[_R]:
-        waiting = {id(e): e for e in entries}  # a task may be on the agenda twice
+        waiting = {id(e): e for e in entries}  # hashed faster than keys
 
         async def one_part(part: Sequence[Entry]) -> list[_R]:
             result = await work(part)
