@@ -276,3 +276,26 @@ def test_a_task_that_was_changed_while_it_was_due_is_kept_as_what_it_is() -> Non
 def test_what_is_there_once_stays_in_its_order() -> None:
     chosen = [entry(n) for n in (3, 1, 2)]
     assert agenda().once(chosen) is chosen
+
+
+def test_what_is_let_in_while_others_are_taken_is_so_afterwards() -> None:
+    """Whoever refuses one flow may thereby have something for another."""
+    queue = FairQueue[Entry](slots=Slots(4, 0, 0.5), has_others=lambda _: True)
+    known = Agenda(queue, START, 100)
+    known.add(entry(n, flow=1) for n in range(10))
+    assert known.take(10, room(), lambda _: False) == []
+    known.add([entry(10, flow=2)])
+
+    def first_alone(of: Entry) -> bool:
+        return of.flow == 1 or not known.let_in([("t", 1)])
+
+    found: list[Entry] = []
+    for left in (10, 8, 6, 4, 2, 0):
+        chosen = known.take(10, room(), first_alone)
+        known.ended_all(("t", e.lane, 0.1) for e in chosen)
+        found += chosen
+        assert known.ready == left
+        assert queue.offers() == (left > 0)
+    assert [e.key.id.int for e in found] == [*range(10)]
+    assert known.let_in([("t", 2)])
+    assert taken(known) == [10]

@@ -67,8 +67,8 @@ class ReadyQueue(Protocol[T]):
         """Remove up to `most` entries, in the order they should start; fewer only when there are
         no more that are admitted, and whose tenants may hold more slots. `admit` is asked once
         for each, right before it is taken, and may take what the entry needs: if it says yes, the
-        entry is taken. `urgent`: only what is CRITICAL. `evicting`: for each of them a running
-        task will leave its slot, so that it costs nobody else one."""
+        entry is taken. It must not change the queue. `urgent`: only what is CRITICAL. `evicting`:
+        for each of them a running task will leave its slot, so that it costs nobody else one."""
 
     def put_back(self, entry: T) -> None:
         """An entry that was taken and could not be claimed: as if it had not been taken."""

@@ -235,7 +235,7 @@ class FairQueue(Generic[T]):
         """It holds all that it may."""
         if not self._capped:
             self._passed, self._gained = _NOBODY, 0.0
-        account.where = CAPPED
+        self._leave(account, CAPPED)
         self._capped.append(account)
 
     def _hold(self, account: Account[T], count: int, critical: int) -> float:

@@ -37,6 +37,7 @@ class Agenda:
         self._known: dict[TaskKey, Entry] = {}
         self._advanced = now
         self._window = window
+        self._let_in_later: list[Flow] | None = None  # while the ready queue is read
 
     def __len__(self) -> int:
         return len(self._known)
@@ -112,8 +113,22 @@ class Agenda:
         taken: list[Entry] = []
         if most > 0 and self._suspects and places.has_room():
             taken += self._suspects.take(most, lambda e: self._take_suspect(e, places, admit))
-        taken += self._ready.take(most - len(taken), self._advanced, admit)
+        taken += self._take_ready(most - len(taken), admit)
         return taken
+
+    def _take_ready(
+        self, most: int, admit: Admit[Entry], *, urgent: bool = False, evicting: bool = False
+    ) -> list[Entry]:
+        """Whoever refuses one flow may thereby let in others, and the queue must not change while
+        it is read: that is done afterwards."""
+        later: list[Flow] = []
+        self._let_in_later = later
+        try:
+            return self._ready.take(most, self._advanced, admit, urgent=urgent, evicting=evicting)
+        finally:
+            self._let_in_later = None
+            if later:
+                self._ready.let_in(later)
 
     def _take_suspect(self, entry: Entry, places: SuspectRoom, admit: Admit[Entry]) -> bool:
         key = entry.key
@@ -127,7 +142,7 @@ class Agenda:
         self, most: int, admit: Admit[Entry] = everyone, *, evicting: bool = False
     ) -> list[Entry]:
         """Only what is CRITICAL; `evicting`: another task will leave its slot for each."""
-        return self._ready.take(most, self._advanced, admit, urgent=True, evicting=evicting)
+        return self._take_ready(most, admit, urgent=True, evicting=evicting)
 
     def steal(self, entry: Entry, places: SuspectRoom, admit: Admit[Entry] = everyone) -> bool:
         """Whether an entry of others may be claimed now; if so, its tenant is charged for it."""
@@ -171,9 +186,12 @@ class Agenda:
         """The tenants of the tasks that run now, and for how long so far."""
         self._ready.runs(seconds)
 
-    def let_in(self, flows: Iterable[Flow] | None = None) -> bool:
-        """Take up again what was set aside; gives whether anything was."""
-        return self._ready.let_in(flows)
+    def let_in(self, flows: Iterable[Flow]) -> bool:
+        """Take up again what was set aside; gives whether anything was, or may have been."""
+        if self._let_in_later is None:
+            return self._ready.let_in(flows)
+        self._let_in_later.extend(flows)
+        return True
 
     def waiting(self, tenant_id: str, lane: Lane, flow: int) -> int:
         """Due entries of one flow."""

@@ -39,9 +39,8 @@ class _Kind:
 
 
 class Places:
-    """An `Admission`, the last to be asked: what it takes back lets others in, and must not do so
-    while something is chosen. `first`: how many tasks of a flow are claimed before it is known
-    where it leads."""
+    """An `Admission`. `first`: how many tasks of a flow are claimed before it is known where it
+    leads."""
 
     def __init__(
         self, place_of: PlaceOf, agenda: Agenda, wake: Callable[[], None], first: int
