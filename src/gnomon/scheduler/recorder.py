@@ -1,14 +1,21 @@
 """Turns reports into verdicts, and writes them in fenced batches."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import timedelta
 
 import msgspec
 import structlog
 
-from gnomon.chores import Troubles, about_task, isolated
+from gnomon.chores import About, Troubles, about_task, isolated
 from gnomon.clock import Chance, Clock
-from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, Unstorable
+from gnomon.model.errors import (
+    BrokenInvariant,
+    StatementRefused,
+    StoreError,
+    StoreUnavailable,
+    Unstorable,
+)
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import EXPIRE, Verdict, decide, release
 from gnomon.pipe.envelope import Report
@@ -49,6 +56,7 @@ class Recorder:
     ) -> None:
         self._troubles = troubles
         self._unsettled: dict[TaskKey, Settlement] = {}  # bare ones that cannot be stored
+        self._failed: deque[Report] = deque()  # that something unforeseen kept from being settled
         self._on_ended = on_ended
         self._store = store
         self._pipe = pipe
@@ -61,9 +69,15 @@ class Recorder:
 
     async def run_once(self, most: int) -> RecordResult:
         """Wait for reports, and write them, however long PostgreSQL is away."""
-        reports = await self._pipe.reports(most)
-        settlements = [self._settlement(report) for report in reports]
-        settled = await self._written(settlements)
+        return await self._record(await self._pipe.reports(most))
+
+    async def _record(self, reports: Sequence[Report]) -> RecordResult:
+        try:
+            settlements = [self._settlement(report) for report in reports]
+            settled = await self._written(settlements)
+        except Exception:
+            self._failed += reports  # nobody else has them, and they hold slots
+            raise
         self._dispatcher.released(reports)
         self._pipe.settled(reports)
         self._plan_next(reports, settlements, settled)
@@ -147,10 +161,10 @@ class Recorder:
     async def settle_again(self) -> int:
         """Settle what could not be; gives how many were. What is refused for good becomes a dead
         letter."""
-        if not self._unsettled:
+        if not self._unsettled and not self._failed:
             return 0
         aside = set(self._troubles.aside(CHORE))
-        done = 0
+        done = await self._record_again(aside)
         for key, bare in list(self._unsettled.items()):
             about = about_task(key)
             if about in aside:
@@ -164,6 +178,26 @@ class Recorder:
             self._dispatcher.stuck.pop(key, None)
             self._troubles.over(CHORE, about)
             self._tell_ended(settled)
+            done += 1
+        return done
+
+    async def _record_again(self, aside: Container[About]) -> int:
+        """One by one: whichever was at fault keeps the others back no longer."""
+        done = 0
+        for _ in range(len(self._failed)):
+            report = self._failed.popleft()
+            about = about_task(report.delivery.key)
+            if about in aside:
+                self._failed.append(report)
+                continue
+            try:
+                await self._record([report])
+            except BrokenInvariant:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this one alone
+                self._troubles.note(CHORE, error, about, _REMEDY)
+                continue
+            self._troubles.over(CHORE, about)
             done += 1
         return done
 

@@ -1,0 +1,89 @@
+"""What was reported is settled in the end, also after an error that nobody has foreseen."""
+
+import time
+from collections.abc import Sequence
+
+import pytest
+from tests.integration.support import Connection, database_now, joined, store, submission
+
+from gnomon.chores import Troubles
+from gnomon.clock import SystemClock
+from gnomon.fair import FairQueue
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.pool import everything_in
+from gnomon.model.shard import SHARDS
+from gnomon.model.task import TaskKey
+from gnomon.observe.events import nobody
+from gnomon.pipe.envelope import Report
+from gnomon.pipe.memory import MemoryPipe
+from gnomon.scheduler.agenda import Agenda
+from gnomon.scheduler.dispatcher import Dispatcher
+from gnomon.scheduler.recorder import Recorder
+from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.suspects import SuspectRoom
+from gnomon.settings import Settings
+from gnomon.store.port import Settled, Settlement
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.recurring import PostgresPlanning
+from gnomon.worker.lease import Lease
+
+SLOTS = 3
+
+
+class Faulty(PostgresDispatch):
+    """Has a bug that certain tasks bring to light."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, 10.0)
+        self.stumbles_over: set[TaskKey] = set()
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        if any(s.key in self.stumbles_over for s in settlements):
+            raise KeyError("a bug")
+        return await super().settle(settlements)
+
+
+async def test_an_unforeseen_error_loses_no_report(
+    database: Database, connection: Connection
+) -> None:
+    ahead = 0.0
+    clock = SystemClock(lambda: time.monotonic() + ahead)
+    dispatch, pipe = Faulty(database), MemoryPipe(SLOTS, lambda: None)
+    lease = Lease(await joined(database), 3600.0)
+    lease.renewed(clock.monotonic())
+    agenda = Agenda(FairQueue(), clock.now(), 100)
+    scanner = Scanner(dispatch, agenda, clock, Settings(window=100))
+    scanner.own(everything_in(frozenset(range(SHARDS))))
+    dispatcher = Dispatcher(
+        dispatch, PostgresPlanning(database, clock, 10.0), agenda, scanner, pipe, lease, clock, 10,
+        suspect_room=SuspectRoom(1, SLOTS),
+    )  # fmt: skip
+    troubles = Troubles(clock, nobody)
+    recorder = Recorder(
+        dispatch, pipe, dispatcher, scanner, clock, lambda: 0.5, troubles, worker="node",
+        horizon_seconds=1.0, on_ended=lambda _: None,
+    )  # fmt: skip
+
+    now = await database_now(connection)
+    bad, *_ = await store(database, *(submission(now) for _ in range(SLOTS)))
+    await scanner.forward()
+    agenda.advance(clock.now())
+    assert (await dispatcher.run_once()).claimed == SLOTS
+    for _ in range(SLOTS):
+        began = now.timestamp()
+        succeeded = Outcome(OutcomeKind.SUCCEEDED)
+        pipe.report(Report(await pipe.receive(), succeeded, began, began + 0.1))
+
+    dispatch.stumbles_over = {bad}
+    with pytest.raises(KeyError):
+        await recorder.run_once(SLOTS)
+    assert await recorder.settle_again() == SLOTS - 1, "all but the one at fault"
+    assert ([*dispatcher.held], pipe.room()) == ([bad], SLOTS - 1)
+    assert [t.about.subject for t in troubles.all()] == [f"task {bad.id}"]
+
+    dispatch.stumbles_over = set()
+    ahead = 600.0  # it is set aside for a while
+    assert await recorder.settle_again() == 1
+    assert (dispatcher.held, pipe.room(), [*troubles.all()]) == ({}, SLOTS, [])
+    assert await connection.fetchval("SELECT count(*) FROM gnomon.task") == 0
