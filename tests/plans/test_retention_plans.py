@@ -13,7 +13,7 @@ from tests.plans.test_hot_plans import Used, plans
 
 from gnomon.model.ids import lowest_id
 from gnomon.store.postgres.expired_rows import BY_INDEX
-from gnomon.store.postgres.old_partitions import BY_PAGE, asking, clearing
+from gnomon.store.postgres.needed import BY_PAGE, asking, clearing
 from gnomon.store.postgres.partitions import DAY, PARENTS, Partition, partition_name
 from gnomon.store.usage_port import KEPT_DAYS
 

@@ -16,6 +16,7 @@ from gnomon.model.retention import RowKind
 from gnomon.store.postgres import old_partitions, partitions
 from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.expired_rows import ExpiredRows
+from gnomon.store.postgres.needed import Memory
 from gnomon.store.postgres.pools import pool_of, serves_of, unserved
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.refusals import translated
@@ -101,7 +102,7 @@ class PostgresChores:
         self._database = database
         self._clock = clock or SystemClock()
         self._expired = ExpiredRows(database)
-        self._memory = old_partitions.Memory()
+        self._memory = Memory()
 
     async def hold(self, chore: str, incarnation: UUID, seconds: float) -> bool:
         row = await self._database.fetchrow("hold_chore", chore, incarnation, seconds)

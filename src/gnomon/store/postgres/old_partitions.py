@@ -1,18 +1,17 @@
 """Partitions past retention: which are still needed, and how the others go.
 
-Nobody waits for this, and nothing that is kept is moved or hidden:
+Nobody waits for this, and nothing that was needed at the look is moved or hidden:
 
 - A partition that nobody needs is detached concurrently, which waits for old readers without
-  standing in anybody's way, and then dropped. What is interrupted in between is finished by the
-  next pass, of whichever node.
+  standing in anybody's way, looked at once more (`detached`), and then dropped. What is interrupted
+  in between is finished by the next pass, of whichever node.
 - One that somebody needs stays. Needed is a day that live tasks were made on (their tries, payloads
   and ends belong there), or that holds a task that ended within retention. A day later, what is not
   needed in it is deleted in batches.
 - Neighbours that nobody needs become one wide and empty partition, so that there are few.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +20,22 @@ import msgspec
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.model.ids import lowest_id
+from gnomon.store.postgres.detached import drop_detached
+from gnomon.store.postgres.needed import (
+    LOOK_AGAIN,
+    Memory,
+    Past,
+    any_needed,
+    by_page,
+    chunks,
+    clearing,
+    live_days,
+    pages,
+)
 from gnomon.store.postgres.partitions import (
     DAY,
     MARK,
+    NOT_NOW,
     PARENTS,
     Partition,
     cover,
@@ -33,7 +44,6 @@ from gnomon.store.postgres.partitions import (
     marked,
     partition_name,
 )
-from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[Any]
@@ -42,87 +52,11 @@ log = structlog.get_logger("gnomon.store")
 
 # A task that is made just before midnight is committed by then.
 _MARGIN = timedelta(hours=1)
-# How long a needed partition is not looked at again.
-_LOOK_AGAIN = timedelta(hours=1)
 _PASS_SECONDS = 60.0
-_PAGES = 512
 _DETACH_SECONDS = 1.0
 # Finishing a detach keeps the partition locked while it waits for old snapshots. Only those see it.
 _FINISH_TIMEOUT = "SET LOCAL lock_timeout = '50ms'"
-_DROP_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
-# One plan for every chunk: its pages, and then by key.
-BY_PAGE = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off"
-BY_PAGE += "; SET LOCAL enable_mergejoin = off; SET LOCAL enable_bitmapscan = off"
-
-_NOT_NOW = (
-    TimeoutError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.QueryCanceledError,
-    asyncpg.DeadlockDetectedError,
-    asyncpg.ObjectNotInPrerequisiteStateError,  # another of the parent is pending
-    asyncpg.UndefinedTableError,  # somebody else was faster
-)
-
-# OFFSET: a probe for each, never a join.
-_LIVE = """EXISTS (
-    SELECT FROM gnomon.task AS t WHERE t.tenant_id = p.tenant_id AND t.id = p.task_id OFFSET 0
-)"""
-# Which rows are needed. $1 the end of retention, $2 its lowest id.
-NEEDED = {
-    "task_archive": "p.finished_at >= $1 AND $2::uuid IS NOT NULL",
-    "task_payload": f"""$1::timestamptz IS NOT NULL AND $2::uuid IS NOT NULL AND (
-        {_LIVE} OR EXISTS (
-            SELECT FROM gnomon.task_archive AS a
-            WHERE a.tenant_id = p.tenant_id AND a.id = p.task_id
-            OFFSET 0
-        )
-    )""",
-    # A fire of long ago that was made up for lately is as old as its task.
-    "occurrence": f"""$1::timestamptz IS NOT NULL AND coalesce(
-        p.task_id >= $2 OR {_LIVE}, false
-    )""",
-}
-NEEDED["execution"] = NEEDED["task_payload"]
-
-
-class Memory:
-    """What a pruner remembers of partitions, so that it does not look at all of them every minute.
-    It can be lost."""
-
-    def __init__(self) -> None:
-        self.needed_at: dict[str, datetime] = {}
-        self.cleared_at: dict[str, datetime] = {}
-        # The page where looking or clearing goes on.
-        self.looked: dict[str, int] = {}
-        self.cleared: dict[str, int] = {}
-
-    def was_needed(self, partition: Partition, cutoff: datetime) -> bool:
-        """Within the last hour."""
-        seen = self.needed_at.get(partition.name)
-        return seen is not None and cutoff < seen + _LOOK_AGAIN
-
-
-class _Past(msgspec.Struct, frozen=True):
-    """What is past retention, and what a pass needs besides."""
-
-    cutoff: datetime
-    live_days: Collection[date] | None  # None: not asked for, since all were needed lately
-    clock: Clock
-    deadline: float
-    memory: Memory
-
-    @property
-    def args(self) -> tuple[datetime, Any]:
-        return self.cutoff, lowest_id(self.cutoff)
-
-    def has_live(self, partition: Partition) -> bool:
-        """Of what is cut by the id of a task: whether a live one belongs there."""
-        if partition.parent == "occurrence":
-            return False  # they are asked for one by one
-        if self.live_days is None:
-            return True
-        first = partition.first or date.min
-        return any(first <= day < partition.end for day in self.live_days)
+_MARK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 
 
 async def drop(
@@ -131,11 +65,10 @@ async def drop(
     """Drop what nobody needs of the days that ended before `cutoff`, and clear the others. Gives
     the days that went."""
     memory = memory or Memory()
-    await _finish(connection)
-    live_days = None
+    past = Past(cutoff, None, clock, clock.monotonic() + _PASS_SECONDS, memory)
+    await _finish(connection, past)
     if await _is_news(connection, cutoff, memory):
-        live_days = await _live_days(connection, cutoff)
-    past = _Past(cutoff, live_days, clock, clock.monotonic() + _PASS_SECONDS, memory)
+        past = msgspec.structs.replace(past, live_days=await live_days(connection, cutoff))
     dropped = []
     for parent in PARENTS:
         dropped += await _drop_of(connection, parent, past)
@@ -143,7 +76,7 @@ async def drop(
     return dropped
 
 
-async def _drop_of(connection: "Connection", parent: str, past: _Past) -> list[str]:
+async def _drop_of(connection: "Connection", parent: str, past: Past) -> list[str]:
     known = [p for p in await listed(connection, parent) if _has_ended(p, past.cutoff - _MARGIN)]
     going = {p.name for p in known if not await _is_needed(connection, p, past)}
     # The days first: what is left uncovered for a moment is then as little as can be.
@@ -152,7 +85,7 @@ async def _drop_of(connection: "Connection", parent: str, past: _Past) -> list[s
     for partition in leaving:
         if not await _detach(connection, partition):
             break
-        await _drop_detached(connection, partition.name)
+        await drop_detached(connection, parent, partition.name, past)
         if partition.is_day:
             dropped.append(partition.name)
     if known:
@@ -182,7 +115,7 @@ def _runs(known: Sequence[Partition], going: Collection[str]) -> Iterator[list[P
         run = []
 
 
-async def _is_needed(connection: "Connection", partition: Partition, past: _Past) -> bool:
+async def _is_needed(connection: "Connection", partition: Partition, past: Past) -> bool:
     if past.memory.was_needed(partition, past.cutoff):
         return True
     if past.has_live(partition):
@@ -194,28 +127,10 @@ async def _is_needed(connection: "Connection", partition: Partition, past: _Past
         day = partition_name("task_archive", partition.end - DAY)
         archive = [p for p in await listed(connection, "task_archive") if p.name == day]
         return any([await _is_needed(connection, p, past) for p in archive if not p.pending])
-    needed = await _any_needed(connection, partition, past)
+    needed = await any_needed(connection, partition, past)
     if needed:
         past.memory.needed_at[partition.name] = past.cutoff
     return needed is not False
-
-
-async def _any_needed(connection: "Connection", partition: Partition, past: _Past) -> bool | None:
-    """None where the time is over: the next pass goes on from there. Nothing is added to what was
-    looked at, since nothing live belongs there."""
-    args = past.args if partition.is_day else ()
-    start = past.memory.looked.pop(partition.name, 0)
-    for low, high in _chunks(await _pages(connection, partition.name), start):
-        began = past.clock.monotonic()
-        if began >= past.deadline:
-            if partition.parent != "occurrence":  # where fires of long ago are entered any time
-                past.memory.looked[partition.name] = low
-            return None
-        async with by_page(connection):
-            if await connection.fetchval(asking(partition, low, high), *args):
-                return True
-        await past.clock.sleep(min(past.clock.monotonic() - began, 1.0))
-    return False
 
 
 async def _is_news(connection: "Connection", cutoff: datetime, memory: Memory) -> bool:
@@ -232,12 +147,6 @@ async def _is_news(connection: "Connection", cutoff: datetime, memory: Memory) -
     return False
 
 
-async def _live_days(connection: "Connection", cutoff: datetime) -> set[date]:
-    async with by_page(connection):
-        rows = await connection.fetch(query("live_days"), lowest_id(cutoff))
-    return {date(1970, 1, 1) + row["day"] * DAY for row in rows}
-
-
 # Detaching
 
 
@@ -248,7 +157,7 @@ async def _detach(connection: "Connection", partition: Partition) -> bool:
         return False
     try:
         async with connection.transaction():
-            await connection.execute(_DROP_TIMEOUT)
+            await connection.execute(_MARK_TIMEOUT)
             await connection.execute(f"COMMENT ON TABLE gnomon.{partition.name} IS '{MARK}'")
         # In no transaction. It waits for those who may still read the partition, for as long as
         # we let it; nobody waits for it.
@@ -257,7 +166,7 @@ async def _detach(connection: "Connection", partition: Partition) -> bool:
             f" DETACH PARTITION gnomon.{partition.name} CONCURRENTLY",
             timeout=_DETACH_SECONDS,
         )
-    except _NOT_NOW as error:
+    except NOT_NOW as error:
         log.info("a partition is not detached yet", partition=partition.name, why=str(error))
         return False
     return True
@@ -281,14 +190,19 @@ async def _is_read(connection: "Connection", parent: str) -> bool:
     return found
 
 
-async def _finish(connection: "Connection") -> None:
+async def _finish(connection: "Connection", past: Past) -> None:
     """Finish what an earlier pass began and could not end, on whichever node."""
     for parent in PARENTS:
         for partition in await listed(connection, parent):
             if partition.pending:
                 await _finish_detach(connection, partition)
-    for name in await marked(connection):
-        await _drop_detached(connection, name)
+    for parent in PARENTS:  # tasks come before what follows them
+        tried: set[str] = set()
+        # One that gets its rows back may take the name of another, which then has a new one.
+        while left := set(await marked(connection, parent)) - tried:
+            name = min(left)
+            tried.add(name)
+            await drop_detached(connection, parent, name, past)
 
 
 async def _finish_detach(connection: "Connection", partition: Partition) -> None:
@@ -299,28 +213,19 @@ async def _finish_detach(connection: "Connection", partition: Partition) -> None
                 f"ALTER TABLE gnomon.{partition.parent}"
                 f" DETACH PARTITION gnomon.{partition.name} FINALIZE"
             )
-    except _NOT_NOW:
+    except NOT_NOW:
         log.info("a partition waits for old transactions to end", partition=partition.name)
-
-
-async def _drop_detached(connection: "Connection", name: str) -> None:
-    try:
-        async with connection.transaction():
-            await connection.execute(_DROP_TIMEOUT)
-            await connection.execute(f"DROP TABLE IF EXISTS gnomon.{name}")
-    except _NOT_NOW as error:
-        log.info("a detached partition is not dropped yet", partition=name, why=str(error))
 
 
 # Clearing
 
 
-async def _clear(connection: "Connection", past: _Past) -> None:
+async def _clear(connection: "Connection", past: Past) -> None:
     """Delete what is past retention in partitions that stay."""
     for parent in PARENTS:
         for partition in await listed(connection, parent):
             since = past.memory.cleared_at.get(partition.name)
-            recent = since is not None and past.cutoff < since + _LOOK_AGAIN
+            recent = since is not None and past.cutoff < since + LOOK_AGAIN
             # A day that is needed for an hour more is better dropped than cleared.
             wait = DAY if partition.is_day else timedelta()
             if recent or partition.pending or not _has_ended(partition, past.cutoff - wait):
@@ -330,11 +235,11 @@ async def _clear(connection: "Connection", past: _Past) -> None:
             past.memory.cleared_at[partition.name] = past.cutoff
 
 
-async def _clear_one(connection: "Connection", partition: Partition, past: _Past) -> bool:
+async def _clear_one(connection: "Connection", partition: Partition, past: Past) -> bool:
     """A few pages at a time, with a rest as long in between. False where the time is over; the
     next pass goes on from there."""
     start = past.memory.cleared.pop(partition.name, 0)
-    for low, high in _chunks(await _pages(connection, partition.name), start):
+    for low, high in chunks(await pages(connection, partition.name), start):
         began = past.clock.monotonic()
         if began >= past.deadline:
             past.memory.cleared[partition.name] = low
@@ -343,40 +248,3 @@ async def _clear_one(connection: "Connection", partition: Partition, past: _Past
             await connection.execute(clearing(partition, low, high), *past.args)
         await past.clock.sleep(min(past.clock.monotonic() - began, 1.0))
     return True
-
-
-def asking(partition: Partition, low: int, high: int) -> str:
-    """Whether anything on some pages is needed. What is left in a wide partition is."""
-    condition = NEEDED[partition.parent] if partition.is_day else "true"
-    return f"SELECT EXISTS (SELECT FROM {_chunk(partition, low, high)} AND {condition})"  # noqa: S608
-
-
-def clearing(partition: Partition, low: int, high: int) -> str:
-    """Deletes what is past retention on some pages."""
-    needed = NEEDED[partition.parent]
-    return f"DELETE FROM {_chunk(partition, low, high)} AND NOT ({needed})"  # noqa: S608
-
-
-def _chunk(partition: Partition, low: int, high: int) -> str:
-    return f"gnomon.{partition.name} AS p WHERE p.ctid >= '({low},0)' AND p.ctid < '({high},0)'"
-
-
-async def _pages(connection: "Connection", name: str) -> int:
-    pages: int = await connection.fetchval(
-        "SELECT pg_relation_size(('gnomon.' || $1)::regclass)"
-        " / current_setting('block_size')::integer",
-        name,
-    )
-    return pages
-
-
-def _chunks(pages: int, start: int = 0) -> Iterator[tuple[int, int]]:
-    for low in range(start, pages, _PAGES):
-        yield low, low + _PAGES
-
-
-@asynccontextmanager
-async def by_page(connection: "Connection") -> AsyncIterator[None]:
-    async with connection.transaction():
-        await connection.execute(BY_PAGE)
-        yield

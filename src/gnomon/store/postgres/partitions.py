@@ -33,6 +33,14 @@ _LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 _LOCK = 0x676E6F6D6F70
 # Only what we have marked is dropped: somebody may have detached a partition to keep it.
 MARK = "gnomon: past retention, to be dropped"
+NOT_NOW = (
+    TimeoutError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.ObjectNotInPrerequisiteStateError,  # another of the parent is pending
+    asyncpg.UndefinedTableError,  # somebody else was faster
+)
 _BOUNDS = re.compile(r"FOR VALUES FROM \('?(.*?)'?\) TO \('?(.*?)'?\)")
 
 
@@ -47,7 +55,7 @@ class Partition(msgspec.Struct, frozen=True):
 
     @property
     def is_day(self) -> bool:
-        return self.name.removeprefix(f"{self.parent}_").isdigit()
+        return self.name.removeprefix(f"{self.parent}_").split("_")[0].isdigit()
 
 
 def day_bounds(day: date, parent: str = "task_archive") -> tuple[str, str]:
@@ -133,9 +141,18 @@ def days(first: date, end: date) -> Iterator[date]:
 async def cover(
     connection: "asyncpg.Connection[Any]", parent: str, first: date | None, end: date
 ) -> None:
-    """Give a place to what lies before the days, or between those that are kept."""
+    """Give a place to what lies before the days, or between those that are kept. Not in the ledger
+    while a part of it is detached: what is needed in that comes back first, or else a fire could be
+    entered twice."""
+    if parent == "occurrence" and await marked(connection, parent):
+        return
+    await attach(connection, wide(parent, first, end))
+
+
+def wide(parent: str, first: date | None, end: date) -> Partition:
+    """A partition for what lies before the days, or between those that are kept."""
     name = f"{parent}_old" if first is None else f"{parent}_gap_{first:%Y%m%d}"
-    await attach(connection, Partition(parent, name, first, end))
+    return Partition(parent, name, first, end)
 
 
 async def attach(connection: "asyncpg.Connection[Any]", new: Partition) -> bool:
@@ -145,13 +162,13 @@ async def attach(connection: "asyncpg.Connection[Any]", new: Partition) -> bool:
     high = f"'{bound(new.end, new.parent)}'"
     after = "" if new.first is None else f"{column} >= {low} AND "
     async with connection.transaction():
-        await connection.execute(_LOCK_TIMEOUT)
-        # One process at a time, until the end of the transaction.
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        await lock(connection)
         if any(_meet(new, other) for other in await listed(connection, new.parent)):
             return False
-        if new.name in await marked(connection):
-            await connection.execute(f"DROP TABLE gnomon.{new.name}")
+        if new.name in await marked(connection, new.parent):
+            # What it holds is looked at once more before it is dropped, under another name.
+            oid = await connection.fetchval(f"SELECT 'gnomon.{new.name}'::regclass::oid")
+            await connection.execute(f"ALTER TABLE gnomon.{new.name} RENAME TO {new.name}_{oid}")
         # The CHECK spares ATTACH its scan.
         await connection.execute(
             f"""
@@ -167,17 +184,25 @@ async def attach(connection: "asyncpg.Connection[Any]", new: Partition) -> bool:
     return True
 
 
-async def marked(connection: "asyncpg.Connection[Any]") -> list[str]:
-    """Tables that were detached to be dropped."""
+async def lock(connection: "asyncpg.Connection[Any]") -> None:
+    """One process at a time makes or drops partitions, until the end of its transaction."""
+    await connection.execute(_LOCK_TIMEOUT)
+    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+
+
+async def marked(connection: "asyncpg.Connection[Any]", parent: str) -> list[str]:
+    """Tables that were detached from a parent to be dropped."""
     rows = await connection.fetch(
         """
         SELECT c.relname::text AS name
         FROM pg_class AS c
         WHERE c.relnamespace = 'gnomon'::regnamespace AND c.relkind = 'r'
+          AND starts_with(c.relname::text, $2 || '_')
           AND obj_description(c.oid, 'pg_class') = $1
           AND NOT EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = c.oid)
         """,
         MARK,
+        parent,
     )
     return [row["name"] for row in rows]
 
