@@ -59,19 +59,18 @@ def test_everything_is_read_from_the_first_that_waited() -> None:
     assert {s for s in since if s != BEGINNING} <= {NOW - 100 * SECOND, NOW - SLACK}
 
 
-def test_every_shard_has_its_turn_from_the_very_beginning() -> None:
-    reach, read = Reach(), set()
-    for _ in range(40):
-        since = reach.everything(CURSORS, NOW)
-        read |= {shard for shard, at in enumerate(since) if at == BEGINNING}
+def test_every_shard_has_its_turn_from_the_very_beginning_within_two_minutes() -> None:
+    """However long the looks take, and wherever the turn is."""
+    reach = Reach()
+    for _ in range(10):
         reach.done_everywhere(CURSORS, {}, NOW, took=1.0)
-    assert reach.everything(CURSORS, NOW).count(BEGINNING) == 8
-    read.clear()
-    for _ in range(32):
-        since = reach.everything(CURSORS, NOW)
-        read |= {shard for shard, at in enumerate(since) if at == BEGINNING}
-        reach.done_everywhere(CURSORS, {}, NOW, took=0.05)
-    assert len(read) == 256
+    for took in (1.0, 0.05, 0.001, 1.0, 1.0):
+        read = set()
+        for _ in range(int(120 / EVERYWHERE_SECONDS)):
+            since = reach.everything(CURSORS, NOW)
+            read |= {shard for shard, at in enumerate(since) if at == BEGINNING}
+            reach.done_everywhere(CURSORS, {}, NOW, took)
+        assert len(read) == 256
 
 
 def test_many_are_read_from_the_beginning_again_when_that_is_fast() -> None:

@@ -6,11 +6,13 @@ the oldest that is still open did: what that one has written cannot be seen yet,
 looked for.
 
 Now and then everything is read again, from the first task that was found to wait in each shard.
-Only some shards are read from the very beginning, for what was backdated by hand: while an old
-snapshot keeps dead index entries, all of them would be walked. How many is decided by how long it
-takes.
+Only some shards are read from the very beginning, for what was backdated, by hand or by a
+transaction that was never seen to be open: while an old snapshot keeps dead index entries, all of
+them would be walked. How many is decided by how long it takes, and by how late such a row may be
+found.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -21,7 +23,11 @@ from gnomon.store.writer import Writer
 SLACK = timedelta(seconds=5)
 EVERYWHERE_SECONDS = 30.0
 _LONG_SECONDS, _SHORT_SECONDS = 0.1, 0.02  # that a look everywhere takes
-_FEWEST, _MOST = 8, 256  # shards that are read from the very beginning at once
+# However long it takes, all shards are read from the very beginning within this time: a transaction
+# that began long ago, and wrote and ended between two repairs, was not seen by either.
+ROUND_SECONDS = 120.0
+_MOST = 256  # shards that are read from the very beginning at once
+_FEWEST = math.ceil(_MOST * EVERYWHERE_SECONDS / ROUND_SECONDS)
 
 
 class Reach:
