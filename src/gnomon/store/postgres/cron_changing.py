@@ -1,6 +1,7 @@
 """One transaction that changes cron jobs: lock the job, withdraw what it planned, plan anew."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from gnomon.model.errors import (
     NameTaken,
     Overlapping,
     QuotaExceeded,
+    StoreUnavailable,
 )
 from gnomon.model.lifecycle import Status
 from gnomon.model.limit import Limiter
@@ -184,7 +186,8 @@ class PostgresCronChange:
     async def _enter(self, job: CronJob, fires: Sequence[planning.Fire]) -> None:
         """Enter runs that the schedule knows nothing of; the version tells planners so."""
         await self._connection.execute(query("touch_job"), self._tenant_id, job.id)
-        self._due += await planning.enter(self._connection, fires)
+        with _asked_again():
+            self._due += await planning.enter(self._connection, fires)
 
     async def _now(self) -> datetime:
         now: datetime = await self._connection.fetchval("SELECT gnomon.now()")
@@ -286,10 +289,23 @@ class PostgresCronChange:
         """Plan what fires so soon that the nodes might come too late for it."""
         if job.next_fire_at is None or job.next_fire_at > now + AHEAD:
             return job
-        self._due += await planning.advance(
-            self._connection, [plan(job, now, now + AHEAD)], now, lambda _: self._limiters
-        )
+        with _asked_again():
+            self._due += await planning.advance(
+                self._connection, [plan(job, now, now + AHEAD)], now, lambda _: self._limiters
+            )
         return (await self._lock(str(job.id)))[0]
+
+
+@contextmanager
+def _asked_again() -> Iterator[None]:
+    """The ledger has room for every fire, but for a while as partitions of long ago become one. So
+    whoever asks for a fire then may ask again."""
+    try:
+        yield
+    except asyncpg.CheckViolationError as error:
+        if error.table_name != "occurrence":
+            raise
+        raise StoreUnavailable(f"the ledger has no room yet: {error}", error.sqlstate) from error
 
 
 def same(one: Definition, other: Definition) -> bool:

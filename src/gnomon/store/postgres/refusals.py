@@ -33,7 +33,7 @@ _NOT_NOW = (
 _NOT_THIS_VALUE = (
     "22",  # a character, number or JSON that the type does not know
     "54",  # too large for an index, a row or a statement
-    "23514",  # an id that has no partition
+    "23514",  # an id or a fire that has no partition
 )
 
 
@@ -60,14 +60,8 @@ def of_driver(error: Exception) -> StoreError:
             return StatementRefused(f"PostgreSQL refused the statement: {error}")
         return StoreUnavailable(f"PostgreSQL is unavailable: {error or type(error).__name__}")
     detail = f"{error} (SQLSTATE {sqlstate})"
-    if sqlstate.startswith(_NOT_NOW) or _is_moving(error):
+    if sqlstate.startswith(_NOT_NOW):
         return StoreUnavailable(f"PostgreSQL is unavailable: {detail}", sqlstate)
     if sqlstate.startswith(_NOT_THIS_VALUE):
         return Unstorable(f"PostgreSQL cannot hold this: {detail}", sqlstate)
     return StatementRefused(f"PostgreSQL refused the statement: {detail}", sqlstate)
-
-
-def _is_moving(error: Exception) -> bool:
-    """The ledger has room for every fire, but for a moment while partitions of long ago become
-    one."""
-    return isinstance(error, asyncpg.CheckViolationError) and error.table_name == "occurrence"
