@@ -56,7 +56,6 @@ async def drop_detached(connection: "Connection", parent: str, name: str, past: 
 
 
 async def _oid(connection: "Connection", name: str) -> int | None:
-    # Not to_regclass, which may answer from before the lock was waited for.
     oid: int | None = await connection.fetchval(
         """
         SELECT oid FROM pg_class
