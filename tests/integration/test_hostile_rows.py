@@ -7,12 +7,26 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests.integration.cron_support import created, make_due, planning
 from tests.integration.nodes import call_of, running_node
-from tests.integration.support import Connection, database_now, end_of, key_of, store, submission
+from tests.integration.support import (
+    Connection,
+    database_now,
+    end_of,
+    joined,
+    key_of,
+    settlement,
+    store,
+    submission,
+)
 
+from gnomon.model.lane import Lane
+from gnomon.model.pool import EVERYTHING, Work
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.nodes import PostgresRoster
 
 ONCE = RetryPolicy(max_retries=0)
 
@@ -68,6 +82,154 @@ async def test_targets_that_cannot_be_read(
             assert row["state"] == 4
             assert re.search("cannot be (read|called)", row["last_error"])
         await another_task_runs(database, connection, now)
+
+
+@pytest.mark.parametrize("change", ["lane = 9", "lane = -1", "delivery = 9", "delivery = -1"])
+async def test_numbers_that_stand_for_nothing(
+    database: Database, connection: Connection, database_dsn: str, now: datetime, change: str
+) -> None:
+    """Each becomes a dead letter that says why, and those claimed with it run."""
+    bad, *good = await store(database, *(call_of(now, "echo")[1] for _ in range(3)))
+    await connection.execute(f"UPDATE gnomon.task SET {change} WHERE id = $1", bad.id)
+    async with running_node(database_dsn):
+        for key in good:
+            assert (await end_of(connection, key))["state"] == 10
+        row = await end_of(connection, bad)
+        assert row["state"] == 4
+        column, _, number = change.partition(" = ")
+        assert re.search(
+            rf"cannot be read: {column} must be one of .*; got {number}", row["last_error"]
+        )
+        await another_task_runs(database, connection, now)
+
+
+DEEP = '{"a": ' + "[" * 2000 + "]" * 2000 + ', "type": "http", "url": "http://127.0.0.1/"}'
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("target", '{"type": "nonsense"}'),
+        ("target", DEEP),
+        ("retry_policy", DEEP),
+        ("delivery", 9),
+        ("lane", 9),
+    ],
+)
+async def test_a_dead_node_that_ran_what_cannot_be_read(
+    database: Database,
+    connection: Connection,
+    database_dsn: str,
+    now: datetime,
+    column: str,
+    value: Any,
+) -> None:
+    bad, good = await store(database, *(call_of(now, "echo")[1] for _ in range(2)))
+    node = await joined(database)
+    dispatch = PostgresDispatch(database, grace_seconds=60.0)
+    assert len((await dispatch.claim(node, [bad, good])).deliveries) == 2
+    await connection.execute(f"UPDATE gnomon.task SET {column} = $2 WHERE id = $1", bad.id, value)
+    await connection.execute("UPDATE gnomon.node SET dead = true WHERE incarnation = $1", node)
+    async with running_node(database_dsn):
+        assert (await end_of(connection, good))["state"] == 10
+        assert (await end_of(connection, bad))["state"] == 4
+
+
+async def test_a_flow_of_a_lane_that_does_not_exist(
+    database: Database, connection: Connection, now: datetime
+) -> None:
+    """It is passed over, and the flows behind it are found."""
+    tasks = [submission(now, tenant_id=name) for name in ("a", "b", "c")]
+    keys = await store(database, *tasks)
+    await connection.execute("UPDATE gnomon.task SET lane = 9 WHERE id = $1", keys[1].id)
+    dispatch = PostgresDispatch(database, grace_seconds=60.0)
+    found, after = [], None
+    for _ in keys:
+        (flow,) = await dispatch.flows(after, 1, typed=True)
+        found.append((flow.key.tenant_id, flow.work is not None))
+        after = flow.key
+    assert found == [("a", True), ("b", False), ("c", True)]
+    assert await dispatch.flows(after, 1) == []
+
+
+async def test_a_pool_that_cannot_be_read(database: Database, connection: Connection) -> None:
+    """The roster goes on; what that node serves is served by the others."""
+    broken, sound = await joined(database, "broken"), await joined(database, "sound")
+    await connection.execute("UPDATE gnomon.node SET serves = '[]' WHERE incarnation = $1", broken)
+    pools = {node.incarnation: node.pool for node in await PostgresRoster(database).roster()}
+    assert pools[sound] == EVERYTHING
+    assert not pools[broken].accepts(Work("default", Lane.LOW))
+
+
+async def test_runs_of_a_job_that_cannot_be_read(
+    database: Database, connection: Connection
+) -> None:
+    """They start one at a time, and those of other jobs as ever."""
+    node, dispatch = await joined(database), PostgresDispatch(database, grace_seconds=60.0)
+    sound, broken = [await created(database, name=name) for name in ("sound", "broken")]
+    firsts = [*await make_due(connection, sound), *await make_due(connection, broken)]
+    ended, _ = (await dispatch.claim(node, firsts)).deliveries
+    await dispatch.settle([settlement(ended)])
+    (starts,), (overlaps,) = await make_due(connection, sound), await make_due(connection, broken)
+    await connection.execute("UPDATE gnomon.cron_job SET definition = '[]' WHERE name = 'broken'")
+    admission = await planning(database).admit(node, [starts, overlaps])
+    assert [each.key for each in admission.claim.deliveries] == [starts]
+    assert list(admission.settled) == [overlaps]
+
+
+SHOWN = [
+    ("lane = 9", "priority", "LOW"),
+    ("delivery = 9", "delivery", "at_most_once"),
+    ("target = '[]'", "target", {"type": "http", "url": "", "method": "POST", "headers": {}}),
+    ("tags = '{}'", "tags", []),
+    ("retry_policy = '[]'", None, None),
+]
+
+
+@pytest.mark.parametrize(("change", "field", "value"), SHOWN)
+async def test_lists_show_what_can_be_read(
+    api: aiohttp.ClientSession,
+    database: Database,
+    connection: Connection,
+    now: datetime,
+    change: str,
+    field: str | None,
+    value: Any,
+) -> None:
+    bad, _ = await store(database, *(submission(now) for _ in range(2)))
+    await connection.execute("UPDATE gnomon.task SET state = 4")
+    await connection.execute(f"UPDATE gnomon.task SET {change} WHERE id = $1", bad.id)
+    for path, member in (("tasks", "tasks"), ("dead-letters", "dead_letters")):
+        async with api.get(f"/api/v1/{path}") as answer:
+            assert answer.status == 200, await answer.text()
+            shown = {task["task_id"]: task for task in (await answer.json())[member]}
+        assert len(shown) == 2
+        if field is not None:
+            assert shown[str(bad.id)][field] == value
+    async with api.post("/api/v1/dead-letters/retry", json={}) as answer:
+        assert answer.status == 202, await answer.text()
+        assert (await answer.json())["retried"] == 2
+
+
+async def test_lists_leave_out_what_cannot_be_shown(
+    api: aiohttp.ClientSession, database: Database, connection: Connection, now: datetime
+) -> None:
+    good, bad = await store(database, *(submission(now) for _ in range(2)))
+    await connection.execute("UPDATE gnomon.task SET state = 7 WHERE id = $1", bad.id)
+    async with api.get("/api/v1/tasks") as answer:
+        assert answer.status == 200, await answer.text()
+        assert [t["task_id"] for t in (await answer.json())["tasks"]] == [str(good.id)]
+    for name in ("first", "second", "third"):
+        await created(database, name=name)
+    await connection.execute("UPDATE gnomon.cron_job SET definition = '[]' WHERE name = 'second'")
+    names, cursor = [], ""
+    while cursor is not None:
+        async with api.get(f"/api/v1/cron-jobs?limit=1&{cursor}") as answer:
+            assert answer.status == 200, await answer.text()
+            page = await answer.json()
+        names += [each["name"] for each in page["cron_jobs"]]
+        cursor = page["next_cursor"] and f"cursor={page['next_cursor']}"
+    assert sorted(names) == ["first", "third"]
 
 
 @pytest.mark.parametrize("field", ["target", "callback_url"])

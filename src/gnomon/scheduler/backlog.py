@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from gnomon.clock import Clock
+from gnomon.model.lane import Lane
 from gnomon.model.pool import Territory
 from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.reach import SLACK
@@ -63,7 +64,11 @@ class Backlog:
         if room < 1:
             return []
         found = await self._flows(typed=not own.is_whole)
-        shards = {flow.key: of for flow in found if (of := own.shards_of(flow.work))}
+        shards = {
+            flow.key: of
+            for flow in found
+            if flow.work is not None and (of := own.shards_of(flow.work))
+        }
         flows = list(shards)
         if not flows:
             return []
@@ -120,7 +125,7 @@ class Backlog:
 
     def _cursor(self, flow: FlowKey) -> FlowCursor | None:
         """From where to read how many; None: there are enough."""
-        wanted = self.each - self._agenda.waiting(flow.tenant_id, flow.lane, flow.flow)
+        wanted = self.each - self._agenda.waiting(flow.tenant_id, Lane(flow.lane), flow.flow)
         if wanted <= self.each // 2:
             return None
         last = self._read.get(flow)

@@ -235,7 +235,7 @@ class FlowKey(msgspec.Struct, frozen=True, order=True, gc=False):
     """One lane of one flow: what is read by itself when not all that is due fits into memory."""
 
     tenant_id: str
-    lane: Lane
+    lane: int  # a Lane, or any number that plain SQL has written
     flow: int
 
 
@@ -243,7 +243,7 @@ class WaitingFlow(NamedTuple):
     """A flow that has waiting tasks, the first of them due at `due_at`."""
 
     key: FlowKey
-    work: Work
+    work: Work | None  # None: its lane does not exist, so it is read by time only
     due_at: datetime
 
 

@@ -9,7 +9,6 @@ import asyncpg
 import msgspec
 
 from gnomon.model.errors import IllegalTransition, InvalidTask, QuotaExceeded, TaskNotFound
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Event, State, Status, after, status_of
 from gnomon.model.limit import Limiter, limit_keys
 from gnomon.model.retry import RetryPolicy
@@ -25,6 +24,7 @@ from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.reading import filter_columns
 from gnomon.store.postgres.rows import (
     exact,
+    lane_of,
     policy_of,
     size_apart,
     stored_payload,
@@ -131,7 +131,7 @@ class PostgresChange:
         if any(limiter.key is not None for limiter in self._limiters):
             flow = await self._write_limit_keys(task)
         if state is State.WAITING:
-            lane = _or_else(patch.priority, Lane(row["lane"]))
+            lane = _or_else(patch.priority, lane_of(row["lane"]))
             self.due.append(Entry(TaskKey(self._tenant_id, task_id), due_at, lane, flow=flow))
         return task
 
@@ -207,7 +207,7 @@ class PostgresChange:
             Entry(
                 TaskKey(self._tenant_id, row["id"]),
                 row["due_at"],
-                Lane(row["lane"]),
+                lane_of(row["lane"]),
                 flow=row["flow"],
             )
             for row in moved
@@ -261,7 +261,7 @@ class PostgresChange:
             expires_at = None
         await self._move(task_id, row, state, due_at=due_at, expires_at=expires_at, **changes)
         key = TaskKey(self._tenant_id, task_id)
-        self.due.append(Entry(key, due_at, Lane(row["lane"]), flow=row["flow"]))
+        self.due.append(Entry(key, due_at, lane_of(row["lane"]), flow=row["flow"]))
 
     async def _move(
         self, task_id: UUID, row: asyncpg.Record, state: State, **changes: object

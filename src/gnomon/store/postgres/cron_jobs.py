@@ -10,6 +10,7 @@ from gnomon.store.cron_port import CronFilter, CronPage, RunPage
 from gnomon.store.postgres.cron_rows import job_of, run_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import readable
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
@@ -55,9 +56,9 @@ class PostgresCronJobs:
                 chosen.source,
                 chosen.next_fire_before,
             )
-            jobs = [job_of(row) for row in rows[:limit]]
+            jobs = readable(rows[:limit], job_of, "cron job")
             if len(rows) > limit:
-                return CronPage(jobs, jobs[-1].id)
+                return CronPage(jobs, rows[limit - 1]["id"])
             last = await connection.fetchval(query("jobs_looked_at"), tenant_id, after, LOOKED_AT)
         return CronPage(jobs, last)
 
@@ -67,8 +68,8 @@ class PostgresCronJobs:
             rows = await connection.fetch(
                 query("runs"), tenant_id, job.id, cursor or _END_OF_TIME, limit + 1
             )
-        runs = [run_of(row) for row in rows[:limit]]
-        return RunPage(runs, runs[-1].fire_at if len(rows) > limit else None)
+        runs = readable(rows[:limit], run_of, "run")
+        return RunPage(runs, rows[limit - 1]["fire_at"] if len(rows) > limit else None)
 
 
 async def _get(connection: "Connection", tenant_id: str, ref: str) -> CronJob:

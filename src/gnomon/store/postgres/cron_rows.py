@@ -1,12 +1,14 @@
 """Rows of cron jobs and their ledger as the model's values, and back."""
 
 from functools import lru_cache
+from typing import Any
 
 import asyncpg
 import msgspec
 
 from gnomon.cron.job import CronJob, Definition, Run, RunKind, Skipped
 from gnomon.model.lifecycle import State, status_of
+from gnomon.store.postgres.rows import NO_TARGET, UNREADABLE
 
 
 class _Template(msgspec.Struct):
@@ -21,7 +23,7 @@ _template = msgspec.json.Decoder(_Template)
 @lru_cache(maxsize=4096)
 def definition_of(text: str) -> Definition:
     """Frequent jobs are planned over and over: decoding them once is enough."""
-    values = msgspec.json.decode(text)
+    values = msgspec.json.decode(text, type=dict[str, Any])
     template = _template.decode(text).payload_template.copy()
     values["payload_template"] = None
     definition = msgspec.convert(values, Definition)
@@ -33,10 +35,28 @@ def stored_definition(definition: Definition) -> str:
 
 
 def job_of(row: asyncpg.Record) -> CronJob:
+    """Raises ValueError."""
+    try:
+        definition = definition_of(row["definition"])
+    except UNREADABLE as error:
+        raise ValueError(f"its definition cannot be read: {error}") from error
+    return _job(row, definition)
+
+
+def governing_job_of(row: asyncpg.Record) -> CronJob:
+    """A job as it decides about its runs. One that cannot be read skips those that would overlap,
+    as jobs do that say nothing: it must not keep the runs of others from starting."""
+    try:
+        return job_of(row)
+    except ValueError:
+        return _job(row, Definition(name=row["name"], task_type="", target=NO_TARGET))
+
+
+def _job(row: asyncpg.Record, definition: Definition) -> CronJob:
     return CronJob(
         id=row["id"],
         tenant_id=row["tenant_id"],
-        definition=definition_of(row["definition"]),
+        definition=definition,
         version=row["version"],
         next_fire_at=row["next_fire_at"],
         runs=row["runs"],

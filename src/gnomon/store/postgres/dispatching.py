@@ -14,7 +14,7 @@ from gnomon.model.lifecycle import State
 from gnomon.model.pool import EVERYTHING, WHOLE, Pool, Territory, Work
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
-from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.model.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.port import (
     NOTHING_KNOWN,
@@ -33,14 +33,19 @@ from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.pools import pool_columns, territory_columns
 from gnomon.store.postgres.queries import query
-from gnomon.store.postgres.rows import DELIVERY_CODES
+from gnomon.store.postgres.rows import (
+    ANY_LANE,
+    LANES,
+    MODES,
+    NO_TARGET,
+    SAFE_MODE,
+    UNREADABLE,
+)
 from gnomon.store.writer import Writer
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
-_LANES = tuple(Lane)
-_MODES = tuple(sorted(DeliveryMode, key=DELIVERY_CODES.__getitem__))
 _DEFAULT_POLICY = RetryPolicy()
 _BEFORE_ALL = FlowKey("", Lane.CRITICAL, -(1 << 63))
 _MOST_REASON = 500
@@ -108,14 +113,7 @@ class PostgresDispatch:
             [flow.flow for flow in passed],
             [known[flow] for flow in passed],
         )
-        return [
-            WaitingFlow(
-                FlowKey(tenant_id, _LANES[lane], flow),
-                Work(tenant_id, _LANES[lane], kind, queue),
-                due_at,
-            )
-            for tenant_id, lane, flow, due_at, kind, queue in rows
-        ]
+        return [_waiting_flow(*row) for row in rows]
 
     async def heads(self, cursors: Sequence[FlowCursor], shards: Collection[int]) -> list[Entry]:
         rows = await self._database.fetch(
@@ -257,7 +255,7 @@ async def claim(
     for row in rows:
         try:
             claimed.append(_delivery(row, incarnation, start_by))
-        except ValueError as error:  # plain SQL stores what it likes
+        except UNREADABLE as error:
             key, why = TaskKey(row["tenant_id"], row["id"]), f"its row cannot be read: {error}"
             unreadable.append(Burial(key, row["fence"], why[:_MOST_REASON]))
     places = {task_id: place for place, task_id in enumerate(ids)}
@@ -276,7 +274,17 @@ def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list
 def entry_of(row: Iterable[Any]) -> Entry:
     tenant_id, task_id, due_at, lane, losses, recurring, flow = row
     key = TaskKey(tenant_id, task_id)
-    return Entry(key, due_at, _LANES[lane], losses, recurring, flow)
+    # Of a lane that there is not, too: it must be claimed to become a dead letter that says so.
+    return Entry(key, due_at, LANES.get(lane, ANY_LANE), losses, recurring, flow)
+
+
+def _waiting_flow(
+    tenant_id: str, lane: int, flow: int, due_at: datetime, kind: str | None, queue: str | None
+) -> WaitingFlow:
+    known = LANES.get(lane)
+    if known is None:
+        return WaitingFlow(FlowKey(tenant_id, lane, flow), None, due_at)
+    return WaitingFlow(FlowKey(tenant_id, known, flow), Work(tenant_id, known, kind, queue), due_at)
 
 
 def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delivery:
@@ -290,7 +298,7 @@ def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delive
         TaskKey(tenant_id, task_id), fence, incarnation, attempt, retries_left, losses,
         _target(target), None if payload is None else payload.encode(), payload_size,
         timeout_seconds, _DEFAULT_POLICY if retry_policy is None else _policy(retry_policy),
-        task_type, _LANES[lane], scheduled_for, start_by, idempotency_key, expired, _MODES[mode],
+        task_type, LANES[lane], scheduled_for, start_by, idempotency_key, expired, MODES[mode],
         preemptible, queue, limit_keys, flow,
     )  # fmt: skip
 
@@ -306,15 +314,24 @@ def _running(row: asyncpg.Record) -> RunningTask:
         losses=row["losses"],
         retry_policy=_policy_of(row["retry_policy"]),
         cancel_requested=row["cancel_requested"],
-        mode=_MODES[row["delivery"]],
+        mode=MODES.get(row["delivery"], SAFE_MODE),
         begun=row["begun"],
-        target=_target(row["target"]),
+        target=_target_of(row["target"]),
     )
 
 
+def _target_of(text: str) -> Target:
+    """Of a task that nobody runs any more: one that cannot be read must not keep it from that,
+    nor all the others of its node."""
+    try:
+        return _target(text)
+    except UNREADABLE:
+        return NO_TARGET
+
+
 def _policy_of(text: str | None) -> RetryPolicy:
-    """Of a task that nobody runs any more: one that cannot be read must not keep it from that."""
+    """As `_target_of`."""
     try:
         return _DEFAULT_POLICY if text is None else _policy(text)
-    except ValueError:
+    except UNREADABLE:
         return _DEFAULT_POLICY

@@ -16,15 +16,15 @@ import msgspec
 from gnomon.cron.job import CronJob, Missed, Overlap, RunKind, Skipped
 from gnomon.cron.overlap import Active, Decision, decide
 from gnomon.model.flow import UNKNOWN_FLOW
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State
 from gnomon.model.task import TaskKey
 from gnomon.store.cron_port import Admission
 from gnomon.store.port import Claim, Entry
-from gnomon.store.postgres.cron_rows import job_of
+from gnomon.store.postgres.cron_rows import governing_job_of
 from gnomon.store.postgres.dispatching import claim
 from gnomon.store.postgres.hints import CANCEL_CHANNEL
 from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import lane_of
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
@@ -132,7 +132,7 @@ async def locked(connection: "Connection", jobs: Iterable[TaskKey]) -> dict[Task
     rows = await connection.fetch(
         query("lock_jobs"), [k.tenant_id for k in keys], [k.id for k in keys]
     )
-    found = [job_of(row) for row in rows]
+    found = [governing_job_of(row) for row in rows]
     active = await connection.fetch(
         query("active_runs"),
         [job.tenant_id for job in found],
@@ -283,7 +283,7 @@ async def _let_go(
         Entry(
             TaskKey(row["tenant_id"], row["id"]),
             row["due_at"],
-            Lane(row["lane"]),
+            lane_of(row["lane"]),
             recurring=True,
             flow=row["flow"],
         )

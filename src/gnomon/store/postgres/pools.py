@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gnomon.model.lane import Lane
 from gnomon.model.pool import EVERYTHING, Pool, Territory, Work
 from gnomon.store.port import Cursor
 from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import UNREADABLE, lane_of
 
 if TYPE_CHECKING:
     import asyncpg
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_FLOWS = 2000  # that are looked at for what nobody serves
 _LOWEST_FLOW = -(1 << 63)
+_UNREADABLE_POOL = Pool(tenants=frozenset({"(unreadable)"}))  # no tenant can have this id
 _Names = list[str] | None
 _encoder = msgspec.json.Encoder(order="sorted")
 
@@ -27,7 +28,11 @@ def serves_of(pool: Pool) -> str | None:
 
 
 def pool_of(serves: str | None) -> Pool:
-    return EVERYTHING if serves is None else msgspec.json.decode(serves, type=Pool)
+    """One that cannot be read serves nothing, so that the others serve all of it."""
+    try:
+        return EVERYTHING if serves is None else msgspec.json.decode(serves, type=Pool)
+    except UNREADABLE:
+        return _UNREADABLE_POOL
 
 
 def pool_columns(pool: Pool) -> tuple[bool, _Names, list[int] | None, _Names, _Names]:
@@ -58,7 +63,7 @@ async def unserved(
         return []
     known: list[list[object]] = [[]] * 4
     rows = await connection.fetch(query("flows"), "", 0, _LOWEST_FLOW, _MOST_FLOWS, True, *known)
-    waiting = {Work(r["tenant_id"], Lane(r["lane"]), r["task_type"], r["queue"]) for r in rows}
+    waiting = {Work(r["tenant_id"], lane_of(r["lane"]), r["task_type"], r["queue"]) for r in rows}
     return sorted((w for w in waiting if not any(p.accepts(w) for p in pools)), key=str)
 
 

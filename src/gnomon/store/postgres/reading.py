@@ -13,7 +13,6 @@ from gnomon.model.explanation import (
     LimitUse,
     OpenBreaker,
 )
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.limit import EXECUTIONS_PER_MINUTE
 from gnomon.model.pool import Work
@@ -23,7 +22,7 @@ from gnomon.store.port import Page, TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.pools import pool_of
 from gnomon.store.postgres.queries import query
-from gnomon.store.postgres.rows import execution_of, task_of
+from gnomon.store.postgres.rows import execution_of, lane_of, readable, task_of
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 
@@ -75,7 +74,7 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
     nodes = {node["incarnation"]: node for node in await database.fetch("roster")}
     serving = set(nodes)
     if lane is not None:  # it is live
-        work = Work(key.tenant_id, Lane(lane), kind, queue)
+        work = Work(key.tenant_id, lane_of(lane), kind, queue)
         serving = {each for each in nodes if pool_of(nodes[each]["serves"]).accepts(work)}
     shard = shard_of(key.id)
     server = nodes.get(owner(shard, serving))
@@ -106,7 +105,7 @@ async def executions(database: Database, key: TaskKey) -> list[Execution]:
         rows = await connection.fetch(query("executions"), key.tenant_id, key.id)
     if not rows:
         raise TaskNotFound(key.id)
-    return [execution_of(row) for row in rows if row["fence"] is not None]
+    return readable((r for r in rows if r["fence"] is not None), execution_of, "try")
 
 
 async def page(
@@ -159,4 +158,4 @@ def _page(rows: list[Any], limit: int) -> Page:
         stopped = rows[limit - 1]["id"]
     elif rows and rows[-1]["state"] is None:
         shown, stopped = rows[:-1], rows[-1]["id"]
-    return Page([task_of(row) for row in shown], stopped)
+    return Page(readable(shown, task_of, "task"), stopped)

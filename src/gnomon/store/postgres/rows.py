@@ -1,17 +1,19 @@
 """Rows of PostgreSQL as the model's values, and back."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NoReturn, TypeVar
 
 import asyncpg
 import msgspec
+import structlog
 
 from gnomon.model.ids import created_at
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import Target
+from gnomon.model.target import HttpTarget, Target
 from gnomon.model.task import (
     INLINE_PAYLOAD_BYTES,
     DeliveryMode,
@@ -20,12 +22,39 @@ from gnomon.model.task import (
     Task,
 )
 
+log = structlog.get_logger("gnomon.store")
+
+_T = TypeVar("_T")
+
+# What decoding a row raises: plain SQL stores what it likes, JSON of any depth and times of any
+# year among it.
+UNREADABLE = (ValueError, OverflowError, RecursionError)
+
+
+class Codes(dict[int, _T]):
+    """Values by the numbers that a column keeps for them. `[]` raises ValueError for any other
+    number; `get` is for those who must go on with something else."""
+
+    def __init__(self, column: str, values: Mapping[int, _T]) -> None:
+        super().__init__(values)
+        self._column = column
+
+    def __missing__(self, code: int) -> NoReturn:
+        known = ", ".join(map(str, sorted(self)))
+        raise ValueError(f"{self._column} must be one of {known}; got {code}")
+
+
 DELIVERY_CODES = {
     DeliveryMode.AT_LEAST_ONCE: 0,
     DeliveryMode.AT_MOST_ONCE: 1,
     DeliveryMode.EXACTLY_ONCE: 2,
 }
-_DELIVERIES = {code: delivery for delivery, code in DELIVERY_CODES.items()}
+LANES = Codes("lane", {int(lane): lane for lane in Lane})
+MODES = Codes("delivery", {code: mode for mode, code in DELIVERY_CODES.items()})
+# Stand-ins for what cannot be read: the last in line, never started twice, and called by nobody.
+ANY_LANE = Lane.LOW
+SAFE_MODE = DeliveryMode.AT_MOST_ONCE
+NO_TARGET = HttpTarget(url="")
 _DEFAULT_POLICY = RetryPolicy()
 _RUNNING = "running"
 
@@ -34,8 +63,26 @@ _policy = msgspec.json.Decoder(RetryPolicy)
 _tags = msgspec.json.Decoder(tuple[str, ...])
 
 
+def lane_of(code: int) -> Lane:
+    return LANES.get(code, ANY_LANE)
+
+
+def readable(
+    rows: Iterable[asyncpg.Record], value_of: Callable[[asyncpg.Record], _T], what: str
+) -> list[_T]:
+    """The values of a list. A row that cannot be read must not hide the others."""
+    values = []
+    for row in rows:
+        try:
+            values.append(value_of(row))
+        except UNREADABLE as error:
+            log.warning(f"a {what} cannot be read, and is left out", row=_name(row), why=str(error))
+    return values
+
+
 def task_of(row: asyncpg.Record) -> Task:
-    """A row of get_task or of a list."""
+    """A row of get_task or of a list. Dead letters are there to be looked at because something in
+    them cannot be read, so that is shown as a stand-in."""
     state, due_at, attempt = State(row["state"]), row["due_at"], row["attempt"]
     return Task(
         task_id=row["id"],
@@ -43,10 +90,10 @@ def task_of(row: asyncpg.Record) -> Task:
         name=row["name"],
         task_type=row["task_type"],
         status=status_of(state, due_at, attempt, row["now"]),
-        priority=Lane(row["lane"]),
-        target=_target.decode(row["target"]),
+        priority=lane_of(row["lane"]),
+        target=_or_stand_in(_target.decode, row["target"], NO_TARGET),
         payload=_bytes_of(row["payload"]),
-        tags=() if row["tags"] is None else _tags.decode(row["tags"]),
+        tags=() if row["tags"] is None else _or_stand_in(_tags.decode, row["tags"], ()),
         execute_at=row["execute_at"],
         expires_at=row["expires_at"],
         created_at=created_at(row["id"]),
@@ -62,7 +109,7 @@ def task_of(row: asyncpg.Record) -> Task:
         cancel_requested=row["cancel_requested"],
         cron_job_id=row["cron_job_id"],
         retry_of=row["retry_of"],
-        delivery=_DELIVERIES[row["delivery"]],
+        delivery=MODES.get(row["delivery"], SAFE_MODE),
         retry_policy=policy_of(row["retry_policy"]),
         timeout_seconds=exact(row["timeout_seconds"]),
         idempotency_key=row["idempotency_key"],
@@ -88,7 +135,10 @@ def execution_of(row: asyncpg.Record) -> Execution:
 
 
 def policy_of(text: str | None) -> RetryPolicy:
-    return _DEFAULT_POLICY if text is None else _policy.decode(text)
+    """The default one where it cannot be read: that must keep nobody from ending a task."""
+    if text is None:
+        return _DEFAULT_POLICY
+    return _or_stand_in(_policy.decode, text, _DEFAULT_POLICY)
 
 
 def stored_target(target: Target) -> str:
@@ -122,6 +172,18 @@ def exact(seconds: float) -> float:
         if struct.unpack("f", struct.pack("f", shorter))[0] == seconds:
             return shorter
     return seconds
+
+
+def _or_stand_in(decode: Callable[[str], _T], text: str, stand_in: _T) -> _T:
+    try:
+        return decode(text)
+    except UNREADABLE:
+        return stand_in
+
+
+def _name(row: asyncpg.Record) -> str:
+    """Where to find a row: by the first of its columns that tells it apart."""
+    return str(row.get("id") or row.get("fire_at") or row.get("fence"))
 
 
 def _bytes_of(text: str | None) -> bytes | None:
