@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from tests.integration.cron_support import (
     changing,
     created,
@@ -12,7 +13,14 @@ from tests.integration.cron_support import (
     planning,
     runs_of,
 )
-from tests.integration.support import archived, database_now, joined, live, settlement
+from tests.integration.support import (
+    archived,
+    blocked_by,
+    database_now,
+    joined,
+    live,
+    settlement,
+)
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
@@ -102,6 +110,29 @@ async def test_skip_puts_a_run_to_rest_while_another_is_active(
     assert row["state"] == State.CANCELLED
     assert str(stage.first.key.id) in row["last_error"]
     assert await skips_of(connection, stage.job) == [Skipped.OVERLAP]
+
+
+@pytest.mark.parametrize("policy", [Overlap.SKIP, Overlap.QUEUE])
+async def test_a_run_that_is_changed_meanwhile_is_not_settled(
+    database: Database, connection: Any, policy: Overlap
+) -> None:
+    """It is as it was, and must be asked for again."""
+    stage = await staged(database, connection, policy)
+    (key,) = stage.next
+    async with connection.transaction():
+        await connection.execute("UPDATE gnomon.task SET name = 'other' WHERE id = $1", key.id)
+        asked = asyncio.create_task(stage.planning.admit(stage.node, [key]))
+
+        async def waits() -> bool:
+            return bool(await blocked_by(connection))
+
+        await eventually(waits)
+    admission = await asked
+    assert await stage.state(key) is State.WAITING
+    assert (admission.claim.deliveries, admission.settled, admission.skipped) == ([], [], [])
+    again = await stage.planning.admit(stage.node, [key])
+    assert again.settled == [key]
+    assert await stage.state(key) is (None if policy is Overlap.SKIP else State.BLOCKED)
 
 
 async def test_a_wait_for_a_retry_is_active(database: Database, connection: Any) -> None:

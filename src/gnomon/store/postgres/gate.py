@@ -79,17 +79,17 @@ async def admit(
     standings = await locked(connection, jobs)
     await _take_back_reservations(connection, standings.values())
     ruling = _rule(rows, standings)
-    await _write(connection, ruling)
+    settled = await _write(connection, ruling)
     started = [run for run, _ in ruling.start]
     claimed = Claim([], None)
     if started:
         chosen = dict(zip(keys, flows, strict=False))
         known = [chosen.get(key, UNKNOWN_FLOW) for key in started]
         claimed = await claim(connection, incarnation, started, grace, known, admitted=True)
-    settled = [key for key, _, _ in ruling.skip] + ruling.queue
     replacing = [TaskKey(s.job.tenant_id, s.job.id) for s in ruling.replace]
     let_go = await release(connection, replacing) if replacing else []
-    return Admission(claimed, settled, let_go, [skipped for _, _, skipped in ruling.skip])
+    skipped = [reason for run, _, reason in ruling.skip if run in settled]
+    return Admission(claimed, list(settled), let_go, skipped)
 
 
 async def release(connection: "Connection", jobs: Iterable[TaskKey]) -> list[Entry]:
@@ -209,12 +209,15 @@ def _reason(standing: Standing) -> str:
     return f"skipped: the run before it had not ended (task {standing.active.task_id})"
 
 
-async def _write(connection: "Connection", ruling: _Ruling) -> None:
+async def _write(connection: "Connection", ruling: _Ruling) -> set[TaskKey]:
+    """Gives those that are skipped or queued now. One that is changed just then is neither, and
+    asks again."""
+    settled: list[asyncpg.Record] = []
     await _set_active(connection, ruling.start)
     for standing in ruling.replace:
         await _supersede(connection, standing, ruling)
     if ruling.skip:
-        await connection.execute(
+        settled += await connection.fetch(
             query("skip_runs"),
             [run.tenant_id for run, _, _ in ruling.skip],
             [run.id for run, _, _ in ruling.skip],
@@ -222,11 +225,12 @@ async def _write(connection: "Connection", ruling: _Ruling) -> None:
             [skipped for _, _, skipped in ruling.skip],
         )
     if ruling.queue:
-        await connection.execute(
+        settled += await connection.fetch(
             query("queue_runs"),
             [run.tenant_id for run in ruling.queue],
             [run.id for run in ruling.queue],
         )
+    return {TaskKey(tenant_id, task_id) for tenant_id, task_id in settled}
 
 
 async def _set_active(

@@ -1,5 +1,6 @@
 -- Runs that their job's overlap policy keeps from starting (CANCEL -> CANCELLED), with the reason
--- on the task and in the ledger. $3 reasons, $4 the ledger's words for them.
+-- on the task and in the ledger. Gives those that are skipped: see queue_runs.
+-- $3 reasons, $4 the ledger's words for them.
 WITH skipped AS (
     SELECT *
     FROM unnest(
@@ -32,3 +33,4 @@ SELECT
     tags, idempotency_key, created_by, reason, cron_job_id, retry_of,
     preemptible, queue
 FROM gone
+RETURNING tenant_id, id
