@@ -175,6 +175,8 @@ async def test_a_claim_counts_only_once_it_cannot_be_given_back(stage: Stage) ->
     delivery = await stage.start()
     await stage.turn(6)
     assert await stage.dog.run_once() == NOTHING
+    # Nor is its job to blame for a fire that cannot be judged.
+    assert await PostgresWatch(stage.database, GRACE).next_job([]) is None
     await stage.dispatch.settle([settlement(delivery, RELEASE, None)])
     assert await stage.dog.run_once() == MISSED
 

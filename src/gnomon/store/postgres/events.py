@@ -55,7 +55,9 @@ class PostgresWatch:
         return Judged(len(rows), [_missed(row) for row in rows if row["event_id"] is not None])
 
     async def next_job(self, aside: Sequence[UUID]) -> TaskKey | None:
-        row = await self._database.fetchrow("next_to_judge", _COMMIT_SECONDS, list(aside))
+        row = await self._database.fetchrow(
+            "next_to_judge", _COMMIT_SECONDS, self._grace, list(aside)
+        )
         return None if row is None else TaskKey(row["tenant_id"], row["cron_job_id"])
 
 
