@@ -1,7 +1,8 @@
 """Slots that are cancelled by something else than the worker: every delivery is reported, once."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
 
 import pytest
 from tests.unit.worker_world import ASKS, SLOTS, World, slots_now, working
@@ -9,7 +10,10 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
 from gnomon.model.outcome import OutcomeKind
+from gnomon.model.target import PythonTarget
+from gnomon.pipe.envelope import Delivery
 from gnomon.worker.slots import Slots
+from gnomon.worker.targets import Caller
 
 FROM_WITHIN = "its slot was cancelled from within"
 
@@ -65,6 +69,38 @@ async def test_what_waits_for_consent_when_its_slot_is_cancelled_is_given_back(
         await world.reported(3)
         assert slots_now() == SLOTS
     assert world.begun.count("work") == 2
+
+
+class Unready:
+    """A caller whose first wait for what a call needs fails."""
+
+    def __init__(self, inner: Caller) -> None:
+        self._inner = inner
+        self._failed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def ready(self, delivery: Delivery) -> Awaitable[object] | None:
+        if self._failed:
+            return self._inner.ready(delivery)
+        self._failed = True
+        return self._fail()
+
+    async def _fail(self) -> None:
+        raise LookupError("what nobody has thought of")
+
+
+async def test_what_waits_when_the_wait_fails_is_given_back(world: World) -> None:
+    world.callers[PythonTarget] = Unready(world.python)
+    async with working(world):
+        world.send("work", 1)
+        await world.reported(1)
+        assert world.reports[-1].outcome is None
+        world.send("work", *range(2, 2 + SLOTS))
+        await world.reported(1 + SLOTS)
+        assert slots_now() == SLOTS
+    assert world.begun.count("work") == SLOTS
 
 
 async def test_a_timeout_on_top_of_another_cancellation_is_reported_once(world: World) -> None:

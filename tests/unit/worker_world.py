@@ -23,6 +23,7 @@ from gnomon.worker.lease import Lease
 from gnomon.worker.run import Run
 from gnomon.worker.runner import Runner
 from gnomon.worker.starter import Starter
+from gnomon.worker.targets import Caller
 from gnomon.worker.targets.python import PythonCaller, Snooze
 from gnomon.worker.worker import Worker
 
@@ -67,8 +68,9 @@ class World:
             },
             SLOTS,
         )
+        self.callers: dict[type, Caller] = {PythonTarget: self.python}
         self.runner = Runner(
-            {PythonTarget: self.python},
+            self.callers,
             self._payload,
             self.clock,
             PAYLOAD_MEMORY,

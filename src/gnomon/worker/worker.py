@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable
 
+import structlog
+
 from gnomon.clock import Clock
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.task import TaskKey
@@ -13,6 +15,8 @@ from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
 from gnomon.worker.slots import Slots
 from gnomon.worker.starter import Starter
+
+log = structlog.get_logger("gnomon.worker")
 
 _PACE_SECONDS = 0.5
 TIMEOUT_RESOLUTION = 0.05  # seconds that a timeout may be late
@@ -109,13 +113,13 @@ class Worker:
         )
 
     async def _has_come(self, waiting: Awaitable[None], key: TaskKey) -> bool:
-        """Whether the wait came to its end. It may not where it is cancelled, or the delivery would
-        be lost with the slot."""
+        """Whether the wait came to its end. It may not where it is cancelled or fails, or the
+        delivery would be lost with the slot."""
         slot = asyncio.current_task()
         assert slot is not None
         self._awaiting[key] = slot
         try:
-            await waiting
+            return await self._has_ended(waiting, key)
         except asyncio.CancelledError:
             if slot in self._told:
                 slot.uncancel()  # it was not meant for the slot
@@ -124,6 +128,18 @@ class Worker:
             self._told.discard(slot)
             if self._awaiting.get(key) is slot:
                 del self._awaiting[key]
+
+    async def _has_ended(self, waiting: Awaitable[None], key: TaskKey) -> bool:
+        try:
+            await waiting
+        except Exception:  # whatever it is: it must not end the slot, and with it the node
+            log.exception(
+                "waiting for what a call needs has failed: the task is given back",
+                tenant=key.tenant_id,
+                task_id=str(key.id),
+            )
+            await self._clock.sleep(_PACE_SECONDS)  # it may be claimed again at once
+            return False
         return True
 
     def _stop_waiting(self, key: TaskKey) -> bool:
