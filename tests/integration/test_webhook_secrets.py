@@ -26,7 +26,7 @@ from tests.integration.webhook_calls import (
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.model.errors import StoreUnavailable, TenantNotFound
+from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, TenantNotFound
 from gnomon.model.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
 from gnomon.model.webhook_secret import (
     MOST_ENDED,
@@ -297,14 +297,41 @@ async def test_nothing_goes_out_unsigned_because_nobody_looked(
         signatory.sign("acme", "https://a.example/", "id", "1", b"")
 
 
-async def test_an_outage_is_waited_for_by_all_who_ask(database: Database) -> None:
+async def test_a_tenant_that_has_lost_its_secrets_is_not_called_unsigned(
+    database: Database, connection: Connection, directory: Directory
+) -> None:
+    signatory = Signatory(directory, SystemClock())
+    await all_ready(signatory, ["acme"])
+    assert signatory.sign("acme", "https://a.example/", "id", "1", b"") is None
+    await make_tenant(database, "acme")
+    await connection.execute("DELETE FROM gnomon.webhook_secret")
+    for _ in range(2):
+        await all_ready(signatory, ["acme"])
+        with pytest.raises(Unsigned):
+            signatory.sign("acme", "https://a.example/", "id", "1", b"")
+
+
+async def test_what_was_learned_of_a_tenant_outlives_the_changes_of_others(
+    database: Database, connection: Connection, directory: Directory
+) -> None:
+    signatory = Signatory(directory, SystemClock())
+    await all_ready(signatory, ["nobody"])
+    await make_tenant(database, "acme")
+    await directory.load()
+    assert signatory.sign("nobody", "https://a.example/", "id", "1", b"") is None
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), StatementRefused("no", "42501")])
+async def test_an_outage_is_waited_for_by_all_who_ask(
+    database: Database, error: StoreError
+) -> None:
     class Away(PostgresDirectory):
         times = 3
 
         async def revision(self) -> Revision:
             if self.times:
                 self.times -= 1
-                raise StoreUnavailable("away")
+                raise error
             return await super().revision()
 
     store = Away(database, with_schemas=False, with_secrets=True)

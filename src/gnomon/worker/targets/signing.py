@@ -9,7 +9,7 @@ from urllib.parse import quote
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.model.errors import GnomonError, StoreUnavailable
+from gnomon.model.errors import GnomonError, StoreError
 from gnomon.model.webhook_secret import (
     Sign,
     SigningSecret,
@@ -61,22 +61,22 @@ class Signatory:
         self._directory = directory
         self._clock = clock
         self._choices: dict[tuple[str, str], _Choice] = {}
-        self._without: set[str] = set()  # tenants that were looked up, and had none
-        directory.on_change(self._choices.clear)
+        self._without: set[str] = set()  # tenants that were looked up, and have no row
+        directory.on_change(self._forget)
 
     def knows(self, tenant_id: str) -> bool:
         return bool(self._directory.secrets(tenant_id))
 
     async def learn(self, tenant_id: str) -> None:
         """Look for a tenant's secrets: it may have been made a moment ago. Goes on until PostgreSQL
-        answers; whoever waits gives up by itself."""
+        answers, also where it refuses; whoever waits gives up by itself."""
         while True:
             try:
                 await self._directory.look_again()
                 break
-            except StoreUnavailable:
+            except StoreError:  # the node tells of it: it looks as well, all the time
                 await self._clock.sleep(_AGAIN_SECONDS)
-        if not self.knows(tenant_id):
+        if not self._directory.knows(tenant_id):
             if len(self._without) >= _MOST_REMEMBERED:
                 self._without.clear()
             self._without.add(tenant_id)
@@ -95,6 +95,11 @@ class Signatory:
         if tenant_id in self._without:
             return None
         raise Unsigned("no webhook secret of its tenant is known that can be used")
+
+    def _forget(self) -> None:
+        """Tenants that still have no row stay: their calls may be under way to be signed."""
+        self._choices.clear()
+        self._without = {each for each in self._without if not self._directory.knows(each)}
 
     def _choose(self, key: tuple[str, str]) -> _Choice:
         tenant_id, host = key
