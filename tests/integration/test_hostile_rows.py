@@ -103,6 +103,24 @@ async def test_numbers_that_stand_for_nothing(
         await another_task_runs(database, connection, now)
 
 
+@pytest.mark.parametrize("keys", ["nonsense", "[]", '{"per-user": "\\u0000"}'])
+async def test_limit_keys_that_cannot_be_read(
+    database: Database, connection: Connection, database_dsn: str, now: datetime, keys: str
+) -> None:
+    """They count as without a value, and keep nobody from getting permits."""
+    await connection.execute(
+        "INSERT INTO gnomon.limiter (tenant_id, name, key, concurrency)"
+        " VALUES ('default', 'per-user', '/user', 5)"
+    )
+    tasks = await store(database, *(call_of(now, "echo")[1] for _ in range(3)))
+    await connection.execute(
+        "UPDATE gnomon.task SET limit_keys = $2 WHERE id = $1", tasks[0].id, keys
+    )
+    async with running_node(database_dsn):
+        for key in tasks:
+            assert (await end_of(connection, key))["state"] == 10
+
+
 DEEP = '{"a": ' + "[" * 2000 + "]" * 2000 + ', "type": "http", "url": "http://127.0.0.1/"}'
 
 

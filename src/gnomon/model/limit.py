@@ -6,6 +6,7 @@ What is limited together is a bucket. The values of the keys are kept on the tas
 submitted (`limit_keys`), so that nobody has to read payloads to know what may start.
 """
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -68,9 +69,11 @@ def buckets(limiters: Iterable[Limiter], flow: Flow) -> list[tuple[Limiter, Buck
         return []
     keys: dict[str, str] = {}
     if flow.limit_keys is not None:
-        keys = msgspec.json.decode(flow.limit_keys, type=dict[str, str])
+        # What plain SQL wrote and nobody can read counts as without a value, too.
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+            keys = msgspec.json.decode(flow.limit_keys, type=dict[str, str])
     return [
-        (m, Bucket(m.tenant_id, m.name, "" if m.key is None else keys.get(m.name, "")))
+        (m, Bucket(m.tenant_id, m.name, "" if m.key is None else _text(keys.get(m.name))))
         for m in applying
     ]
 
