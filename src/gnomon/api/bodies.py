@@ -16,6 +16,7 @@ from gnomon.clock import Clock
 from gnomon.settings import Settings
 
 BODY = "gnomon.body"  # where the body of a request is found in its scope
+NOBODY = ""  # the tenant of a body of which nothing is kept
 SMALL_BYTES = 64 * 1024
 PACED_BYTES = 1024 * 1024  # so much, or the rest, has to arrive within `body_seconds`
 _HURRY = 0.2  # the part of that time that a slow body has while others wait for what it holds

@@ -9,10 +9,11 @@ from litestar.routes import HTTPRoute
 
 from gnomon.api.connections import client_of
 from gnomon.api.context import Request, context_of, header_of
+from gnomon.api.incoming import drop_body
 from gnomon.api.openapi import OPT, Operation
 from gnomon.api.problems import RequestError
 from gnomon.api.web_pages import refusal
-from gnomon.model.errors import RoleMissing, Unauthenticated
+from gnomon.model.errors import GnomonError, RoleMissing, Unauthenticated
 from gnomon.model.principal import ALL_ROLES, Principal, Role
 from gnomon.model.task import DEFAULT_TENANT
 
@@ -30,6 +31,14 @@ _NEEDS_AUTHENTICATION = (
 
 async def admit(request: Request) -> None:
     """Find out who asks, and whether they may. What runs before every handler."""
+    try:
+        await _admit(request)
+    except GnomonError:
+        await drop_body(request)
+        raise
+
+
+async def _admit(request: Request) -> None:
     context = context_of(request)
     if context.authenticator is None:
         _admit_unauthenticated(request, turned_on=context.directory.authentication)

@@ -2,12 +2,15 @@
 
 import asyncio
 import io
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from gnomon.api.bodies import BODY, Body
+from gnomon.api.bodies import BODY, NOBODY, SMALL_BYTES, Body
 from gnomon.api.context import Request, context_of, header_of, principal_of
 from gnomon.api.explaining import explain, position
 from gnomon.api.problems import BodyLate, NoRoom, RequestError
@@ -21,10 +24,33 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 async def read_body(request: Request, limit: int) -> bytes:
     """The whole body. Never holds more than `limit` bytes of it. Raises BodyLate, NoRoom."""
-    context = context_of(request)
+    content = await _received(request, principal_of(request).tenant_id, limit)
+    if content:
+        _check_media_type(request)
+    return content
+
+
+async def drop_body(request: Request) -> None:
+    """Before an answer for which the body does not matter: a client that is still sending would
+    not see it, for the server closes what nobody reads. A small body is out of the client's hands
+    already, and one that is sent on demand will not be sent."""
+    chunked = header_of(request, b"transfer-encoding") is not None
+    size = _DRAINED_BYTES if chunked else _announced(request)
+    if not SMALL_BYTES < size <= _DRAINED_BYTES or header_of(request, b"expect") is not None:
+        return
+    if context_of(request).refusals.may_drop(size):
+        with suppress(GnomonError):  # another one is about to be told
+            await _received(request, NOBODY, 0)
+
+
+def _announced(request: Request) -> int:
     announced = header_of(request, b"content-length") or ""
-    size = int(announced) if announced.isdecimal() else 0
-    body = context.bodies.begin(principal_of(request).tenant_id, size or limit)
+    return int(announced) if announced.isdecimal() else 0
+
+
+async def _received(request: Request, tenant_id: str, limit: int) -> bytes:
+    context, size = context_of(request), _announced(request)
+    body = context.bodies.begin(tenant_id, size or limit)
     # Whoever answers the request gives back what it holds.
     request.scope[BODY] = body  # type: ignore[literal-required]
     reading = None
@@ -37,10 +63,9 @@ async def read_body(request: Request, limit: int) -> bytes:
     except asyncio.CancelledError:
         if not body.late or body.reader is None or body.reader.uncancel() > 0:
             raise
-        late = BodyLate(context.settings.body_seconds)
-        raise (reading and reading.refused) or late from None
-    if content:
-        _check_media_type(request)
+        if reading is not None and reading.refusal is not None:
+            raise reading.refusal() from None
+        raise BodyLate(context.settings.body_seconds) from None
     return content
 
 
@@ -55,10 +80,15 @@ async def _next_part(request: Request) -> tuple[bytes, bool]:
 
 class _Reading:
     """A body as it is read; or as it is dropped, because a client that is still sending does not
-    look for an answer."""
+    look for an answer.
+
+    Here and above no error is kept, only how to make it. One that is kept holds the frames that it
+    went through, and they hold it: until Python looks for such cycles the body would stay in
+    memory, and the server would wait for the rest of it.
+    """
 
     def __init__(self, request: Request, body: Body, size: int, limit: int) -> None:
-        self.refused: GnomonError | None = None
+        self.refusal: Callable[[], GnomonError] | None = None
         self._request = request
         self._bodies = context_of(request).bodies
         self._body = body
@@ -71,7 +101,7 @@ class _Reading:
         body = self._body
         while True:
             self._bodies.arrived(body, len(part))
-            if self.refused is None:
+            if self.refusal is None:
                 await self._keep(part)
             if body.received == self._size > 0 or not more:
                 break
@@ -79,23 +109,24 @@ class _Reading:
                 break
             part, more = await _next_part(self._request)
         self._bodies.complete(body)
-        if self.refused is not None:
-            raise self.refused
+        if self.refusal is not None:
+            raise self.refusal()
         return self._content.getvalue()
 
     async def _keep(self, part: bytes) -> None:
         if max(self._body.received, self._size) > self._limit:
-            self._refuse(RequestError(413, f"the body must be at most {self._limit} bytes"))
+            detail = f"the body must be at most {self._limit} bytes"
+            self._refuse(partial(RequestError, 413, detail))
             return
         try:
             await self._bodies.room(self._body, len(part))
-        except NoRoom as error:
-            self._refuse(error)
+        except NoRoom:
+            self._refuse(NoRoom)
         else:
             self._content.write(part)
 
-    def _refuse(self, error: GnomonError) -> None:
-        self.refused = error
+    def _refuse(self, refusal: Callable[[], GnomonError]) -> None:
+        self.refusal = refusal
         self._content = io.BytesIO()
         self._bodies.drop(self._body)
 
