@@ -86,6 +86,14 @@ def test_tenants_take_turns() -> None:
     assert not queue.all_refused
 
 
+def test_many_that_were_refused_are_waited_for_no_more_than_a_few() -> None:
+    """Or a node with many suspects that it has no room for would leave its slots empty."""
+    queue = SuspectQueue()
+    queue.add([entry("a", n) for n in range(500)])
+    assert queue.take(10, lambda _: False) == []
+    assert queue.all_refused
+
+
 def test_one_that_does_not_fit_does_not_stop_the_others() -> None:
     queue = SuspectQueue()
     queue.add([entry("a", 1, 9), entry("a", 2), entry("b", 3, 9), entry("b", 4)])

@@ -17,7 +17,7 @@ class SuspectQueue:
 
     def __init__(self) -> None:
         self._tenants: OrderedDict[str, deque[Entry]] = OrderedDict()
-        self.all_refused = False  # when they were last tried
+        self.all_refused = False  # as many as were last tried
 
     def __len__(self) -> int:
         return sum(len(entries) for entries in self._tenants.values())
@@ -59,7 +59,7 @@ class SuspectQueue:
             self._tenants.move_to_end(tenant_id)
             if not entries:
                 del self._tenants[tenant_id]
-        self.all_refused = not taken and 0 < refused == len(self)
+        self.all_refused = not taken and refused > 0
         return taken
 
     def replace(self, entries: Iterable[Entry]) -> None:
