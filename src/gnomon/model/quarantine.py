@@ -31,9 +31,9 @@ def is_suspect(losses: int) -> bool:
 
 
 def group_size(losses: int, mode: DeliveryMode = DeliveryMode.AT_LEAST_ONCE) -> int:
-    """With how many, itself included, a suspect may share a process. One that must not be called
-    twice for the fault of others shares it with nobody."""
-    if mode is not DeliveryMode.AT_LEAST_ONCE:
+    """With how many, itself included, a suspect may share a process. One that has a single call
+    shares it with nobody, so that it is not spent by the fault of others."""
+    if mode is DeliveryMode.AT_MOST_ONCE:
         return 1
     return max(1, LARGEST_GROUP >> (losses // STEP))
 
@@ -48,4 +48,4 @@ def after(losses: int, loss: Loss, mode: DeliveryMode) -> int:
         case Loss.NODE:
             more = losses + 1
             # Its row must say that it needs a process for itself.
-            return more if mode is DeliveryMode.AT_LEAST_ONCE else max(more, ALONE_FROM)
+            return max(more, ALONE_FROM) if mode is DeliveryMode.AT_MOST_ONCE else more
