@@ -78,7 +78,7 @@ async def test_a_function_that_kills_its_node_becomes_a_dead_letter(
         state = await truth.fetch("SELECT state FROM gnomon.task WHERE id = $1", poison)
         return [row["state"] for row in state] == [State.DEAD]
 
-    await eventually(buried, timeout=100)
+    await eventually(buried, timeout=200)
     await eventually(lambda: truth.completed(harmless))
     assert deaths == 1, "from then on it ran in quarantine"
     tries = await truth.fetch(

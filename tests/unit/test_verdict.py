@@ -120,8 +120,28 @@ def test_losses_lead_to_the_end_and_spend_no_retry(loss: Loss) -> None:
         if verdict.kind is VerdictKind.DEAD_LETTER or loss is Loss.IN_GROUP:
             break
         losses = verdict.losses
-        assert (verdict.kind, verdict.delay, verdict.spends) == (VerdictKind.RETRY, 0.0, False)
+        assert (verdict.kind, verdict.spends) == (VerdictKind.RETRY, False)
     assert tries == {Loss.ALONE: 3, Loss.NODE: LAST - ALONE_FROM, Loss.IN_GROUP: 1}[loss]
+
+
+@given(st.integers(0, STEP - 1))
+def test_one_that_dies_alone_is_given_time_for_what_may_pass(nodes: int) -> None:
+    """A machine is short of memory for a while, and these processes are the first to be killed."""
+    delays, losses = [], nodes
+    while True:
+        verdict = decide(Outcome(OutcomeKind.LOST, loss=Loss.ALONE), Standing(0, FIXED, losses), 0.5)
+        if verdict.kind is VerdictKind.DEAD_LETTER:
+            break
+        delays.append(verdict.delay)
+        losses = verdict.losses
+    assert delays == [5.0, 30.0]
+
+
+@pytest.mark.parametrize("loss", [Loss.NODE, Loss.IN_GROUP])
+@pytest.mark.parametrize("losses", [0, STEP, ALONE_FROM, LAST - 2])
+def test_one_that_died_with_others_is_tried_again_at_once(loss: Loss, losses: int) -> None:
+    verdict = decide(Outcome(OutcomeKind.LOST, loss=loss), Standing(0, FIXED, losses), 0.5)
+    assert (verdict.kind, verdict.delay) == (VerdictKind.RETRY, 0.0)
 
 
 @pytest.mark.parametrize("loss", Loss)

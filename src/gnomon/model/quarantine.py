@@ -13,7 +13,10 @@ from gnomon.model.target import PythonTarget, Target
 from gnomon.model.task import DeliveryMode
 
 LARGEST_GROUP = 64
-LOSSES_ALONE = 3  # and it is a dead letter
+# Seconds from each death alone to the next try; after one more it is a dead letter. The kernel takes
+# these processes first where memory runs out, which may pass.
+PAUSES = (5.0, 30.0)
+LOSSES_ALONE = len(PAUSES) + 1
 STEP = 5  # so many nodes say as much as one process in quarantine
 ALONE_FROM = (LARGEST_GROUP.bit_length() - 1) * STEP
 LAST = ALONE_FROM + LOSSES_ALONE * STEP
@@ -49,3 +52,11 @@ def after(losses: int, loss: Loss, mode: DeliveryMode) -> int:
             more = losses + 1
             # Its row must say that it needs a process for itself.
             return max(more, ALONE_FROM) if mode is DeliveryMode.AT_MOST_ONCE else more
+
+
+def pause(losses: int, loss: Loss) -> float:
+    """Seconds until one with so many losses, of which this was the last, is tried again."""
+    if loss is not Loss.ALONE:
+        return 0.0
+    deaths = (losses - ALONE_FROM) // STEP
+    return PAUSES[min(deaths, len(PAUSES)) - 1]

@@ -99,4 +99,5 @@ def _after_loss(outcome: Outcome, standing: Standing) -> Verdict:
     losses = quarantine.after(standing.losses, outcome.loss, standing.mode)
     if losses >= quarantine.LAST:
         return Verdict(VerdictKind.DEAD_LETTER, losses=losses)
-    return Verdict(VerdictKind.RETRY, losses=losses)
+    delay = quarantine.pause(losses, outcome.loss)
+    return Verdict(VerdictKind.RETRY, delay=delay, losses=losses)
