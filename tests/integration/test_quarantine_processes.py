@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -22,14 +23,16 @@ from gnomon.observe.events import ChildDied, ChildUnfit, Event
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import Settings
 from gnomon.testing.pipe_contract import a_delivery
+from gnomon.worker.quarantine.frames import Ended, Started, framed
 from gnomon.worker.quarantine.pool import Quarantine
+from gnomon.worker.quarantine.process import ChildProcess, Job, Unstarted
 from gnomon.worker.run import Run
 from gnomon.worker.threads import LeftRunning
 
 FUNCTIONS = (
     "echo", "echo_in_a_thread", "where", "wait_for", "die", "die_in_a_thread", "leave_a_bomb",
     "fail", "exit_in_a_task", "stop_when_told", "be_stubborn", "hang_in_a_thread", "complete",
-    "speak",
+    "speak", "block_until",
 )  # fmt: skip
 SETTINGS = Settings(
     quarantine_processes=2,
@@ -39,13 +42,36 @@ SETTINGS = Settings(
 )
 
 
+class HurriedClock(SystemClock):
+    """One that can be put forward."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+        self.looks = 0  # waits that have begun: each process is looked at before
+        super().__init__(lambda: time.monotonic() + self.ahead)
+
+    async def wait(self, event: asyncio.Event, seconds: float | None) -> bool:
+        self.looks += 1
+        return await super().wait(event, seconds)
+
+    async def looked(self) -> None:
+        """Until all processes have been looked at, once more."""
+        before = self.looks
+
+        async def look() -> bool:
+            return self.looks > before + 1
+
+        await eventually(look)
+
+
 class Ward:
     """A quarantine, and all that was told of it."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder = folder
         self.events: list[Event] = []
-        self.quarantine = Quarantine(settings, SystemClock(), self.events.append)
+        self.clock = HurriedClock()
+        self.quarantine = Quarantine(settings, self.clock, self.events.append)
         self.tasks: list[asyncio.Task[Outcome | None]] = []
         self.runs: list[Run] = []
         self._numbers = count(1)
@@ -257,6 +283,41 @@ async def test_one_that_ignores_it_costs_the_others_in_its_process_nothing(
     assert ward.deaths == []
 
 
+async def test_the_others_have_a_minute_in_an_old_process_too(ward: Ward, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    mate = ward.call("wait_for", file=str(go))
+    stubborn = ward.call("be_stubborn")
+    await ward.noted(2)
+    (process,) = alive_children()
+    ward.clock.ahead += 70.0  # since one of them last ran alone
+    await ward.clock.looked()
+    stubborn.cancel()
+    await ward.clock.looked()
+    ward.clock.ahead += 10.0
+    await ward.clock.looked()
+    go.touch()
+    outcome = await mate
+    assert outcome == Outcome(OutcomeKind.SUCCEEDED, result=str(process))
+    with pytest.raises(asyncio.CancelledError):
+        await stubborn
+
+
+async def test_the_others_have_no_more_than_that(ward: Ward, tmp_path: Path) -> None:
+    mate = ward.call("wait_for", file=str(tmp_path / "never"))
+    stubborn = ward.call("be_stubborn")
+    await ward.noted(2)
+    stubborn.cancel()
+    await ward.clock.looked()
+    ward.clock.ahead += 10.0  # it has ignored being told to stop
+    await ward.clock.looked()
+    ward.clock.ahead += 70.0
+    loss, error = lost(await mate)
+    assert loss is Loss.NODE
+    assert "another function in it ignored being told to stop" in error
+    with pytest.raises(asyncio.CancelledError):
+        await stubborn
+
+
 async def test_one_that_blocks_its_process_has_killed_it(tmp_path: Path) -> None:
     async with opened(tmp_path, node_lease_seconds=2.0) as ward:
         loss, error = lost(await ward.call("die", how="block"))
@@ -308,6 +369,60 @@ async def test_one_that_is_cancelled_before_its_process_has_started_is_not_calle
     task.cancel()
     assert await task is None
     assert ward.notes("begun") == []
+
+
+async def test_one_that_is_told_to_stop_before_it_could_begin_is_not_called(
+    ward: Ward, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    blocking = ward.call("block_until", file=str(go))
+    await ward.noted(1)
+    (process,) = alive_children()
+    tasks = [ward.call("stop_when_told") for _ in range(5)]
+    await asyncio.sleep(0)  # until they are sent
+    for task in tasks:
+        task.cancel()
+    await asyncio.sleep(0)
+    go.touch()
+    assert await asyncio.gather(*tasks) == [None] * 5
+    assert len(ward.notes("begun")) == 1
+    outcome = await blocking
+    assert outcome is not None
+    assert outcome.kind is OutcomeKind.SUCCEEDED
+    assert process in alive_children(), "it was not ended for their sake"
+
+
+async def test_what_a_process_told_before_its_node_ended_it_is_heard(ward: Ward) -> None:
+    child = ChildProcess(SETTINGS, SystemClock())
+    jobs = []
+    for number in (1, 2, 3):
+        delivery = ward.delivery("echo", "a", 1, "")
+        jobs.append(Job(number, delivery, None, Run(delivery)))
+        child.give(jobs[-1])
+    child.close_by_node("its node has ended")
+    ended = Ended(1, Outcome(OutcomeKind.SUCCEEDED))
+    told = framed(Started(1)) + framed(ended) + framed(Started(2))
+    child.pipe_data_received(1, told + b"\xff" * 100)
+    child.pipe_data_received(1, framed(Started(3)))
+    died = child.conclude()
+    assert [job.over.result() for job in jobs] == [ended, died, Unstarted()]
+
+
+async def test_one_that_is_retired_while_it_starts_is_not_unfit() -> None:
+    child = ChildProcess(SETTINGS, SystemClock())
+    starting = asyncio.create_task(child.start())
+    try:
+
+        async def begun() -> bool:
+            return child.pid is not None
+
+        await eventually(begun)
+        child.retire()
+        assert await starting is None
+        assert child.ready
+    finally:
+        child.close()
+        await child.wait_gone()
 
 
 async def test_a_process_without_its_node_ends(tmp_path: Path) -> None:

@@ -130,7 +130,9 @@ class Server:
             case Ping():
                 self._wire.send(Pong())
             case Call(number=number):
-                self._calls[number] = self._loop.create_task(self._make(message))
+                task = self._loop.create_task(self._make(message))
+                self._calls[number] = task
+                task.add_done_callback(lambda _: self._made(number))
             case Cancel(number=number):
                 if number in self._calls:
                     self._calls[number].cancel()
@@ -139,11 +141,12 @@ class Server:
         number = call.number
         run = ChildRun(call.delivery, number, self._wire)
         self._wire.send(Started(number))
-        try:
-            message = await self._outcome(call, run)
-        finally:
-            del self._calls[number]
-        self._wire.send(message)
+        self._wire.send(await self._outcome(call, run))
+
+    def _made(self, number: int) -> None:
+        task = self._calls.pop(number)
+        if task.cancelled():  # before its first step
+            self._wire.send(Cancelled(number))
 
     async def _outcome(self, call: Call, run: Run) -> ToNode:
         number = call.number

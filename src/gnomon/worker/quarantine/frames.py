@@ -72,7 +72,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag=True):
-    """The function has ended with a CancelledError."""
+    """The function has ended with a CancelledError; or it was not called, if it was not started."""
 
     number: int
 

@@ -147,15 +147,17 @@ class Quarantine:
             child.close_as_blocked(f"it blocked the event loop of its process for {silent:.1f} s")
             return True
         ignored = child.left > 0 or any(now - at > self._patience for at in told)
-        if ignored and not child.retired:
+        if not ignored:
+            child.ignored_since = None
+        elif child.ignored_since is None:
             child.retired = True
-            child.idle_since = now
+            child.ignored_since = now
         if child.given >= _MOST_CALLS or now - child.born_at > _OLD_SECONDS:
             child.retired = True
         if len(told) == len(members) and ignored:
             child.close_by_node("a function in it ignored being told to stop")
             return True
-        if ignored and now - child.idle_since > _RETIRED_SECONDS:
+        if child.ignored_since is not None and now - child.ignored_since > _RETIRED_SECONDS:
             child.close_by_node("another function in it ignored being told to stop")
             return True
         return not members and (child.retired or now - child.idle_since > _IDLE_SECONDS)

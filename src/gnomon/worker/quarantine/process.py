@@ -108,11 +108,13 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._blocked = False
         self._by_node = False
         self._closing = False
+        self._garbled = False  # what it writes is not to be understood any more
         self.ready = False
         self.decided = asyncio.Event()  # whether it is ready, or will not be
         self.changed = asyncio.Event()
         self.born_at = clock.monotonic()
         self.idle_since = self.born_at
+        self.ignored_since: float | None = None  # being told to stop, by one that it runs
         self.given = 0  # calls, in all
         self._started = 0  # of those
         self.retired = False
@@ -173,10 +175,13 @@ class ChildProcess(asyncio.SubprocessProtocol):
             )
         except OSError as error:
             return str(error)
-        await self.changed.wait()
-        return None if self.ready else self._why_unfit()
+        while not self.ready and not self.exited:
+            self.changed.clear()
+            await self.changed.wait()
+        return None if self.ready else await self._why_unfit()
 
-    def _why_unfit(self) -> str:
+    async def _why_unfit(self) -> str:
+        await self._clock.wait(self._drained, _LAST_WORDS_SECONDS)
         return self._unfit or f"it ended before it was ready: {self.how}"
 
     def retire(self) -> None:
@@ -272,12 +277,13 @@ class ChildProcess(asyncio.SubprocessProtocol):
         )
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        if fd != _OUT or self._closed_why is not None:
+        if fd != _OUT or self._garbled:
             return
         try:
             for message in self._frames.feed(data):
                 self._heard(message)
         except BadFrame as error:
+            self._garbled = True
             self.close(f"it wrote what is no frame: {error}")
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
@@ -332,8 +338,10 @@ class ChildProcess(asyncio.SubprocessProtocol):
             case Left():
                 self._left[job.number] = job
                 self._over(job, message)
-            case Ended() | Cancelled():
+            case Ended():
                 self._over(job, message)
+            case Cancelled():
+                self._over(job, message if job.started else Unstarted())
 
     def _over(self, job: Job, end: End) -> None:
         self._jobs.pop(job.number, None)
