@@ -16,7 +16,7 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
 from gnomon.model.outcome import Loss, Outcome, OutcomeKind
-from gnomon.model.quarantine import ALONE_FROM
+from gnomon.model.quarantine import ALONE_FROM, STEP
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DeliveryMode
 from gnomon.observe.events import ChildDied, ChildUnfit, Event
@@ -40,6 +40,7 @@ SETTINGS = Settings(
     timeout_grace_seconds=2.0,
     functions={name: f"tests.integration.deadly:{name}" for name in FUNCTIONS},
 )
+START_SECONDS = 40.0  # for a claimed task to begin in
 
 
 class HurriedClock(SystemClock):
@@ -82,10 +83,17 @@ class Ward:
         delivery = self.delivery(function, tenant, losses, mode)
         run = Run(delivery)
         body = msgspec.json.encode({"notes": str(self.folder), **payload})
-        task = asyncio.create_task(self.quarantine.call(delivery, body, run))
+        task = asyncio.create_task(self._call(delivery, body, run))
         self.tasks.append(task)
         self.runs.append(run)
         return task
+
+    async def _call(self, delivery: Delivery, payload: bytes, run: Run) -> Outcome | None:
+        """As a slot does."""
+        waiting = self.quarantine.ready(delivery)
+        if waiting is not None:
+            await waiting
+        return await self.quarantine.call(delivery, payload, run)
 
     def delivery(self, function: str, tenant: str, losses: int, mode: str) -> Delivery:
         delivery = a_delivery(next(self._numbers))
@@ -94,6 +102,7 @@ class Ward:
             key=msgspec.structs.replace(delivery.key, tenant_id=tenant),
             target=PythonTarget(function),
             losses=losses,
+            start_by=self.clock.seconds() + START_SECONDS,
             mode=DeliveryMode(mode or "at_least_once"),
         )
 
@@ -367,7 +376,9 @@ async def test_one_that_is_cancelled_before_its_process_has_started_is_not_calle
     task = ward.call("stop_when_told")
     await asyncio.sleep(0)
     task.cancel()
-    assert await task is None
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await ward.call("echo")) is not None
     assert ward.notes("begun") == []
 
 
@@ -451,16 +462,48 @@ async def test_an_idle_process_is_replaced_where_one_is_needed(ward: Ward) -> No
     await eventually(gone)
 
 
-@pytest.mark.parametrize("losses", [1, ALONE_FROM])
+@pytest.mark.parametrize(("losses", "processes"), [(1, 1), (ALONE_FROM - STEP, 2), (ALONE_FROM, 4)])
 async def test_the_start_of_a_process_is_not_the_time_of_the_function(
-    ward: Ward, losses: int
+    ward: Ward, losses: int, processes: int
 ) -> None:
-    delivery = ward.delivery("where", "a", losses, "")
-    waiting = ward.quarantine.ready(delivery)
+    deliveries = [ward.delivery("where", "a", losses, "") for _ in range(4)]
+    waiting = [ward.quarantine.ready(delivery) for delivery in deliveries]
+    await asyncio.gather(*[each for each in waiting if each is not None])
+    started = alive_children()
+    assert len(started) == processes
+    calls = [ward.quarantine.call(each, b"{}", Run(each)) for each in deliveries]
+    outcomes = [outcome for outcome in await asyncio.gather(*calls) if outcome is not None]
+    assert len(outcomes) == 4
+    assert {outcome.result for outcome in outcomes} == {str(pid) for pid in started}
+
+
+async def test_a_place_is_kept_until_the_call_must_have_begun(ward: Ward) -> None:
+    first, second = (ward.delivery("where", "a", ALONE_FROM, "") for _ in range(2))
+    waiting = ward.quarantine.ready(first)
     assert waiting is not None
     await waiting
-    assert ward.quarantine.ready(delivery) is None
-    (process,) = alive_children()
-    outcome = await ward.call("where", losses=losses)
+    assert ward.quarantine.ready(first) is None, "it has its place already"
+    ward.clock.ahead += START_SECONDS + 1
+    await ward.clock.looked()
+    assert await ward.quarantine.call(first, b"{}", Run(first)) is None
+    waiting = ward.quarantine.ready(second)
+    if waiting is not None:
+        await waiting
+    outcome = await ward.quarantine.call(second, b"{}", Run(second))
     assert outcome is not None
-    assert outcome.result == str(process)
+    assert outcome.kind is OutcomeKind.SUCCEEDED
+
+
+async def test_one_that_waits_no_longer_leaves_its_place(ward: Ward) -> None:
+    first, second = (ward.delivery("where", "a", ALONE_FROM, "") for _ in range(2))
+    waiting = ward.quarantine.ready(first)
+    assert waiting is not None
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await waiting
+    waiting = ward.quarantine.ready(second)
+    assert waiting is not None
+    await waiting
+    assert len(alive_children()) == 1
+    assert await ward.quarantine.call(first, b"{}", Run(first)) is None
+    assert await ward.quarantine.call(second, b"{}", Run(second)) is not None

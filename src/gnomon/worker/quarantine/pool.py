@@ -12,7 +12,7 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.outcome import Loss, Outcome, OutcomeKind
-from gnomon.model.task import DeliveryMode
+from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.observe.events import ChildDied, ChildUnfit, Observer
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import Settings
@@ -64,22 +64,28 @@ class Quarantine:
         return busy < 2 * self._limit and self._clock.monotonic() >= self._closed_until
 
     def ready(self, delivery: Delivery) -> Awaitable[object] | None:
-        """What to wait for before the call: the start of a process is not the function's time."""
-        child = place(list(self._children), Newcomer(delivery), self._limit)
+        """What to wait for before the call: the start of a process is not the function's time. From
+        here on a place is kept for it: others that wait would otherwise be shown the same one."""
+        newcomer = Newcomer(delivery)
+        for child in self._children:
+            child.expect_no_more(delivery.key)
+        child = place(list(self._children), newcomer, self._limit)
         if child is None:
             if not self.is_open():
                 return None  # the call will not be made
             child = self._new_child()
-        return None if child.ready else child.decided.wait()
+        child.expect(newcomer)
+        return None if child.ready else _until_decided(child, delivery.key)
 
     async def call(self, delivery: Delivery, payload: bytes | None, run: Run) -> Outcome | None:
-        """None: the call was not made."""
-        job = Job(next(self._numbers), delivery, payload, run)
-        child = place(list(self._children), job, self._limit)
+        """None: the call was not made, since no place was kept for it, or its process is gone."""
+        child = next((c for c in self._children if c.expects(delivery.key)), None)
         if child is None:
-            if not self.is_open():
-                return None
-            child = self._new_child()
+            return None
+        if not child.ready or not child.takes_more:
+            child.expect_no_more(delivery.key)
+            return None
+        job = Job(next(self._numbers), delivery, payload, run)
         child.give(job)
         try:
             end = await asyncio.shield(job.over)
@@ -107,7 +113,7 @@ class Quarantine:
         finally:
             child.close()
             await child.wait_gone()
-            running = sum(job.started for job in child.members)
+            running = sum(job.started for job in child.jobs)
             died = child.conclude()
             del self._children[child]
         if running and not died.by_node:
@@ -125,6 +131,7 @@ class Quarantine:
             child.changed.clear()
             child.ping()
             await self._clock.wait(child.changed, self._tick)
+            child.forget_late()
             if self._is_over(child):
                 return
 
@@ -138,8 +145,8 @@ class Quarantine:
     def _is_over(self, child: ChildProcess) -> bool:
         """Whether to end the process now."""
         now = self._clock.monotonic()
-        members = child.members
-        told = [job.told_at for job in members if job.told_at is not None]
+        jobs = child.jobs
+        told = [job.told_at for job in jobs if job.told_at is not None]
         silent = child.unanswered * self._tick
         if silent > self._settings.node_lease_seconds or (
             told and silent > self._patience / 2 and now - min(told) > self._patience / 2
@@ -154,13 +161,21 @@ class Quarantine:
             child.ignored_since = now
         if child.given >= _MOST_CALLS or now - child.born_at > _OLD_SECONDS:
             child.retired = True
-        if len(told) == len(members) and ignored:
+        if len(told) == len(jobs) and ignored:
             child.close_by_node("a function in it ignored being told to stop")
             return True
         if child.ignored_since is not None and now - child.ignored_since > _RETIRED_SECONDS:
             child.close_by_node("another function in it ignored being told to stop")
             return True
-        return not members and (child.retired or now - child.idle_since > _IDLE_SECONDS)
+        return not child.members and (child.retired or now - child.idle_since > _IDLE_SECONDS)
+
+
+async def _until_decided(child: ChildProcess, key: TaskKey) -> None:
+    try:
+        await child.decided.wait()
+    except BaseException:
+        child.expect_no_more(key)
+        raise
 
 
 def _came_to(job: Job, end: End) -> Outcome | None:

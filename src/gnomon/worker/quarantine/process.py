@@ -11,6 +11,7 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.quarantine import group_size
+from gnomon.model.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import Settings
 from gnomon.worker.quarantine.frames import (
@@ -78,7 +79,6 @@ class Job(Newcomer):
         self.number = number
         self.payload = payload
         self.run = run
-        self.sent = False
         self.started = False
         self.told_at: float | None = None  # to stop
         self.over: asyncio.Future[End] = loop.create_future()
@@ -98,6 +98,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._frames: Frames[ToNode] = frames_to_node()
         self._transport: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
+        self._expected: dict[TaskKey, Newcomer] = {}  # their calls are to come
         self._jobs: dict[int, Job] = {}
         self._left: dict[int, Job] = {}  # running in threads, and nobody waits for them
         self._exited = asyncio.Event()
@@ -123,8 +124,13 @@ class ChildProcess(asyncio.SubprocessProtocol):
     # What it runs
 
     @property
-    def members(self) -> list[Job]:
+    def jobs(self) -> list[Job]:
         return list(self._jobs.values())
+
+    @property
+    def members(self) -> list[Newcomer]:
+        """What it runs, and what it is kept for."""
+        return [*self._jobs.values(), *self._expected.values()]
 
     @property
     def left(self) -> int:
@@ -138,19 +144,35 @@ class ChildProcess(asyncio.SubprocessProtocol):
     def takes_more(self) -> bool:
         return not self.retired and not self._exited.is_set()
 
+    def expect(self, newcomer: Newcomer) -> None:
+        """Keep a place for it, until it is called, or too late to be."""
+        self._expected[newcomer.delivery.key] = newcomer
+
+    def expects(self, key: TaskKey) -> bool:
+        return key in self._expected
+
+    def expect_no_more(self, key: TaskKey) -> None:
+        self._expected.pop(key, None)
+
+    def forget_late(self) -> None:
+        now = self._clock.seconds()
+        late = [key for key, each in self._expected.items() if each.delivery.start_by < now]
+        for key in late:
+            del self._expected[key]
+
     def give(self, job: Job) -> None:
+        """Call it; only once the process is ready, or its start would be the function's time."""
+        self.expect_no_more(job.delivery.key)
         self._jobs[job.number] = job
         self.given += 1
         self.retired = self.retired or job.group_size == 1
-        if self.ready:
-            self._call(job)
+        self._send(Call(job.number, job.delivery, job.payload))
+        job.payload = None
 
     def cancel(self, job: Job) -> None:
-        """Tell a call to end. One that was not sent yet is not made."""
+        """Tell a call to end."""
         job.told_at = self._clock.monotonic()
-        if not job.sent:
-            self._over(job, Unstarted())
-        elif job.number in self._jobs:
+        if job.number in self._jobs:
             self._send(Cancel(job.number))
 
     def ping(self) -> None:
@@ -304,10 +326,9 @@ class ChildProcess(asyncio.SubprocessProtocol):
         match message:
             case Ready():
                 self.ready = True
+                self.idle_since = self._clock.monotonic()
                 self.decided.set()
                 self.changed.set()
-                for job in list(self._jobs.values()):
-                    self._call(job)
             case Unfit(reason=reason):
                 self._unfit = reason
             case Orphaned():
@@ -348,11 +369,6 @@ class ChildProcess(asyncio.SubprocessProtocol):
         if not self._jobs:
             self.idle_since = self._clock.monotonic()
         job.end(end)
-
-    def _call(self, job: Job) -> None:
-        job.sent = True
-        self._send(Call(job.number, job.delivery, job.payload))
-        job.payload = None
 
     def _send(self, message: ToChild) -> None:
         if self._stdin is not None and not self._stdin.is_closing():
