@@ -129,7 +129,9 @@ def test_one_that_dies_alone_is_given_time_for_what_may_pass(nodes: int) -> None
     """A machine is short of memory for a while, and these processes are the first to be killed."""
     delays, losses = [], nodes
     while True:
-        verdict = decide(Outcome(OutcomeKind.LOST, loss=Loss.ALONE), Standing(0, FIXED, losses), 0.5)
+        verdict = decide(
+            Outcome(OutcomeKind.LOST, loss=Loss.ALONE), Standing(0, FIXED, losses), 0.5
+        )
         if verdict.kind is VerdictKind.DEAD_LETTER:
             break
         delays.append(verdict.delay)
