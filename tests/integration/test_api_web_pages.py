@@ -1,5 +1,6 @@
 """What the API without authentication answers to requests that a web page could make."""
 
+import asyncio
 import json
 
 import aiohttp
@@ -34,6 +35,19 @@ async def test_the_own_page_may(api: Api) -> None:
     await call(api, "POST", TASKS, 202, BODY, headers=own)
     async with api.get("/api/v1/docs", headers={"Sec-Fetch-Site": "none"}) as page:
         assert page.status == 200
+
+
+async def test_a_probe_that_names_no_host_is_answered(api: Api) -> None:
+    """As HTTP/1.0 allows. A page that a browser shows cannot make such a request."""
+    async with api.get("/healthz") as answer:
+        url = answer.url
+    for version, status in (("1.0", 200), ("1.1", 403)):
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        try:
+            writer.write(f"GET /healthz HTTP/{version}\r\n\r\n".encode())
+            assert f" {status} " in (await reader.readline()).decode()
+        finally:
+            writer.close()
 
 
 async def test_a_body_says_that_it_is_json(api: Api) -> None:

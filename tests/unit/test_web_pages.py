@@ -31,13 +31,13 @@ def test_names_of_this_machine(host: str) -> None:
 )  # fmt: skip
 def test_names_that_somebody_else_decides_about(host: str | None) -> None:
     assert not names_loopback(host)
-    assert "use http://127.0.0.1" in (refusal(host, None, None) or "")
+    assert "use http://127.0.0.1" in (refusal(host, None, None, "1.1") or "")
 
 
 @pytest.mark.parametrize("origin", [None, f"http://{HOST}", f"https://{HOST}"])
 @pytest.mark.parametrize("site", [None, "none", "same-origin"])
 def test_the_own_page_and_programs_may_ask(origin: str | None, site: str | None) -> None:
-    assert refusal(HOST, origin, site) is None
+    assert refusal(HOST, origin, site, "1.1") is None
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,20 @@ def test_the_own_page_and_programs_may_ask(origin: str | None, site: str | None)
      f"http://{HOST}.evil.example", f"http://evil.example/http://{HOST}", "chrome-extension://abc"],
 )  # fmt: skip
 def test_an_origin_that_is_not_the_own(origin: str) -> None:
-    assert "another origin" in (refusal(HOST, origin, None) or "")
+    assert "another origin" in (refusal(HOST, origin, None, "1.1") or "")
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "", "surprise"])
 def test_a_site_that_is_not_the_own(site: str) -> None:
-    assert "another site" in (refusal(HOST, None, site) or "")
+    assert "another site" in (refusal(HOST, None, site, "1.1") or "")
+
+
+@pytest.mark.parametrize("host", [None, ""])
+@pytest.mark.parametrize("version", ["1", "1.0"])
+def test_a_program_that_speaks_http_1_0_names_no_host(host: str | None, version: str) -> None:
+    assert refusal(host, None, None, version) is None
+    assert "another origin" in (refusal(host, "http://evil.example", None, version) or "")
+    assert "another origin" in (refusal(host, "http://", None, version) or "")
+    assert "another site" in (refusal(host, None, "cross-site", version) or "")
+    assert "Host" in (refusal("evil.example", None, None, version) or "")
+    assert "Host" in (refusal(host, None, None, "1.1") or "")

@@ -66,6 +66,7 @@ def _admit_unauthenticated(request: Request, *, turned_on: bool) -> None:
         header_of(request, b"host"),
         header_of(request, b"origin"),
         header_of(request, b"sec-fetch-site"),
+        request.scope["http_version"],
     )
     if detail is not None:
         raise RequestError(403, detail)

@@ -10,17 +10,21 @@ from ipaddress import ip_address
 
 # `Sec-Fetch-Site` of requests that the API's own page made, or the person at the keyboard.
 _OWN_SITES = ("same-origin", "none")
+# Programs that speak it need not say which host they mean. No browser does either.
+_HTTP_1_0 = ("1", "1.0")
 
 
-def refusal(host: str | None, origin: str | None, site: str | None) -> str | None:
-    """Why a request with these `Host`, `Origin` and `Sec-Fetch-Site` headers is refused, and what
-    would be right; None: no foreign page can have made it."""
-    if not names_loopback(host):
+def refusal(host: str | None, origin: str | None, site: str | None, version: str) -> str | None:
+    """Why a request with these `Host`, `Origin` and `Sec-Fetch-Site` headers, in this version of
+    HTTP, is refused, and what would be right; None: no foreign page can have made it."""
+    unnamed = not host and version in _HTTP_1_0
+    if not unnamed and not names_loopback(host):
         return (
             f"without authentication only requests to this machine are answered, and the Host "
             f"header is {host!r}; use http://127.0.0.1, or turn authentication on"
         )
-    if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+    own = () if unnamed else (f"http://{host}", f"https://{host}")
+    if origin is not None and origin not in own:
         return (
             f"without authentication no page of another origin may use the API, and this request "
             f"comes from {origin!r}; turn authentication on, and let the page's server ask"
