@@ -2,25 +2,26 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 from tests.waiting import eventually
 
 from gnomon.api.bodies import SMALL_BYTES, Bodies, Body
-from gnomon.api.problems import NoRoom
+from gnomon.api.problems import NoRoom, TooManyBodies
 from gnomon.clock import SystemClock
 from gnomon.settings import Settings
 
 MIB = 1024 * 1024
 LARGEST = 8 * MIB
+REQUESTS = 8
 
 
 def bodies(**settings: Any) -> Bodies:
     """A quarter of 32 MiB for small ones, 24 MiB for large ones."""
     chosen = {"body_memory_bytes": 32 * MIB, "max_batch_bytes": LARGEST, "body_seconds": 60.0}
-    return Bodies(Settings(**(chosen | settings)), SystemClock())
+    return Bodies(Settings(**(chosen | settings)), SystemClock(), REQUESTS)
 
 
 @asynccontextmanager
@@ -195,3 +196,41 @@ async def test_whoever_is_cancelled_while_waiting_leaves_the_line() -> None:
             await eventually(has_room)
             assert not next_one.done()
     assert of.held_bytes == 0
+
+
+async def test_no_tenant_has_more_than_its_share_of_bodies_that_arrive() -> None:
+    of = bodies(authentication=True)
+    async with AsyncExitStack() as stack:
+        for _ in range(REQUESTS // 2):
+            await stack.enter_async_context(reading(of, "a", 100, 0))  # they hold no bytes
+        async with reading(of, "a", 100, 0) as refused:
+            with pytest.raises(TooManyBodies):
+                await refused
+        other = of.begin("b", 100)
+        assert of.take_small(other, 100)
+        of.give_back(other)
+    async with reading(of, "a", 100, 0) as again:
+        assert not again.done(), "their places came back"
+
+
+async def test_bodies_that_wait_for_room_arrive_still_and_whole_ones_do_not() -> None:
+    of = bodies(authentication=True)
+    async with AsyncExitStack() as stack:
+        for _ in range(REQUESTS):  # one is there and holds the share, the others wait for it
+            await stack.enter_async_context(reading(of, "a", LARGEST, LARGEST))
+        async with reading(of, "a", 100, 0) as refused:
+            with pytest.raises(TooManyBodies):
+                await refused
+    async with AsyncExitStack() as stack:
+        for _ in range(2 * REQUESTS):
+            await stack.enter_async_context(reading(of, "a", 100, 100))
+        assert of.held_bytes == 2 * REQUESTS * 100
+
+
+async def test_without_authentication_nobody_else_needs_the_places() -> None:
+    of = bodies()
+    async with AsyncExitStack() as stack:
+        readers = [
+            await stack.enter_async_context(reading(of, "a", 100, 0)) for _ in range(REQUESTS)
+        ]
+        assert not any(reader.done() for reader in readers)

@@ -4,21 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.api.body_budget import ByteBudget, Waiter
+from gnomon.api.body_budget import SharedBudget, Waiter
 
 
 def admitted(waiter: Waiter) -> bool:
     return waiter.admitted.done()
 
 
-def joined(budget: ByteBudget, holder: str, tenant: str, size: int) -> Waiter:
+def joined(budget: SharedBudget, holder: str, tenant: str, size: int) -> Waiter:
     waiter = Waiter(holder, tenant, size)
     budget.join(waiter)
     return waiter
 
 
 async def test_what_fits_is_taken_and_the_next_waits_for_what_comes_back() -> None:
-    budget = ByteBudget(100, 100)
+    budget = SharedBudget(100, 100)
     assert budget.try_take("first", "a", 60)
     assert not budget.try_take("second", "a", 50)
     second = joined(budget, "second", "a", 50)
@@ -29,7 +29,7 @@ async def test_what_fits_is_taken_and_the_next_waits_for_what_comes_back() -> No
 
 
 async def test_no_tenant_takes_more_than_its_share() -> None:
-    budget = ByteBudget(100, 50)
+    budget = SharedBudget(100, 50)
     assert budget.try_take("a1", "a", 40)
     assert not budget.try_take("a2", "a", 20)
     own = joined(budget, "a2", "a", 20)
@@ -41,7 +41,7 @@ async def test_no_tenant_takes_more_than_its_share() -> None:
 
 
 async def test_whoever_wants_much_is_not_overtaken_by_those_who_want_little() -> None:
-    budget = ByteBudget(100, 100)
+    budget = SharedBudget(100, 100)
     assert budget.try_take("held", "a", 60)
     large = joined(budget, "large", "b", 90)
     assert not budget.try_take("small", "c", 10)
@@ -53,7 +53,7 @@ async def test_whoever_wants_much_is_not_overtaken_by_those_who_want_little() ->
 
 
 async def test_the_tenant_that_holds_least_is_next() -> None:
-    budget = ByteBudget(100, 100)
+    budget = SharedBudget(100, 100)
     assert budget.try_take("a1", "a", 50)
     assert budget.try_take("b1", "b", 50)
     again, new = joined(budget, "a2", "a", 40), joined(budget, "c1", "c", 40)
@@ -62,7 +62,7 @@ async def test_the_tenant_that_holds_least_is_next() -> None:
 
 
 async def test_whoever_leaves_makes_way_for_those_behind() -> None:
-    budget = ByteBudget(100, 100)
+    budget = SharedBudget(100, 100)
     assert budget.try_take("held", "a", 60)
     large, small = joined(budget, "large", "a", 90), joined(budget, "small", "a", 30)
     assert not admitted(small)
@@ -74,7 +74,7 @@ async def test_whoever_leaves_makes_way_for_those_behind() -> None:
 
 
 async def test_a_part_can_be_given_back() -> None:
-    budget = ByteBudget(100, 100)
+    budget = SharedBudget(100, 100)
     assert budget.try_take("held", "a", 80)
     waiting = joined(budget, "next", "a", 60)
     budget.give_back("held", keep=10)
@@ -98,7 +98,7 @@ STEPS = st.lists(
 async def test_whatever_happens_no_byte_is_lost_or_lent_twice(
     steps: list[tuple[str, int, str, int]],
 ) -> None:
-    budget = ByteBudget(100, 60)
+    budget = SharedBudget(100, 60)
     holders: set[str] = set()
     waiting: list[Waiter] = []
     for step, number, tenant, size in steps:

@@ -1,17 +1,21 @@
-"""Request bodies within bounds: of the bytes that all of them hold, and of the time that each may
-take to arrive.
+"""Request bodies within bounds: of the bytes that all of them hold, of how many arrive at once, and
+of the time that each may take for that.
 
 A body counts with what has arrived of it, until its request is answered. Small and large ones have
 a budget each, so that neither keeps the other out. One that grows large is admitted as a whole,
 with all that it may still bring: otherwise several could hold a part of the budget each, and none
 could ever end. What does not fit waits; bodies that arrive slowly do not keep others waiting.
+
+Even one that brings nothing is a request under way. So no tenant has more than a share of those
+that arrive, or wait for room: otherwise half-sent ones of one tenant would keep all others out.
 """
 
 import asyncio
 from collections.abc import Iterator
+from itertools import islice
 
-from gnomon.api.body_budget import ByteBudget, Waiter
-from gnomon.api.problems import NoRoom
+from gnomon.api.body_budget import SharedBudget, Waiter
+from gnomon.api.problems import NoRoom, TooManyBodies
 from gnomon.clock import Clock
 from gnomon.settings import Settings
 
@@ -40,16 +44,19 @@ class Body:
 class Bodies:
     """All bodies of one process. To be used from its loop."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, requests: int) -> None:
+        """`requests`: how many may be under way at once."""
         self._clock = clock
         self._seconds = settings.body_seconds
         small = settings.body_memory_bytes // 4
         large = settings.body_memory_bytes - small
         if settings.authentication:
-            self._small = ByteBudget(small, small // 2)
-            self._large = ByteBudget(large, max(large // 2, settings.largest_body_bytes))
+            self._small = SharedBudget(small, small // 2)
+            self._large = SharedBudget(large, max(large // 2, settings.largest_body_bytes))
+            self._places = SharedBudget(requests, max(requests // 2, 1))
         else:  # there is one tenant, and nobody else needs the other half
-            self._small, self._large = ByteBudget(small, small), ByteBudget(large, large)
+            self._small, self._large = SharedBudget(small, small), SharedBudget(large, large)
+            self._places = SharedBudget(requests, requests)
         self._arriving: dict[Body, None] = {}  # in the order of `paced_at`
         self._looking = False
 
@@ -59,8 +66,10 @@ class Bodies:
         return self._small.held + self._large.held
 
     def begin(self, tenant_id: str, total: int) -> Body:
-        """The running task begins to read a body."""
+        """The running task begins to read a body. Raises TooManyBodies."""
         body = Body(tenant_id, total, asyncio.current_task())
+        if not self._places.try_take(body, tenant_id, 1):
+            raise TooManyBodies
         body.paced_at = self._clock.monotonic()
         self._arriving[body] = None
         if not self._looking:
@@ -79,7 +88,7 @@ class Bodies:
         if size > SMALL_BYTES or not self._small.try_take(body, body.tenant_id, size):
             return False
         body.received = size
-        self._arriving.pop(body, None)
+        self._arrives_no_more(body)
         return True
 
     async def room(self, body: Body, size: int) -> None:
@@ -100,22 +109,24 @@ class Bodies:
 
     def complete(self, body: Body) -> None:
         """All of it has arrived."""
-        self._arriving.pop(body, None)
+        self._arrives_no_more(body)
         if self._large.of(body) > body.received:
             self._large.give_back(body, keep=body.received)
 
     def give_back(self, body: Body) -> None:
         """Whatever it holds, at its end. May be called again."""
-        self._arriving.pop(body, None)
+        self._arrives_no_more(body)
         body.reader = None
         self._small.give_back(body)
         if body.received > SMALL_BYTES:
             self._large.give_back(body)
 
-    def end_slow(self, number: int) -> None:
-        """End so many of the bodies that arrive slowly."""
-        for body in [*self._slow()][:number]:
+    def end_slow(self, number: int) -> int:
+        """End so many of the bodies that arrive slowly. Gives how many there were to end."""
+        slow = [*islice(self._slow(), number)]
+        for body in slow:
             self._end(body)
+        return len(slow)
 
     def _look(self) -> None:
         """End what is late, and look again when the next one could be. One timer for all: one for
@@ -130,7 +141,7 @@ class Bodies:
             self._end(body)
         self._looking = False
 
-    async def _wait(self, budget: ByteBudget, body: Body, size: int) -> None:
+    async def _wait(self, budget: SharedBudget, body: Body, size: int) -> None:
         """To wait is no fault of the body's: its own time does not run meanwhile."""
         self._arriving.pop(body, None)
         since = self._clock.monotonic()
@@ -147,7 +158,7 @@ class Bodies:
             budget.leave(waiter)
         self._pace(body)
 
-    def _make_room(self, budget: ByteBudget, waiter: Waiter) -> None:
+    def _make_room(self, budget: SharedBudget, waiter: Waiter) -> None:
         """End slow bodies that hold what is missing."""
         over = budget.over_share(waiter.tenant_id, waiter.size)
         missing = over or waiter.size - budget.free
@@ -171,8 +182,12 @@ class Bodies:
         self._arriving[body] = None
         body.paced, body.paced_at = body.received, self._clock.monotonic()
 
+    def _arrives_no_more(self, body: Body) -> None:
+        self._arriving.pop(body, None)
+        self._places.give_back(body)
+
     def _end(self, body: Body) -> None:
-        del self._arriving[body]
+        self._arrives_no_more(body)
         assert body.reader is not None, "what arrives is being read"
         body.late = True
         body.reader.cancel()

@@ -1,11 +1,11 @@
-"""Bytes that are shared between tenants: who holds how many, and who is next."""
+"""What is shared between tenants, bytes or places: who holds how much, and who is next."""
 
 import asyncio
 from collections.abc import Hashable
 
 
 class Waiter:
-    """Someone who waits for bytes; `admitted` is done once they are theirs."""
+    """Someone who waits for a part; `admitted` is done once it is theirs."""
 
     __slots__ = ("admitted", "holder", "size", "tenant_id")
 
@@ -16,8 +16,8 @@ class Waiter:
         self.admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
-class ByteBudget:
-    """A number of bytes, of which no tenant may hold more than a share."""
+class SharedBudget:
+    """A number of bytes or places, of which no tenant may hold more than a share."""
 
     def __init__(self, most: int, share: int) -> None:
         self.free = most
@@ -32,15 +32,15 @@ class ByteBudget:
         return self._most - self.free
 
     def of(self, holder: Hashable) -> int:
-        """How many bytes it holds."""
+        """How much it holds."""
         return self._held.get(holder, ("", 0))[1]
 
     def over_share(self, tenant_id: str, size: int) -> int:
-        """By how many bytes the tenant would exceed its share with so many more."""
+        """By how much the tenant would exceed its share with so much more."""
         return max(self._tenants.get(tenant_id, 0) + size - self._share, 0)
 
     def try_take(self, holder: Hashable, tenant_id: str, size: int) -> bool:
-        """Take them if they are to be had and nobody has waited longer."""
+        """Take it if it is to be had and nobody has waited longer."""
         if self._lines or size > self.free or self.over_share(tenant_id, size):
             return False
         self._take(holder, tenant_id, size)
@@ -82,8 +82,8 @@ class ByteBudget:
         self._tenants[tenant_id] = self._tenants.get(tenant_id, 0) + size
 
     def _admit(self) -> None:
-        """The tenant that holds least goes first. Where its bytes are not free yet, nobody
-        overtakes it: else those who want few would keep out whoever wants many."""
+        """The tenant that holds least goes first. Where its part is not free yet, nobody
+        overtakes it: else those who want little would keep out whoever wants much."""
         while self._lines:
             able = [t for t, line in self._lines.items() if not self._exceeds(t, line)]
             if not able:

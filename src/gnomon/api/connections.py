@@ -56,7 +56,7 @@ class Connections:
         most: int,
         clock: Clock,
         busy: Container[Client],  # those with a request under way
-        end_slow_bodies: Callable[[int], None],  # so many of them; called in the loop
+        end_slow_bodies: Callable[[int], object],  # so many of them; called in the loop
     ) -> None:
         self.most = most
         self._busy = busy

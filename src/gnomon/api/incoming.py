@@ -23,7 +23,7 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """The whole body. Never holds more than `limit` bytes of it. Raises BodyLate, NoRoom."""
+    """The whole body. Never holds more than `limit` bytes of it. Raises BodyLate, Busy."""
     content = await _received(request, principal_of(request).tenant_id, limit)
     if content:
         _check_media_type(request)

@@ -100,6 +100,16 @@ class NoRoom(Busy):
         )
 
 
+class TooManyBodies(Busy):
+    """A body of a tenant of which too many are arriving."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "too many bodies of this tenant are arriving; send each of them at once and whole, or "
+            "fewer at a time, and try again"
+        )
+
+
 # What each status is called, here and in the documentation.
 TITLES = {
     400: ("malformed", "The request cannot be read"),

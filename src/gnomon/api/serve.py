@@ -17,7 +17,7 @@ from gnomon.api.intake import Intake
 from gnomon.api.listener import Listening, listen, room_for_connections
 from gnomon.api.refusals import Refusals
 from gnomon.api.response_headers import WithHeaders
-from gnomon.api.underway import UnderWay
+from gnomon.api.underway import UnderWay, requests_at_once
 from gnomon.chores import Chores, TroubleKeeper, Troubles
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
@@ -53,24 +53,24 @@ async def serve(
     """Serve until cancelled. `on_started` is told the URL once requests are answered."""
     settings = await agreed(settings, dsn)
     with closing(listen(settings)) as listener:
-        async with _context(settings, dsn, clock) as context:
+        most = room_for_connections(settings)
+        requests = requests_at_once(most)
+        async with _context(settings, dsn, clock, Bodies(settings, clock, requests)) as context:
             host, port = listener.getsockname()[:2]
             url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
             connections = Connections(
-                listener,
-                room_for_connections(settings),
-                clock,
-                context.under_way,
-                context.bodies.end_slow,
+                listener, most, clock, context.under_way, context.bodies.end_slow
             )
-            app = WithHeaders(UnderWay(create_app(context), context, connections.most))
-            server = Listening(app, listener, connections.most, settings)
+            app = UnderWay(create_app(context), context.under_way, context.bodies, requests)
+            server = Listening(WithHeaders(app), listener, most, settings)
             with connections.watched():
                 await _answer_requests(server, url, on_started)
 
 
 @asynccontextmanager
-async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[Context]:
+async def _context(
+    settings: Settings, dsn: str, clock: Clock, bodies: Bodies
+) -> AsyncIterator[Context]:
     database = Database(dsn, settings.database_connections)
     await database.open()
     try:
@@ -120,7 +120,7 @@ async def _context(settings: Settings, dsn: str, clock: Clock) -> AsyncIterator[
                     PostgresUsage(database),
                     PostgresLimiters(database),
                     PostgresSecrets(database),
-                    Bodies(settings, clock),
+                    bodies,
                     Refusals(clock),
                     set(),
                 )

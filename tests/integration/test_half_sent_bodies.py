@@ -1,0 +1,56 @@
+"""What one tenant begins to send and does not end keeps no other tenant out."""
+
+import asyncio
+
+import aiohttp
+from tests.conftest import serving
+from tests.integration.api_calls import BODY, TASKS, call
+from tests.integration.identity import bearer, make_key, make_tenant
+from tests.system.crowd import Answer, Crowd, ended, head, read
+from tests.waiting import eventually
+
+from gnomon.store.postgres.database import Database
+
+CONNECTIONS = 64
+SHARE = 16  # half of the requests that may be under way, and those are half of the connections
+SENT = 40
+PUBLIC = BODY | {"callback_url": "https://example.com/"}
+
+
+async def url_of(api: aiohttp.ClientSession) -> str:
+    async with api.get("/healthz") as answer:
+        return str(answer.url.origin())
+
+
+async def test_half_sent_bodies_of_one_tenant_keep_no_other_tenant_out(
+    database_dsn: str, database: Database
+) -> None:
+    _, hostile = await make_key(database, await make_tenant(database, "hostile"))
+    _, key = await make_key(database, await make_tenant(database, "good"))
+    settings = {"api_connections": CONNECTIONS, "body_seconds": 600.0}
+    async with serving(database_dsn, authentication=True, **settings) as api:
+        crowd = Crowd(await url_of(api))
+        half = head("POST", TASKS, 100, Authorization=f"Bearer {hostile}") + b"{"
+        streams = await crowd.open(SENT, half)
+        answers = [asyncio.ensure_future(read(stream[0])) for stream in streams]
+
+        def refused() -> list[Answer]:
+            return [each.result() for each in answers if each.done()]
+
+        async def all_but_the_share() -> bool:
+            return len(refused()) == SENT - SHARE
+
+        try:
+            await eventually(all_but_the_share)
+            await call(api, "POST", TASKS, 202, PUBLIC, headers=bearer(key))
+            # The tenant itself may still ask what needs no body.
+            await call(api, "GET", TASKS, 200, headers=bearer(hostile))
+            assert {answer.status for answer in refused()} == {503}
+            assert any(b"of this tenant" in answer.body for answer in refused())
+            for stream, answer in zip(streams, answers, strict=True):
+                if answer.done():
+                    assert await ended(stream) == b""
+        finally:
+            for each in answers:
+                each.cancel()
+            crowd.close()
