@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from typing import NamedTuple
 
 import structlog
@@ -21,7 +22,7 @@ from litestar.types import Scope
 from gnomon.clock import Clock
 
 SPARED_SECONDS = 1.0  # a connection that was in use so shortly ago is about to be used again
-SLOW_SECONDS = 5.0  # one that sends, but has not completed a request for so long, is not spared
+SLOW_SECONDS = 5.0  # one that sends or reads, but has got nowhere for so long, is not spared
 TELL_SECONDS = 10.0  # between two lines in the log
 _ACCEPTED_A_SECOND = 20_000  # more than the server manages
 _LEAST_PAUSE, _MOST_PAUSE = 0.05, 0.5
@@ -38,10 +39,37 @@ def client_of(scope: Scope) -> Client:
     return host, str(port)
 
 
-class _Idle(NamedTuple):
-    """A connection without a request under way. Those to close first sort first."""
+class Idleness(IntEnum):
+    """Why a connection may be closed. The first go first, the others only where that is needed."""
 
-    spared: bool
+    QUIET = 0
+    SENDS = 1  # but has completed no request for long
+    DOES_NOT_READ = 2  # the answer, for long
+
+
+class Use(NamedTuple):
+    """What the kernel knows of a connection that has no request under way."""
+
+    sent_ago: float  # or opened, where nothing was sent yet
+    received_ago: float
+    unread: int  # bytes of an answer that the client has not taken yet
+
+
+def idleness(use: Use, lag: float) -> Idleness | None:
+    """None: it is in use. `lag`: what was received since then may still wait for the loop."""
+    if use.unread:  # the server is writing, though the application has answered
+        return Idleness.DOES_NOT_READ if use.sent_ago >= SLOW_SECONDS else None
+    if use.received_ago <= lag and lag >= SPARED_SECONDS:
+        return None  # it may be a request that is only not known to be under way
+    if use.received_ago < SPARED_SECONDS:
+        return Idleness.SENDS if use.sent_ago >= SLOW_SECONDS else None
+    return Idleness.QUIET if use.sent_ago >= SPARED_SECONDS else None
+
+
+class _Idle(NamedTuple):
+    """A connection that may be closed. Those to close first sort first."""
+
+    why: Idleness
     newness: float
     file: int
     client: Client
@@ -63,7 +91,9 @@ class Connections:
         self._family, self._port = listener.family, listener.getsockname()[1]
         self._high, self._low = most - most // 8, most - most // 4
         self._end_slow_bodies = end_slow_bodies
-        self._seen: set[Client] = set()  # in the look before this one
+        self._were_idle: set[tuple[Client, Idleness]] = set()  # in the look before this one
+        self._heard_at = clock.monotonic()  # what was received before that, the loop knows
+        self._asked_at: float | None = None  # the loop, to tell that; None: it has
         self._clock = clock
         self._closed, self._told_at = 0, -TELL_SECONDS
         self._stop = threading.Event()
@@ -87,6 +117,7 @@ class Connections:
         pause = _MOST_PAUSE
         while not self._stop.wait(pause):
             try:
+                self._ask(loop)
                 files = _files()
                 if len(files) > self._high:
                     self._make_room(files, loop)
@@ -97,25 +128,50 @@ class Connections:
             pause = min(max(room / _ACCEPTED_A_SECOND, _LEAST_PAUSE), _MOST_PAUSE)
             self._tell()
 
+    def _ask(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Whatever the server handed to the loop before is begun when the loop comes to this."""
+        if self._asked_at is None:
+            self._asked_at = self._clock.monotonic()
+            loop.call_soon_threadsafe(self._hear)
+
+    def _hear(self) -> None:
+        assert self._asked_at is not None, "it is asked once, and tells once"
+        self._heard_at, self._asked_at = self._asked_at, None
+
     def _make_room(self, files: Iterable[int], loop: asyncio.AbstractEventLoop) -> None:
-        seen: set[Client] = set()
-        idle: list[_Idle] = []
-        for file in files:
-            if (found := self._connection(file)) is None:
-                continue
-            sock, client = found
-            seen.add(client)
-            with sock:
-                # A new one may have waited long to be accepted, and be about to be served.
-                if client in self._seen and client not in self._busy:
-                    idle += _idle(file, sock, client)
-        self._seen, number = seen, len(seen)
+        number, idle = self._look(files)
+        # Between two looks a request may begin, or an answer be about to be written: neither shows.
+        before, self._were_idle = self._were_idle, {(each.client, each.why) for each in idle}
         if number <= self._high:
             return
-        closed = sum(self._close(each) for each in sorted(idle)[: number - self._low])
+        idle = sorted(each for each in idle if (each.client, each.why) in before)
+        quiet = [each for each in idle if each.why is Idleness.QUIET]
+        closed = self._close_all(quiet[: number - self._low])
+        if number - closed > self._high:
+            closed += self._close_all(idle[len(quiet) :][: number - closed - self._high])
         if number - closed > self._high:
             loop.call_soon_threadsafe(self._end_slow_bodies, number - closed - self._low)
         self._closed += closed
+
+    def _look(self, files: Iterable[int]) -> tuple[int, list[_Idle]]:
+        """How many connections there are, and those of them that are idle."""
+        number, idle = 0, []
+        for file in files:
+            if (found := self._connection(file)) is None:
+                continue
+            number += 1
+            sock, client = found
+            with sock:
+                if client in self._busy or (use := _use(sock)) is None:
+                    continue
+                why = idleness(use, self._clock.monotonic() - self._heard_at)
+                if why is not None:
+                    idle.append(_Idle(why, -use.sent_ago, file, client))
+        return number, idle
+
+    def _close_all(self, idle: Iterable[_Idle]) -> int:
+        """Gives how many of them were closed."""
+        return sum(self._close(each) for each in idle)
 
     def _tell(self) -> None:
         now = self._clock.monotonic()
@@ -170,17 +226,17 @@ def _files() -> list[int]:
     return [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - ten thousand paths
 
 
-def _idle(file: int, sock: socket.socket, client: Client) -> tuple[_Idle, ...]:
-    """The connection, unless it is in use."""
+def _use(sock: socket.socket) -> Use | None:
+    import fcntl  # neither of them is everywhere, nor is this called everywhere
+    import termios
+
     try:
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 64)
+        unread = struct.unpack("=i", fcntl.ioctl(sock, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
     except OSError:
-        return ()
+        return None
     # Where nothing was sent or received yet, both count from the start of the connection.
     sent, received = (
         struct.unpack_from("=I", info, at)[0] / 1000 for at in (_SENT_AGO, _RECEIVED_AGO)
     )
-    spared = received < SPARED_SECONDS
-    if sent < (SLOW_SECONDS if spared else SPARED_SECONDS):
-        return ()
-    return (_Idle(spared, -sent, file, client),)
+    return Use(sent, received, unread)
