@@ -161,7 +161,8 @@ class Quarantine:
             child.ignored_since = now
         if child.given >= _MOST_CALLS or now - child.born_at > _OLD_SECONDS:
             child.retired = True
-        if len(told) == len(jobs) and ignored:
+        # One that does not answer may be blocked, which is another matter: see above.
+        if len(told) == len(jobs) and ignored and not child.unanswered:
             child.close_by_node("a function in it ignored being told to stop")
             return True
         if child.ignored_since is not None and now - child.ignored_since > _RETIRED_SECONDS:
