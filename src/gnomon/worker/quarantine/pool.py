@@ -67,8 +67,8 @@ class Quarantine:
         """What to wait for before the call: the start of a process is not the function's time. From
         here on a place is kept for it: others that wait would otherwise be shown the same one."""
         newcomer = Newcomer(delivery)
-        for child in self._children:
-            child.expect_no_more(delivery.key)
+        for each in self._children:
+            each.expect_no_more(delivery.key)
         child = place(list(self._children), newcomer, self._limit)
         if child is None:
             if not self.is_open():
