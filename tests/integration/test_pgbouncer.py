@@ -337,14 +337,14 @@ async def test_nothing_is_lost_when_the_pooler_dies(
         await eventually(enough)
 
     async with serving(dsn) as api, running_node(dsn), asyncio.TaskGroup() as group:
-        for _ in range(4):
-            group.create_task(submit(api))
+        submitting = [group.create_task(submit(api)) for _ in range(4)]
         for _ in range(3):
             await more_than(len(accepted) + 50)
             own_bouncer.kill()
             own_bouncer.start()
         await more_than(len(accepted) + 50)
         enough.set()
+        await asyncio.wait(submitting)  # what is under way may be stored after the last look
 
         async def done() -> bool:
             left = await connection.fetchval("SELECT count(*) FROM gnomon.task")
