@@ -149,7 +149,7 @@ async def test_whoever_does_not_read_the_answer_is_closed(serve: Serve) -> None:
 async def test_half_sent_bodies_keep_nobody_out_and_are_closed(serve: Serve) -> None:
     async with serve(body_seconds=2) as served, watched(served):
         half = head("POST", TASKS, len(SUBMISSION)) + SUBMISSION[:20]
-        stuck = await served.open(200, half)
+        stuck = await served.open(500, half)
         (dribbling,) = await served.open(1, half)
         answers = asyncio.gather(*(read(stream[0]) for stream in stuck))
         dribbled = asyncio.ensure_future(read(dribbling[0]))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _OFF = "Let whoever reaches the API on its machine do everything, and webhooks call any address?"
 
 
-class Wanted(StrEnum):
+class OnOff(StrEnum):
     """What to turn it to."""
 
     ON = "on"
@@ -24,7 +24,7 @@ class Wanted(StrEnum):
 def authentication(
     ctx: typer.Context,
     wanted: Annotated[
-        Wanted | None, typer.Argument(metavar="[on|off]", help="Nothing shows what holds.")
+        OnOff | None, typer.Argument(metavar="[on|off]", help="Nothing shows what holds.")
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -40,7 +40,7 @@ def authentication(
     gnomon authentication off --yes
     """
     settings = settings_of(ctx)
-    if wanted is Wanted.OFF and not yes:
+    if wanted is OnOff.OFF and not yes:
         output.confirm(_OFF)
     on = database.with_database(settings, lambda opened: _settled(opened, wanted))
     if as_json:
@@ -49,10 +49,10 @@ def authentication(
         typer.echo(f"authentication is {'on' if on else 'off'}")
 
 
-async def _settled(opened: "Database", wanted: Wanted | None) -> bool:
+async def _settled(opened: "Database", wanted: OnOff | None) -> bool:
     from gnomon.store.postgres.installation import PostgresInstallation
 
     installation = PostgresInstallation(opened)
     if wanted is not None:
-        await installation.set_authentication(on=wanted is Wanted.ON)
+        await installation.set_authentication(on=wanted is OnOff.ON)
     return await installation.authentication()
