@@ -1,43 +1,68 @@
-# `make help` lists the targets. Everything runs from .venv, which is made from requirements.lock.
+# `make help` lists the targets. Everything runs from .venv. What running needs comes from
+# requirements.lock; the tools of development come on top of it, from requirements-dev.lock.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 PEER := $(VENV)/peer
 TEST_JOBS ?= 4
+INSTALL := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format bench chaos chaos-cron zoo crawl fairness limits poison pressure mutants fuzz lock clean
+.PHONY: help up unit test lint format bench chaos chaos-cron zoo crawl fairness limits poison pressure mutants fuzz lock clean
 
-help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+help: # prints the groups and targets below, in their order
+	@awk -F ':.*## ' '/^##@ /{printf "%s%s\n", (n++ ? "\n" : ""), substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.5"
 
-$(STAMP): requirements.lock pyproject.toml | $(BIN)/uv
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r requirements.lock
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps -e .
+$(RUNTIME): requirements.lock pyproject.toml | $(BIN)/uv
+	$(INSTALL) --require-hashes -r requirements.lock
+	$(INSTALL) --no-deps -e .
 	@touch $@
 
-up: $(STAMP) ## Run Gnomon with its embedded PostgreSQL (Ctrl-C stops it)
+$(STAMP): requirements-dev.lock $(RUNTIME)
+	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+##@ Run
+
+up: $(RUNTIME) ## Start Gnomon with its embedded PostgreSQL (Ctrl-C stops it)
 	@exec $(BIN)/gnomon up
 
-test: $(STAMP) ## Run all tests; the servers they need are started by the tests themselves
+##@ Work on it
+
+unit: $(STAMP) ## Run the fast tests: no server, no process, under a minute
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal tests/unit tests/cron tests/conformance $(ARGS)
+
+test: $(STAMP) ## Run all tests; they start the servers that they need
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(ARGS)
 
-lint: $(STAMP) ## ruff, mypy strict, import contracts, unused dependencies
+lint: $(STAMP) ## Check format, types, imports and dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 
-format: $(STAMP) ## Rewrite the code the way `make lint` wants it
+format: $(STAMP) ## Format the code the way `make lint` wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+lock: $(BIN)/uv ## Resolve all lock files anew from pyproject.toml
+	$(COMPILE) --group dev pyproject.toml -o requirements-dev.lock
+	$(COMPILE) --constraints requirements-dev.lock pyproject.toml -o requirements.lock
+	$(COMPILE) --group pyproject.toml:bench -o bench/requirements.lock
+
+clean: ## Remove the environment and caches (data in .gnomon stays)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+
+##@ Measure
 
 # Where the peer cannot be installed, the rest is measured all the same, and the table says so.
 $(PEER)/.installed: bench/requirements.lock | $(BIN)/uv
@@ -48,39 +73,34 @@ $(PEER)/.installed: bench/requirements.lock | $(BIN)/uv
 bench: $(STAMP) $(PEER)/.installed ## Measure submission, drain and start delay on this machine
 	$(BIN)/python -m bench $(ARGS)
 
-chaos: $(STAMP) ## Break everything under load, and judge; ARGS="--seconds 1080 --seed 1 --ledger"
-	$(BIN)/python -m tests.system.proof chaos $(ARGS)
+fairness: $(STAMP) ## Measure who waits how long beside whose backlog; ARGS="starve weights --nodes 3"
+	$(BIN)/python -m tests.system.fairness $(ARGS)
 
-zoo: $(STAMP) ## Plant bugs, and see each of them found; ARGS="--only claims-early", ARGS=--control
-	$(BIN)/python -m tests.system.proof zoo $(ARGS)
-
-limits: $(STAMP) ## Exceed limits if you can: load, kills, edits; ARGS="--seconds 300 --seed 1"
+limits: $(STAMP) ## Try to exceed limits under load, kills and changes; ARGS="--seconds 300 --seed 1"
 	$(BIN)/python -m tests.system.limits $(ARGS)
+
+pressure: $(STAMP) ## Run a steady load beside old snapshots and cut connections; ARGS="reader --seconds 60"
+	$(BIN)/python -m tests.system.pressure $(ARGS)
+
+poison: $(STAMP) ## Measure how long others wait when functions kill their node; ARGS="--killers 9"
+	$(BIN)/python -m tests.system.poison $(ARGS)
+
+##@ Prove
+
+chaos: $(STAMP) ## Kill, pause and disconnect everything under load, and check the result; ARGS="--seconds 1080 --seed 1 --ledger"
+	$(BIN)/python -m tests.system.proof chaos $(ARGS)
 
 chaos-cron: $(STAMP) ## Kill nodes while cron jobs fire; ARGS="--seconds 300 --jobs 500 --seed 1"
 	$(BIN)/python -m tests.system.cron_chaos_main $(ARGS)
 
-crawl: $(STAMP) ## Two tenants over every operation of the API; ARGS="--cases 10000 --seed 1"
+zoo: $(STAMP) ## Plant known bugs, and check that the campaigns find each; ARGS="--only claims-early", ARGS=--control
+	$(BIN)/python -m tests.system.proof zoo $(ARGS)
+
+crawl: $(STAMP) ## Let two tenants try every operation of the API on each other; ARGS="--cases 10000 --seed 1"
 	$(BIN)/python -m tests.system.crawl $(ARGS)
 
-fairness: $(STAMP) ## Let tenants and priorities quarrel over slots; ARGS="starve weights --nodes 3"
-	$(BIN)/python -m tests.system.fairness $(ARGS)
-
-mutants: $(STAMP) ## Change copies of the code; which changes does no test notice? ARGS="--seed 1 --only cron --most 50"
+mutants: $(STAMP) ## Change copies of the code, and list changes no test notices; ARGS="--seed 1 --only cron --most 50"
 	$(BIN)/python -m tests.mutants $(ARGS)
 
-pressure: $(STAMP) ## Steady load beside old snapshots, cut connections, ...; ARGS="reader --seconds 60"
-	$(BIN)/python -m tests.system.pressure $(ARGS)
-
-poison: $(STAMP) ## Let a function kill its nodes, and see how long others wait; ARGS="--killers 9"
-	$(BIN)/python -m tests.system.poison $(ARGS)
-
-fuzz: $(STAMP) ## Compare cron with an oracle and two peers; ARGS="--triples 200000 --seed 1"
+fuzz: $(STAMP) ## Compare the cron engine with an oracle and two libraries; ARGS="--triples 200000 --seed 1"
 	$(BIN)/python -m tests.cron.fuzz $(ARGS)
-
-lock: $(BIN)/uv ## Resolve both requirements.lock anew from pyproject.toml
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --group dev pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --group pyproject.toml:bench -o bench/requirements.lock
-
-clean: ## Remove the environment and caches (data in .gnomon stays)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
