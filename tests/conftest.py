@@ -37,6 +37,8 @@ FAST = {
 # How long an example takes says more about the machine than about the code.
 hypothesis_settings.register_profile("gnomon", deadline=None)
 hypothesis_settings.load_profile("gnomon")
+# `make unit` asks for this one: a look before every commit, where `make test` looks closer.
+hypothesis_settings.register_profile("quick", deadline=None, max_examples=20)
 
 _numbers = itertools.count(1)
 
