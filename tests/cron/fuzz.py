@@ -1,4 +1,4 @@
-"""`python -m tests.cron.fuzz`: see docs/explanation/cron-proof.md."""
+"""`python -m tests.cron.fuzz`: see docs/proof/cron.md."""
 
 import argparse
 import sys
