@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.commands import Running, clean_environment, running
+from tests.commands import Running, clean_environment, gnomon, running
+from tests.conftest import FAST, connected, migrated, on_database
 from tests.system.image import PROJECT
 from tests.system.test_up import Up, up
 from tests.waiting import eventually_sync
+
+from gnomon.store.embedded import EmbeddedServer
+from gnomon.store.embedded.binaries import installed
 
 pytestmark = pytest.mark.system
 
@@ -89,6 +93,34 @@ def test_what_was_backed_up_goes_on_elsewhere(tmp_path: Path) -> None:
         for folder in (dumped, copied):
             goes_on(folder, later, kept, receiver)
     assert "move it away" in script("restore.py", "../gnomon.dump", cwd=dumped).stderr
+
+
+@pytest.mark.timeout(240)
+async def test_a_dump_moves_to_a_server_of_ones_own(tmp_path: Path, server_dsn: str) -> None:
+    """As the page says: as a user that is no superuser, once the role gnomon_tenant is there."""
+    with EmbeddedServer(tmp_path / ".gnomon", settings_overrides=FAST) as server:
+        await migrated(server.dsn)
+        done = script("backup.py", "gnomon.dump", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    admin = await connected(server_dsn)
+    try:
+        await admin.execute("CREATE ROLE mover LOGIN")
+        await admin.execute("GRANT gnomon_tenant TO mover WITH INHERIT FALSE, SET TRUE")
+        await admin.execute("CREATE DATABASE moved OWNER mover")
+        dsn = on_database(server_dsn, "moved").replace("user=gnomon", "user=mover")
+        restore = str(installed().root / "bin" / "pg_restore")
+        options = ["--no-owner", "--exit-on-error", "--single-transaction"]
+        subprocess.run(
+            [restore, *options, f"--dbname={dsn}", "gnomon.dump"], cwd=tmp_path, check=True
+        )
+        doctor = gnomon("doctor", "--json", cwd=tmp_path, env={"DATABASE_URL": dsn}).json
+        found = {each["name"]: each for each in doctor["checks"]}
+        assert found["tenants"]["ok"], found
+        assert found["migrations"]["ok"], found
+    finally:
+        await admin.execute("DROP DATABASE IF EXISTS moved WITH (FORCE)")
+        await admin.execute("DROP ROLE IF EXISTS mover")
+        await admin.close()
 
 
 def test_a_broken_dump_leaves_no_data_directory(tmp_path: Path) -> None:

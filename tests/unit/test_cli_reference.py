@@ -36,7 +36,11 @@ def test_every_command_and_option_is_on_its_page() -> None:
         assert set(re.findall(r"`(--[\w-]+)", sections[path])) == options, path
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("how-to/*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [*sorted(DOCS.glob("how-to/*.md")), DOCS / "tutorial.md", DOCS.parent / "README.md"],
+    ids=lambda page: page.stem,
+)
 def test_every_example_can_be_typed(page: Path) -> None:
     for line in _examples(page.read_text()):
         command: Any = typer.main.get_command(app)
