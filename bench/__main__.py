@@ -1,4 +1,4 @@
-"""`python -m bench`: see docs/reference/benchmarks.md."""
+"""`python -m bench`: see docs/proof/measuring.md."""
 
 import asyncio
 import signal
