@@ -27,7 +27,7 @@ def main() -> None:
         sys.exit(f"there is no file {chosen.file}")
     bin_folder = installed().root / "bin"
     with EmbeddedServer(partial) as server:
-        psql = [str(bin_folder / "psql"), "--quiet", "--no-psqlrc", "--command", ROLE, server.dsn]
+        psql = [str(bin_folder / "psql"), "--quiet", "--no-psqlrc", server.dsn, "--command"]
         restore = [
             str(bin_folder / "pg_restore"),
             "--exit-on-error",
@@ -35,7 +35,8 @@ def main() -> None:
             f"--dbname={server.dsn}",
             str(chosen.file),
         ]
-        failed = any(subprocess.run(command, check=False).returncode for command in (psql, restore))
+        steps = ([*psql, ROLE], restore, [*psql, "ANALYZE"])  # a dump has no statistics
+        failed = any(subprocess.run(step, check=False).returncode for step in steps)
     if failed:
         sys.exit(f"nothing was restored; remove {partial} before the next try")
     partial.rename(chosen.data_dir)
