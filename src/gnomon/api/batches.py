@@ -25,7 +25,7 @@ from gnomon.api.incoming import decoded, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.payloads import MOST_BATCH_WORK, check_schema_in_thread
 from gnomon.api.quotas import pace_headers
-from gnomon.api.schemas import BatchItem, BatchView, SubmitBatch, SubmitTask
+from gnomon.api.schemas import BatchView, SubmitBatch, SubmitTask, TaskReceipt
 from gnomon.api.submissions import allowed, check_type
 from gnomon.api.tasks import PATH
 from gnomon.api.views import new_view
@@ -164,7 +164,7 @@ def _kept(submission: Submission, now: datetime) -> bytes:
 
 
 def _receipt(replay: bytes) -> Receipt:
-    return Receipt(msgspec.json.decode(replayed(replay).body, type=BatchItem).task_id, replay)
+    return Receipt(msgspec.json.decode(replayed(replay).body, type=TaskReceipt).task_id, replay)
 
 
 def _check_keys(receipts: Sequence[Receipt]) -> None:
@@ -181,9 +181,9 @@ def _answer(prepared: Sequence[_Prepared], receipts: Sequence[Receipt], now: dat
     return answer(202, BatchView([_item(each, receipt, now) for each, receipt in pairs]))
 
 
-def _item(prepared: _Prepared, receipt: Receipt, now: datetime) -> BatchItem:
+def _item(prepared: _Prepared, receipt: Receipt, now: datetime) -> TaskReceipt:
     if receipt.replay is not None:
-        return msgspec.json.decode(replayed(receipt.replay).body, type=BatchItem)
+        return msgspec.json.decode(replayed(receipt.replay).body, type=TaskReceipt)
     assert isinstance(prepared, NewTask), "what is known is a replay"
     due_at = prepared.submission.due_at
-    return BatchItem(receipt.task_id, status_of(State.WAITING, due_at, 0, now))
+    return TaskReceipt(receipt.task_id, status_of(State.WAITING, due_at, 0, now))

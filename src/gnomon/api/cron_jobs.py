@@ -27,17 +27,19 @@ from gnomon.api.cron_schemas import (
     CreateCronJob,
     CronJobPage,
     CronJobQuery,
+    CronJobReceipt,
     CronJobView,
     PatchCronJob,
     PauseCronJob,
     PutChange,
     PutCronJob,
     PutQuery,
+    PutReceipt,
     PutResult,
 )
 from gnomon.api.cron_views import difference, job_view
 from gnomon.api.guarding import check_target
-from gnomon.api.idempotency import Answer, answer, changed, respond
+from gnomon.api.idempotency import Answer, answer, changed, respond, shown
 from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.payloads import check_template_schema
@@ -69,6 +71,8 @@ Edit = Callable[[Definition], Definition]
             body=CreateCronJob,
             body_required=True,
             answers={201: CronJobView},
+            receipt=CronJobReceipt,
+            echoes=True,
             errors=(409, 429, 503),
             keyed=True,
         )
@@ -149,6 +153,7 @@ async def get_cron_job(request: Request) -> ASGIResponse:
             body=PutCronJob,
             body_required=True,
             answers={200: PutResult, 201: PutResult},
+            receipt=PutReceipt,
             errors=(429, 503),
             keyed=True,
         )
@@ -173,7 +178,8 @@ async def put_cron_job(request: Request) -> ASGIResponse:
         before = await _known(context.cron.get(by.tenant_id, name))
         check_rhythm(before, definition, context.clock.now(), quotas)
         wanted = _with_secrets(definition, before)
-        return respond(answer(200, _foreseen(before, wanted, context.clock.now())))
+        foreseen = answer(200, _foreseen(before, wanted, context.clock.now()))
+        return respond(shown(request, foreseen))
 
     async def act(change: Change) -> Answer:
         before = await _known(locked(change, name))
@@ -223,6 +229,7 @@ def _foreseen(before: CronJob | None, definition: Definition, now: datetime) -> 
             body=PatchCronJob,
             body_required=True,
             answers={200: CronJobView},
+            receipt=CronJobReceipt,
             errors=(404, 409, 503),
             keyed=True,
         )
@@ -306,6 +313,7 @@ async def delete_cron_job(request: Request) -> ASGIResponse:
             summary="Start nothing more on schedule",
             body=PauseCronJob,
             answers={200: CronJobView},
+            receipt=CronJobReceipt,
             errors=(404, 503),
             keyed=True,
         )
@@ -334,6 +342,7 @@ async def pause_cron_job(request: Request) -> ASGIResponse:
             summary="Go on with the next fire",
             body=Nothing,
             answers={200: CronJobView},
+            receipt=CronJobReceipt,
             errors=(404, 503),
             keyed=True,
         )

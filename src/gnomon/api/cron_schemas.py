@@ -276,6 +276,21 @@ class FieldChange(msgspec.Struct):
     after: Json = msgspec.field(name="to")
 
 
+class CronJobReceipt(msgspec.Struct):
+    """What whoever may not read is told of a cron job."""
+
+    cron_job_id: UUID
+    name: str
+    status: JobStatus
+
+
+class PutReceipt(msgspec.Struct):
+    """Likewise, of what became of it."""
+
+    change: PutChange
+    cron_job: CronJobReceipt | None
+
+
 class PutResult(msgspec.Struct):
     """What was changed, or would be; without a job where one would be created."""
 

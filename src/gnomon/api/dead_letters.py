@@ -14,6 +14,7 @@ from gnomon.api.schemas import (
     Nothing,
     PageQuery,
     Redriven,
+    TaskReceipt,
     TaskView,
 )
 from gnomon.api.submissions import check_type, filter_of
@@ -85,6 +86,7 @@ async def get_dead_letter(request: Request) -> ASGIResponse:
             summary="Run a dead letter again, with a new retry budget",
             body=Nothing,
             answers={202: TaskView},
+            receipt=TaskReceipt,
             errors=(404, 409, 429, 503),
             keyed=True,
         )
@@ -112,6 +114,7 @@ async def retry_dead_letter(request: Request) -> ASGIResponse:
             summary="Put a dead letter to rest: it was dealt with",
             body=Nothing,
             answers={200: TaskView},
+            receipt=TaskReceipt,
             errors=(404, 409, 503),
             keyed=True,
         )
@@ -131,6 +134,7 @@ async def archive_dead_letter(request: Request) -> ASGIResponse:
             summary="Put a dead letter to rest: it is not worth dealing with",
             body=Nothing,
             answers={200: TaskView},
+            receipt=TaskReceipt,
             errors=(404, 409, 503),
             keyed=True,
         )

@@ -8,9 +8,11 @@ import msgspec
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Scope, Send
 
-from gnomon.api.context import Request, context_of, header_of, tenant_of
+from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
+from gnomon.api.openapi import OPT, Operation
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
+from gnomon.model.principal import Role
 from gnomon.store.port import Change, Once
 
 HEADER = b"idempotency-key"
@@ -25,9 +27,14 @@ class Answer(msgspec.Struct, frozen=True):
     body: msgspec.Raw
 
 
+class _Made(msgspec.Struct):
+    created_by: str | None = None
+
+
 _AGAIN = {"Idempotency-Replayed": "true"}
 _MEDIA_TYPE = (b"content-type", JSON.encode())
 _answer = msgspec.json.Decoder(Answer)
+_made = msgspec.json.Decoder(_Made)
 
 
 def answer(status: int, body: object = None) -> Answer:
@@ -117,7 +124,27 @@ async def changed(
         else:
             found = await act(change)
             change.answer = kept(found)
-    return respond(found, again=again, headers=headers)
+    return respond(shown(request, found, again=again), again=again, headers=headers)
+
+
+def shown(request: Request, found: Answer, *, again: bool = False) -> Answer:
+    """The answer for whoever asks. Those who may not read are told no more than what they have
+    sent, and what it is known by; an answer that is given again may be another's."""
+    by, operation = principal_of(request), _operation(request)
+    if operation.receipt is None or by.may(Role.READ):
+        return found
+    if operation.echoes and not (again and _maker(found) != by.name):
+        return found
+    return answer(found.status, msgspec.json.decode(found.body, type=operation.receipt))
+
+
+def _maker(found: Answer) -> str | None:
+    return _made.decode(found.body).created_by
+
+
+def _operation(request: Request) -> Operation:
+    operation: Operation = request.scope["route_handler"].opt[OPT]
+    return operation
 
 
 def _canonical(body: bytes) -> str:

@@ -42,6 +42,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     role: Role | None  # whoever asks must have it; None: open to all
     summary: str
     answers: Mapping[int, type | None]
+    receipt: type | None = None  # what those who may not read get in the place of the answer
+    echoes: bool = False  # the answer holds what was sent: only one to another's request is more
     body: type | None = None
     body_required: bool = False
     query: type | None = None
@@ -94,6 +96,8 @@ def _types(operations: Iterator[Operation]) -> Iterator[type]:
         yield from (kind for kind in operation.answers.values() if kind is not None)
         if operation.body is not None:
             yield operation.body
+        if operation.receipt is not None:
+            yield operation.receipt
 
 
 def _operation(path: str, operation: Operation, refs: Mapping[type, Any]) -> dict[str, Any]:
@@ -138,6 +142,8 @@ def _answer(
     if status in (301, 302, 307, 308):
         return {"description": "Elsewhere"}
     schema = {"type": "string"} if kind is None else refs[kind]
+    if operation.receipt is not None:
+        schema = {"anyOf": [schema, refs[operation.receipt]]}
     found: dict[str, Any] = {
         "description": (kind.__doc__ or "").strip() if kind is not None else "The page",
         "content": {operation.media_type: {"schema": schema}},

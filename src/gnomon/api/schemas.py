@@ -209,8 +209,8 @@ class ExecutionPage(msgspec.Struct):
     next_cursor: str | None
 
 
-class BatchItem(msgspec.Struct):
-    """A task of a batch."""
+class TaskReceipt(msgspec.Struct):
+    """What is told of a task in a batch, and to those who may not read."""
 
     task_id: UUID
     status: Status
@@ -219,7 +219,7 @@ class BatchItem(msgspec.Struct):
 class BatchView(msgspec.Struct):
     """In the order of the request."""
 
-    tasks: list[BatchItem]
+    tasks: list[TaskReceipt]
 
 
 class Redriven(msgspec.Struct):

@@ -15,6 +15,7 @@ from gnomon.api.schemas import DeadLetterFilter, PatchTask, SubmitTask, TaskQuer
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask, PayloadTooLarge, TypeForbidden
 from gnomon.model.lane import Lane
+from gnomon.model.lifecycle import Status
 from gnomon.model.principal import Principal
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, Target
@@ -143,6 +144,18 @@ def repetition_of(task: Task, by: Principal, now: datetime) -> Submission:
         preemptible=task.preemptible,
         queue=task.queue,
     )
+
+
+def why_not_retried(task: Task) -> str:
+    """What to do where a task cannot be retried."""
+    remedies = {
+        Status.RUNNING: "wait until it has ended",
+        Status.PAUSED: "resume it",
+        Status.SCHEDULED: "it has not run yet; move its execute_at to run it now",
+        Status.READY: "it is about to run",
+        Status.BLOCKED: "it runs when the tasks that it waits for have completed",
+    }
+    return remedies[task.status]
 
 
 def check_preemptible(preemptible: bool, mode: DeliveryMode) -> None:

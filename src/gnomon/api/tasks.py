@@ -18,6 +18,7 @@ from gnomon.api.idempotency import (
     repeated,
     replayed,
     respond,
+    shown,
 )
 from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
@@ -32,6 +33,7 @@ from gnomon.api.schemas import (
     SubmitTask,
     TaskPage,
     TaskQuery,
+    TaskReceipt,
     TaskView,
 )
 from gnomon.api.submissions import (
@@ -41,6 +43,7 @@ from gnomon.api.submissions import (
     filter_of,
     patch_of,
     repetition_of,
+    why_not_retried,
     with_secrets,
 )
 from gnomon.api.views import NULL, cursor_of, cursor_view, execution_page, new_view, task_view
@@ -68,6 +71,8 @@ _FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
             body=SubmitTask,
             body_required=True,
             answers={202: TaskView},
+            receipt=TaskReceipt,
+            echoes=True,
             errors=(429, 503),
             keyed=True,
             paced=True,
@@ -93,7 +98,7 @@ async def submit(request: Request) -> ASGIResponse:
         known = await context.store.answered(by.tenant_id, [once])
         if once not in known:
             raise
-        return respond(_with_payload(replayed(known[once]), asked.payload), again=True)
+        return _again(request, known[once], asked)
     view = new_view(submission, now)
     if key is None:
         receipt = await context.intake.submit(NewTask(submission))
@@ -106,14 +111,16 @@ async def submit(request: Request) -> ASGIResponse:
         raise IdempotencyConflict(key)
     if receipt.replay is None:
         return respond(answer(202, view), headers=pace_headers(receipt.pace))
-    return respond(_with_payload(replayed(receipt.replay), asked.payload), again=True)
+    return _again(request, receipt.replay, asked)
 
 
-def _with_payload(bare: Answer, payload: msgspec.Raw | msgspec.UnsetType) -> Answer:
+def _again(request: Request, replay: bytes, asked: SubmitTask) -> ASGIResponse:
+    """The answer to an earlier request like this one, which brings the payload again."""
+    bare = replayed(replay)
     fields = msgspec.json.decode(bare.body, type=dict[str, msgspec.Raw])
-    if payload is not msgspec.UNSET:
-        fields["payload"] = payload
-    return answer(bare.status, fields)
+    if asked.payload is not msgspec.UNSET:
+        fields["payload"] = asked.payload
+    return respond(shown(request, answer(bare.status, fields), again=True), again=True)
 
 
 @route(
@@ -189,6 +196,7 @@ async def list_executions(request: Request) -> ASGIResponse:
             body=PatchTask,
             body_required=True,
             answers={200: TaskView},
+            receipt=TaskReceipt,
             errors=(404, 409, 503),
             keyed=True,
         )
@@ -251,6 +259,7 @@ async def delete_task(request: Request) -> ASGIResponse:
             summary="Cancel a task; one that runs only with interrupt",
             body=CancelTask,
             answers={200: TaskView},
+            receipt=TaskReceipt,
             errors=(404, 409, 503),
             keyed=True,
         )
@@ -278,6 +287,7 @@ async def cancel_task(request: Request) -> ASGIResponse:
             summary="Keep a task from running",
             body=Nothing,
             answers={200: TaskView},
+            receipt=TaskReceipt,
             errors=(404, 409, 503),
             keyed=True,
         )
@@ -305,6 +315,7 @@ async def pause_task(request: Request) -> ASGIResponse:
             summary="Let a paused task run again",
             body=Nothing,
             answers={200: TaskView},
+            receipt=TaskReceipt,
             errors=(404, 409, 503),
             keyed=True,
         )
@@ -332,6 +343,7 @@ async def resume_task(request: Request) -> ASGIResponse:
             summary="Run a task again; a finished one as a new task",
             body=Nothing,
             answers={202: TaskView},
+            receipt=TaskReceipt,
             errors=(404, 409, 429, 503),
             keyed=True,
         )
@@ -353,7 +365,7 @@ async def retry_task(request: Request) -> ASGIResponse:
         if task.status is Status.DEAD_LETTERED:
             return _shown(202, await change.redrive(task_id))
         if task.next_retry_at is None:
-            raise IllegalTransition(task_id, task.status, "retried", _why_not(task))
+            raise IllegalTransition(task_id, task.status, "retried", why_not_retried(task))
         return _shown(202, await change.hasten(task_id))
 
     return await changed(request, body, act)
@@ -364,17 +376,6 @@ async def check_held(request: Request, change: Change, task_id: UUID) -> None:
     by = principal_of(request)
     if by.task_types is not None:
         check_type(by, (await change.get(task_id)).task_type)
-
-
-def _why_not(task: Task) -> str:
-    remedies = {
-        Status.RUNNING: "wait until it has ended",
-        Status.PAUSED: "resume it",
-        Status.SCHEDULED: "it has not run yet; move its execute_at to run it now",
-        Status.READY: "it is about to run",
-        Status.BLOCKED: "it runs when the tasks that it waits for have completed",
-    }
-    return remedies[task.status]
 
 
 def _shown(status: int, task: Task) -> Answer:

@@ -291,7 +291,7 @@ def _declare(api: remote.Address, job: "Json", *, replace: bool, as_json: bool) 
         return
     # The id alone on stdout: ID=$(gnomon cron add ...)
     output.echo(job["cron_job_id"])
-    output.note(f"{job['name']} {done['change']}: {job['description']}{_next(job)}")
+    output.note(f"{job['name']} {done['change']}{_description(job)}{_next(job)}")
 
 
 async def _create(client: "Client", job: "Json") -> "Json":
@@ -311,8 +311,14 @@ def _runs(client: "Client", ref: str, most: int | None) -> Any:
     return views.limited(lambda query: client.list_cron_runs(ref, **query), {}, most)
 
 
+def _description(job: "Json") -> str:
+    # A key that may not read is not told of it.
+    return f": {job['description']}" if "description" in job else ""
+
+
 def _next(job: "Json") -> str:
-    return f"; next {output.moment(job['next_fire_at'])}" if job["next_fire_at"] else ""
+    at = job.get("next_fire_at")
+    return f"; next {output.moment(at)}" if at else ""
 
 
 def _show_backfill(answer: "Json") -> None:

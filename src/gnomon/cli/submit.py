@@ -119,7 +119,10 @@ async def _submit(client: "Client", task: "Json", *, wait: bool, as_json: bool) 
             return
         # The id alone on stdout: ID=$(gnomon submit ...)
         output.echo(task_id)
-        output.note(f"due {output.moment(submitted['execute_at'])}; gnomon tasks show {task_id}")
+        # A key that may not read is not told when another's task with its idempotency key is due.
+        at = submitted.get("execute_at")
+        due = f"due {output.moment(at)}; " if at else ""
+        output.note(f"{due}gnomon tasks show {task_id}")
         return
     if not as_json:
         output.note(f"submitted {task_id}, waiting for it to finish")

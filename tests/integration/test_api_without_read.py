@@ -1,0 +1,168 @@
+"""A key that may change things and not read them is told no more than what it has sent, by every
+operation that changes something."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.conftest import serving
+from tests.integration.api_calls import TASKS, call, put
+from tests.integration.identity import bearer, make_key
+from tests.integration.support import Connection
+from tests.integration.test_api_roles import operations
+
+from gnomon.model.principal import Role
+from gnomon.store.postgres.database import Database
+
+DEAD, CRON = "/api/v1/dead-letters", "/api/v1/cron-jobs"
+CANARY = "canary-7f3a"
+HOUR = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}
+TASK = {
+    "task_type": f"{CANARY}-type",
+    "name": f"{CANARY}-name",
+    "target": {"type": "http", "url": f"http://127.0.0.1:9/{CANARY}", "method": "PUT",
+               "headers": {"accept": CANARY, "authorization": CANARY}},
+    "payload": {"secret": CANARY},
+    "tags": [CANARY],
+    "queue": CANARY,
+    "delay_seconds": 3600,
+}  # fmt: skip
+JOB = {
+    "interval_seconds": 3600,
+    "payload_template": TASK["payload"],
+    **{field: TASK[field] for field in ("task_type", "target", "tags", "queue")},
+}
+
+Api = aiohttp.ClientSession
+
+
+@pytest.fixture
+async def secured(database_dsn: str) -> AsyncIterator[Api]:
+    async with serving(database_dsn, authentication=True, targets_allow=("127.0.0.0/8",)) as client:
+        yield client
+
+
+class Told:
+    """What a key without the role `read` is told, by operation."""
+
+    def __init__(self, api: Api, headers: dict[str, str]) -> None:
+        self._api = api
+        self._headers = headers
+        self.by_operation: dict[str, set[str]] = {}
+
+    async def of(
+        self, operation: str, method: str, path: str, status: int, body: Any = None, **more: str
+    ) -> Any:
+        headers = self._headers | {name.replace("_", "-"): value for name, value in more.items()}
+        answer = await call(self._api, method, path, status, body, headers=headers)
+        assert CANARY not in str(answer), (operation, answer)
+        self.by_operation.setdefault(operation, set()).update(answer or ())
+        return answer
+
+
+async def test_no_change_shows_what_may_not_be_read(
+    secured: Api, database: Database, connection: Connection
+) -> None:
+    _, owner = await make_key(database, name=f"{CANARY}-owner")
+    _, blind = await make_key(database, name="blind", roles=[Role.SUBMIT, Role.OPERATE])
+    full, told = bearer(owner), Told(secured, bearer(blind))
+
+    async def task(assignments: str | None = None) -> str:
+        made = await call(secured, "POST", TASKS, 202, TASK, headers=full)
+        if assignments is not None:
+            await put(connection, made["task_id"], assignments)
+        return str(made["task_id"])
+
+    waiting = f"{TASKS}/{await task()}"
+    await told.of("patch_task", "PATCH", waiting, 200, {"priority": "LOW"})
+    await told.of("patch_task", "PATCH", waiting, 200, {})
+    await told.of("pause_task", "POST", f"{waiting}/pause", 200)
+    await told.of("resume_task", "POST", f"{waiting}/resume", 200)
+    await told.of("cancel_task", "POST", f"{waiting}/cancel", 200, Idempotency_Key="c")
+    await told.of("cancel_task", "POST", f"{waiting}/cancel", 200, Idempotency_Key="c")
+    await told.of("retry_task", "POST", f"{waiting}/retry", 202)  # as a new one
+    failed = f"attempt = 1, last_error = '{CANARY}', due_at = gnomon.now() + interval '1 hour'"
+    await told.of("retry_task", "POST", f"{TASKS}/{await task(failed)}/retry", 202)
+    dead = f"state = 4, attempt = 4, last_error = '{CANARY}'"
+    await told.of("retry_task", "POST", f"{TASKS}/{await task(dead)}/retry", 202)
+    await told.of("retry_dead_letter", "POST", f"{DEAD}/{await task(dead)}/retry", 202)
+    await told.of("archive_dead_letter", "POST", f"{DEAD}/{await task(dead)}/archive", 200)
+    await told.of("discard_dead_letter", "POST", f"{DEAD}/{await task(dead)}/discard", 200)
+    await told.of("delete_task", "DELETE", f"{TASKS}/{await task()}", 204)
+    await task(dead)
+    await told.of("retry_dead_letters", "POST", f"{DEAD}/retry", 202, {})
+
+    await call(secured, "POST", CRON, 201, JOB | {"name": "j"}, headers=full)
+    await told.of("patch_cron_job", "PATCH", f"{CRON}/j", 200, {})
+    await told.of("patch_cron_job", "PATCH", f"{CRON}/j", 200, {"paused": True})
+    await told.of("pause_cron_job", "POST", f"{CRON}/j/pause", 200)
+    await told.of("resume_cron_job", "POST", f"{CRON}/j/resume", 200)
+    await told.of("trigger_cron_job", "POST", f"{CRON}/j/trigger", 202)
+    await told.of("backfill_cron_job", "POST", f"{CRON}/j/backfill", 200, HOUR | {"dry_run": True})
+    await told.of("backfill_cron_job", "POST", f"{CRON}/j/backfill", 202, HOUR)
+    mine = {"interval_seconds": 60, "task_type": "t", "callback_url": "http://127.0.0.1:9/"}
+    await told.of("put_cron_job", "PUT", f"{CRON}/j?dry_run=true", 200, mine)
+    await told.of("put_cron_job", "PUT", f"{CRON}/j", 200, mine)
+    await told.of("delete_cron_job", "DELETE", f"{CRON}/j", 204)
+
+    # An answer that was kept when somebody else asked.
+    await call(secured, "POST", CRON, 201, JOB | {"name": "k"}, headers=full)
+    for method, path, body in (
+        ("PATCH", f"{CRON}/k", {"tags": [CANARY, "more"]}),
+        ("PUT", f"{CRON}/k", JOB),
+    ):
+        again = full | {"Idempotency-Key": path + method}
+        await call(secured, method, path, 200, body, headers=again)
+        name = "patch_cron_job" if method == "PATCH" else "put_cron_job"
+        await told.of(name, method, path, 200, body, Idempotency_Key=path + method)
+
+    document = await call(secured, "GET", "/api/v1/openapi.json", 200)
+    changing = {
+        name
+        for name, method, _, role in operations(document)
+        if method != "get" and role in (Role.SUBMIT, Role.OPERATE)
+    }
+    # These answer with what was sent; whose answer is given again, the next test says.
+    assert changing - {"submit_task", "submit_batch", "create_cron_job"} == {*told.by_operation}
+    receipt = {"task_id", "status"}
+    assert told.by_operation["patch_task"] == told.by_operation["retry_task"] == receipt
+    assert told.by_operation["patch_cron_job"] == {"cron_job_id", "name", "status"}
+    assert told.by_operation["put_cron_job"] == {"change", "cron_job"}
+
+
+async def test_what_was_sent_comes_back_but_not_who_else_sent_it(
+    secured: Api, database: Database
+) -> None:
+    _, owner = await make_key(database, name="owner")
+    _, blind = await make_key(database, name="blind", roles=[Role.SUBMIT])
+    _, successor = await make_key(database, name="blind", roles=[Role.SUBMIT])
+    job = JOB | {"name": "j"}
+    for path, status, body in ((TASKS, 202, TASK), (CRON, 201, job)):
+        headers = {"Idempotency-Key": f"first {path}"}
+        first = await call(secured, "POST", path, status, body, headers=bearer(blind) | headers)
+        assert first["created_by"] == "blind"
+        assert first["tags"] == [CANARY]
+        for key in (blind, successor, owner):
+            again = await call(secured, "POST", path, status, body, headers=bearer(key) | headers)
+            assert again == first
+        other = {"Idempotency-Key": f"second {path}"}
+        body = body | {"name": "other"}
+        await call(secured, "POST", path, status, body, headers=bearer(owner) | other)
+        again = await call(secured, "POST", path, status, body, headers=bearer(blind) | other)
+        assert again.keys() <= {"task_id", "cron_job_id", "name", "status"}
+        batch = {"tasks": [TASK | {"idempotency_key": "third"}]}
+        await call(secured, "POST", f"{TASKS}/batch", 202, batch, headers=bearer(owner))
+        again = await call(secured, "POST", f"{TASKS}/batch", 202, batch, headers=bearer(blind))
+        assert again["tasks"][0].keys() == {"task_id", "status"}
+
+
+async def test_those_who_may_read_are_told_all(secured: Api, database: Database) -> None:
+    _, key = await make_key(database, roles=[Role.SUBMIT, Role.READ, Role.OPERATE])
+    headers = bearer(key)
+    task = await call(secured, "POST", TASKS, 202, TASK, headers=headers)
+    paused = await call(secured, "POST", f"{TASKS}/{task['task_id']}/pause", 200, headers=headers)
+    assert paused["payload"] == TASK["payload"]
+    await call(secured, "POST", CRON, 201, JOB | {"name": "j"}, headers=headers)
+    job = await call(secured, "PATCH", f"{CRON}/j", 200, {}, headers=headers)
+    assert job["payload_template"] == TASK["payload"]
