@@ -1,0 +1,232 @@
+"""Allow-lists: the Python functions and the hosts that a tenant, or an API key, is held to.
+
+A function is allowed by its name, or by how its name begins (`billing.*`). A host is allowed by its
+name or address (`api.example.com`), or as one below a name (`*.example.com`, which is not
+example.com itself); with a port (`api.example.com:8443`), on that port only.
+
+A list only ever takes away: whether an address that is not public may be reached is decided by
+`targets_allow` (addresses.py), whatever is listed here.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import NamedTuple
+
+import msgspec
+import yarl
+
+from gnomon.model.target import HttpTarget, Target
+
+MOST_PATTERNS = 100  # of functions, and as many of hosts
+MOST_PATTERN_CHARACTERS = 260
+_MOST_NAMED = 20
+_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+_PART_OF_A_URL = re.compile(r"[/?#@\\%\s]")
+
+
+class CalledHost(NamedTuple):
+    """Who answers at a URL, in one spelling."""
+
+    name: str  # lower case, ASCII, without a dot at its end
+    port: int
+
+    def __str__(self) -> str:
+        name = f"[{self.name}]" if ":" in self.name else self.name
+        return f"{name}:{self.port}"
+
+
+class HostPattern(NamedTuple):
+    """One entry of a list of hosts, read."""
+
+    name: str
+    below: bool  # the hosts below the name, and not the name itself
+    port: int | None  # None: every port
+
+    def allows(self, host: CalledHost) -> bool:
+        named = host.name.endswith(f".{self.name}") if self.below else host.name == self.name
+        return named and self.port in (None, host.port)
+
+    def covers(self, other: "HostPattern") -> bool:
+        """Whether all that the other allows is allowed here."""
+        if self.port not in (None, other.port):
+            return False
+        if self.below:
+            same = other.below and other.name == self.name
+            return same or other.name.endswith(f".{self.name}")
+        return not other.below and other.name == self.name
+
+
+class AllowList(msgspec.Struct, frozen=True):
+    """None: all of the kind. Empty: none of it."""
+
+    functions: tuple[str, ...] | None = None
+    hosts: tuple[str, ...] | None = None
+
+    @property
+    def limits(self) -> bool:
+        return self.functions is not None or self.hosts is not None
+
+    def allows(self, target: Target) -> bool:
+        if isinstance(target, HttpTarget):
+            return self.hosts is None or _allows_url(self.hosts, target.url)
+        return self.functions is None or any(
+            _function_allows(pattern, target.function) for pattern in self.functions
+        )
+
+    def covers(self, other: "AllowList") -> bool:
+        """Whether all that the other allows is allowed here."""
+        return self.covers_functions(other) and self.covers_hosts(other)
+
+    def covers_functions(self, other: "AllowList") -> bool:
+        return _covers(self.functions, other.functions, _function_covers)
+
+    def covers_hosts(self, other: "AllowList") -> bool:
+        return _covers(self.hosts, other.hosts, _host_covers)
+
+    def refusal(self, target: Target, whose: str) -> str:
+        """Why a target that is not allowed is not, and what would be."""
+        if isinstance(target, HttpTarget):
+            called = called_host(target.url)
+            what = "a host that cannot be read" if called is None else f"the host {called}"
+            return f"calls {what}, but {whose} is only for the hosts: {listed(self.hosts)}"
+        what = f"the function {target.function!r}"
+        return f"calls {what}, but {whose} is only for the functions: {listed(self.functions)}"
+
+
+EVERYTHING = AllowList()
+
+
+def listed(patterns: Iterable[str] | None) -> str:
+    """For people. A long list is cut."""
+    if patterns is None:
+        return "all"
+    known = list(patterns)
+    more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+    return f"{', '.join(known[:_MOST_NAMED])}{more}" if known else "none"
+
+
+def function_pattern(text: str) -> str:
+    """The pattern as it is stored. Raises ValueError."""
+    if not 1 <= len(text) <= MOST_PATTERN_CHARACTERS or not text.isprintable():
+        raise ValueError(f"a function is 1 to {MOST_PATTERN_CHARACTERS} printable characters")
+    if "*" in text[:-1] or text == "*":
+        raise ValueError(
+            f"a function is a name, or how names begin and *, as in billing.*; got {text!r}"
+        )
+    return text
+
+
+def host_pattern(text: str) -> str:
+    """The pattern as it is stored, in one spelling. Raises ValueError."""
+    pattern = _host_pattern(text)
+    host = f"[{pattern.name}]" if ":" in pattern.name else pattern.name
+    port = "" if pattern.port is None else f":{pattern.port}"
+    return f"{'*.' if pattern.below else ''}{host}{port}"
+
+
+def patterns_of(
+    written: Iterable[str] | None, pattern: Callable[[str], str]
+) -> tuple[str, ...] | None:
+    """A list as it is stored. An entry that cannot be read allows nothing: anybody who can write
+    SQL can write anything there."""
+    if written is None:
+        return None
+    return tuple(found for text in written if (found := _readable(text, pattern)) is not None)
+
+
+def allow_list(functions: Iterable[str] | None, hosts: Iterable[str] | None) -> AllowList:
+    """From what is stored."""
+    if functions is None and hosts is None:
+        return EVERYTHING
+    return AllowList(patterns_of(functions, function_pattern), patterns_of(hosts, host_pattern))
+
+
+@lru_cache(maxsize=4096)
+def called_host(url: str) -> CalledHost | None:
+    """Who is called at a URL, read as the HTTP client reads it: where others would read another
+    host, the list would be about that one. None where it cannot be read."""
+    try:
+        parts = yarl.URL(url)
+        name, port = parts.raw_host, parts.port
+    except ValueError:
+        return None
+    return None if not name or port is None else CalledHost(_spelling(name), port)
+
+
+@lru_cache(maxsize=4096)
+def _host_pattern(text: str) -> HostPattern:
+    below = text.startswith("*.")
+    rest = _in_brackets(text[2:] if below else text)
+    mistake = ValueError(
+        "a host is a name or an address, as in api.example.com, *.example.com or "
+        f"api.example.com:8443; got {text[:MOST_PATTERN_CHARACTERS]!r}"
+    )
+    if not rest or len(text) > MOST_PATTERN_CHARACTERS or _PART_OF_A_URL.search(rest):
+        raise mistake
+    try:
+        parts = yarl.URL(f"http://{rest}/")
+        name, port = _spelling(parts.raw_host or ""), parts.explicit_port
+    except ValueError:
+        raise mistake from None
+    if port == 0 or (below and _is_address(name)):
+        raise mistake
+    if not _is_address(name) and not _NAME.fullmatch(name):
+        raise mistake
+    return HostPattern(name, below, port)
+
+
+def _spelling(host: str) -> str:
+    host = host.rstrip(".").lower()
+    return ip_address(host).compressed if _is_address(host) else host
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _in_brackets(host: str) -> str:
+    return f"[{host}]" if ":" in host and _is_address(host) else host
+
+
+def _readable(text: str, pattern: Callable[[str], str]) -> str | None:
+    try:
+        return pattern(text)
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _allows_url(hosts: tuple[str, ...], url: str) -> bool:
+    called = called_host(url)
+    return called is not None and any(_host_pattern(text).allows(called) for text in hosts)
+
+
+def _function_allows(pattern: str, name: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+
+
+def _function_covers(pattern: str, other: str) -> bool:
+    if pattern.endswith("*"):
+        return other.removesuffix("*").startswith(pattern[:-1])
+    return pattern == other
+
+
+def _host_covers(pattern: str, other: str) -> bool:
+    return _host_pattern(pattern).covers(_host_pattern(other))
+
+
+def _covers(
+    own: tuple[str, ...] | None,
+    others: tuple[str, ...] | None,
+    covers: Callable[[str, str], bool],
+) -> bool:
+    """Each of the others by one of its own."""
+    if own is None:
+        return True
+    return others is not None and all(any(covers(one, each) for one in own) for each in others)
