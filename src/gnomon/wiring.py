@@ -32,6 +32,7 @@ from gnomon.store.postgres.nodes import LeaseConnection
 from gnomon.store.postgres.refusals import translated
 from gnomon.store.postgres.webhook_secrets import give_default
 from gnomon.worker.quarantine.pool import Quarantine
+from gnomon.worker.targets.allowed import AllowedCaller
 from gnomon.worker.targets.functions import FunctionCaller
 from gnomon.worker.targets.http import HttpCaller
 from gnomon.worker.targets.python import PythonCaller, load_functions
@@ -186,7 +187,11 @@ async def _callers(
     python = PythonCaller(load_functions(settings.functions), settings.threads)
     await stack.enter_async_context(http)
     stack.enter_context(python)
-    return {HttpTarget: http, PythonTarget: FunctionCaller(python, quarantine)}
+    functions = FunctionCaller(python, quarantine)
+    return {
+        HttpTarget: AllowedCaller(http, directory),
+        PythonTarget: AllowedCaller(functions, directory),
+    }
 
 
 def _calm_the_collector() -> None:

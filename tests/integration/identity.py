@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gnomon.clock import SystemClock, new_id, new_secret
+from gnomon.model.allow_list import EVERYTHING, AllowList
 from gnomon.model.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
 from gnomon.model.principal import ALL_ROLES, Role
 from gnomon.store.key_port import NewKey
@@ -30,6 +31,7 @@ async def make_key(
     name: str = "test",
     roles: Iterable[Role] = ALL_ROLES,
     task_types: Iterable[str] | None = None,
+    allow: AllowList = EVERYTHING,
     expires_at: datetime | None = None,
 ) -> tuple["UUID", str]:
     """The id of a new key, and the key."""
@@ -43,6 +45,7 @@ async def make_key(
             hint=hint_of(secret),
             roles=frozenset(roles),
             task_types=None if task_types is None else frozenset(task_types),
+            allow=allow,
             expires_at=expires_at,
         )
     )

@@ -4,6 +4,7 @@ import base64
 import hmac
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,6 +136,24 @@ async def test_a_good_token_is_believed(issuer: Issuer) -> None:
     nothing: list[object] = [None, [], "root", 7]
     for roles in nothing:
         assert await status_of(api, signed(roles=roles)) == 403
+
+
+async def test_a_key_made_with_a_token_ends_with_it(issuer: Issuer) -> None:
+    """Whoever is not signed in any more must not go on with a key of their own."""
+    keys, body = "/api/v1/keys", {"name": "k", "roles": ["read"]}
+    ends = now() + 600
+    token = bearer(signed(roles=["admin"], exp=ends))
+    made = await call(issuer.api, "POST", keys, 201, body, headers=token)
+    assert datetime.fromisoformat(made["expires_at"]).timestamp() == ends
+    assert (made["created_by"], made["made_by"]) == ("alice@example.com", None)
+    later = body | {"expires_at": datetime.fromtimestamp(ends + 1, UTC).isoformat()}
+    await call(issuer.api, "POST", keys, 403, later, headers=token)
+    # Clocks differ a little: it is believed, but gives nothing any more.
+    past = bearer(signed(roles=["admin"], exp=now() - 15))
+    await call(issuer.api, "POST", keys, 403, body, headers=past)
+    far = bearer(signed(roles=["admin"], exp=2**52))
+    made = await call(issuer.api, "POST", keys, 201, body, headers=far)
+    assert made["expires_at"] == "2199-12-31T00:00:00Z"
 
 
 @pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")  # of whoever signs

@@ -12,6 +12,7 @@ from tests.integration.identity import bearer, make_key
 from tests.integration.support import Connection
 from tests.integration.test_api_roles import operations
 
+from gnomon.model.allow_list import AllowList
 from gnomon.model.principal import Role
 from gnomon.store.postgres.database import Database
 
@@ -129,6 +130,35 @@ async def test_no_change_shows_what_may_not_be_read(
     assert told.by_operation["patch_task"] == told.by_operation["retry_task"] == receipt
     assert told.by_operation["patch_cron_job"] == {"cron_job_id", "name", "status"}
     assert told.by_operation["put_cron_job"] == {"change", "cron_job"}
+
+
+@pytest.mark.parametrize(
+    "held", [{"task_types": ["mail"]}, {"allow": AllowList((), ("api.example.com",))}]
+)
+async def test_a_refusal_does_not_say_what_it_protects(
+    secured: Api, database: Database, held: dict[str, Any]
+) -> None:
+    _, owner = await make_key(database, name="owner")
+    _, blind = await make_key(database, name="blind", roles=[Role.SUBMIT, Role.OPERATE], **held)
+    target = {"type": "http", "url": f"http://{CANARY}.example/"}
+    kept = {"task_type": TASK["task_type"], "target": target}
+    later = kept | {"delay_seconds": 3600}
+    task = await call(secured, "POST", TASKS, 202, later, headers=bearer(owner))
+    job = kept | {"name": "j", "interval_seconds": 3600}
+    await call(secured, "POST", CRON, 201, job, headers=bearer(owner))
+    path = f"{TASKS}/{task['task_id']}"
+    for method, where, body in (
+        ("PATCH", path, {}),
+        *(("POST", f"{path}/{verb}", None) for verb in ("cancel", "pause", "resume", "retry")),
+        ("DELETE", path, None),
+        ("POST", f"{DEAD}/{task['task_id']}/discard", None),
+        ("PATCH", f"{CRON}/j", {}),
+        ("POST", f"{CRON}/j/trigger", None),
+        ("POST", f"{CRON}/j/backfill", HOUR),
+        ("DELETE", f"{CRON}/j", None),
+    ):
+        problem = await call(secured, method, where, 403, body, headers=bearer(blind))
+        assert CANARY not in str(problem), (method, where)
 
 
 async def test_what_was_sent_comes_back_but_not_who_else_sent_it(

@@ -121,6 +121,48 @@ def test_a_key_from_its_making_to_its_end() -> None:
     refused("keys", "revoke", "x", code=2)
 
 
+def test_tenants_and_keys_are_held_to_functions_and_hosts() -> None:
+    made = done("tenants", "create", "acme", "--function", "billing.*", "--host", "API.Example.com",
+                "--host", "*.acme.example:443", "--json").json  # fmt: skip
+    assert made["functions"] == ["billing.*"]
+    assert made["hosts"] == ["api.example.com", "*.acme.example:443"]
+    changed = done("tenants", "set", "acme", "--host", "none", "--json").json
+    assert (changed["functions"], changed["hosts"]) == (["billing.*"], [])
+    shown = done("tenants", "show", "acme").out
+    assert "billing.*" in shown
+    lifted = done("tenants", "set", "acme", "--function", "all", "--json").json
+    assert (lifted["functions"], lifted["hosts"]) == (None, [])
+    assert done("tenants", "set", "acme", "--weight", "2", "--json").json["hosts"] == []
+
+    create = ("keys", "create", "--tenant", "acme", "--role", "submit", "--name")
+    key = done(*create, "k", "--host", "*.example.com", "--function", "none", "--json").json
+    assert (key["functions"], key["hosts"], key["made_by"]) == ([], ["*.example.com"], None)
+    new = done("keys", "rotate", key["key_id"], "--tenant", "acme", "--json").json
+    assert (new["functions"], new["hosts"]) == ([], ["*.example.com"])
+    listed = done("keys", "list", "--tenant", "acme").out
+    assert "functions: none; hosts: *.example.com" in " ".join(listed.split())
+    for wrong in (["--host", "http://x"], ["--host", "all", "--host", "x"], ["--function", "*"]):
+        refused(*create, "wrong", *wrong, code=2)
+        refused("tenants", "set", "acme", *wrong, code=2)
+
+
+async def test_a_key_is_revoked_with_those_made_with_it(connection: Any) -> None:
+    create = ("keys", "create", "--role", "admin", "--json", "--name")
+    first, second, third = [
+        (await asyncio.to_thread(done, *create, name)).json["key_id"] for name in ("a", "b", "c")
+    ]
+    for made, by in ((second, first), (third, second)):
+        await connection.execute(
+            "UPDATE gnomon.api_key SET made_by = $2::text::uuid WHERE id = $1::text::uuid", made, by
+        )
+    revoked = (await asyncio.to_thread(done, "keys", "revoke", first, "--cascade")).out
+    assert {line.removeprefix("revoked ") for line in revoked.splitlines()} == {
+        first,
+        second,
+        third,
+    }
+
+
 def test_commands_send_their_key(
     database_dsn: str, unused_tcp_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,21 @@ async def test_each_step_down_undoes_its_step_up(empty: Connection, version: int
         assert await schema(empty) == before
 
 
+async def test_on_the_way_back_no_key_becomes_stronger(empty: Connection) -> None:
+    """An older release does not know the lists that a key is held to."""
+    (version,) = (m.version for m in migrate.migrations() if m.name == "allow_lists")
+    await migrate.up(empty)
+    for name, lists in (("free", "NULL, NULL"), ("held", "'{}', NULL"), ("bound", "NULL, '{a}'")):
+        await empty.execute(
+            f"""INSERT INTO gnomon.api_key
+                    (id, tenant_id, name, hash, hint, roles, functions, hosts)
+                VALUES (gen_random_uuid(), 'default', '{name}', '{name}', '', '{{}}', {lists})"""
+        )
+    await migrate.down(empty, version - 1)
+    rows = await empty.fetch("SELECT name FROM gnomon.api_key WHERE revoked_at IS NULL")
+    assert [row["name"] for row in rows] == ["free"]
+
+
 async def test_processes_that_migrate_at_once_do_not_meet(
     empty: Connection, empty_dsn: str
 ) -> None:

@@ -1,6 +1,7 @@
 """Tokens (JWT): made and signed by somebody else, checked here."""
 
 import hashlib
+from datetime import UTC, datetime
 from typing import Any, TypeGuard
 
 import jwt
@@ -17,6 +18,7 @@ LEEWAY_SECONDS = 30.0
 MOST_CHARACTERS = 8192
 MOST_REMEMBERED = 10_000
 MOST_NAME_CHARACTERS = 255
+_LATEST = datetime(2199, 12, 31, tzinfo=UTC).timestamp()
 _END_OF_TIME = 2**53  # nothing is lost in a float up to here, and nothing overflows
 
 # Those with a public and a private half. With a shared secret whoever checks could sign as well,
@@ -118,11 +120,17 @@ class Tokens:
             tenant_id=tenant_id,
             name=subject,
             roles=roles_of(roles if isinstance(roles, list) else ()),
+            expires_at=_moment(claims["exp"]),
         )
 
 
 def _is_time(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and abs(value) < _END_OF_TIME
+
+
+def _moment(seconds: float) -> datetime:
+    """A moment that can be stored: whatever lasts longer than that lasts for ever."""
+    return datetime.fromtimestamp(min(max(seconds, 0), _LATEST), UTC)
 
 
 def _is_name(value: object) -> bool:

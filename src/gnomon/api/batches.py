@@ -26,7 +26,7 @@ from gnomon.api.openapi import Operation, described
 from gnomon.api.payloads import MOST_BATCH_WORK, check_schema_in_thread
 from gnomon.api.quotas import pace_headers
 from gnomon.api.schemas import BatchView, SubmitBatch, SubmitTask, TaskReceipt
-from gnomon.api.submissions import allowed, check_type
+from gnomon.api.submissions import allowed, check_own
 from gnomon.api.tasks import PATH
 from gnomon.api.views import new_view
 from gnomon.model.errors import InvalidTask
@@ -139,7 +139,7 @@ def _requests(body: bytes, by: Principal, whole: Once | None) -> list[Once]:
     raw = _raw_items(body, asked)
     for index, each in enumerate(asked.tasks):
         try:
-            check_type(by, each.task_type)
+            check_own(by, each)
         except InvalidTask as error:
             raise error.within(f"/tasks/{index}") from error
     found = [whole, *(_repeated(each, raw, index) for index, each in enumerate(asked.tasks))]

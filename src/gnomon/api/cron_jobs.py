@@ -18,9 +18,7 @@ from gnomon.api.context import (
 from gnomon.api.cron_definitions import definition_of, edit_of, filter_of
 from gnomon.api.cron_runs import (
     backfill_cron_job,
-    check_job_held,
     list_cron_runs,
-    locked,
     trigger_cron_job,
 )
 from gnomon.api.cron_schemas import (
@@ -38,7 +36,8 @@ from gnomon.api.cron_schemas import (
     PutResult,
 )
 from gnomon.api.cron_views import difference, job_view
-from gnomon.api.guarding import check_target
+from gnomon.api.guarding import check_allowed, check_own_target, check_target
+from gnomon.api.holding import check_job_held, check_work, locked
 from gnomon.api.idempotency import Answer, answer, changed, respond, shown
 from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
@@ -87,6 +86,7 @@ async def create_cron_job(request: Request) -> ASGIResponse:
     definition = _with_secrets(definition_of(asked, asked.name, most_bytes), None)
     by = principal_of(request)
     check_type(by, definition.task_type)
+    check_allowed(context.directory.tenant(by.tenant_id).allow, by, definition.target, asked)
     check_template(definition.payload_template, context.directory.quotas(by.tenant_id))
     await check_template_schema(context, by.tenant_id, definition)
 
@@ -171,11 +171,14 @@ async def put_cron_job(request: Request) -> ASGIResponse:
     definition = definition_of(asked, name, most_bytes)
     by = principal_of(request)
     check_type(by, definition.task_type)
+    check_allowed(context.directory.tenant(by.tenant_id).allow, by, definition.target, asked)
     quotas = context.directory.quotas(by.tenant_id)
     check_template(definition.payload_template, quotas)
     await check_template_schema(context, by.tenant_id, definition)
     if dry_run:
         before = await _known(context.cron.get(by.tenant_id, name))
+        if before is not None:
+            check_work(by, before.definition)
         check_rhythm(before, definition, context.clock.now(), quotas)
         wanted = _with_secrets(definition, before)
         foreseen = answer(200, _foreseen(before, wanted, context.clock.now()))
@@ -184,7 +187,7 @@ async def put_cron_job(request: Request) -> ASGIResponse:
     async def act(change: Change) -> Answer:
         before = await _known(locked(change, name))
         if before is not None:
-            check_type(by, before.definition.task_type)
+            check_work(by, before.definition)
         wanted = _with_secrets(definition, before)
         job, done = await change.cron.put(wanted, by.name)
         fields = {}
@@ -241,7 +244,7 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, PatchCronJob)
     check_target(context.guards.of(tenant_of(request)), asked)
-    edit = _within_types(principal_of(request), edit_of(asked, most_bytes))
+    edit = _within_grant(context, principal_of(request), asked)
     if asked.payload_template is not msgspec.UNSET:
         check_template(asked.payload_template, context.directory.quotas(tenant_of(request)))
 
@@ -259,14 +262,19 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-def _within_types(by: Principal, edit: Edit) -> Edit:
+def _within_grant(context: Context, by: Principal, asked: PatchCronJob) -> Edit:
     """The edit, for those who may have both the job as it was and as it will be; secrets that come
     back as a mask stay as they are."""
+    edit = edit_of(asked, context.settings.max_payload_bytes)
+    tenant = context.directory.tenant(by.tenant_id).allow
 
     def checked(before: Definition) -> Definition:
+        check_work(by, before)
         after = edit(before)
-        check_type(by, before.task_type)
         check_type(by, after.task_type)
+        check_own_target(by, after.target, asked)
+        if after.target != before.target:  # one that stays may be paused, though not allowed
+            check_allowed(tenant, by, after.target, asked)
         return msgspec.structs.replace(after, target=unmasked(after.target, before.target))
 
     return checked

@@ -6,13 +6,13 @@ from litestar.response.base import ASGIResponse
 from gnomon.api.context import Request, context_of, cron_ref_of, principal_of, tenant_of
 from gnomon.api.cron_schemas import BackfillCronJob, BackfillView, RunPage, RunQuery, RunView
 from gnomon.api.cron_views import backfill_view, run_cursor_of, run_cursor_view, run_view
+from gnomon.api.holding import check_job_startable, locked
 from gnomon.api.idempotency import Answer, answer, changed, respond
 from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import Nothing
-from gnomon.api.submissions import check_type, moment_of
+from gnomon.api.submissions import moment_of
 from gnomon.api.tasks import READ
-from gnomon.cron.job import CronJob
 from gnomon.cron.zones import zone
 from gnomon.model.errors import InvalidTask
 from gnomon.model.principal import Role
@@ -41,7 +41,7 @@ async def trigger_cron_job(request: Request) -> ASGIResponse:
     decoded(body, Nothing)
 
     async def act(change: Change) -> Answer:
-        await check_job_held(request, change, ref)
+        await check_job_startable(request, change, ref)
         return answer(202, run_view(await change.cron.trigger(ref)))
 
     return await changed(request, body, act)
@@ -74,9 +74,8 @@ async def backfill_cron_job(request: Request) -> ASGIResponse:
         raise InvalidTask("must not be in the future: what is still to come fires by itself", "/to")
 
     async def act(change: Change) -> Answer:
-        definition = (await locked(change, ref)).definition
-        check_type(by, definition.task_type)
-        where = zone(definition.timezone)
+        await check_job_startable(request, change, ref)
+        where = zone((await locked(change, ref)).definition.timezone)
         found = await change.cron.backfill(ref, first, last, asked.limit, dry_run=asked.dry_run)
         view = backfill_view(found, where, dry_run=asked.dry_run)
         return answer(200 if asked.dry_run else 202, view)
@@ -86,18 +85,6 @@ async def backfill_cron_job(request: Request) -> ASGIResponse:
     # A key is for what changes something: the same one may be used to carry this out.
     async with context.store.change(by.tenant_id) as change:
         return respond(await act(change))
-
-
-async def check_job_held(request: Request, change: Change, ref: str) -> None:
-    """Raises TypeForbidden where its runs are of a type that whoever asks is not to change."""
-    by = principal_of(request)
-    if by.task_types is not None:
-        check_type(by, (await locked(change, ref)).definition.task_type)
-
-
-async def locked(change: Change, ref: str) -> CronJob:
-    """The job as it stands, until the end of the transaction: an edit that changes nothing."""
-    return await change.cron.patch(ref, lambda definition: definition)
 
 
 @route(

@@ -4,6 +4,7 @@ from litestar import Router, post, route
 from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
+from gnomon.api.holding import check_held, check_startable
 from gnomon.api.idempotency import Answer, answer, changed, respond
 from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
@@ -18,9 +19,10 @@ from gnomon.api.schemas import (
     TaskView,
 )
 from gnomon.api.submissions import check_type, filter_of
-from gnomon.api.tasks import READ, check_held
+from gnomon.api.tasks import READ
 from gnomon.api.views import cursor_of, cursor_view, task_view
-from gnomon.model.errors import TaskNotFound, TypeForbidden
+from gnomon.model.errors import TaskNotFound
+from gnomon.model.grant_errors import LimitedKey, TypeForbidden
 from gnomon.model.lifecycle import Status
 from gnomon.model.principal import Role
 from gnomon.model.task import Resolution, TaskKey
@@ -98,7 +100,7 @@ async def retry_dead_letter(request: Request) -> ASGIResponse:
     decoded(body, Nothing)
 
     async def act(change: Change) -> Answer:
-        await check_held(request, change, task_id)
+        await check_startable(request, change, task_id)
         return answer(202, task_view(await change.redrive(task_id)))
 
     return await changed(request, body, act)
@@ -175,6 +177,8 @@ async def retry_dead_letters(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     chosen = filter_of(decoded(body, DeadLetterFilter))
     by = principal_of(request)
+    if by.allow.limits:
+        raise LimitedKey("your key is held to some targets: retry dead letters one by one")
     if by.task_types is not None and chosen.task_type is None:
         detail = f"must be given: your key is only for {', '.join(sorted(by.task_types))}"
         raise TypeForbidden(detail, "/task_type")

@@ -1,6 +1,6 @@
 """`/keys`: the API keys of one's own tenant."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
@@ -9,7 +9,7 @@ import msgspec
 from litestar import Router, delete, post, route
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
+from gnomon.api.context import Request, context_of, header_of, principal_of
 from gnomon.api.idempotency import HEADER, answer, respond
 from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
@@ -18,9 +18,18 @@ from gnomon.api.submissions import check_line, moment_of
 from gnomon.api.tasks import READ
 from gnomon.api.views import cursor_of, cursor_view
 from gnomon.clock import new_id, new_secret
+from gnomon.model.allow_list import (
+    MOST_PATTERN_CHARACTERS,
+    MOST_PATTERNS,
+    AllowList,
+    function_pattern,
+    host_pattern,
+    listed,
+)
 from gnomon.model.api_key import RANDOM_BYTES, ApiKey, hash_of, hint_of, key_from
-from gnomon.model.errors import InvalidTask, KeyNotFound, RoleMissing, TypeForbidden
-from gnomon.model.principal import Principal, Role
+from gnomon.model.errors import InvalidTask, KeyNotFound, RoleMissing
+from gnomon.model.grant_errors import KeyForbidden, TargetForbidden, TypeForbidden
+from gnomon.model.principal import Grant, Principal, Role
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.key_port import NewKey, Replacement
 
@@ -30,6 +39,8 @@ MOST_NAME_CHARACTERS = 100
 _UUID_LENGTH = 36
 
 KeyName = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME_CHARACTERS)]
+Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_PATTERN_CHARACTERS)]
+Patterns = Annotated[tuple[Pattern, ...], msgspec.Meta(max_length=MOST_PATTERNS)]
 
 
 class CreateKey(Strict):
@@ -38,6 +49,14 @@ class CreateKey(Strict):
     name: KeyName
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=len(Role))]
     task_types: Annotated[tuple[TaskType, ...], msgspec.Meta(max_length=100)] | None = None
+    functions: Annotated[
+        Patterns | None,
+        msgspec.Meta(description="Python functions that it may call, as billing.*; null: all"),
+    ] = None
+    hosts: Annotated[
+        Patterns | None,
+        msgspec.Meta(description="Hosts that it may call, as *.example.com; null: all"),
+    ] = None
     expires_at: Moment | None = None
 
 
@@ -45,6 +64,14 @@ class RotateKey(Strict):
     """How long the old key and the new one work side by side."""
 
     overlap_seconds: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_OVERLAP)] = DEFAULT_OVERLAP
+
+
+class RevokeQuery(Strict):
+    """What ends with a key."""
+
+    cascade: Annotated[
+        bool, msgspec.Meta(description="Also the keys that were made with it, and with those")
+    ] = False
 
 
 class KeyQuery(Strict):
@@ -62,8 +89,11 @@ class KeyView(msgspec.Struct, kw_only=True):
     hint: str
     roles: list[Role]
     task_types: list[str] | None
+    functions: list[str] | None
+    hosts: list[str] | None
     created_at: datetime
     created_by: str | None
+    made_by: UUID | None
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
@@ -104,8 +134,9 @@ async def create_key(request: Request) -> ASGIResponse:
     asked = decoded(await read_body(request, OVERHEAD_BYTES), CreateKey)
     now = context.clock.now()
     check_key(asked, now)
-    types = None if asked.task_types is None else frozenset(asked.task_types)
-    check_grant(by, asked.roles, types)
+    grant = grant_of(asked)
+    check_grant(by, grant)
+    check_end(by, asked.expires_at, now)
     secret = key_from(new_secret(RANDOM_BYTES))
     new = NewKey(
         id=new_id(now),
@@ -113,12 +144,13 @@ async def create_key(request: Request) -> ASGIResponse:
         name=asked.name,
         hash=hash_of(secret),
         hint=hint_of(secret),
-        roles=frozenset(asked.roles),
-        task_types=types,
+        roles=grant.roles,
+        task_types=grant.task_types,
+        allow=grant.allow,
         expires_at=asked.expires_at,
         created_by=by.name,
     )
-    return _made(await context.keys.create(new), secret)
+    return _made(await context.keys.create(new, by), secret)
 
 
 @route(
@@ -129,7 +161,7 @@ async def create_key(request: Request) -> ASGIResponse:
             name="list_keys",
             role=Role.ADMIN,
             needs_authentication=True,
-            summary="List the API keys of the tenant, newest first",
+            summary="List the API keys that may do no more than yours, newest first",
             query=KeyQuery,
             answers={200: KeyPage},
             errors=(503,),
@@ -137,11 +169,9 @@ async def create_key(request: Request) -> ASGIResponse:
     ),
 )
 async def list_keys(request: Request) -> ASGIResponse:
-    asked = queried(request, KeyQuery)
-    page = await context_of(request).keys.list(
-        tenant_of(request), cursor_of(asked.cursor), asked.limit
-    )
-    keys = [key_view(key) for key in page.keys]
+    asked, by = queried(request, KeyQuery), principal_of(request)
+    page = await context_of(request).keys.list(by.tenant_id, cursor_of(asked.cursor), asked.limit)
+    keys = [key_view(key) for key in page.keys if by.covers(key.grant)]
     return respond(answer(200, KeyPage(keys, cursor_view(page.next_cursor))))
 
 
@@ -165,7 +195,7 @@ async def rotate_key(request: Request) -> ASGIResponse:
     _check_no_idempotency(request)
     asked = decoded(await read_body(request, OVERHEAD_BYTES), RotateKey)
     before = await context.keys.get(by.tenant_id, key_id)
-    check_grant(by, before.roles, before.task_types)
+    check_touch(by, before)
     secret = key_from(new_secret(RANDOM_BYTES))
     replacement = Replacement(
         id=new_id(context.clock.now()),
@@ -173,7 +203,7 @@ async def rotate_key(request: Request) -> ASGIResponse:
         hint=hint_of(secret),
         created_by=by.name,
     )
-    made = await context.keys.rotate(by.tenant_id, key_id, replacement, asked.overlap_seconds)
+    made = await context.keys.rotate(by.tenant_id, key_id, replacement, asked.overlap_seconds, by)
     return _made(made, secret)
 
 
@@ -186,13 +216,17 @@ async def rotate_key(request: Request) -> ASGIResponse:
             role=Role.ADMIN,
             needs_authentication=True,
             summary="End a key: within a second it is refused everywhere",
+            query=RevokeQuery,
             answers={204: None},
             errors=(404, 503),
         )
     ),
 )
 async def revoke_key(request: Request) -> ASGIResponse:
-    await context_of(request).keys.revoke(tenant_of(request), _key_id_of(request))
+    context, by, key_id = context_of(request), principal_of(request), _key_id_of(request)
+    cascade = queried(request, RevokeQuery).cascade
+    check_touch(by, await context.keys.get(by.tenant_id, key_id))
+    await context.keys.revoke(by.tenant_id, key_id, cascade=cascade)
     return respond(answer(204))
 
 
@@ -206,14 +240,63 @@ def check_key(asked: CreateKey, now: datetime) -> None:
         raise InvalidTask("must be in the future", "/expires_at")
 
 
-def check_grant(by: Principal, roles: Iterable[Role], types: frozenset[str] | None) -> None:
-    """Nobody can give what they do not have. Raises RoleMissing, TypeForbidden."""
-    for role in roles:
+def grant_of(asked: CreateKey) -> Grant:
+    """What the key is to be good for. Raises InvalidTask, with the place."""
+    return Grant(
+        roles=frozenset(asked.roles),
+        task_types=None if asked.task_types is None else frozenset(asked.task_types),
+        allow=AllowList(
+            _patterns(asked.functions, function_pattern, "/functions"),
+            _patterns(asked.hosts, host_pattern, "/hosts"),
+        ),
+    )
+
+
+def _patterns(
+    given: tuple[str, ...] | None, pattern: Callable[[str], str], pointer: str
+) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    found: dict[str, None] = {}
+    for index, text in enumerate(given):
+        try:
+            found[pattern(text)] = None
+        except ValueError as error:
+            raise InvalidTask(str(error), f"{pointer}/{index}") from error
+    return tuple(found)
+
+
+def check_grant(by: Principal, grant: Grant) -> None:
+    """Nobody can give what they do not have. Raises RoleMissing, TypeForbidden, TargetForbidden."""
+    for role in grant.roles:
         if not by.may(role):
             raise RoleMissing(role, by.roles)
-    if by.task_types is not None and (types is None or not types <= by.task_types):
-        allowed = ", ".join(sorted(by.task_types)) or "nothing"
-        raise TypeForbidden(f"must be among those of your own key: {allowed}", "/task_types")
+    among = "must be among those of your own key:"
+    if not by.covers_types(grant):
+        raise TypeForbidden(f"{among} {listed(sorted(by.task_types or ()))}", "/task_types")
+    if not by.allow.covers_functions(grant.allow):
+        raise TargetForbidden(f"{among} {listed(by.allow.functions)}", "/functions")
+    if not by.allow.covers_hosts(grant.allow):
+        raise TargetForbidden(f"{among} {listed(by.allow.hosts)}", "/hosts")
+
+
+def check_end(by: Principal, expires_at: datetime | None, now: datetime) -> None:
+    """Raises KeyForbidden where a key is asked for that would outlive its maker. One that is to
+    have no end of its own ends with its maker."""
+    if by.expires_at is not None and (expires_at or now) > by.expires_at:
+        raise KeyForbidden(
+            "expires_at must not be later than the end of your own key or token, "
+            f"{by.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+        )
+
+
+def check_touch(by: Principal, key: ApiKey) -> None:
+    """Raises KeyForbidden where the key may do more than whoever would end or replace it."""
+    if not by.covers(key.grant):
+        raise KeyForbidden(
+            f"the key {key.id} may do more than yours: it has roles, task types, functions or "
+            "hosts that yours has not"
+        )
 
 
 def _check_no_idempotency(request: Request) -> None:
@@ -246,8 +329,11 @@ def key_view(key: ApiKey) -> KeyView:
         hint=key.hint,
         roles=sorted(key.roles),
         task_types=None if key.task_types is None else sorted(key.task_types),
+        functions=None if key.allow.functions is None else list(key.allow.functions),
+        hosts=None if key.allow.hosts is None else list(key.allow.hosts),
         created_at=key.created_at,
         created_by=key.created_by,
+        made_by=key.made_by,
         expires_at=key.expires_at,
         revoked_at=key.revoked_at,
         last_used_at=key.last_used_at,

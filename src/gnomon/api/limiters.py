@@ -1,5 +1,6 @@
 """`/limiters`: how many tasks may run at once, or start within a time."""
 
+import contextlib
 import re
 from datetime import datetime
 from typing import Annotated
@@ -8,7 +9,8 @@ import msgspec
 from litestar import Router, delete, put, route
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.context import Request, context_of, tenant_of
+from gnomon.api.context import Request, context_of, principal_of, tenant_of
+from gnomon.api.holding import check_whole
 from gnomon.api.idempotency import answer, respond
 from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
@@ -138,6 +140,8 @@ async def put_limiter(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     name: str = request.path_params["name"]
     limiter = _limiter(tenant_of(request), name, decoded(body, PutLimiter))
+    check_whole(principal_of(request), limiter.task_type)
+    await _check_present(request, name)
     created = await context_of(request).limiters.put(limiter)
     return await _shown(request, 201 if created else 200, name)
 
@@ -157,8 +161,18 @@ async def put_limiter(request: Request) -> ASGIResponse:
 )
 async def delete_limiter(request: Request) -> ASGIResponse:
     name: str = request.path_params["name"]
+    await _check_present(request, name)
     await context_of(request).limiters.delete(tenant_of(request), _known(name))
     return respond(answer(204))
+
+
+async def _check_present(request: Request, name: str) -> None:
+    """Raises LimitedKey, TypeForbidden where the limiter of this name is not theirs to change."""
+    by = principal_of(request)
+    if by.limited:
+        with contextlib.suppress(LimiterNotFound):
+            present = await context_of(request).limiters.get(by.tenant_id, _known(name))
+            check_whole(by, present.limiter.task_type)
 
 
 async def _shown(request: Request, status: int, name: str) -> ASGIResponse:

@@ -31,10 +31,10 @@ from gnomon.model.errors import (
     TooManyKeys,
     TooManyLimiters,
     TooManyTaskTypes,
-    TypeForbidden,
     Unauthenticated,
     Unstorable,
 )
+from gnomon.model.grant_errors import KeyForbidden, LimitedKey, TargetForbidden, TypeForbidden
 from gnomon.model.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
 
 MEDIA_TYPE = "application/problem+json"
@@ -153,9 +153,9 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
     match error:
         case Unauthenticated():
             return problem(401, str(error)), {"WWW-Authenticate": _challenge(error)}
-        case RoleMissing():
+        case RoleMissing() | KeyForbidden() | LimitedKey():
             return problem(403, str(error)), {}
-        case TypeForbidden():
+        case TypeForbidden() | TargetForbidden():
             return _invalid(403, error), {}
         case QuotaExceeded():
             return _over_quota(problem(429, str(error)), error.over), _in_time(error)

@@ -9,11 +9,13 @@ import msgspec
 
 from gnomon.api.context import Context
 from gnomon.api.cron_schemas import PatchCronJob, PutCronJob
-from gnomon.api.guarding import check_target
+from gnomon.api.guarding import check_allowed, check_own_target, check_target
 from gnomon.api.quotas import check_payload
 from gnomon.api.schemas import DeadLetterFilter, PatchTask, SubmitTask, TaskQuery
 from gnomon.clock import new_id
-from gnomon.model.errors import InvalidTask, PayloadTooLarge, TypeForbidden
+from gnomon.model.allow_list import listed
+from gnomon.model.errors import InvalidTask, PayloadTooLarge
+from gnomon.model.grant_errors import TypeForbidden
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Status
 from gnomon.model.principal import Principal
@@ -40,6 +42,7 @@ def allowed(
     Raises InvalidTask, with the place."""
     check_target(context.guards.of(by.tenant_id), asked)
     submission = submission_of(asked, by, now, key, context.settings.max_payload_bytes)
+    check_allowed(context.directory.tenant(by.tenant_id).allow, by, submission.target, asked)
     check_payload(submission.payload, context.directory.quotas(by.tenant_id))
     return submission
 
@@ -273,9 +276,19 @@ def _lines(kind: type[SubmitTask | PatchTask | PutCronJob | PatchCronJob]) -> tu
 def check_type(by: Principal, task_type: str) -> None:
     """Raises TypeForbidden where this is not theirs to submit, or to change."""
     if not by.may_submit(task_type):
-        allowed = ", ".join(sorted(by.task_types or ()))
-        detail = f"is {task_type!r}, but your key is only for: {allowed or 'nothing'}"
+        allowed = listed(sorted(by.task_types or ()))
+        detail = f"is {task_type!r}, but your key is only for: {allowed}"
         raise TypeForbidden(detail, "/task_type")
+
+
+def check_own(by: Principal, asked: SubmitTask) -> None:
+    """Raises TypeForbidden, TargetForbidden where this was never theirs to submit, whatever the
+    rules of the moment are."""
+    check_type(by, asked.task_type)
+    if by.allow.limits:
+        target = target_of(asked.target, asked.callback_url, asked.callback_method)
+        if target is not None:
+            check_own_target(by, target, asked)
 
 
 def check_line(text: str | msgspec.UnsetType | None, pointer: str) -> None:

@@ -8,7 +8,8 @@ import msgspec
 from litestar import Router, delete, put, route
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.context import Request, context_of, tenant_of
+from gnomon.api.context import Request, context_of, principal_of, tenant_of
+from gnomon.api.holding import check_whole
 from gnomon.api.idempotency import answer, respond
 from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
@@ -128,6 +129,7 @@ async def put_task_type(request: Request) -> ASGIResponse:
     body = await read_body(request, MOST_BYTES + OVERHEAD_BYTES)
     schema = bytes(decoded(body, PutTaskType).schema)
     await asyncio.to_thread(_check, schema)
+    check_whole(principal_of(request), name)
     found, created = await context_of(request).task_types.put(tenant_of(request), name, schema)
     return respond(answer(201 if created else 200, _view(found)))
 
@@ -146,7 +148,9 @@ async def put_task_type(request: Request) -> ASGIResponse:
     ),
 )
 async def delete_task_type(request: Request) -> ASGIResponse:
-    await context_of(request).task_types.delete(tenant_of(request), _known_name(request))
+    name = _known_name(request)
+    check_whole(principal_of(request), name)
+    await context_of(request).task_types.delete(tenant_of(request), name)
     return respond(answer(204))
 
 

@@ -1,13 +1,12 @@
 """`/tasks`: submit, read, change."""
 
-from uuid import UUID
-
 import msgspec
 from litestar import HttpMethod, Router, delete, patch, post, route
 from litestar.response.base import ASGIResponse
 
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
-from gnomon.api.guarding import check_target
+from gnomon.api.guarding import check_allowed, check_target
+from gnomon.api.holding import check_held, check_startable, check_work
 from gnomon.api.idempotency import (
     Answer,
     answer,
@@ -38,8 +37,8 @@ from gnomon.api.schemas import (
 )
 from gnomon.api.submissions import (
     allowed,
+    check_own,
     check_patch,
-    check_type,
     filter_of,
     patch_of,
     repetition_of,
@@ -90,8 +89,8 @@ async def submit(request: Request) -> ASGIResponse:
         if context.directory.schema(by.tenant_id, asked.task_type) is not None:
             await check_schema(context, by.tenant_id, asked.task_type, submission.payload)
     except InvalidTask:
-        # The rules may have changed since this was accepted; whose task type it is, is no rule.
-        check_type(by, asked.task_type)
+        # The rules may have changed since this was accepted; what is theirs to submit is no rule.
+        check_own(by, asked)
         once = repeated(key, "POST", PATH, body)
         if once is None:
             raise
@@ -215,7 +214,10 @@ async def patch_task(request: Request) -> ASGIResponse:
         if wanted.payload is not msgspec.UNSET:
             check_payload(wanted.payload, context.directory.quotas(by.tenant_id))
         task = await change.get(task_id)
-        check_type(by, task.task_type)
+        check_work(by, task)
+        if wanted.target is not msgspec.UNSET:
+            allow = context.directory.tenant(by.tenant_id).allow
+            check_allowed(allow, by, wanted.target, asked)
         check_patch(wanted, task.delivery)
         if wanted.payload is not msgspec.UNSET:
             await check_schema(context, task.tenant_id, task.task_type, wanted.payload)
@@ -355,8 +357,8 @@ async def retry_task(request: Request) -> ASGIResponse:
     decoded(body, Nothing)
 
     async def act(change: Change) -> Answer:
+        await check_startable(request, change, task_id)
         task = await change.get(task_id)
-        check_type(by, task.task_type)
         if task.status in _FINISHED or task.resolution is not None:
             now = context.clock.now()
             repetition = repetition_of(task, by, now)
@@ -369,13 +371,6 @@ async def retry_task(request: Request) -> ASGIResponse:
         return _shown(202, await change.hasten(task_id))
 
     return await changed(request, body, act)
-
-
-async def check_held(request: Request, change: Change, task_id: UUID) -> None:
-    """Raises TypeForbidden where the task is of a type that whoever asks is not to change."""
-    by = principal_of(request)
-    if by.task_types is not None:
-        check_type(by, (await change.get(task_id)).task_type)
 
 
 def _shown(status: int, task: Task) -> Answer:

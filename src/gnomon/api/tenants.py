@@ -24,6 +24,8 @@ class TenantView(msgspec.Struct, kw_only=True):
     plan: str
     weight: float
     quotas: Quotas
+    functions: tuple[str, ...] | None  # that it is held to
+    hosts: tuple[str, ...] | None
     use: Use
     created_at: datetime | None
 
@@ -52,6 +54,8 @@ async def get_tenant(request: Request) -> ASGIResponse:
         plan=tenant.plan,
         weight=tenant.weight,
         quotas=directory.quotas(tenant_id),
+        functions=tenant.allow.functions,
+        hosts=tenant.allow.hosts,
         use=await context.store.use(tenant_id),
         created_at=tenant.created_at,
     )

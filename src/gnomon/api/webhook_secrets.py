@@ -16,7 +16,8 @@ from gnomon.api.openapi import Operation, described
 from gnomon.api.schemas import NoQuery, Strict
 from gnomon.api.tasks import READ
 from gnomon.clock import new_id, new_secret
-from gnomon.model.errors import InvalidTask, TypeForbidden
+from gnomon.model.errors import InvalidTask
+from gnomon.model.grant_errors import LimitedKey
 from gnomon.model.principal import Principal, Role
 from gnomon.model.secret_errors import SecretNotFound
 from gnomon.model.webhook_secret import (
@@ -286,10 +287,12 @@ def value_of(scheme: Scheme, given: str | None) -> tuple[str | None, str | None]
 
 
 def _allowed(request: Request) -> Principal:
-    """Whoever asks. A key that is held to task types could forge the calls of all the others."""
+    """Whoever asks. A key that is held to some tasks could forge the calls of all the others."""
     by = principal_of(request)
-    if by.task_types is not None:
-        raise TypeForbidden("webhook secrets sign tasks of all types, and your key is held to some")
+    if by.limited:
+        raise LimitedKey(
+            "webhook secrets sign all tasks, and your key is held to some types or targets"
+        )
     return by
 
 

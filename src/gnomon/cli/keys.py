@@ -7,9 +7,10 @@ from uuid import UUID
 
 import typer
 
-from gnomon.cli import database, output, values
+from gnomon.cli import allowing, database, output, values
 from gnomon.cli.options import AsJson, settings_of
 from gnomon.cli.output import moment
+from gnomon.model.allow_list import listed
 from gnomon.model.principal import Role
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.model.tenant import is_tenant_id
@@ -55,6 +56,22 @@ def create(
         list[str] | None,
         typer.Option("--type", metavar="TYPE", help="It may submit only these. All, if left out."),
     ] = None,
+    functions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--function",
+            metavar="NAME",
+            help="It may call only these, as billing.*, or none. All, if left out.",
+        ),
+    ] = None,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            metavar="HOST",
+            help="It may call only these, as *.example.com, or none. All, if left out.",
+        ),
+    ] = None,
     expires: Duration = None,
     as_json: AsJson = False,
 ) -> None:
@@ -64,6 +81,7 @@ def create(
     gnomon keys create --name first --role admin
     gnomon keys create --tenant acme --name shop --role submit --role read --expires 90d
     gnomon keys create --tenant acme --name mailer --role submit --type mail --json
+    gnomon keys create --name hooks --role submit --host '*.example.com' --function none
     """
     from gnomon.clock import SystemClock, new_id, new_secret
     from gnomon.model import api_key
@@ -81,6 +99,7 @@ def create(
         hint=api_key.hint_of(secret),
         roles=frozenset(roles),
         task_types=frozenset(task_types) if task_types else None,
+        allow=allowing.allow_list(functions, hosts),
         expires_at=None if expires is None else now + timedelta(seconds=values.duration(expires)),
     )
     _hand_over(_with_keys(settings_of(ctx), lambda store: store.create(new)), secret, as_json)
@@ -100,7 +119,7 @@ def list_(
         output.document({"keys": [_document(key) for key in found]})
         return
     output.table(
-        ["key", "name", "begins", "roles", "types", "expires", "revoked", "last used"],
+        ["key", "name", "begins", "roles", "held to", "expires", "revoked", "last used"],
         [_row(key) for key in found],
     )
 
@@ -138,15 +157,24 @@ def rotate(
 
 
 @app.command()
-def revoke(ctx: typer.Context, key_id: KeyId, tenant: TenantOption = DEFAULT_TENANT) -> None:
+def revoke(
+    ctx: typer.Context,
+    key_id: KeyId,
+    tenant: TenantOption = DEFAULT_TENANT,
+    cascade: Annotated[
+        bool, typer.Option("--cascade", help="Also the keys made with it, and with those.")
+    ] = False,
+) -> None:
     """End a key. Within a second it is refused everywhere.
 
     \b
     gnomon keys revoke 019a2b3c-0000-7000-8000-000000000000 --tenant acme
+    gnomon keys revoke 019a2b3c-0000-7000-8000-000000000000 --tenant acme --cascade
     """
     old = _id(key_id)
-    _with_keys(settings_of(ctx), lambda store: store.revoke(tenant, old))
-    output.echo(f"revoked {old}")
+    ended = _with_keys(settings_of(ctx), lambda store: store.revoke(tenant, old, cascade=cascade))
+    for each in ended or [old]:
+        output.echo(f"revoked {each}")
 
 
 def _with_keys(settings: Settings, use: Callable[["PostgresKeys"], Awaitable[_T]]) -> _T:
@@ -187,12 +215,22 @@ def _document(key: "ApiKey") -> dict[str, Any]:
         "hint": key.hint,
         "roles": sorted(key.roles),
         "task_types": None if key.task_types is None else sorted(key.task_types),
+        "functions": key.allow.functions,
+        "hosts": key.allow.hosts,
         "created_at": key.created_at,
         "created_by": key.created_by,
+        "made_by": key.made_by,
         "expires_at": key.expires_at,
         "revoked_at": key.revoked_at,
         "last_used_at": key.last_used_at,
     }
+
+
+def _held_to(key: "ApiKey") -> str:
+    types = None if key.task_types is None else sorted(key.task_types)
+    lists = {"types": types, "functions": key.allow.functions, "hosts": key.allow.hosts}
+    held = (f"{name}: {listed(each)}" for name, each in lists.items() if each is not None)
+    return "; ".join(held) or "nothing"
 
 
 def _row(key: "ApiKey") -> tuple[str, ...]:
@@ -202,6 +240,6 @@ def _row(key: "ApiKey") -> tuple[str, ...]:
         key.name,
         key.hint,
         " ".join(sorted(key.roles)),
-        "all" if key.task_types is None else " ".join(sorted(key.task_types)),
+        _held_to(key),
         *(moment(values.rfc3339(at)) if at else "" for at in times),
     )

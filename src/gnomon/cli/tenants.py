@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from gnomon.cli import database, output, values
+from gnomon.cli import allowing, database, output, values
 from gnomon.cli.options import AsJson, Yes, settings_of
 from gnomon.cli.output import moment
+from gnomon.model.allow_list import listed
 from gnomon.model.tenant import (
     BUILT_IN_PLANS,
     MOST_NETWORKS,
@@ -48,6 +49,18 @@ TargetsAllow = Annotated[
         help="A network that is not public and that its webhooks may reach; none for no such.",
     ),
 ]
+Functions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--function", metavar="NAME", help="It may call only these, as billing.*; none, or all."
+    ),
+]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--host", metavar="HOST", help="It may call only these, as *.example.com; none, or all."
+    ),
+]
 
 
 @app.callback()
@@ -63,6 +76,8 @@ def create(
     weight: Weight = None,
     quotas: QuotaOptions = None,
     targets_allow: TargetsAllow = None,
+    functions: Functions = None,
+    hosts: Hosts = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a tenant.
@@ -76,13 +91,14 @@ def create(
         raise typer.BadParameter(
             f"{tenant_id!r} must be 1 to 63 of a-z, 0-9, _ and -, and begin with a letter or digit"
         )
-    change = _change(settings, plan, weight, quotas, targets_allow)
+    change = _change(settings, plan, weight, quotas, targets_allow, functions, hosts)
     tenant = Tenant(
         id=tenant_id,
         plan=change.plan or STANDARD,
         weight=change.weight or 1.0,
         quotas=change.quotas,
         targets_allow=change.targets_allow or (),
+        allow=change.allow,
     )
     made = _with_tenants(settings, lambda store: store.create(tenant))
     _show(settings, made, as_json=as_json)
@@ -124,6 +140,8 @@ def set_(
     weight: Weight = None,
     quotas: QuotaOptions = None,
     targets_allow: TargetsAllow = None,
+    functions: Functions = None,
+    hosts: Hosts = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a tenant. Every process follows within a second.
@@ -132,9 +150,10 @@ def set_(
     gnomon tenants set acme --plan pro
     gnomon tenants set acme --quota executions_per_minute=none --quota payload_bytes=plan
     gnomon tenants set acme --targets-allow 10.1.0.0/16 --targets-allow 10.2.0.7/32
+    gnomon tenants set acme --function 'billing.*' --host api.example.com --host '*.acme.example'
     """
     settings = settings_of(ctx)
-    change = _change(settings, plan, weight, quotas, targets_allow)
+    change = _change(settings, plan, weight, quotas, targets_allow, functions, hosts)
     changed = _with_tenants(settings, lambda store: store.change(tenant_id, change))
     _show(settings, changed, as_json=as_json)
 
@@ -165,6 +184,8 @@ def _change(
     weight: float | None,
     quotas: list[str] | None,
     targets_allow: list[str] | None,
+    functions: list[str] | None,
+    hosts: list[str] | None,
 ) -> "TenantChange":
     from gnomon.store.postgres.tenants import TenantChange
 
@@ -180,6 +201,8 @@ def _change(
         quotas={name: value for name, value in given.items() if value != _PLAN},
         as_planned=frozenset(name for name, value in given.items() if value == _PLAN),
         targets_allow=None if targets_allow is None else _networks(targets_allow),
+        allow=allowing.allow_list(functions, hosts),
+        lifted=allowing.lifted(functions, hosts),
     )
 
 
@@ -224,6 +247,8 @@ def _document(settings: Settings, tenant: Tenant) -> dict[str, Any]:
         "weight": tenant.weight,
         "quotas": quotas_of(tenant, _plans(settings)),
         "targets_allow": tenant.targets_allow,
+        "functions": tenant.allow.functions,
+        "hosts": tenant.allow.hosts,
         "created_at": tenant.created_at,
     }
 
@@ -241,6 +266,8 @@ def _show(settings: Settings, tenant: Tenant, *, as_json: bool) -> None:
             ("created", _made(tenant)),
             *((name.replace("_", " "), _shown(getattr(in_force, name))) for name in QUOTA_NAMES),
             ("targets allowed", " ".join(tenant.targets_allow) or "public ones"),
+            ("functions", listed(tenant.allow.functions)),
+            ("hosts", listed(tenant.allow.hosts)),
         ]
     )
 

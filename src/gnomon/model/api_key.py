@@ -7,7 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.principal import Principal, Role
+from gnomon.model.allow_list import EVERYTHING, AllowList
+from gnomon.model.principal import Grant, Principal, Role
 
 PREFIX = "gn_"
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -29,16 +30,28 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     hint: str
     roles: frozenset[Role]
     task_types: frozenset[str] | None
+    allow: AllowList = EVERYTHING
     created_at: datetime
     created_by: str | None
+    made_by: UUID | None = None  # the key that it was made with, over the API
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
 
     @property
+    def grant(self) -> Grant:
+        return Grant(roles=self.roles, task_types=self.task_types, allow=self.allow)
+
+    @property
     def principal(self) -> Principal:
         return Principal(
-            tenant_id=self.tenant_id, name=self.name, roles=self.roles, task_types=self.task_types
+            tenant_id=self.tenant_id,
+            name=self.name,
+            roles=self.roles,
+            task_types=self.task_types,
+            allow=self.allow,
+            key_id=self.id,
+            expires_at=self.expires_at,
         )
 
 

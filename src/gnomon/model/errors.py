@@ -6,7 +6,8 @@
     │   ├── InvalidPayload     a payload that is not as its task type's schema says
     │   ├── InvalidSchema      a JSON Schema that cannot be used
     │   ├── PayloadTooLarge
-    │   └── TypeForbidden      a task type that the key or token may not submit
+    │   ├── TypeForbidden      a task type that the key may not submit (these: grant_errors.py)
+    │   └── TargetForbidden    a function or a host that the key or the tenant may not call
     ├── TaskNotFound           unknown here, or another tenant's
     ├── CronJobNotFound        likewise
     ├── TaskTypeNotFound       likewise, of a task type that has a schema
@@ -27,6 +28,8 @@
     ├── IdempotencyPending     a key whose first request is still under way
     ├── Unauthenticated        nobody whom we know asks
     ├── RoleMissing            whoever asks may not do this
+    ├── KeyForbidden           an API key that may do more than whoever asks (grant_errors.py)
+    ├── LimitedKey             whoever asks is held to part of what this is about (likewise)
     ├── TooManyKeys            two keys of a name are live; a third would not be noticed
     ├── KeyEnded               an API key that was revoked, or has expired
     ├── TooManySecrets         as many webhook secrets as a tenant may have, or a call may carry
@@ -115,10 +118,6 @@ class InvalidSchema(InvalidTask):
 
 class PayloadTooLarge(InvalidTask):
     """A payload over the limit."""
-
-
-class TypeForbidden(InvalidTask):
-    """A task type outside of the list that a key was made with."""
 
 
 class TaskNotFound(GnomonError):

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from gnomon.model.allow_list import EVERYTHING, AllowList
+
 STANDARD = "standard"  # the plan of tenants that are made without naming one
 UNLIMITED = "unlimited"  # the plan of the tenant `default`
 
@@ -58,6 +60,7 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     quotas: Mapping[str, float | None] = {}  # what differs from the plan; None lifts a quota
     created_at: datetime | None = None
     targets_allow: tuple[str, ...] = ()  # networks that are not public and that it may call
+    allow: AllowList = EVERYTHING  # what it is held to
 
 
 def networks_of(written: Iterable[str]) -> tuple[str, ...]:

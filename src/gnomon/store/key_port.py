@@ -10,8 +10,9 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.model.allow_list import EVERYTHING, AllowList
 from gnomon.model.api_key import ApiKey
-from gnomon.model.principal import Role
+from gnomon.model.principal import Principal, Role
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +25,7 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
     hint: str
     roles: frozenset[Role]
     task_types: frozenset[str] | None = None
+    allow: AllowList = EVERYTHING
     expires_at: datetime | None = None
     created_by: str | None = None
 
@@ -66,14 +68,24 @@ class KeyStore(KeyLookup, Protocol):
     async def get(self, tenant_id: str, key_id: UUID) -> ApiKey:
         """One of them."""
 
-    async def create(self, new: NewKey) -> ApiKey:
-        """Keep a key. Raises TooManyKeys, TenantNotFound."""
+    async def create(self, new: NewKey, by: Principal | None = None) -> ApiKey:
+        """Keep a key, which ends no later than whoever makes it; None: the operator. Raises
+        TooManyKeys, TenantNotFound, KeyForbidden, Unauthenticated where the maker has ended."""
 
     async def rotate(
-        self, tenant_id: str, key_id: UUID, replacement: Replacement, overlap_seconds: float
+        self,
+        tenant_id: str,
+        key_id: UUID,
+        replacement: Replacement,
+        overlap_seconds: float,
+        by: Principal | None = None,
     ) -> ApiKey:
-        """Make a second key like this one, with as long a life, and let this one end after the
-        overlap. Gives the new one. Raises TooManyKeys, KeyEnded."""
+        """Make a second key like this one, with as long a life as whoever asks can give, and let
+        this one end after the overlap. Gives the new one. Raises TooManyKeys, KeyEnded,
+        KeyForbidden, Unauthenticated where the maker has ended."""
 
-    async def revoke(self, tenant_id: str, key_id: UUID) -> None:
-        """End it at once. One that has ended stays as it is."""
+    async def revoke(
+        self, tenant_id: str, key_id: UUID, *, cascade: bool = False
+    ) -> Sequence[UUID]:
+        """End it at once; with `cascade` also the keys that were made with it, and with those.
+        One that has ended stays as it is. Gives those that were ended."""

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import asyncpg
 import msgspec
 
+from gnomon.model.allow_list import allow_list
 from gnomon.model.limit import Limiter
 from gnomon.model.tenant import Tenant, networks_of, overrides_of
 from gnomon.model.webhook_secret import PublicKey, SigningSecret
@@ -90,5 +91,6 @@ def _belongings(row: asyncpg.Record | None, things: Mapping[str, Any]) -> Belong
         quotas=quotas,
         created_at=row["created_at"],
         targets_allow=networks_of(row["targets_allow"]),
+        allow=allow_list(row["functions"], row["hosts"]),
     )
     return Belongings(tenant, **things, mistake=mistake)

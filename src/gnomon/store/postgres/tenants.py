@@ -1,12 +1,13 @@
 """Tenants, as their operator makes and changes them. Every process hears of it by the revision."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import asyncpg
 import msgspec
 import structlog
 
+from gnomon.model.allow_list import EVERYTHING, AllowList, allow_list
 from gnomon.model.errors import TenantExists, TenantInUse, TenantNotFound
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.model.tenant import Tenant, networks_of, overrides_of
@@ -29,6 +30,8 @@ class TenantChange(msgspec.Struct, frozen=True, kw_only=True):
     quotas: Overrides = {}  # None lifts a quota
     as_planned: frozenset[str] = frozenset()  # quotas that are the plan's again
     targets_allow: tuple[str, ...] | None = None  # all that it may reach from now on
+    allow: AllowList = EVERYTHING  # lists that it is held to from now on; None: as they are
+    lifted: frozenset[str] = frozenset()  # lists that it is held to no longer, by their names
 
 
 class PostgresTenants:
@@ -55,6 +58,8 @@ class PostgresTenants:
             tenant.weight,
             _stored(tenant.quotas),
             tenant.targets_allow,
+            tenant.allow.functions,
+            tenant.allow.hosts,
         )
         if row is None:
             raise TenantExists(tenant.id)
@@ -71,6 +76,7 @@ class PostgresTenants:
                 change.weight or before.weight,
                 _stored(_changed(before.quotas, change)),
                 allow,
+                *_lists(before.allow, change),
             )
             assert row is not None, "the tenant is locked"
             return tenant_of(row)
@@ -113,12 +119,21 @@ def tenant_of(row: asyncpg.Record) -> Tenant:
         quotas=quotas,
         created_at=row["created_at"],
         targets_allow=networks_of(row["targets_allow"]),
+        allow=allow_list(row["functions"], row["hosts"]),
     )
 
 
 def _changed(quotas: Overrides, change: TenantChange) -> Overrides:
     kept = {name: value for name, value in quotas.items() if name not in change.as_planned}
     return kept | dict(change.quotas)
+
+
+def _lists(before: AllowList, change: TenantChange) -> Iterator[tuple[str, ...] | None]:
+    """The functions and the hosts that a tenant is held to after a change."""
+    for name in before.__struct_fields__:
+        given = getattr(change.allow, name)
+        kept = None if name in change.lifted else getattr(before, name)
+        yield kept if given is None else given
 
 
 def _stored(quotas: Overrides) -> str:

@@ -1,5 +1,5 @@
 -- A tenant's live keys of one name, oldest first.
-SELECT id
+SELECT *
 FROM gnomon.api_key
 WHERE tenant_id = $1
     AND name = $2
