@@ -20,6 +20,7 @@ from gnomon.model.lifecycle import State
 from gnomon.model.target import Target
 from gnomon.model.task import DEFAULT_TENANT, Submission
 from gnomon.store.embedded import EmbeddedServer
+from gnomon.store.embedded.roles import USER
 from gnomon.store.port import NewTask
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks import PostgresTasks
@@ -142,7 +143,8 @@ class Stage:
     @asynccontextmanager
     async def empty_database(self) -> AsyncIterator[str]:
         name = f"bench_{next(self._numbers)}"
-        await self._execute(f"CREATE DATABASE {name}")
+        await self._execute(f"CREATE DATABASE {name} OWNER {USER}")
+        await self._execute(f"GRANT pg_checkpoint TO {USER}")  # for what is measured to begin alike
         parts = urlsplit(self.server.dsn)
         try:
             yield f"{parts.scheme}://{parts.netloc}/{name}?{parts.query}"
@@ -157,7 +159,7 @@ class Stage:
             await connection.close()
 
     async def _execute(self, statement: str) -> None:
-        connection = await asyncpg.connect(self.server.dsn)
+        connection = await asyncpg.connect(self.server.superuser_dsn)
         try:
             await connection.execute(statement)
         finally:

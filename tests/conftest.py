@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -22,6 +22,7 @@ from gnomon.api.serve import serve
 from gnomon.clock import SystemClock
 from gnomon.settings import Settings
 from gnomon.store.embedded import EmbeddedServer
+from gnomon.store.embedded.roles import USER
 from gnomon.store.postgres import migrate, partitions
 from gnomon.store.postgres.database import Database
 
@@ -64,45 +65,66 @@ async def migrated(dsn: str) -> None:
         await connection.close()
 
 
-async def _execute(dsn: str, statement: str) -> None:
+async def _execute(dsn: str, statement: str) -> Any:
     connection = await connected(dsn)
     try:
-        await connection.execute(statement)
+        return await connection.fetchval(statement)
     finally:
         await connection.close()
 
 
-async def _make_template(dsn: str) -> None:
-    await _execute(dsn, f"CREATE DATABASE {TEMPLATE}")
-    await migrated(on_database(dsn, TEMPLATE))
+class PostgresServer(NamedTuple):
+    """The server of this test process, as Gnomon connects to it, and as who may do anything."""
+
+    dsn: str
+    superuser_dsn: str
+    owner: str = "DEFAULT"
+
+    async def create(self, name: str, how: str = "") -> str:
+        """A database that belongs to the role that Gnomon connects as."""
+        await _execute(self.superuser_dsn, f"CREATE DATABASE {name} OWNER {self.owner} {how}")
+        return on_database(self.dsn, name)
+
+    async def drop(self, name: str) -> None:
+        await _execute(self.superuser_dsn, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+async def _make_template(server: PostgresServer) -> None:
+    await server.drop(TEMPLATE)
+    await migrated(await server.create(TEMPLATE))
 
 
 @pytest.fixture(scope="session")
-def server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
     """The server of this test process. GNOMON_TEST_SERVER names another one to test against, as a
     user that may create databases; then run one process (`-n 0`)."""
     if dsn := os.environ.get("GNOMON_TEST_SERVER"):
-        asyncio.run(_execute(dsn, f"DROP DATABASE IF EXISTS {TEMPLATE}"))
-        asyncio.run(_make_template(dsn))
-        yield dsn
+        found = PostgresServer(dsn, dsn)
+        asyncio.run(_make_template(found))
+        yield found
         return
     folder: Path = tmp_path_factory.mktemp("postgres") / "data"
-    server = EmbeddedServer(folder, settings_overrides=FAST)
-    dsn = server.start()
+    embedded = EmbeddedServer(folder, settings_overrides=FAST)
+    embedded.start()
     try:
-        asyncio.run(_make_template(dsn))
-        yield dsn
+        found = PostgresServer(embedded.dsn, embedded.superuser_dsn, USER)
+        asyncio.run(_make_template(found))
+        yield found
     finally:
-        server.stop(mode="immediate")
+        embedded.stop(mode="immediate")
+
+
+@pytest.fixture(scope="session")
+def server_dsn(postgres: PostgresServer) -> str:
+    return postgres.dsn
 
 
 @pytest.fixture
-async def database_dsn(server_dsn: str) -> AsyncIterator[str]:
+async def database_dsn(postgres: PostgresServer) -> AsyncIterator[str]:
     """A fresh, migrated database. It is dropped afterwards, whoever is still connected."""
     name = f"test_{next(_numbers)}"
-    await _execute(server_dsn, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
-    yield on_database(server_dsn, name)
-    await _execute(server_dsn, f"DROP DATABASE {name} WITH (FORCE)")
+    yield await postgres.create(name, f"TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
+    await postgres.drop(name)
 
 
 @pytest.fixture
@@ -112,12 +134,11 @@ def direct_dsn(database_dsn: str) -> str:
 
 
 @pytest.fixture
-async def empty_dsn(server_dsn: str) -> AsyncIterator[str]:
+async def empty_dsn(postgres: PostgresServer) -> AsyncIterator[str]:
     """A fresh database without any schema."""
     name = f"test_{next(_numbers)}"
-    await _execute(server_dsn, f"CREATE DATABASE {name}")
-    yield on_database(server_dsn, name)
-    await _execute(server_dsn, f"DROP DATABASE {name} WITH (FORCE)")
+    yield await postgres.create(name)
+    await postgres.drop(name)
 
 
 @pytest.fixture
@@ -133,6 +154,17 @@ async def database(database_dsn: str) -> AsyncIterator[Database]:
 async def connection(database_dsn: str) -> AsyncIterator["asyncpg.Connection[Any]"]:
     """A connection of one's own to `database_dsn`, to look behind the code under test."""
     opened = await connected(database_dsn)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def superuser(
+    postgres: PostgresServer, database_dsn: str
+) -> AsyncIterator["asyncpg.Connection[Any]"]:
+    """The same, as a role that may do anything: make roles, leave out foreign keys."""
+    dsn = on_database(postgres.superuser_dsn, urlsplit(database_dsn).path.strip("/"))
+    opened = await connected(dsn)
     yield opened
     await opened.close()
 

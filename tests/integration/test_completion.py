@@ -323,7 +323,7 @@ async def test_psycopg_hears_of_a_lost_run_too(node: RunningNode, stage: Stage) 
 
 
 async def test_a_user_with_the_rights_that_the_docs_name_can_complete(
-    node: RunningNode, stage: Stage
+    node: RunningNode, stage: Stage, superuser: Connection
 ) -> None:
     role = f"app_{uuid4().hex}"
     for statement in (
@@ -335,15 +335,15 @@ async def test_a_user_with_the_rights_that_the_docs_name_can_complete(
         f"GRANT INSERT ON gnomon.task_archive TO {role}",
         f"GRANT SELECT, INSERT, UPDATE ON gnomon.usage TO {role}",
     ):
-        await stage.connection.execute(statement)
+        await superuser.execute(statement)
     try:
         dsn = stage.database.dsn.replace("user=gnomon", f"user={role}")
         who, key = await stage.submit("book", payload={"dsn": dsn})
         await stage.completed(key)
         assert await stage.effects(who) == 1
     finally:
-        await stage.connection.execute(f"DROP OWNED BY {role}")
-        await stage.connection.execute(f"DROP ROLE {role}")
+        await superuser.execute(f"DROP OWNED BY {role}")
+        await superuser.execute(f"DROP ROLE {role}")
 
 
 @pytest.mark.parametrize(

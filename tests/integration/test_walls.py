@@ -5,9 +5,11 @@ What is walled is asked of the catalogue, so that a table that is added later is
 
 import asyncio
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
+from tests.conftest import PostgresServer, on_database
 from tests.integration.support import Connection, database_now, joined, key_of, store, submission
 from tests.waiting import eventually
 
@@ -77,15 +79,15 @@ def insertion(table: str, values: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-async def filled(connection: Connection) -> dict[str, str]:
+async def filled(superuser: Connection) -> dict[str, str]:
     """A row of each of two tenants in every table."""
     # Nothing here is about foreign keys; the rows need not fit together.
-    await connection.execute("SET session_replication_role = replica")
-    tables = await walled_tables(connection)
+    await superuser.execute("SET session_replication_role = replica")
+    tables = await walled_tables(superuser)
     for table, owner in tables.items():
         for tenant in (MINE, THEIRS):
-            values = await values_of(connection, table, owner, tenant)
-            await connection.execute(insertion(table, values), *values.values())
+            values = await values_of(superuser, table, owner, tenant)
+            await superuser.execute(insertion(table, values), *values.values())
     return tables
 
 
@@ -341,11 +343,11 @@ PLAIN = "gnomon_plain_user"
 
 
 @pytest.fixture
-async def plain(empty_dsn: str) -> Any:
+async def plain(postgres: PostgresServer, empty_dsn: str) -> Any:
     """A connection of a user that may make a schema in its database, and nothing else."""
-    connection = await asyncpg.connect(empty_dsn)
+    name = urlsplit(empty_dsn).path.strip("/")
+    connection = await asyncpg.connect(on_database(postgres.superuser_dsn, name))
     await connection.execute(f"DROP ROLE IF EXISTS {PLAIN}; CREATE ROLE {PLAIN} LOGIN")
-    name = await connection.fetchval("SELECT quote_ident(current_database())")
     await connection.execute(f"GRANT CREATE ON DATABASE {name} TO {PLAIN}")
     await connection.execute(f"SET SESSION AUTHORIZATION {PLAIN}")
     yield connection
@@ -381,19 +383,19 @@ async def test_a_user_that_may_not_take_on_the_role_is_told_what_to_ask_for(
 
 
 async def test_plain_sql_of_other_users_goes_on_as_before(
-    connection: Connection, filled: dict[str, str]
+    superuser: Connection, filled: dict[str, str]
 ) -> None:
     user = f"{PLAIN}_sql"
-    await connection.execute(
+    await superuser.execute(
         f"DROP ROLE IF EXISTS {user}; CREATE ROLE {user}; GRANT USAGE ON SCHEMA gnomon TO {user};"
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON gnomon.task TO {user}"
     )
     try:
-        await connection.execute(f"SET ROLE {user}")
-        assert await owners(connection, "task", "tenant_id") == {MINE, THEIRS}
-        assert await connection.execute("DELETE FROM gnomon.task") == "DELETE 2"
+        await superuser.execute(f"SET ROLE {user}")
+        assert await owners(superuser, "task", "tenant_id") == {MINE, THEIRS}
+        assert await superuser.execute("DELETE FROM gnomon.task") == "DELETE 2"
         # A node that inherited from the role would find nothing to run: `gnomon doctor` tells.
-        await connection.execute(f"RESET ROLE; GRANT gnomon_tenant TO {user}; SET ROLE {user}")
-        assert "is shown no tasks" in (await checks._wall(connection)).detail
+        await superuser.execute(f"RESET ROLE; GRANT gnomon_tenant TO {user}; SET ROLE {user}")
+        assert "is shown no tasks" in (await checks._wall(superuser)).detail
     finally:
-        await connection.execute(f"RESET ROLE; DROP OWNED BY {user}; DROP ROLE {user}")
+        await superuser.execute(f"RESET ROLE; DROP OWNED BY {user}; DROP ROLE {user}")

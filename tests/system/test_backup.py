@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.commands import Running, clean_environment, gnomon, running
-from tests.conftest import FAST, connected, migrated, on_database
+from tests.conftest import FAST, PostgresServer, connected, migrated, on_database
 from tests.system.image import PROJECT
 from tests.system.test_up import Up, up
 from tests.waiting import eventually_sync
@@ -96,18 +96,20 @@ def test_what_was_backed_up_goes_on_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(240)
-async def test_a_dump_moves_to_a_server_of_ones_own(tmp_path: Path, server_dsn: str) -> None:
+async def test_a_dump_moves_to_a_server_of_ones_own(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
     """As the page says: as a user that is no superuser, once the role gnomon_tenant is there."""
     with EmbeddedServer(tmp_path / ".gnomon", settings_overrides=FAST) as server:
         await migrated(server.dsn)
         done = script("backup.py", "gnomon.dump", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    admin = await connected(server_dsn)
+    admin = await connected(postgres.superuser_dsn)
     try:
         await admin.execute("CREATE ROLE mover LOGIN")
         await admin.execute("GRANT gnomon_tenant TO mover WITH INHERIT FALSE, SET TRUE")
         await admin.execute("CREATE DATABASE moved OWNER mover")
-        dsn = on_database(server_dsn, "moved").replace("user=gnomon", "user=mover")
+        dsn = on_database(postgres.dsn, "moved").replace("user=gnomon", "user=mover")
         restore = str(installed().root / "bin" / "pg_restore")
         options = ["--no-owner", "--exit-on-error", "--single-transaction"]
         subprocess.run(

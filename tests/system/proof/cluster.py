@@ -21,7 +21,7 @@ import asyncpg
 from tests.system.proof.tools import NotPermitted
 from tests.waiting import eventually
 
-from gnomon.store.embedded import address, binaries, cluster, identity, postmaster
+from gnomon.store.embedded import address, binaries, cluster, identity, postmaster, roles
 from gnomon.store.embedded.tuning import SETTINGS
 
 _OURS = {
@@ -74,11 +74,16 @@ class Server:
 
     def dsn_at(self, port: int) -> str:
         """Its databases and roles, by way of another loopback port."""
-        return f"postgresql://{self.credentials}@127.0.0.1:{port}/{address.DATABASE}"
+        return f"postgresql://{self.credentials}@127.0.0.1:{port}/{roles.DATABASE}"
 
     @property
     def credentials(self) -> str:
-        return f"{address.USER}:{address.password(self.folder)}"
+        return f"{roles.USER}:{address.passwords(self.folder).user}"
+
+    @property
+    def _superuser_dsn(self) -> str:
+        who = f"{roles.SUPERUSER}:{address.passwords(self.folder).superuser}"
+        return f"postgresql://{who}@127.0.0.1:{self.port}/{roles.DATABASE}"
 
     @property
     def alive(self) -> bool:
@@ -133,8 +138,8 @@ class Server:
     def _prepare(self) -> identity.Identity:
         user = _identity(self.folder, self._files)
         programs = binaries.reachable(user, self.folder)
-        password = address.password(self.folder)
-        cluster.ensure(self._files, programs, user, password=password, durable=True)
+        passwords = address.passwords(self.folder)
+        cluster.ensure(self._files, programs, user, passwords=passwords, durable=True)
         options = [part for item in self._settings.items() for part in ("-c", "=".join(item))]
         self._command = user.command(*_DIES_WITH_US, programs.postgres, "-D", self._files, *options)
         return user
@@ -165,14 +170,15 @@ class Server:
 
     def _copy_to(self, replica: "Server", upstream: int) -> None:
         replica.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copy(self.folder / address.PASSWORD, replica.folder / address.PASSWORD)
+        for name in (address.PASSWORD, address.SUPERUSER_PASSWORD):
+            shutil.copy(self.folder / name, replica.folder / name)
         user = _identity(replica.folder, replica._files)
         programs = binaries.reachable(user, replica.folder)
         copying = (programs.root / "bin" / "pg_basebackup", "-D", replica._files, "-X", "stream")
-        _run(user, *copying, "-c", "fast", "-d", self.dsn)
+        _run(user, *copying, "-c", "fast", "-d", self._superuser_dsn)
         conninfo = (
-            f"host=127.0.0.1 port={upstream} user={address.USER} "
-            f"password={address.password(self.folder)} application_name=replica"
+            f"host=127.0.0.1 port={upstream} user={roles.SUPERUSER} "
+            f"password={address.passwords(self.folder).superuser} application_name=replica"
         )
         with (replica._files / "postgresql.auto.conf").open("a") as settings:
             settings.write(f"primary_conninfo = '{conninfo}'\n")
@@ -188,7 +194,7 @@ class Server:
         return bool(await self._execute("SELECT sync_state FROM pg_stat_replication") == "sync")
 
     async def _execute(self, statement: str) -> object:
-        connection = await asyncpg.connect(self.dsn, timeout=_PATIENCE)
+        connection = await asyncpg.connect(self._superuser_dsn, timeout=_PATIENCE)
         try:
             return await connection.fetchval(statement)
         finally:

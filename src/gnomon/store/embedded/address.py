@@ -14,13 +14,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gnomon.store.embedded.identity import Identity
+from gnomon.store.embedded.roles import DATABASE, SUPERUSER, USER, Passwords
 
-DATABASE = "gnomon"
-USER = "gnomon"
 PORT = 5432  # on a Unix socket: no more than a part of the file's name
 LONGEST_SOCKET_PATH = 103  # bytes; macOS's limit, Linux has 107
 REMEMBERED = "socket-folder"
 PASSWORD = "postgres-password"  # noqa: S105 - the name of the file
+SUPERUSER_PASSWORD = "postgres-superuser-password"  # noqa: S105 - likewise
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Address:
     """Where one server listens."""
 
     folder: Path | None  # None: loopback
+    passwords: Passwords
     port: int = PORT
-    password: str = ""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -42,9 +42,16 @@ class Address:
 
     @property
     def dsn(self) -> str:
+        return self._dsn(USER, self.passwords.user)
+
+    @property
+    def superuser_dsn(self) -> str:
+        return self._dsn(SUPERUSER, self.passwords.superuser)
+
+    def _dsn(self, user: str, password: str) -> str:
         if self.folder is None:
-            return f"postgresql://{USER}:{self.password}@127.0.0.1:{self.port}/{DATABASE}"
-        return f"postgresql:///{DATABASE}?host={quote(str(self.folder))}&port={PORT}&user={USER}"
+            return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{DATABASE}"
+        return f"postgresql:///{DATABASE}?host={quote(str(self.folder))}&port={PORT}&user={user}"
 
 
 def choose(data_dir: Path, identity: Identity, *, sockets: bool = True) -> Address:
@@ -54,16 +61,19 @@ def choose(data_dir: Path, identity: Identity, *, sockets: bool = True) -> Addre
         if _fits(own):
             _make_private(own, identity)
             if _can_listen(own):
-                return Address(own)
+                return Address(own, passwords(data_dir))
         short = _short_folder(data_dir, identity)
         if short is not None:
-            return Address(short)
-    return Address(None, _free_port(), password(data_dir))
+            return Address(short, passwords(data_dir))
+    return Address(None, passwords(data_dir), _free_port())
 
 
-def password(data_dir: Path) -> str:
-    """The password of the server's only role, made when it is first asked for."""
-    file = data_dir / PASSWORD
+def passwords(data_dir: Path) -> Passwords:
+    """Those of the server's roles, made when they are first asked for."""
+    return Passwords(_password(data_dir / PASSWORD), _password(data_dir / SUPERUSER_PASSWORD))
+
+
+def _password(file: Path) -> str:
     with contextlib.suppress(FileExistsError):
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as new:

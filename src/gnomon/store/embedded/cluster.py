@@ -6,21 +6,25 @@ exists complete or not at all, and a crash in between costs nothing but a second
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
-from gnomon.store.embedded.address import DATABASE, USER
+from gnomon.store.embedded import roles
 from gnomon.store.embedded.binaries import MAJOR_VERSION, Binaries
 from gnomon.store.embedded.errors import EmbeddedError
 from gnomon.store.embedded.identity import Identity
 
 
 def ensure(
-    cluster: Path, binaries: Binaries, identity: Identity, *, password: str, durable: bool
+    cluster: Path,
+    binaries: Binaries,
+    identity: Identity,
+    *,
+    passwords: roles.Passwords,
+    durable: bool,
 ) -> None:
     """Make the cluster, unless it is there already."""
     if not cluster.exists():
-        _create(cluster, binaries, identity, password=password, durable=durable)
+        _create(cluster, binaries, identity, passwords=passwords, durable=durable)
         return
     version = cluster / "PG_VERSION"
     found = version.read_text().strip() if version.exists() else None
@@ -36,17 +40,21 @@ def ensure(
 
 
 def _create(
-    cluster: Path, binaries: Binaries, identity: Identity, *, password: str, durable: bool
+    cluster: Path,
+    binaries: Binaries,
+    identity: Identity,
+    *,
+    passwords: roles.Passwords,
+    durable: bool,
 ) -> None:
     new = cluster.with_name(f"{cluster.name}.new")
     shutil.rmtree(new, ignore_errors=True)  # of an earlier try that was cut short
     new.mkdir(mode=0o700)
     identity.own(new)
     initdb = (binaries.initdb, "--pgdata", new)
-    _run(
-        identity,
+    identity.run(
         *initdb,
-        f"--username={USER}",
+        f"--username={roles.SUPERUSER}",
         "--encoding=UTF8",
         "--locale=C",
         "--auth-local=trust",
@@ -54,34 +62,12 @@ def _create(
         "--no-instructions",
         "--no-sync",  # once, at the end
     )
-    _run(
-        identity,
-        *(binaries.postgres, "--single", "-D", new, "-F", "-c", "log_min_messages=warning"),
-        "postgres",
-        statements=f"CREATE DATABASE {DATABASE}\nALTER ROLE {USER} PASSWORD '{password}'\n",
-    )
+    roles.make(new, binaries, identity, passwords, new=True)
     if durable:
-        _run(identity, *initdb, "--sync-only")
+        identity.run(*initdb, "--sync-only")
     new.rename(cluster)
     if durable:
         _sync_folder(cluster.parent)
-
-
-def _run(identity: Identity, *argv: str | Path, statements: str = "") -> None:
-    done = subprocess.run(  # noqa: S603 - our own programs
-        identity.command(*argv),
-        input=statements,
-        capture_output=True,
-        text=True,
-        check=False,
-        **identity.popen_options(),
-    )
-    # A single-user server reports a failed statement and goes on to the next.
-    if done.returncode != 0 or "ERROR:" in done.stderr:
-        program = Path(argv[0]).name
-        raise EmbeddedError(
-            f"PostgreSQL's {program} failed as {identity.description}: {done.stderr.strip()}"
-        )
 
 
 def _sync_folder(folder: Path) -> None:

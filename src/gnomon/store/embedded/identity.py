@@ -53,6 +53,23 @@ class Identity:
             options |= {"user": self.uid, "group": self.gid, "extra_groups": []}
         return options
 
+    def run(self, *argv: str | Path, text: str = "") -> None:
+        """Run one of PostgreSQL's programs to its end, with `text` on its standard input."""
+        done = subprocess.run(  # noqa: S603 - our own programs
+            self.command(*argv),
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            **self.popen_options(),
+        )
+        # A single-user server reports a failed statement and goes on to the next.
+        if done.returncode != 0 or any(word in done.stderr for word in ("ERROR:", "FATAL:")):
+            raise EmbeddedError(
+                f"PostgreSQL's {Path(argv[0]).name} failed as {self.description}: "
+                f"{done.stderr.strip()}"
+            )
+
     def blocked_at(self, folder: Path) -> Path | None:
         """The outermost folder on the way that this identity cannot enter."""
         way = [*reversed(folder.parents), folder]

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -20,7 +20,7 @@ from gnomon.store.embedded import address as addresses
 from gnomon.store.embedded import binaries as programs
 from gnomon.store.embedded import cluster as clusters
 from gnomon.store.embedded import identity as identities
-from gnomon.store.embedded import postmaster
+from gnomon.store.embedded import postmaster, roles
 from gnomon.store.embedded.errors import EmbeddedError
 from gnomon.store.embedded.lock import DirectoryLock
 from gnomon.store.embedded.tuning import SETTINGS
@@ -66,6 +66,13 @@ class EmbeddedServer:
         if self._address is None:
             raise EmbeddedError(f"the server in {self.data_dir} is not started")
         return self._address.dsn
+
+    @property
+    def superuser_dsn(self) -> str:
+        """For tending the server by hand. Nothing of Gnomon connects with it."""
+        if self._address is None:
+            raise EmbeddedError(f"the server in {self.data_dir} is not started")
+        return self._address.superuser_dsn
 
     @property
     def pid(self) -> int:
@@ -135,23 +142,36 @@ class EmbeddedServer:
             self.data_dir, self.cluster, created=created, namespaces=self._namespaces
         )
         binaries = programs.reachable(identity, self.data_dir)
-        clusters.ensure(
-            self.cluster,
-            binaries,
-            identity,
-            password=addresses.password(self.data_dir),
-            durable=self._settings["fsync"] == "on",
-        )
+        passwords = addresses.passwords(self.data_dir)
+        durable = self._settings["fsync"] == "on"
+        clusters.ensure(self.cluster, binaries, identity, passwords=passwords, durable=durable)
         self._address = addresses.choose(self.data_dir, identity, sockets=self._sockets)
+        if not roles.made(self.cluster):
+            self._patiently(lambda: self._adopt(binaries, identity, passwords))
         settings = self._settings | self._address.settings
         options = [part for item in settings.items() for part in ("-c", "=".join(item))]
         self._identity = identity
         self._command = identity.command(binaries.postgres, "-D", self.cluster, *options)
 
+    def _adopt(
+        self, binaries: programs.Binaries, identity: identities.Identity, passwords: roles.Passwords
+    ) -> str | None:
+        """Give a cluster of an earlier Gnomon its roles. Returns what stands against it."""
+        assert self._address is not None
+        postmaster.evict(self.cluster, self._address.folder)
+        try:
+            roles.make(self.cluster, binaries, identity, passwords, new=False)
+        except EmbeddedError as error:
+            return str(error)
+        return None
+
     def _launch(self) -> None:
+        self._patiently(self._launch_once)
+
+    def _patiently(self, attempt: Callable[[], str | None]) -> None:
         clock = SystemClock()
         deadline = clock.monotonic() + ORPHANS_SECONDS
-        while (problem := self._launch_once()) is not None:
+        while (problem := attempt()) is not None:
             # After a kill -9 of the server, its last processes still hold its shared memory
             # until they notice.
             if "shared memory block" not in problem or clock.monotonic() > deadline:
