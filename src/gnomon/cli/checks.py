@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from gnomon import settings as configuration
 from gnomon.cli import database, remote
 from gnomon.cli.check import Check
+from gnomon.cli.encryption_check import encryption
 from gnomon.cli.options import API_VARIABLE, SETTINGS_VARIABLE
 from gnomon.cli.output import CommandFailed
 from gnomon.cli.trouble_checks import chores, parked_jobs
@@ -108,6 +111,7 @@ async def _database(settings: Settings) -> list[Check]:
     try:
         async with database.connection(database.existing_dsn(settings)) as connection:
             checks = [await _version(connection), await _migrations(connection)]
+            checks.append(encryption(connection))
             checks += [await _durability(connection), await _costs(connection)]
             checks += [await _clock(connection), await _pooler(connection, settings)]
             if checks[1].ok:
@@ -185,6 +189,10 @@ async def _pooler(connection: "Connection", settings: Settings) -> Check:
         return Check(name, False, detail, remedy)
     try:
         async with database.connection(settings.direct_database_url) as direct:
+            if not (protected := encryption(direct, DIRECT_VARIABLE)).ok:
+                return msgspec.structs.replace(
+                    protected, detail=f"on the direct way: {protected.detail}"
+                )
             if is_pooled(direct):
                 return Check(name, False, "one is in between on the direct way, too", remedy)
             if await direct.fetchrow(_SERVER) != await connection.fetchrow(_SERVER):

@@ -4,6 +4,7 @@ By SQLSTATE, so that no failure is left out: `StoreUnavailable` says not now, `U
 this value, and whatever is in neither list is a `StatementRefused`.
 """
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,6 +43,9 @@ def translated() -> Iterator[None]:
     """Raise what the driver raises as a `StoreError`."""
     try:
         yield
+    except (ssl.SSLError, asyncpg.exceptions.ClientConfigurationError) as error:
+        # Both are ValueErrors, too: a certificate that is not trusted, or cannot be found.
+        raise of_driver(error) from error
     except ValueError as error:
         # The driver refuses a value before it is sent: text that is no Unicode, say.
         raise Unstorable(f"PostgreSQL cannot hold this: {error}") from error
