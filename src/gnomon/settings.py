@@ -7,11 +7,14 @@ A setting comes from, in rising order: its default here, `gnomon.toml`, the envi
 
 import difflib
 import math
+import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
@@ -54,6 +57,8 @@ _NOT_NEGATIVE = (
 # What a request may hold besides its payload.
 OVERHEAD_BYTES = 64 * 1024
 _LEAST_BODY_MEMORY = 2 * 1024 * 1024
+# What nobody else on the machine may read, and no function that a node runs needs.
+_SECRETS = ("api_key", "database_url", "direct_database_url", "webhook_secret")
 _LANES = ("CRITICAL", "HIGH", "MEDIUM", "LOW")
 _LOG_FORMATS = ("auto", "console", "json")
 
@@ -220,6 +225,13 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     return sorted(n for n in names if _field_of(n.removesuffix("_FILE")) not in known)
 
 
+def secret_variables() -> list[str]:
+    """The variables that set secrets. Not `DATABASE_URL`: it is the platform's, and others on it
+    may live from it."""
+    names = [PREFIX + name.upper() for name in _SECRETS]
+    return [*names, *(f"{name}_FILE" for name in names)]
+
+
 def _field_of(variable: str) -> str:
     return variable.removeprefix(PREFIX).lower()
 
@@ -236,7 +248,32 @@ def _from_file(file: Path) -> dict[str, Any]:
             near = difflib.get_close_matches(name, Settings.__struct_fields__, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise SettingsError(f"{file}: unknown setting {name!r}{hint}")
+    held = [name for name in _SECRETS if name in values and _is_secret(name, str(values[name]))]
+    if held and _open_to_all(file):
+        raise SettingsError(
+            f"{file} holds a secret ({', '.join(held)}) and can be read by every user of this "
+            f"machine: chmod o-r {file}, or set {PREFIX}{held[0].upper()}_FILE instead"
+        )
     return values
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if not name.endswith("database_url"):
+        return True
+    try:
+        parts = urlsplit(value)
+        return parts.password is not None or "password" in parse_qs(parts.query)
+    except ValueError:
+        return True
+
+
+def _open_to_all(file: Path) -> bool:
+    """Whether anybody can read it, as far as modes tell: itself, and every folder on the way."""
+    if os.name == "nt":
+        return False
+    way = file.resolve()
+    anybody = way.stat().st_mode & stat.S_IROTH != 0
+    return anybody and all(folder.stat().st_mode & stat.S_IXOTH for folder in way.parents)
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -174,8 +174,15 @@ def test_commands_send_their_key(
         assert "gnomon keys create" in api.errors  # there was none yet
         key = done("keys", "create", "--name", "cli", "--role", "read").out.strip()
         assert "GNOMON_API_KEY" in refused("tasks", "list")
-        assert "GNOMON_API_KEY" in refused("--key", key[:-1], "tasks", "pause", str(uuid4()))
-        assert done("--key", key, "tasks", "list", "--json").json == {"tasks": []}
+        (tmp_path / "wrong").write_text(key[:-1])
+        assert "--key-file" in refused("--key-file", "wrong", "tasks", "pause", str(uuid4()))
+        (tmp_path / "key").write_text(f"{key}\n")
+        listing = ("tasks", "list", "--json")
+        assert done("--key-file", "key", *listing).json == {"tasks": []}
+        assert gnomon_here("--key-file", "-", *listing, stdin=key).json == {"tasks": []}
+        assert "holds nothing" in refused("--key-file", "-", *listing, code=2)
+        assert "nowhere" in refused("--key-file", "nowhere", *listing, code=2)
+        assert key not in refused("--key", key, *listing, code=2)
         monkeypatch.setenv("GNOMON_API_KEY", key)
         assert done("cron", "list", "--json").json == {"cron_jobs": []}
         problem = refused("submit", "http://93.184.216.34/")

@@ -29,7 +29,9 @@ def headers(task: str, body: str, attempt: int = 1, secret: str = SECRET) -> dic
 
 
 async def test_calls_are_told_and_the_first_ones_fail(tmp_path: Path) -> None:
-    arguments = ["--port", "0", "--json", "--fail", "1", "--status", "500", "--secret", SECRET]
+    (tmp_path / "secret").write_text(SECRET)
+    arguments = ["--port", "0", "--json", "--fail", "1", "--status", "500"]
+    arguments += ["--secret-file", "secret"]
     with running("listen", *arguments, cwd=tmp_path) as receiver:
         url = receiver.event("listening")["url"]
         async with aiohttp.ClientSession() as session:

@@ -87,9 +87,18 @@ def test_what_is_no_payload_is_refused(text: str | None, file: str | None) -> No
 
 
 def test_headers() -> None:
-    assert values.header("X-Team: blue: green") == ("X-Team", "blue: green")
+    assert values.headers("X-Team: blue: green") == [("X-Team", "blue: green")]
     with pytest.raises(typer.BadParameter):
-        values.header("no colon")
+        values.headers("no colon")
+
+
+def test_secret_headers_come_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "headers").write_text("Authorization: Bearer x\n\nX-Team: blue\n")
+    found = values.headers(f"@{tmp_path / 'headers'}")
+    assert found == [("Authorization", "Bearer x"), ("X-Team", "blue")]
+    assert capsys.readouterr().err == ""
+    values.headers("X-Api-Key: x")
+    assert "--header @FILE" in capsys.readouterr().err
 
 
 def test_moments_for_people() -> None:

@@ -1,5 +1,7 @@
 """Where settings come from, which source wins, and what a wrong one is told."""
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,43 @@ def test_a_named_file_is_read_instead_of_the_default(folder: Path) -> None:
     (folder / "other.toml").write_text("batch = 9", encoding="utf-8")
     settings = load({}, folder / "other.toml")
     assert (settings.slots, settings.batch) == (Settings().slots, 9)
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that every user can enter. Those of pytest are private."""
+    with tempfile.TemporaryDirectory(prefix="public-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("api_key = 'gn_x'", "api_key"),
+        ("webhook_secret = 'whsec_x'", "webhook_secret"),
+        ("database_url = 'postgresql://u:p@h/d'", "database_url"),
+        ("database_url = 'postgresql:///d?password=p'", "database_url"),
+    ],
+)
+def test_a_file_with_secrets_is_not_for_everybody(public: Path, text: str, held: str) -> None:
+    file = public / "gnomon.toml"
+    file.write_text(text)
+    file.chmod(0o644)
+    with pytest.raises(SettingsError, match=f"({held}).*can be read by every user.*chmod o-r"):
+        load({}, file)
+    file.chmod(0o640)
+    load({}, file)
+    file.chmod(0o644)
+    public.chmod(0o700)  # nobody else gets as far as the file
+    load({}, file)
+
+
+def test_a_file_without_secrets_is_for_everybody(public: Path) -> None:
+    file = public / "gnomon.toml"
+    file.write_text("slots = 7\ndatabase_url = 'postgresql://u@h/d'")
+    file.chmod(0o644)
+    assert load({}, file).slots == 7
 
 
 def test_the_environment_wins_over_the_file(folder: Path) -> None:

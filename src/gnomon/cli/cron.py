@@ -71,7 +71,7 @@ def add(
     """
     job = {"name": name} | definition.when(cron, every, phase)
     job |= definition.where(timezone, gap, fold) | definition.within(start, end, max_runs)
-    job |= definition.what(url, function, method, dict(headers or []), task_type, payload)
+    job |= definition.what(url, function, method, submit.flattened(headers), task_type, payload)
     job |= definition.meeting(overlap, missed, missed_after, backfill_limit, backfill_window)
     job |= definition.punctual(jitter, sla) | placed(queue, preemptible=preemptible)
     job |= running(priority, delivery, max_retries, timeout, tags)

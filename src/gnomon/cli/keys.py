@@ -10,6 +10,7 @@ import typer
 from gnomon.cli import allowing, database, output, values
 from gnomon.cli.options import AsJson, settings_of
 from gnomon.cli.output import moment
+from gnomon.cli.secret_files import NewSecretFile, Out
 from gnomon.model.allow_list import listed
 from gnomon.model.principal import Role
 from gnomon.model.task import DEFAULT_TENANT
@@ -73,6 +74,7 @@ def create(
         ),
     ] = None,
     expires: Duration = None,
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an API key. It is shown once, and kept nowhere: the database has only its hash.
@@ -80,7 +82,7 @@ def create(
     \b
     gnomon keys create --name first --role admin
     gnomon keys create --tenant acme --name shop --role submit --role read --expires 90d
-    gnomon keys create --tenant acme --name mailer --role submit --type mail --json
+    gnomon keys create --tenant acme --name mailer --role submit --type mail --out mailer.key
     gnomon keys create --name hooks --role submit --host '*.example.com' --function none
     """
     from gnomon.clock import SystemClock, new_id, new_secret
@@ -102,7 +104,9 @@ def create(
         allow=allowing.allow_list(functions, hosts),
         expires_at=None if expires is None else now + timedelta(seconds=values.duration(expires)),
     )
-    _hand_over(_with_keys(settings_of(ctx), lambda store: store.create(new)), secret, as_json)
+    with NewSecretFile(out) as file:
+        made = _with_keys(settings_of(ctx), lambda store: store.create(new))
+        _hand_over(made, secret, file, as_json)
 
 
 @app.command("list")
@@ -132,6 +136,7 @@ def rotate(
     overlap: Annotated[
         str, typer.Option(metavar="DURATION", help="How long the old key still works.")
     ] = "24h",
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a key that takes the place of this one, with its name, roles and types.
@@ -150,10 +155,11 @@ def rotate(
         hint=api_key.hint_of(secret),
     )
     old, seconds = _id(key_id), values.duration(overlap)
-    made = _with_keys(
-        settings_of(ctx), lambda store: store.rotate(tenant, old, replacement, seconds)
-    )
-    _hand_over(made, secret, as_json)
+    with NewSecretFile(out) as file:
+        made = _with_keys(
+            settings_of(ctx), lambda store: store.rotate(tenant, old, replacement, seconds)
+        )
+        _hand_over(made, secret, file, as_json)
 
 
 @app.command()
@@ -199,12 +205,15 @@ def _id(text: str) -> UUID:
         raise typer.BadParameter(f"{text!r} is no id; `gnomon keys list` shows them") from None
 
 
-def _hand_over(key: "ApiKey", secret: str, as_json: bool) -> None:
+def _hand_over(key: "ApiKey", secret: str, file: NewSecretFile, as_json: bool) -> None:
+    where = file.write(secret)
     if as_json:
-        output.document({**_document(key), "key": secret})
+        output.document(_document(key) | ({"file": where} if where else {"key": secret}))
         return
-    output.echo(secret)
-    output.note(f"the key {key.name!r} of {key.tenant_id} ({key.id}); it is not shown again")
+    if where is None:
+        output.echo(secret)
+    told = f"is in {where}, and nowhere else" if where else "is not shown again"
+    output.note(f"the key {key.name!r} of {key.tenant_id} ({key.id}) {told}")
 
 
 def _document(key: "ApiKey") -> dict[str, Any]:

@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from gnomon import loop
-from gnomon.cli import output
+from gnomon.cli import output, secret_files
 from gnomon.cli.keyring import Keyring
 from gnomon.cli.options import settings_of
 from gnomon.cli.output import CommandFailed
@@ -30,11 +30,11 @@ def listen(
     delay: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Wait before each answer.")
     ] = 0.0,
-    secret: Annotated[
+    secret_file: Annotated[
         str | None,
         typer.Option(
-            metavar="whsec_…|whpk_…",
-            help="Check signatures with this, too; better in GNOMON_WEBHOOK_SECRET.",
+            metavar="FILE",
+            help="Check signatures with the whsec_… or whpk_… in this file, too; - is stdin.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document a line.")] = False,
@@ -47,6 +47,7 @@ def listen(
     """
     from gnomon.cli.receiver import Behaviour
 
+    secret = None if secret_file is None else secret_files.read(secret_file, "--secret-file")
     keyring = Keyring(secret, settings_of(ctx))
     _run(Behaviour(fail=fail, status=status, delay=delay), keyring, port, as_json=as_json)
 

@@ -34,7 +34,7 @@ from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
 from gnomon.model.errors import GnomonError
 from gnomon.settings import SettingsError
 
-_KEY_HINT = "\n  give a key with --key, or in GNOMON_API_KEY or GNOMON_API_KEY_FILE"
+_KEY_HINT = "\n  give a key with --key-file, or in GNOMON_API_KEY or GNOMON_API_KEY_FILE"
 
 app = typer.Typer(
     name="gnomon",
@@ -81,10 +81,12 @@ def root(
             help="Settings file, instead of ./gnomon.toml.",
         ),
     ] = None,
-    key: Annotated[
+    key_file: Annotated[
         str | None,
         typer.Option(
-            "--key", metavar="KEY", help="What to show the API; better in GNOMON_API_KEY."
+            "--key-file",
+            metavar="FILE",
+            help="API key or token from a file, or - for stdin; else GNOMON_API_KEY.",
         ),
     ] = None,
     version: Annotated[

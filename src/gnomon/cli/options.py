@@ -2,15 +2,17 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gnomon import settings as configuration
+from gnomon.cli import secret_files
 from gnomon.settings import Settings
 
 SETTINGS_VARIABLE = "GNOMON_SETTINGS"
 API_VARIABLE = "GNOMON_API_URL"
+_KEY = "gnomon.key"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -27,9 +29,19 @@ Everything = Annotated[bool, typer.Option("--all", help="Show all, however many.
 def settings_of(ctx: typer.Context, overrides: dict[str, str] | None = None) -> Settings:
     """The settings of this run; `overrides` are variables that flags of the command set."""
     environ = {**os.environ, **(overrides or {})}
-    if key := ctx.find_root().params.get("key"):
+    if key := _key(ctx.find_root()):
         environ["GNOMON_API_KEY"] = key
     return configuration.load(environ, settings_file(ctx))
+
+
+def _key(root: Any) -> str | None:
+    """What `--key-file` holds, read once: it may be stdin."""
+    file = root.params.get("key_file")
+    if file is None or (file == "-" and root.resilient_parsing):  # a shell that completes
+        return None
+    if _KEY not in root.meta:
+        root.meta[_KEY] = secret_files.read(file, "--key-file")
+    return str(root.meta[_KEY])
 
 
 def settings_file(ctx: typer.Context) -> Path | None:

@@ -1,11 +1,13 @@
 """`gnomon api` and `gnomon scheduler`: one process each, against a database that runs."""
 
+import os
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 import typer
 
 from gnomon import loop
+from gnomon import settings as configuration
 from gnomon.cli import database
 from gnomon.cli.keyring import check_setting
 from gnomon.cli.options import settings_of
@@ -65,6 +67,9 @@ def scheduler(
 
     pool = _pool(tenants=serve_tenant, types=serve_type, queues=serve_queue, lanes=serve_lane)
     settings = settings_of(ctx, overrides(slots=slots) | pool)
+    # Functions run in this process and in children of it, and may show their environment.
+    for name in configuration.secret_variables():
+        os.environ.pop(name, None)
     dsn = _prepared(settings)
     _run(wiring.run_node(settings, dsn, _started("node")))
 

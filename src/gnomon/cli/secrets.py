@@ -6,10 +6,11 @@ from uuid import UUID
 
 import typer
 
-from gnomon.cli import database, output, values
+from gnomon.cli import database, output, secret_files, values
 from gnomon.cli.keys import TenantOption
 from gnomon.cli.options import AsJson, settings_of
 from gnomon.cli.output import moment
+from gnomon.cli.secret_files import NewSecretFile, Out
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.model.webhook_secret import Scheme
 from gnomon.settings import Settings
@@ -55,6 +56,7 @@ def create(
             metavar="DURATION", help="With --host: how long the tenant's secrets sign beside it."
         ),
     ] = "24h",
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a webhook secret. It signs beside those that there are.
@@ -78,7 +80,9 @@ def create(
         public_key=public_key,
         shared_seconds=None if known_host is None else _overlap(overlap),
     )
-    _hand_over(_with_secrets(settings_of(ctx), lambda store: store.create(new)), as_json)
+    with NewSecretFile(out) as file:
+        made = _with_secrets(settings_of(ctx), lambda store: store.create(new))
+        _hand_over(made, file, as_json)
 
 
 @app.command("list")
@@ -103,6 +107,7 @@ def show(
     ctx: typer.Context,
     secret_id: SecretId,
     tenant: TenantOption = DEFAULT_TENANT,
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the value of a v1 secret, or the public key of a v1a one.
@@ -114,7 +119,8 @@ def show(
     found = _with_secrets(settings_of(ctx), lambda store: store.show(tenant, wanted))
     if found.value is None and (found.known.public_key is None or found.known.revoked_at):
         raise output.CommandFailed(f"webhook secret {wanted} has ended; its value is gone")
-    _hand_over(found, as_json)
+    with NewSecretFile(out) as file:
+        _hand_over(found, file, as_json)
 
 
 @app.command()
@@ -126,6 +132,7 @@ def rotate(
         str, typer.Option(metavar="DURATION", help="How long the old one signs, too; at most 30d.")
     ] = "24h",
     secret_file: SecretFile = None,
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a secret that takes the place of this one. Both sign during the overlap.
@@ -145,7 +152,8 @@ def rotate(
         )
         return await store.rotate(tenant, old, replacing, seconds)
 
-    _hand_over(_with_secrets(settings_of(ctx), replaced), as_json)
+    with NewSecretFile(out) as file:
+        _hand_over(_with_secrets(settings_of(ctx), replaced), file, as_json)
 
 
 @app.command()
@@ -200,23 +208,28 @@ def _value(scheme: Scheme, file: str | None) -> tuple[str | None, str | None]:
         return key_pair(new_secret(ED25519_BYTES))
     if file is None:
         return None, None
+    given = secret_files.read(file, "--secret-file")
     try:
-        given = values.read(file).decode().strip()
         secret_bytes(given)
     except ValueError as error:
         raise typer.BadParameter(f"--secret-file: {error}") from None
     return given, None
 
 
-def _hand_over(secret: "ShownSecret", as_json: bool) -> None:
+def _hand_over(secret: "ShownSecret", file: NewSecretFile, as_json: bool) -> None:
     known = secret.known
+    written = file.write(secret.value or known.public_key or "")
     if as_json:
-        output.document({**_document(known), "secret": secret.value})
+        output.document(
+            _document(known) | ({"file": written} if written else {"secret": secret.value})
+        )
         return
-    output.echo(secret.value or known.public_key or "")
+    if written is None:
+        output.echo(secret.value or known.public_key or "")
     what = "the secret" if secret.value else "the public key"
     where = "all hosts" if known.host is None else known.host
-    output.note(f"{what} {known.id} of {known.tenant_id}, for calls to {where}")
+    told = f"; it is in {written}" if written else ""
+    output.note(f"{what} {known.id} of {known.tenant_id}, for calls to {where}{told}")
 
 
 def _document(secret: "WebhookSecret") -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """`gnomon submit`: hand in one task."""
 
+import itertools
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,7 +40,10 @@ Method = Annotated[str | None, typer.Option(help="Of the webhook: POST where not
 Headers = Annotated[
     list[Any] | None,
     typer.Option(
-        "--header", parser=values.header, metavar="'NAME: VALUE'", help="May be repeated."
+        "--header",
+        parser=values.headers,
+        metavar="'NAME: VALUE'|@FILE",
+        help="May be repeated; secret ones are better in a file, a line each (@- is stdin).",
     ),
 ]
 Duration = Annotated[
@@ -92,7 +96,7 @@ def submit(
     if (url is None) == (function is None):
         raise typer.BadParameter("give the URL of a webhook, or --python NAME")
     task = values.given(
-        target=definition.target(url, function, method, dict(headers or [])),
+        target=definition.target(url, function, method, flattened(headers)),
         task_type=task_type or function or DEFAULT_TYPE,
         payload=values.payload(payload, payload_file),
         name=name,
@@ -102,6 +106,11 @@ def submit(
     task |= definition.running(priority, delivery, max_retries, timeout, tags)
     address = remote.api_url(settings_of(ctx), api)
     remote.call(address, lambda client: _submit(client, task, wait=wait, as_json=as_json))
+
+
+def flattened(headers: "list[list[tuple[str, str]]] | None") -> dict[str, str]:
+    """Those of every --header."""
+    return dict(itertools.chain.from_iterable(headers or []))
 
 
 def _when(delay: float | None, at: datetime | None) -> "Json":

@@ -88,6 +88,8 @@ def _up(
         loop.run(database.prepare(settings.direct_database_url or dsn))
         _check_authentication(loop.run(agreed(settings, dsn)))
         variables = {**os.environ, **variables, "DATABASE_URL": dsn}
+        for name in ("GNOMON_API_KEY", "GNOMON_API_KEY_FILE"):  # for commands, not for servers
+            variables.pop(name, None)
         return supervise.run(
             _children(settings, variables),
             on_ready=None if quiet else partial(_announce, settings),

@@ -9,6 +9,9 @@ from typing import Any
 import msgspec
 import typer
 
+from gnomon.cli.output import note
+from gnomon.model.target_secrets import is_secret_parameter
+
 _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST = 200 * 366 * 86400.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
@@ -82,11 +85,24 @@ def given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def header(text: str) -> tuple[str, str]:
-    """`Name: value`."""
+def headers(text: str) -> list[tuple[str, str]]:
+    """`Name: value`, or those of `@FILE` (`@-` is stdin), one a line: for secret ones."""
+    if not text.startswith("@"):
+        name, value = _header(text)
+        if is_secret_parameter(name) or name.lower() == "cookie":
+            note(f"every user of this machine can read {name}: give it as --header @FILE")
+        return [(name, value)]
+    try:
+        lines = read(text[1:]).decode().splitlines()
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{text[1:]} is not text") from None
+    return [_header(line) for line in lines if line.strip()]
+
+
+def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise typer.BadParameter(f"{text!r} is not a header like 'Name: value'")
+        raise typer.BadParameter("a header must be like 'Name: value', or @FILE with such lines")
     return name.strip(), value.strip()
 
 
