@@ -96,7 +96,7 @@ chaos-cron: $(STAMP) ## Kill nodes while cron jobs fire; ARGS="--seconds 300 --j
 zoo: $(STAMP) ## Plant known bugs, and check that the campaigns find each; ARGS="--only claims-early", ARGS=--control
 	$(BIN)/python -m tests.system.proof zoo $(ARGS)
 
-crawl: $(STAMP) ## Let two tenants try every operation of the API on each other; ARGS="--cases 10000 --seed 1"
+crawl: $(STAMP) ## Let two tenants, with keys of every kind, try every operation on each other; ARGS="--cases 10000 --seed 1 --jobs 2"
 	$(BIN)/python -m tests.system.crawl $(ARGS)
 
 mutants: $(STAMP) ## Change copies of the code, and list changes no test notices; ARGS="--seed 1 --only cron --most 50"

@@ -23,7 +23,7 @@ class Stranger:
 
     def __init__(self, url: str, asker: Household, owner: Household, findings: Findings) -> None:
         self._url = url
-        self._key = f"Bearer {asker.keys['admin']}"
+        self._key = f"Bearer {asker.keys['admin'].secret}"
         self._owner = owner
         self._findings = findings
         self._session = requests.Session()

@@ -1,9 +1,11 @@
 """Thousands of made-up requests to every operation, by two tenants in turn, and a judge of each
 answer."""
 
+import copy
 import random
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import requests
@@ -22,8 +24,10 @@ from schemathesis.specs.openapi.checks import (
 )
 from tests.system.crawl.bodies import marked
 from tests.system.crawl.household import Household, as_cursor
+from tests.system.crawl.roles import Key, fault
 
 from gnomon.clock import SystemClock, new_id
+from gnomon.model.principal import Role
 
 Case: TypeAlias = schemathesis.Case[Any]
 
@@ -38,6 +42,13 @@ _CHECKS = [
 ]
 _TIMEOUT = 30.0
 _PUBLIC = "webhook-keys"  # what tenants show to everybody
+# Most with all rights, or little would ever be found behind the door.
+_KINDS = (
+    *("admin",) * 12,
+    *("submit", "read", "operate") * 2,
+    *("limited", "limited", "expired", "revoked", "unknown", "malformed", "none"),
+)
+_PLAIN = re.compile(r"(?!\.{1,2}$)[\w.~-]+", re.ASCII)
 _FRESH = 7  # things of a kind that one restocking brings, at the most
 
 
@@ -46,19 +57,31 @@ class Findings:
 
     def __init__(self) -> None:
         self.answers: dict[str, Counter[int]] = defaultdict(Counter)
+        self.keys: dict[str, Counter[int]] = defaultdict(Counter)
         self.wrong: list[str] = []
 
     @property
     def cases(self) -> int:
         return sum(counts.total() for counts in self.answers.values())
 
+    def add(self, other: "Findings") -> None:
+        for label, answers in other.answers.items():
+            self.answers[label] += answers
+        for kind, answers in other.keys.items():
+            self.keys[kind] += answers
+        self.wrong += other.wrong
+
     def blame(self, what: str, request: str, answer: requests.Response | None = None) -> None:
         shown = "" if answer is None else f"\n  -> {answer.status_code} {answer.text[:500]}"
         self.wrong.append(f"{what}\n  {request[:700]}{shown}")
 
 
-def operations_of(url: str) -> list[Any]:
-    document = requests.get(f"{url}/api/v1/openapi.json", timeout=_TIMEOUT).json()
+def document_of(url: str) -> Any:
+    return requests.get(f"{url}/api/v1/openapi.json", timeout=_TIMEOUT).json()
+
+
+def operations_of(document: Any) -> list[Any]:
+    document = copy.deepcopy(document)
     for operation in (each for path in document["paths"].values() for each in path.values()):
         operation.pop("security", None)  # who asks is chosen here
     schema = schemathesis.openapi.from_dict(document)
@@ -82,9 +105,11 @@ class Crawler:
         askers: Sequence[Household],
         bystander: Household,
         findings: Findings,
+        roles: Mapping[str, Role | None],
         number: int,
     ) -> None:
         self._url = url
+        self._roles = roles
         self._askers = askers
         self._bystander = bystander
         self._findings = findings
@@ -92,8 +117,8 @@ class Crawler:
         self._dice = random.Random(number)
         self._turns = 0
 
-    def crawl(self, operation: Any, cases: int) -> None:
-        """Ask that operation so many times."""
+    def crawl(self, operation: Any, cases: int, said: Callable[[], None]) -> None:
+        """Ask that operation so many times; calls `said` after each of them."""
 
         @seed(self._dice.getrandbits(32))
         @settings(
@@ -106,6 +131,7 @@ class Crawler:
         @given(case=_cases(operation), different=st.integers(0, 2**32))
         def ask(case: Case, different: int) -> None:
             self._ask(case, self._dice)
+            said()
 
         ask()
 
@@ -116,14 +142,13 @@ class Crawler:
         asker = self._askers[self._turns % len(self._askers)]
         self._turns += 1
         self._aim(case, asker, dice)
-        headers = {}
-        role = dice.choice(("admin",) * 12 + ("submit", "read", "operate", None))
-        if role is not None:
-            headers["Authorization"] = f"Bearer {asker.keys[role]}"
+        key = asker.keys[dice.choice(_KINDS)]
+        headers = {} if key.secret is None else {"Authorization": f"Bearer {key.secret}"}
         answer = case.call(
             base_url=self._url, session=self._session, headers=headers, timeout=_TIMEOUT
         )
         self._judge(case, asker, answer)
+        self._judge_role(case, key, answer)
 
     def _aim(self, case: Case, asker: Household, dice: random.Random) -> None:
         """Let most requests be about things that exist, of one's own or of others, and many of
@@ -168,6 +193,18 @@ class Crawler:
         except FailureGroup as failures:
             for failure in failures.exceptions:
                 found.blame(f"{type(failure).__name__}: {failure}", asked, answer)
+
+    def _judge_role(self, case: Case, key: Key, answer: Any) -> None:
+        self._findings.keys[key.kind][answer.status_code] += 1
+        role = self._roles[case.operation.label]
+        if wrong := fault(key, role, answer.status_code, answer.text, plain=_plain(case)):
+            asked = f"with {key.kind}: {answer.request.method} {answer.request.url}"
+            self._findings.blame(wrong, asked, answer)
+
+
+def _plain(case: Case) -> bool:
+    """Whether the path leads to this operation, whatever clients and proxies make of it."""
+    return all(_PLAIN.fullmatch(str(value)) for value in (case.path_parameters or {}).values())
 
 
 def _cases(operation: Any) -> Any:

@@ -4,12 +4,14 @@ import base64
 import itertools
 import json
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import requests
 from psycopg.rows import scalar_row
+from tests.system.crawl.roles import Key
 
 from gnomon.clock import SystemClock, new_id, new_incarnation, new_secret
 from gnomon.model.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
@@ -19,7 +21,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _CURSOR = re.compile(r'"next_cursor":"([\w-]{22})"')
 _LARGE = 3000  # bytes; such payloads are kept apart
 _KEPT = 20
-_ADMIN = "admin"
+_PAST = "2026-01-01T00:00:00Z"
 
 # Brings a submitted task into a state that otherwise only nodes bring about.
 _DEAD = """
@@ -51,8 +53,13 @@ VALUES (%(tenant)s, %(event)s, 'sla_missed', now(), %(event)s, %(id)s,
         json_build_object('job', %(mark)s::text))
 """
 _KEY = """
-INSERT INTO gnomon.api_key (id, tenant_id, name, hash, hint, roles, created_by)
-VALUES (%s, %s, %s, %s, %s, %s, %s)
+INSERT INTO gnomon.api_key (
+    id, tenant_id, name, hash, hint, roles, created_by, task_types, expires_at, revoked_at
+)
+VALUES (
+    %(id)s, %(tenant)s, %(name)s, %(hash)s, %(hint)s, %(roles)s, %(mark)s, %(task_types)s,
+    %(expires_at)s, %(revoked_at)s
+)
 """
 # The one of before goes: a tenant has a hundred at the most.
 _SECRET = """
@@ -93,8 +100,22 @@ class Household:
             "INSERT INTO gnomon.tenant (id, plan) VALUES (%s, 'unlimited')", self.tenant_id
         )
         # Keys that the crawl asks with: what it finds in the stock it may revoke.
-        self.keys = {role.value: self._key(f"{role}-{self.mark}", role)[1] for role in Role}
-        self._session.headers["Authorization"] = f"Bearer {self.keys[_ADMIN]}"
+        self.keys = {key.kind: key for key in self._keys()}
+        self._session.headers["Authorization"] = f"Bearer {self.keys['admin'].secret}"
+
+    def _keys(self) -> Iterator[Key]:
+        for role in Role:
+            yield Key(role, self._key(role, [role])[1], frozenset([role]))
+        some = [Role.SUBMIT, Role.READ, Role.OPERATE]
+        limited = self._key("limited", some, task_types=[self.mark])[1]
+        yield Key("limited", limited, frozenset(some), self.mark)
+        every = list(Role)
+        for kind, ended in (("expired", "expires_at"), ("revoked", "revoked_at")):
+            yield Key(kind, self._key(kind, every, **{ended: _PAST})[1], frozenset())
+        unknown = key_from(new_secret(RANDOM_BYTES))
+        yield Key("unknown", unknown, frozenset())
+        yield Key("malformed", unknown[:-1], frozenset())
+        yield Key("none", None, frozenset())
 
     def owns(self, answer: str, asked: str) -> None:
         """Remember the ids in an answer that were not asked with."""
@@ -118,7 +139,7 @@ class Household:
         self._made(f"cron-jobs/{paused}/pause", {"reason": self.mark})
         self._own("cron-jobs", job, name, paused)
         self._own("tasks", run)
-        self._own("keys", str(self._key(f"spare-{name}", Role.READ)[0]))
+        self._own("keys", str(self._key(f"spare-{number}", [Role.READ])[0]))
         # There may be a hundred of these, no more.
         name = f"{self.mark}-stock-{number % _KEPT}"
         self._put(f"task-types/{name}", {"schema": {"title": self.mark}})
@@ -195,12 +216,22 @@ class Household:
         for each in names:
             self.ids |= ids_in(each)
 
-    def _key(self, name: str, role: Role) -> tuple[UUID, str]:
+    def _key(self, name: str, roles: Sequence[Role], **fields: Any) -> tuple[UUID, str]:
         secret = key_from(new_secret(RANDOM_BYTES))
         key_id = new_id(SystemClock().now())
-        hashed, hint = hash_of(secret), hint_of(secret)
-        values = (key_id, self.tenant_id, name, hashed, hint, [role.value], self.mark)
-        self._execute(_KEY, values)
+        values = {
+            "id": key_id,
+            "tenant": self.tenant_id,
+            "name": f"{name}-{self.mark}",
+            "hash": hash_of(secret),
+            "hint": hint_of(secret),
+            "roles": [role.value for role in roles],
+            "mark": self.mark,
+            "task_types": None,
+            "expires_at": None,
+            "revoked_at": None,
+        }
+        self._execute(_KEY, values | fields)
         self.ids.add(str(key_id))
         return key_id, secret
 

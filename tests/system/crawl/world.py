@@ -1,13 +1,20 @@
 """An API that asks who one is, with three tenants behind it; and the whole crawl."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from tests.system.crawl.alike import Stranger
-from tests.system.crawl.crawler import Crawler, Findings, operations_of, shares
+from tests.system.crawl.crawler import (
+    Crawler,
+    Findings,
+    document_of,
+    operations_of,
+    shares,
+)
 from tests.system.crawl.household import Household
+from tests.system.crawl.roles import roles_of
 
 
 class Report:
@@ -31,21 +38,35 @@ class Report:
         for label, counts in sorted(found.answers.items()):
             answers = ", ".join(f"{status}: {n}" for status, n in sorted(counts.items()))
             yield f"  {label:50} {counts.total():6}   {answers}"
+        for kind, counts in sorted(found.keys.items()):
+            answers = ", ".join(f"{status}: {n}" for status, n in sorted(counts.items()))
+            yield f"  with key {kind:41} {counts.total():6}   {answers}"
         yield f"  wrong: {len(found.wrong)}"
         yield from (f"- {each}" for each in found.wrong[:most])
 
 
-def crawled(url: str, dsn: str, cases: int, seed: int) -> Report:
+def summed(reports: Sequence[Report]) -> Report:
+    """Several crawls as one."""
+    findings = Findings()
+    for report in reports:
+        findings.add(report.findings)
+    return Report(findings, sum(r.compared for r in reports), reports[0].operations)
+
+
+def crawled(
+    url: str, dsn: str, cases: int, seed: int, said: Callable[[int], None] = lambda _: None
+) -> Report:
     """Crawl an API that has no tenants yet but `default`."""
     findings = Findings()
-    operations = operations_of(url)
+    document = document_of(url)
+    operations = operations_of(document)
     with _households(url, dsn) as (alpha, beta, bystander):
         before = bystander.rows()
         stranger = Stranger(url, alpha, bystander, findings)
         compared = sum(stranger.compare(operation) for operation in operations)
-        crawler = Crawler(url, (alpha, beta), bystander, findings, seed)
+        crawler = Crawler(url, (alpha, beta), bystander, findings, roles_of(document), seed)
         for operation, share in shares(operations, cases):
-            crawler.crawl(operation, share)
+            crawler.crawl(operation, share, lambda: said(findings.cases))
         _unchanged(before, bystander.rows(), findings)
     return Report(findings, compared, len(operations))
 
