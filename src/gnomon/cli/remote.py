@@ -41,8 +41,10 @@ def _url(settings: Settings, given: str | None) -> str:
         host = _EVERYWHERE.get(settings.api_host, settings.api_host)
         return f"http://{f'[{host}]' if ':' in host else host}:{settings.api_port}"
     parts = urlsplit(given)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise typer.BadParameter(f"--api must be like http://127.0.0.1:8080; got {given!r}")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise typer.BadParameter(
+            "--api must be like http://127.0.0.1:8080; a key goes into GNOMON_API_KEY"
+        )
     return given.rstrip("/").removesuffix("/api/v1")
 
 

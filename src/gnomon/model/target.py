@@ -11,6 +11,7 @@ import msgspec
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _BLANK = re.compile(r"[\x00-\x20\x7f]")
+_CREDENTIALS = re.compile(r"//.*@")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # a tab may stand in a header
 _HOST = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.IGNORECASE)
 _SCOPE = re.compile(r"[a-z0-9._~-]+", re.IGNORECASE)
@@ -98,11 +99,13 @@ def _check_url(url: str) -> None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise ValueError(f"url {url!r} cannot be read: {error}") from error
+        # The reason would quote what is in the place of a host or port: a password, perhaps.
+        detail = "url cannot be read: after // it must have a host, and perhaps : and a port"
+        raise ValueError(detail) from error
     if parts.scheme not in ("http", "https"):
-        raise ValueError(f"url must start with http:// or https://; got {url!r}")
+        raise ValueError(f"url must start with http:// or https://; got {_shown(url)!r}")
     if not parts.hostname:
-        raise ValueError(f"url must name a host; got {url!r}")
+        raise ValueError(f"url must name a host; got {_shown(url)!r}")
     if parts.username is not None or parts.password is not None:
         raise ValueError("url must not carry credentials; send them in headers")
     if port == 0:
@@ -110,6 +113,11 @@ def _check_url(url: str) -> None:
     if _BLANK.search(url) or not url.isprintable():
         raise ValueError("url must not contain spaces or control characters; encode them")
     _check_host(parts.hostname, in_brackets="[" in parts.netloc)
+
+
+def _shown(url: str) -> str:
+    """The part of a URL that an error may quote: neither credentials nor a query."""
+    return _CREDENTIALS.sub("//", re.split(r"[?#]", url, maxsplit=1)[0])[:100]
 
 
 def _check_host(host: str, *, in_brackets: bool) -> None:
