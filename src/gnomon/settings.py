@@ -33,6 +33,9 @@ _AT_LEAST_ONE = (
     "payload_memory_bytes",
     "api_connections",
     "idle_seconds",  # the server knows no shorter time
+    "address_connections",
+    "address_requests_per_second",
+    "key_requests_per_second",
 )
 _POSITIVE = (
     "horizon_seconds",
@@ -61,6 +64,8 @@ _LEAST_BODY_MEMORY = 2 * 1024 * 1024
 _SECRETS = ("api_key", "database_url", "direct_database_url", "webhook_secret")
 _LANES = ("CRITICAL", "HIGH", "MEDIUM", "LOW")
 _LOG_FORMATS = ("auto", "console", "json")
+_FORWARDED_HEADERS = ("x-forwarded-for", "forwarded")
+_NETWORKS = ("targets_allow", "unlimited_addresses", "trusted_proxies")
 
 
 class SettingsError(ValueError):
@@ -85,6 +90,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_seconds: float = 75.0  # without a request, after which a connection is closed
     body_seconds: float = 10.0  # for a body, and for each MiB of a large one, to arrive
     body_memory_bytes: int = 128 * 1024 * 1024  # for all bodies of requests under way
+    # Of one address, and of one key, in each process: about half of what a process answers.
+    address_requests_per_second: float = 3_000.0
+    key_requests_per_second: float = 3_000.0
+    address_connections: int = 1_000  # of one address, open at once
+    unlimited_addresses: tuple[str, ...] = ("127.0.0.0/8", "::1/128")  # networks, as CIDR
+    trusted_proxies: tuple[str, ...] = ()  # networks; in their requests a header says who asks
+    forwarded_header: str = "x-forwarded-for"  # that header, which they must set
     idempotency_seconds: float = 24 * 3600.0
     database_connections: int = 8  # of each process
 
@@ -198,12 +210,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
     def _check_networks(self) -> None:
-        for text in self.targets_allow:
-            try:
-                ip_network(text)
-            except ValueError as error:
-                detail = f"targets_allow must be networks such as 10.1.0.0/16: {error}"
-                raise ValueError(detail) from error
+        for name in _NETWORKS:
+            for text in getattr(self, name):
+                try:
+                    ip_network(text)
+                except ValueError as error:
+                    detail = f"{name} must be networks such as 10.1.0.0/16: {error}"
+                    raise ValueError(detail) from error
+        if self.forwarded_header.lower() not in _FORWARDED_HEADERS:
+            raise ValueError(f"forwarded_header must be one of {', '.join(_FORWARDED_HEADERS)}")
 
 
 def load(environ: Mapping[str, str], file: Path | None = None) -> Settings:

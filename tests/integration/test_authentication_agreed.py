@@ -1,5 +1,7 @@
 """Whether authentication is on is the database's to say, and webhooks are guarded by it."""
 
+from typing import Any
+
 import aiohttp
 import pytest
 from tests.conftest import serving
@@ -36,11 +38,14 @@ async def test_an_api_that_was_started_before_serves_no_more(api: Api, database:
     await call(api, "POST", TASKS, 202, BODY)
     await PostgresInstallation(database).set_authentication(on=True)
 
-    async def refused() -> bool:
+    async def refused() -> dict[str, Any] | None:
         async with api.get(TASKS) as answer:
-            return answer.status == 503 and "restart it" in (await answer.json())["detail"]
+            return dict(await answer.json()) if answer.status == 503 else None
 
-    assert await eventually(refused)
+    problem = await eventually(refused)
+    assert problem["type"] == "urn:gnomon:problem:restart-needed"
+    assert problem["title"] == "This process has to be restarted"
+    assert "restart it" in problem["detail"]
     async with api.get("/healthz") as answer:
         assert answer.status == 200
 

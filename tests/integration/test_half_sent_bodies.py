@@ -1,6 +1,8 @@
 """What one tenant begins to send and does not end keeps no other tenant out."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import aiohttp
 from tests.conftest import serving
@@ -54,3 +56,53 @@ async def test_half_sent_bodies_of_one_tenant_keep_no_other_tenant_out(
             for each in answers:
                 each.cancel()
             crowd.close()
+
+
+async def test_half_sent_bodies_of_two_tenants_keep_no_third_one_out(
+    database_dsn: str, database: Database
+) -> None:
+    keys = [(await make_key(database, await make_tenant(database, name)))[1] for name in "abc"]
+    settings = {"api_connections": CONNECTIONS, "body_seconds": 600.0}
+    async with serving(database_dsn, authentication=True, **settings) as api:
+        halves = [head("POST", TASKS, 100, **bearer(key)) + b"{" for key in keys[:2]]
+        async with _held(api, halves):
+
+            async def accepted() -> bool:
+                async with api.post(TASKS, json=PUBLIC, headers=bearer(keys[2])) as answer:
+                    return answer.status == 202
+
+            await eventually(accepted)  # though none of the bodies is slow
+
+
+async def test_half_sent_bodies_keep_nobody_out_where_all_are_one_tenant(
+    database_dsn: str,
+) -> None:
+    settings = {"api_connections": CONNECTIONS, "body_seconds": 600.0}
+    async with serving(database_dsn, **settings) as api:
+        async with _held(api, [head("POST", TASKS, 100) + b"{"]) as answers:
+            for _ in range(3):
+                await call(api, "POST", TASKS, 202, BODY)
+            gone = await asyncio.wait_for(answers[0], 30.0)
+            assert (gone.status, gone.headers["retry-after"]) == (503, "1")
+            assert b"longest about it" in gone.body
+
+
+@asynccontextmanager
+async def _held(
+    api: aiohttp.ClientSession, halves: list[bytes]
+) -> AsyncIterator[list[asyncio.Future[Answer]]]:
+    """As many bodies are arriving as may; the others have been answered, or will be."""
+    crowd = Crowd(await url_of(api))
+    streams = [stream for half in halves for stream in await crowd.open(SENT, half)]
+    answers = [asyncio.ensure_future(read(stream[0])) for stream in streams]
+
+    async def no_more_than_may() -> bool:
+        return sum(each.done() for each in answers) >= len(answers) - 2 * SHARE
+
+    try:
+        await eventually(no_more_than_may)
+        yield answers
+    finally:
+        for each in answers:
+            each.cancel()
+        crowd.close()

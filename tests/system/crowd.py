@@ -81,9 +81,10 @@ async def read(reader: asyncio.StreamReader) -> Answer:
 
 
 class Crowd:
-    """Connections to one address. All are closed at the end."""
+    """Connections to one address, from one. All are closed at the end."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, source: str | None = None) -> None:
+        self._source = None if source is None else (source, 0)
         parts = urlsplit(url)
         assert parts.hostname is not None
         assert parts.port is not None
@@ -100,7 +101,7 @@ class Crowd:
 
     async def _one(self, sent: bytes) -> Stream:
         async with asyncio.timeout(ANSWER_SECONDS):
-            stream = await asyncio.open_connection(*self._address)
+            stream = await asyncio.open_connection(*self._address, local_addr=self._source)
         self.streams.append(stream)
         stream[1].write(sent)
         return stream
@@ -108,7 +109,7 @@ class Crowd:
     async def ask(self, sent: bytes) -> Answer:
         """An answer over a connection of its own."""
         async with asyncio.timeout(ANSWER_SECONDS):
-            reader, writer = await asyncio.open_connection(*self._address)
+            reader, writer = await asyncio.open_connection(*self._address, local_addr=self._source)
             try:
                 writer.write(sent)
                 return await read(reader)

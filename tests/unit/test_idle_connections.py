@@ -11,6 +11,7 @@ from tests.waiting import eventually, eventually_sync
 
 from gnomon.api.connections import (
     SLOW_SECONDS,
+    AddressLimit,
     Client,
     Connections,
     Idleness,
@@ -18,6 +19,7 @@ from gnomon.api.connections import (
     idleness,
 )
 from gnomon.clock import SystemClock
+from gnomon.model.client_address import FORWARDED, ClientAddresses
 
 MOST = 16
 _LITTLE = 4096  # bytes that a socket may hold; the system makes it a little more
@@ -48,33 +50,47 @@ def test_when_a_connection_is_idle(use: Use, lag: float, expected: Idleness | No
 class Accepted:
     """Both ends of connections to one listener, as the server has accepted them."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_address: int = 1000, unlimited: tuple[str, ...] = ()) -> None:
+        self.of_address, self.unlimited = of_address, unlimited
+        self.reasons: set[str] = set()
         self._stack = ExitStack()
         self.listener = self._kept(socket.create_server(("127.0.0.1", 0)))
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LITTLE)
         self.busy: set[Client] = set()
 
+    def closed(self, reason: str, number: int) -> None:
+        assert number > 0
+        self.reasons.add(reason)
+
     def _kept(self, sock: socket.socket) -> socket.socket:
         return self._stack.enter_context(sock)
 
-    def open(self, *, busy: bool = False) -> tuple[socket.socket, socket.socket]:
+    def open(
+        self, *, busy: bool = False, source: str = "127.0.0.1"
+    ) -> tuple[socket.socket, socket.socket]:
         """The end of the client, and that of the server."""
         client = self._kept(socket.socket())
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _LITTLE)
-        client.bind(("127.0.0.1", 0))
+        client.bind((source, 0))
         if busy:
             self.busy.add(name_of(client))
         client.connect(self.listener.getsockname())
         return client, self._kept(self.listener.accept()[0])
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self) -> Iterator[Connections]:
         with self._stack:
             connections = Connections(
-                self.listener, MOST, SystemClock(), self.busy, lambda number: None
+                self.listener,
+                MOST,
+                SystemClock(),
+                self.busy,
+                lambda number: None,
+                AddressLimit(self.of_address, ClientAddresses((), self.unlimited, FORWARDED)),
+                self.closed,
             )
             with connections.watched():
-                yield
+                yield connections
 
 
 def name_of(client: socket.socket) -> Client:
@@ -142,3 +158,43 @@ async def test_a_request_that_waits_for_the_loop_is_not_cut() -> None:
 
         # It runs again, and has begun no request on that connection.
         await eventually(closed(waiting))
+
+
+@linux_only
+async def test_what_an_address_has_beyond_its_limit_is_closed_the_silent_first() -> None:
+    accepted = Accepted(of_address=4, unlimited=("127.0.0.9/32",))
+    with accepted.watched():
+        # In use, and more than the limit by themselves.
+        in_use = [accepted.open(busy=True, source="127.0.0.2")[0] for _ in range(2)]
+        spoken, _ = accepted.open(source="127.0.0.2")
+        spoken.send(b"half a request")
+        others = [accepted.open(source="127.0.0.3")[0] for _ in range(3)]
+        unlimited = [accepted.open(source="127.0.0.9")[0] for _ in range(2)]
+        silent = [accepted.open(source="127.0.0.2")[0] for _ in range(3)]
+
+        async def two_are_closed() -> bool:
+            return sum(map(is_closed, silent)) == 2
+
+        await eventually(two_are_closed)
+        assert not any(map(is_closed, [*in_use, spoken, *others, *unlimited]))
+        assert accepted.reasons == {"address"}
+
+
+@linux_only
+async def test_where_all_are_in_use_the_address_is_told_with_its_next_answers() -> None:
+    accepted = Accepted(of_address=2)
+    with accepted.watched() as connections:
+        in_use = [accepted.open(busy=True, source="127.0.0.2")[0] for _ in range(3)]
+
+        async def is_crowded() -> bool:
+            return connections.is_crowded("127.0.0.2")
+
+        async def is_not() -> bool:
+            return not connections.is_crowded("127.0.0.2")
+
+        await eventually(is_crowded)
+        assert not connections.is_crowded("127.0.0.3")
+        assert not any(map(is_closed, in_use))
+        accepted.busy.clear()
+        in_use[0].close()
+        await eventually(is_not)

@@ -7,8 +7,12 @@ from tests.waiting import eventually
 
 from gnomon.api.bodies import BODY, Bodies
 from gnomon.api.connections import Client
+from gnomon.api.dropping import Dropping
+from gnomon.api.refusals import Refusals
+from gnomon.api.request_limits import RequestLimits
 from gnomon.api.underway import UnderWay
 from gnomon.clock import SystemClock
+from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
 
 MOST = 4
@@ -19,10 +23,18 @@ class Served:
 
     def __init__(self, body_seconds: float) -> None:
         self.clients: set[Client] = set()
-        self.bodies = Bodies(Settings(body_seconds=body_seconds), SystemClock(), MOST)
+        settings, clock = Settings(body_seconds=body_seconds), SystemClock()
+        self.bodies = Bodies(settings, clock, MOST)
         self.late = 0
         self._asked = 0
-        self._app = UnderWay(self._answer, self.clients, self.bodies, MOST)
+        self._app = UnderWay(
+            self._answer,
+            self.clients,
+            self.bodies,
+            MOST,
+            RequestLimits(settings, clock, None, ApiMetrics(), MOST),
+            Dropping(self.bodies, Refusals(clock)),
+        )
 
     async def ask(self, path: str = "/") -> list[int]:
         """What was answered, by the application or instead of it."""
@@ -33,7 +45,7 @@ class Served:
             if event["type"] == "http.response.start":
                 answered.append(event["status"])
 
-        scope: Any = {"path": path, "client": ("127.0.0.1", self._asked)}
+        scope: Any = {"path": path, "client": ("127.0.0.1", self._asked), "headers": []}
         await self._app(scope, _nothing_comes, send)
         return answered
 
@@ -46,6 +58,8 @@ class Served:
                 if not body.late:
                     raise
                 self.late += 1
+        if scope["path"] == "/long":
+            await asyncio.Event().wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
@@ -53,9 +67,12 @@ async def _nothing_comes() -> Any:
     await asyncio.Event().wait()
 
 
-async def half_sent(served: Served, group: asyncio.TaskGroup) -> "list[asyncio.Task[Any]]":
-    """All places are taken by bodies that do not come."""
-    asked = [group.create_task(served.ask("/half")) for _ in range(MOST)]
+async def half_sent(
+    served: Served, group: asyncio.TaskGroup, number: int = MOST
+) -> "list[asyncio.Task[Any]]":
+    """All places are taken, so many of them by bodies that do not come."""
+    paths = ["/half"] * number + ["/long"] * (MOST - number)
+    asked = [group.create_task(served.ask(path)) for path in paths]
 
     async def all_taken() -> bool:
         return len(served.clients) == MOST
@@ -67,7 +84,7 @@ async def half_sent(served: Served, group: asyncio.TaskGroup) -> "list[asyncio.T
 async def test_where_none_is_slow_whoever_asks_for_more_is_told_so() -> None:
     served = Served(body_seconds=600.0)
     async with asyncio.TaskGroup() as group:
-        asked = await half_sent(served, group)
+        asked = await half_sent(served, group, MOST // 4)
         assert await served.ask() == [503]
         assert await served.ask("/healthz") == [200]
         assert served.late == 0
@@ -75,10 +92,26 @@ async def test_where_none_is_slow_whoever_asks_for_more_is_told_so() -> None:
             task.cancel()
 
 
+async def test_where_most_are_bodies_that_arrive_the_longest_arriving_gives_way() -> None:
+    served = Served(body_seconds=600.0)  # none of them is slow
+    async with asyncio.TaskGroup() as group:
+        asked = await half_sent(served, group)
+
+        async def first_has_gone() -> bool:
+            return asked[0].done()
+
+        assert await served.ask() == [200]
+        await eventually(first_has_gone)
+        assert served.late == 1
+        assert not any(task.done() for task in asked[1:])
+        for task in asked:
+            task.cancel()
+
+
 async def test_each_further_request_takes_the_place_of_a_slow_body() -> None:
     served = Served(body_seconds=5.0)  # slow after a second
     async with asyncio.TaskGroup() as group:
-        asked = await half_sent(served, group)
+        asked = await half_sent(served, group, MOST // 4)
 
         async def answered() -> bool:
             return await served.ask() == [200]

@@ -1,11 +1,12 @@
 """From the header of a request to the one who makes it."""
 
 import asyncio
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import structlog
 
-from gnomon.api.authentication_keys import KeyRing
+from gnomon.api.authentication_keys import KeyRing, Recognition
 from gnomon.clock import Clock
 from gnomon.model.api_key import PREFIX
 from gnomon.model.errors import Unauthenticated
@@ -32,9 +33,8 @@ class Authenticator:
 
     async def principal(self, header: str | None) -> Principal:
         """Who sends this `Authorization`. Raises Unauthenticated, StoreUnavailable."""
-        scheme, _, credentials = (header or "").partition(" ")
-        credentials = credentials.strip()
-        if scheme.lower() != _SCHEME or not credentials:
+        credentials = _credentials(header)
+        if credentials is None:
             raise Unauthenticated(given=False)
         principal = None
         if credentials.startswith(PREFIX):
@@ -45,11 +45,26 @@ class Authenticator:
             raise Unauthenticated(given=True)
         return principal
 
+    def recognise(self, header: str | None) -> tuple[Recognition, Hashable]:
+        """What is known of this `Authorization`, and whose it is where it is good."""
+        credentials = _credentials(header)
+        if credentials is None:
+            return Recognition.UNKNOWN, None
+        if credentials.startswith(PREFIX):
+            return self._keys.recognise(credentials)
+        holder = None if self._tokens is None else self._tokens.holder(credentials)
+        return Recognition.UNKNOWN if holder is None else Recognition.GOOD, holder
+
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keys.run())
             if self._tokens is not None:
                 group.create_task(self._tokens.run())
+
+
+def _credentials(header: str | None) -> str | None:
+    scheme, _, credentials = (header or "").partition(" ")
+    return (credentials.strip() or None) if scheme.lower() == _SCHEME else None
 
 
 async def authenticator_of(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from enum import Enum
 from itertools import islice
 from uuid import UUID
 
@@ -25,6 +26,14 @@ NOTE_SECONDS = 5.0  # between looks at which keys were used
 NOTED_SECONDS = 60.0
 
 log = structlog.get_logger("gnomon.api")
+
+
+class Recognition(Enum):
+    """What this process knows of a key or token without asking anybody."""
+
+    GOOD = 1  # it was good when it was last asked about
+    WRONG = 2  # it was not, a moment ago
+    UNKNOWN = 3
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -67,6 +76,19 @@ class KeyRing:
         if answer.key_id is not None:
             self._used.add(answer.key_id)
         return answer.principal
+
+    def recognise(self, key: str) -> tuple[Recognition, UUID | None]:
+        """What is known of it, and its id where it is good."""
+        if len(key) != KEY_CHARACTERS:
+            return Recognition.WRONG, None
+        digest = hash_of(key)
+        answer = self._known.get(digest)
+        if answer is not None:
+            return Recognition.GOOD, answer.key_id
+        answer = self._unknown.get(digest)
+        if answer is not None and self._clock.monotonic() < answer.asked_at + TRUST_SECONDS:
+            return Recognition.WRONG, None
+        return Recognition.UNKNOWN, None
 
     async def run(self) -> None:
         try:

@@ -58,7 +58,7 @@ class Tokens:
         """Who sends this; None where it says nothing that can be believed."""
         if len(token) > MOST_CHARACTERS or not token.isascii():
             return None
-        digest = hashlib.sha256(token.encode()).digest()
+        digest = _digest(token)
         known = self._checked.get(digest)
         now = self._clock.monotonic()
         if known is not None and now < known.until:
@@ -71,6 +71,13 @@ class Tokens:
             self._checked.clear()
         self._checked[digest] = _Checked(principal, now + TRUST_SECONDS)
         return principal
+
+    def holder(self, token: str) -> tuple[str, str | None] | None:
+        """The tenant and subject of a token that was good when it was last checked."""
+        if len(token) > MOST_CHARACTERS or not token.isascii():
+            return None
+        known = self._checked.get(_digest(token))
+        return None if known is None else (known.principal.tenant_id, known.principal.name)
 
     async def _check(self, token: str) -> Principal | None:
         try:
@@ -122,6 +129,10 @@ class Tokens:
             roles=roles_of(roles if isinstance(roles, list) else ()),
             expires_at=_moment(claims["exp"]),
         )
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
 
 
 def _is_time(value: object) -> TypeGuard[float]:

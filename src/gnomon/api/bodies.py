@@ -29,13 +29,16 @@ _HURRY = 0.2  # the part of that time that a slow body has while others wait for
 class Body:
     """One that is arriving, or is being worked on."""
 
-    __slots__ = ("late", "paced", "paced_at", "reader", "received", "tenant_id", "total")
+    __slots__ = (
+        "gave_way", "late", "paced", "paced_at", "reader", "received", "tenant_id", "total",
+    )  # fmt: skip
 
     def __init__(self, tenant_id: str, total: int, reader: "asyncio.Task[object] | None") -> None:
         self.tenant_id = tenant_id
         self.total = total  # what was announced, or the most that it may be
         self.reader = reader  # until its end: they would keep each other in memory
         self.late = False  # and so its reader was cancelled
+        self.gave_way = False  # it was not late at all, but had to go for another
         self.received = 0
         self.paced = 0  # what had been received when its time was last counted anew
         self.paced_at = 0.0
@@ -127,6 +130,17 @@ class Bodies:
         for body in slow:
             self._end(body)
         return len(slow)
+
+    def end_longest(self, others: int) -> bool:
+        """End the body that has arrived for longest, slow or not, where more than `others` arrive:
+        so many at once are not sent to be read, and those who are renew them before they are slow.
+        """
+        if len(self._arriving) <= others:
+            return False
+        body = next(iter(self._arriving))
+        body.gave_way = True
+        self._end(body)
+        return True
 
     def _look(self) -> None:
         """End what is late, and look again when the next one could be. One timer for all: one for

@@ -11,6 +11,7 @@ from gnomon.api.bodies import Bodies
 from gnomon.api.connections import Client
 from gnomon.api.intake import Intake
 from gnomon.api.refusals import Refusals
+from gnomon.api.request_limits import RequestLimits
 from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.model.principal import Principal
@@ -54,6 +55,7 @@ class Context(msgspec.Struct, frozen=True):
     secrets: SecretStore
     bodies: Bodies
     refusals: Refusals
+    limits: RequestLimits
     under_way: set[Client]  # those with a request under way
 
 

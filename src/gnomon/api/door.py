@@ -9,20 +9,15 @@ from litestar.routes import HTTPRoute
 
 from gnomon.api.connections import client_of
 from gnomon.api.context import Request, context_of, header_of
-from gnomon.api.incoming import drop_body
 from gnomon.api.openapi import OPT, Operation
-from gnomon.api.problems import RequestError
+from gnomon.api.problems import RequestError, RestartNeeded
 from gnomon.api.web_pages import refusal
-from gnomon.model.errors import GnomonError, RoleMissing, Unauthenticated
+from gnomon.model.errors import RoleMissing, Unauthenticated
 from gnomon.model.principal import ALL_ROLES, Principal, Role
 from gnomon.model.task import DEFAULT_TENANT
 
 OPEN = {"open": True}  # the `opt` of what is served to all and is no operation
 _WITHOUT_AUTHENTICATION = Principal(tenant_id=DEFAULT_TENANT, name=None, roles=ALL_ROLES)
-_TURNED_ON = (
-    "authentication was turned on for this database, and this process was started before that; "
-    "restart it"
-)
 _NEEDS_AUTHENTICATION = (
     "keys and webhook secrets are managed over HTTP only where authentication is on; `gnomon keys` "
     "and `gnomon secrets`, on the machine of the database, work without it"
@@ -31,14 +26,6 @@ _NEEDS_AUTHENTICATION = (
 
 async def admit(request: Request) -> None:
     """Find out who asks, and whether they may. What runs before every handler."""
-    try:
-        await _admit(request)
-    except GnomonError:
-        await drop_body(request)
-        raise
-
-
-async def _admit(request: Request) -> None:
     context = context_of(request)
     if context.authenticator is None:
         _admit_unauthenticated(request, turned_on=context.directory.authentication)
@@ -50,8 +37,10 @@ async def _admit(request: Request) -> None:
     try:
         principal = await authenticator.principal(header_of(request, b"authorization"))
     except Unauthenticated:
+        context.limits.failed(request.scope)
         await _refuse(request)
         raise
+    context.limits.succeeded(request.scope)
     if not principal.may(role):
         raise RoleMissing(role, principal.roles)
     request.scope["auth"] = principal
@@ -61,7 +50,7 @@ def _admit_unauthenticated(request: Request, *, turned_on: bool) -> None:
     """Whoever is on this machine may do everything, except for web pages, and except for what would
     still hold once authentication is on. Once it is, nobody may."""
     if turned_on and _role(request.scope["route_handler"]) is not None:
-        raise RequestError(503, _TURNED_ON)
+        raise RestartNeeded
     detail = refusal(
         header_of(request, b"host"),
         header_of(request, b"origin"),

@@ -3,20 +3,18 @@
 import asyncio
 import io
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from gnomon.api.bodies import BODY, NOBODY, SMALL_BYTES, Body
+from gnomon.api.bodies import BODY, Body
 from gnomon.api.context import Request, context_of, header_of, principal_of
+from gnomon.api.dropping import DRAINED_BYTES
 from gnomon.api.explaining import explain, position
-from gnomon.api.problems import BodyLate, NoRoom, RequestError
+from gnomon.api.problems import BodyLate, GaveWay, NoRoom, RequestError
 from gnomon.model.errors import GnomonError, InvalidTask
-
-_DRAINED_BYTES = 64 * 1024 * 1024  # beyond the limit, before the connection is closed
 
 _T = TypeVar("_T")
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
@@ -28,19 +26,6 @@ async def read_body(request: Request, limit: int) -> bytes:
     if content:
         _check_media_type(request)
     return content
-
-
-async def drop_body(request: Request) -> None:
-    """Before an answer for which the body does not matter: a client that is still sending would
-    not see it, for the server closes what nobody reads. A small body is out of the client's hands
-    already, and one that is sent on demand will not be sent."""
-    chunked = header_of(request, b"transfer-encoding") is not None
-    size = _DRAINED_BYTES if chunked else _announced(request)
-    if not SMALL_BYTES < size <= _DRAINED_BYTES or header_of(request, b"expect") is not None:
-        return
-    if context_of(request).refusals.may_drop(size):
-        with suppress(GnomonError):  # another one is about to be told
-            await _received(request, NOBODY, 0)
 
 
 def _announced(request: Request) -> int:
@@ -63,6 +48,8 @@ async def _received(request: Request, tenant_id: str, limit: int) -> bytes:
     except asyncio.CancelledError:
         if not body.late or body.reader is None or body.reader.uncancel() > 0:
             raise
+        if body.gave_way:
+            raise GaveWay from None
         if reading is not None and reading.refusal is not None:
             raise reading.refusal() from None
         raise BodyLate(context.settings.body_seconds) from None
@@ -105,7 +92,7 @@ class _Reading:
                 await self._keep(part)
             if body.received == self._size > 0 or not more:
                 break
-            if max(body.received, self._size) > self._limit + _DRAINED_BYTES:
+            if max(body.received, self._size) > self._limit + DRAINED_BYTES:
                 break
             part, more = await _next_part(self._request)
         self._bodies.complete(body)

@@ -124,7 +124,7 @@ def _operation(path: str, operation: Operation, refs: Mapping[type, Any]) -> dic
 def _errors(operation: Operation) -> list[int]:
     errors = {*operation.errors, 500}
     if operation.role is not None:
-        errors |= {401, 403, 503}
+        errors |= {401, 403, 429, 503}
     if operation.body is not None:
         errors |= {400, 408, 413, 415, 422, 503}
     if operation.query is not None:

@@ -110,6 +110,26 @@ class TooManyBodies(Busy):
         )
 
 
+class GaveWay(Busy):
+    """A body that had to go for another request."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "too many bodies are arriving, and this one was longest about it; send it at once and "
+            "whole, and try again"
+        )
+
+
+class RestartNeeded(GnomonError):
+    """This process does not know yet that authentication is on."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "authentication was turned on for this database, and this process was started before "
+            "that; restart it"
+        )
+
+
 # What each status is called, here and in the documentation.
 TITLES = {
     400: ("malformed", "The request cannot be read"),
@@ -187,6 +207,8 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(408, str(error)), {"Connection": "close"}
         case Busy():
             return busy(str(error)), again
+        case RestartNeeded():
+            return _restart_needed(str(error)), {}
         case RecursionError():
             return problem(422, "the body is nested too deeply"), {}
         case RequestError():
@@ -203,6 +225,14 @@ def busy(detail: str) -> Problem:
         problem(503, detail),
         type="urn:gnomon:problem:busy",
         title="Too much is under way at once",
+    )
+
+
+def _restart_needed(detail: str) -> Problem:
+    return msgspec.structs.replace(
+        problem(503, detail),
+        type="urn:gnomon:problem:restart-needed",
+        title="This process has to be restarted",
     )
 
 

@@ -11,11 +11,13 @@ from functools import partial
 from gnomon.api.app import create_app
 from gnomon.api.authentication import authenticator_of
 from gnomon.api.bodies import Bodies
-from gnomon.api.connections import Connections
+from gnomon.api.connections import AddressLimit, Connections
 from gnomon.api.context import Context
+from gnomon.api.dropping import Dropping
 from gnomon.api.intake import Intake
 from gnomon.api.listener import Listening, listen, room_for_connections
 from gnomon.api.refusals import Refusals
+from gnomon.api.request_limits import RequestLimits
 from gnomon.api.response_headers import WithHeaders
 from gnomon.api.underway import UnderWay, requests_at_once
 from gnomon.chores import Chores, TroubleKeeper, Troubles
@@ -55,21 +57,41 @@ async def serve(
     with closing(listen(settings)) as listener:
         most = room_for_connections(settings)
         requests = requests_at_once(most)
-        async with _context(settings, dsn, clock, Bodies(settings, clock, requests)) as context:
+        async with _context(settings, dsn, clock, requests) as context:
             host, port = listener.getsockname()[:2]
             url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-            connections = Connections(
-                listener, most, clock, context.under_way, context.bodies.end_slow
+            connections = _connections(listener, most, context)
+            app = UnderWay(
+                create_app(context),
+                context.under_way,
+                context.bodies,
+                requests,
+                context.limits,
+                Dropping(context.bodies, context.refusals),
+                connections,
             )
-            app = UnderWay(create_app(context), context.under_way, context.bodies, requests)
             server = Listening(WithHeaders(app), listener, most, settings)
             with connections.watched():
                 await _answer_requests(server, url, on_started)
 
 
+def _connections(listener: socket.socket, most: int, context: Context) -> Connections:
+    # However few connections there are in all, others have some of them, too.
+    of_address = max(min(context.settings.address_connections, most // 2), 1)
+    return Connections(
+        listener,
+        most,
+        context.clock,
+        context.under_way,
+        context.bodies.end_slow,
+        AddressLimit(of_address, context.limits.addresses),
+        context.metrics.closed,
+    )
+
+
 @asynccontextmanager
 async def _context(
-    settings: Settings, dsn: str, clock: Clock, bodies: Bodies
+    settings: Settings, dsn: str, clock: Clock, requests: int
 ) -> AsyncIterator[Context]:
     database = Database(dsn, settings.database_connections)
     await database.open()
@@ -120,8 +142,9 @@ async def _context(
                     PostgresUsage(database),
                     PostgresLimiters(database),
                     PostgresSecrets(database),
-                    bodies,
+                    Bodies(settings, clock, requests),
                     Refusals(clock),
+                    RequestLimits(settings, clock, authenticator, metrics, requests),
                     set(),
                 )
             finally:

@@ -50,6 +50,8 @@ from gnomon.settings import Settings, SettingsError
 # A start is late by milliseconds, or by as long as something was broken.
 _DELAYS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _SKIPPED = (Skipped.OVERLAP, Skipped.SUPERSEDED)
+_REQUEST_LIMITS = ("address", "key", "failures", "under_way", "process")
+_CLOSED = ("address", "idle")
 _PLACES = ("loop", "thread")  # where handlers run
 
 # A second series for each, which nobody reads.
@@ -108,6 +110,31 @@ class ApiMetrics(Metrics):
             "Bytes of body_memory_bytes that bodies of requests hold.",
             registry=self.registry,
         )
+
+        self._refused = Counter(
+            "gnomon_requests_refused",
+            "Requests that were refused before they were looked at, by the limit they exceed.",
+            ["limit"],
+            registry=self.registry,
+        )
+        self._closed = Counter(
+            "gnomon_connections_closed",
+            "Connections closed: beyond what an address may have, or idle where room is needed.",
+            ["reason"],
+            registry=self.registry,
+        )
+        for limit in _REQUEST_LIMITS:
+            self._refused.labels(limit)
+        for reason in _CLOSED:
+            self._closed.labels(reason)
+
+    def refused(self, limit: str) -> None:
+        """A request exceeds a limit."""
+        self._refused.labels(limit).inc()
+
+    def closed(self, reason: str, number: int) -> None:
+        """So many connections were closed."""
+        self._closed.labels(reason).inc(number)
 
     def requests(self, under_way: int, body_bytes: int) -> None:
         """What the requests of now hold."""

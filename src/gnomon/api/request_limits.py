@@ -1,0 +1,210 @@
+"""How many requests one address and one key may make, decided before a request is looked at.
+
+Whoever sends a key that this process has lately found good is counted under that key, and under
+the address among others with good keys. Everybody else at an address is a stranger there, and
+strangers have a bucket of their own: however many wrong keys one of them tries, good keys at the
+same address get through. A failed authentication takes as much as many requests.
+"""
+
+import math
+from collections import Counter
+from enum import StrEnum
+
+import msgspec
+import structlog
+from litestar.types import Scope
+
+from gnomon.api.authentication import Authenticator
+from gnomon.api.authentication_keys import Recognition
+from gnomon.api.refusals import Refusals
+from gnomon.clock import Clock
+from gnomon.model.client_address import NOWHERE, ClientAddresses, CountedAddress, Headers
+from gnomon.model.token_buckets import TokenBuckets
+from gnomon.observe.metrics import ApiMetrics
+from gnomon.settings import Settings
+
+BURST_SECONDS = 2.0  # what a bucket gathers in that time may be used at once
+STRANGERS_A_SECOND = 300.0  # requests of one address without a key that is known to be good
+STRANGERS_AT_ONCE = 1_000.0
+FAILURE_COSTS = 20.0  # of those, one failed authentication: 50 at once, then 15 a second
+MOST_REMEMBERED = 20_000  # addresses, and keys; some megabytes
+TELL_SECONDS = 10.0  # between two lines in the log
+_HEALTH = frozenset(("/healthz", "/readyz"))
+_CALLER = "gnomon.caller"  # where the caller of a request is found in its scope
+
+log = structlog.get_logger("gnomon.api")
+
+
+class Limit(StrEnum):
+    """Which limit a request exceeds."""
+
+    ADDRESS = "address"
+    KEY = "key"
+    FAILURES = "failures"
+    UNDER_WAY = "under_way"
+
+
+DETAILS = {
+    Limit.ADDRESS: "too many requests from this address; slow down",
+    Limit.KEY: "too many requests with this key; slow down",
+    Limit.FAILURES: "too many requests from this address without a valid key; slow down",
+    Limit.UNDER_WAY: "too many requests from this address are under way; wait for their answers",
+}
+
+
+class Excess(msgspec.Struct, frozen=True):
+    """A request beyond a limit."""
+
+    limit: Limit
+    seconds: int  # after which it is worth another try
+
+
+class _Caller(msgspec.Struct, frozen=True):
+    address: CountedAddress
+    stranger: bool  # has sent no key that was known to be good
+
+
+def address_of(scope: Scope) -> str:
+    """The address that a request is counted under."""
+    caller: _Caller | None = scope.get(_CALLER)  # type: ignore[assignment]
+    return NOWHERE.group if caller is None else caller.address.group
+
+
+class RequestLimits:
+    """The limits of one process. Several processes allow as many times as much."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        authenticator: Authenticator | None,
+        metrics: ApiMetrics,
+        requests: int,
+    ) -> None:
+        """`requests`: how many may be under way at once, from all addresses together."""
+        self.addresses = ClientAddresses(
+            settings.trusted_proxies, settings.unlimited_addresses, settings.forwarded_header
+        )
+        # Whoever watches over this process must see it, also where it has too much to do.
+        self.unlimited_paths = _HEALTH if authenticator else _HEALTH | {"/metrics"}
+        # Less than the connections that it may have, so that some of those are always idle.
+        self._most_under_way = max(min(requests // 4, settings.address_connections // 2), 1)
+        self._under_way: Counter[str] = Counter()
+        self._clock = clock
+        self._authenticator = authenticator
+        self._metrics = metrics
+        self._of_address = _buckets(settings.address_requests_per_second)
+        self._of_key = _buckets(settings.key_requests_per_second)
+        strangers = min(STRANGERS_A_SECOND, settings.address_requests_per_second)
+        self._of_strangers = TokenBuckets(strangers, STRANGERS_AT_ONCE, MOST_REMEMBERED)
+        self._pace = Refusals(clock)
+        self._trusts = bool(settings.trusted_proxies)
+        self._refused: Counter[str] = Counter()
+        self._told_at = self._unsaid_at = -math.inf
+
+    def exceeded(self, scope: Scope) -> Excess | None:
+        """Count a request. Gives the limit that it exceeds, if it does."""
+        now = self._clock.monotonic()
+        headers = scope["headers"]
+        host = scope["client"][0] if scope["client"] else ""
+        address = self.addresses.of(host, headers)
+        if self._trusts and address.trusted and not self.addresses.says_who(headers):
+            self._tell_unsaid(address, now)
+        recognition, key = Recognition.GOOD, None
+        if self._authenticator is not None:
+            recognition, key = self._authenticator.recognise(_authorization(headers))
+        excess = self._excess(address, recognition, key, now)
+        if excess is not None:
+            self._tell(excess, address, now)
+            return excess
+        stranger = recognition is not Recognition.GOOD and not address.unlimited
+        scope[_CALLER] = _Caller(address, stranger)  # type: ignore[literal-required]
+        return None
+
+    async def wait(self) -> None:
+        """Before a request is refused: whoever repeats it at once must not be the whole work of
+        this process. Meanwhile it is not under way, and its connection may be closed."""
+        await self._pace.wait()
+
+    def failed(self, scope: Scope) -> None:
+        """The request has no valid key."""
+        address = _caller(scope).address
+        if not address.unlimited:
+            now = self._clock.monotonic()
+            self._of_strangers.charge(address.group, now, FAILURE_COSTS)
+
+    def succeeded(self, scope: Scope) -> None:
+        """The request has a valid key."""
+        caller = _caller(scope)
+        if caller.stranger:  # no longer
+            self._of_strangers.charge(caller.address.group, self._clock.monotonic(), -1.0)
+
+    def begin(self, scope: Scope) -> Excess | None:
+        """The request is about to be under way, until `end`, unless that is beyond a limit."""
+        address = _caller(scope).address
+        if self._under_way[address.group] >= self._most_under_way and not address.unlimited:
+            excess = Excess(Limit.UNDER_WAY, 1)
+            self._tell(excess, address, self._clock.monotonic())
+            return excess
+        self._under_way[address.group] += 1
+        return None
+
+    def end(self, scope: Scope) -> None:
+        group = _caller(scope).address.group
+        self._under_way[group] -= 1
+        if not self._under_way[group]:
+            del self._under_way[group]
+
+    def refused_busy(self) -> None:
+        """A request within its limits finds no room in this process."""
+        self._metrics.refused("process")
+
+    def _excess(
+        self, address: CountedAddress, recognition: Recognition, key: object, now: float
+    ) -> Excess | None:
+        if recognition is Recognition.GOOD:
+            wait = 0.0 if address.unlimited else self._of_address.take(address.group, now)
+            if wait > 0:
+                return Excess(Limit.ADDRESS, math.ceil(wait))
+            wait = 0.0 if key is None else self._of_key.take(key, now)
+            return Excess(Limit.KEY, math.ceil(wait)) if wait > 0 else None
+        if address.unlimited:
+            return None
+        # That a key is wrong which was so a moment ago is told without taking a token: those who
+        # repeat an old key must not keep out a new one.
+        of_strangers, wrong = self._of_strangers, recognition is Recognition.WRONG
+        ask = of_strangers.wait if wrong else of_strangers.take
+        wait = ask(address.group, now)
+        return Excess(Limit.FAILURES, math.ceil(wait)) if wait > 0 else None
+
+    def _tell(self, excess: Excess, address: CountedAddress, now: float) -> None:
+        self._metrics.refused(excess.limit.value)
+        self._refused[excess.limit.value] += 1
+        if now >= self._told_at + TELL_SECONDS:
+            log.warning("refused requests beyond a limit", last=address.group, **self._refused)
+            self._refused, self._told_at = Counter(), now
+
+    def _tell_unsaid(self, address: CountedAddress, now: float) -> None:
+        if now >= self._unsaid_at + TELL_SECONDS:
+            self._unsaid_at = now
+            log.warning(
+                "a trusted proxy does not say whose request it passes on; let it set the header "
+                "that forwarded_header names",
+                proxy=address.group,
+            )
+
+
+def _buckets(rate: float) -> TokenBuckets:
+    return TokenBuckets(rate, max(rate * BURST_SECONDS, 1.0), MOST_REMEMBERED)
+
+
+def _caller(scope: Scope) -> _Caller:
+    caller: _Caller = scope[_CALLER]  # type: ignore[literal-required]
+    return caller
+
+
+def _authorization(headers: Headers) -> str | None:
+    for name, value in headers:
+        if name == b"authorization":
+            return value.decode("latin-1")
+    return None
