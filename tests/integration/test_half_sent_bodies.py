@@ -78,23 +78,23 @@ async def test_half_sent_bodies_keep_nobody_out_where_all_are_one_tenant(
     database_dsn: str,
 ) -> None:
     settings = {"api_connections": CONNECTIONS, "body_seconds": 600.0}
-    async with serving(database_dsn, **settings) as api:
-        async with _held(api, [head("POST", TASKS, 100) + b"{"]) as answers:
-            for _ in range(3):
-                await call(api, "POST", TASKS, 202, BODY)
-            gone = await asyncio.wait_for(answers[0], 30.0)
-            assert (gone.status, gone.headers["retry-after"]) == (503, "1")
-            assert b"longest about it" in gone.body
+    half = head("POST", TASKS, 100) + b"{"
+    async with serving(database_dsn, **settings) as api, _held(api, [half]) as answers:
+        for _ in range(3):
+            await call(api, "POST", TASKS, 202, BODY)
+        gone = await asyncio.wait_for(answers[0], 30.0)
+        assert (gone.status, gone.headers["retry-after"]) == (503, "1")
+        assert b"longest about it" in gone.body
 
 
 @asynccontextmanager
 async def _held(
     api: aiohttp.ClientSession, halves: list[bytes]
-) -> AsyncIterator[list[asyncio.Future[Answer]]]:
+) -> AsyncIterator[list[asyncio.Task[Answer]]]:
     """As many bodies are arriving as may; the others have been answered, or will be."""
     crowd = Crowd(await url_of(api))
     streams = [stream for half in halves for stream in await crowd.open(SENT, half)]
-    answers = [asyncio.ensure_future(read(stream[0])) for stream in streams]
+    answers = [asyncio.create_task(read(stream[0])) for stream in streams]
 
     async def no_more_than_may() -> bool:
         return sum(each.done() for each in answers) >= len(answers) - 2 * SHARE

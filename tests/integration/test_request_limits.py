@@ -34,7 +34,9 @@ class Clients:
         return self._crowds.setdefault(source, Crowd(self.url, source))
 
     async def metrics(self, **headers: str) -> str:
-        return (await self.at("127.0.0.1").ask(request("GET", "/metrics", **headers))).body.decode()
+        return (
+            await self.at("127.0.0.1").ask(request("GET", "/metrics", b"", **headers))
+        ).body.decode()
 
     def close(self) -> None:
         for crowd in self._crowds.values():
@@ -110,11 +112,11 @@ async def test_a_key_is_answered_so_many_times_a_second(
     async with clients(database_dsn, **settings) as each:
         # Wherever it is used, also at an address that is not limited.
         for source in ("127.0.0.1", ONE):
-            asked = request("GET", TASKS, **bearer(busy))
+            asked = request("GET", TASKS, b"", **bearer(busy))
             refused = await until_refused(each.at(source), asked, 200)
             assert "this key" in str(problem(refused)["detail"])
             assert refused.headers["retry-after"] == "1"
-        assert (await each.at(ONE).ask(request("GET", TASKS, **bearer(calm)))).status == 200
+        assert (await each.at(ONE).ask(request("GET", TASKS, b"", **bearer(calm)))).status == 200
 
 
 async def test_whoever_tries_keys_has_to_wait_and_others_with_good_keys_do_not(
@@ -127,7 +129,7 @@ async def test_whoever_tries_keys_has_to_wait_and_others_with_good_keys_do_not(
         assert (await each.at(OTHER).ask(asked)).status == 202
 
         async def refused() -> Answer | None:
-            answer = await each.at(ONE).ask(request("GET", TASKS, **wrong_key()))
+            answer = await each.at(ONE).ask(request("GET", TASKS, b"", **wrong_key()))
             assert answer.status in (401, 429)
             return answer if answer.status == 429 else None
 
@@ -136,7 +138,7 @@ async def test_whoever_tries_keys_has_to_wait_and_others_with_good_keys_do_not(
         assert "without a valid key" in str(problem(answer)["detail"])
         # Where the address alone decides, nobody is asked; a key that is known is not concerned.
         assert (await each.at(ONE).ask(asked)).status == 202
-        assert (await each.at(OTHER).ask(request("GET", TASKS, **bearer(new)))).status == 200
+        assert (await each.at(OTHER).ask(request("GET", TASKS, b"", **bearer(new)))).status == 200
         assert 'gnomon_requests_refused_total{limit="failures"}' in await each.metrics(
             **bearer(used)
         )
@@ -148,12 +150,12 @@ async def test_whoever_repeats_an_old_key_keeps_no_new_one_of_the_same_address_o
     _, new = await make_key(database)
     old = wrong_key()
     async with clients(database_dsn, authentication=True) as each:
-        await until_refused(each.at(ONE), request("GET", TASKS, **old), 401)
+        await until_refused(each.at(ONE), request("GET", TASKS, b"", **old), 401)
 
         async def taken() -> bool:
             for _ in range(5):
-                await each.at(ONE).ask(request("GET", TASKS, **old))
-            return (await each.at(ONE).ask(request("GET", TASKS, **bearer(new)))).status == 200
+                await each.at(ONE).ask(request("GET", TASKS, b"", **old))
+            return (await each.at(ONE).ask(request("GET", TASKS, b"", **bearer(new)))).status == 200
 
         await eventually(taken)
 
