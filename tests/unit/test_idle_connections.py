@@ -50,8 +50,10 @@ def test_when_a_connection_is_idle(use: Use, lag: float, expected: Idleness | No
 class Accepted:
     """Both ends of connections to one listener, as the server has accepted them."""
 
-    def __init__(self, of_address: int = 1000, unlimited: tuple[str, ...] = ()) -> None:
-        self.of_address, self.unlimited = of_address, unlimited
+    trusted, unlimited = ("127.0.0.8/32",), ("127.0.0.9/32",)
+
+    def __init__(self, of_address: int = 1000) -> None:
+        self.of_address = of_address
         self.reasons: set[str] = set()
         self._stack = ExitStack()
         self.listener = self._kept(socket.create_server(("127.0.0.1", 0)))
@@ -86,7 +88,9 @@ class Accepted:
                 SystemClock(),
                 self.busy,
                 lambda number: None,
-                AddressLimit(self.of_address, ClientAddresses((), self.unlimited, FORWARDED)),
+                AddressLimit(
+                    self.of_address, ClientAddresses(self.trusted, self.unlimited, FORWARDED)
+                ),
                 self.closed,
             )
             with connections.watched():
@@ -162,21 +166,21 @@ async def test_a_request_that_waits_for_the_loop_is_not_cut() -> None:
 
 @linux_only
 async def test_what_an_address_has_beyond_its_limit_is_closed_the_silent_first() -> None:
-    accepted = Accepted(of_address=4, unlimited=("127.0.0.9/32",))
+    accepted = Accepted(of_address=2)
     with accepted.watched():
-        # In use, and more than the limit by themselves.
-        in_use = [accepted.open(busy=True, source="127.0.0.2")[0] for _ in range(2)]
+        in_use, _ = accepted.open(busy=True, source="127.0.0.2")
         spoken, _ = accepted.open(source="127.0.0.2")
         spoken.send(b"half a request")
-        others = [accepted.open(source="127.0.0.3")[0] for _ in range(3)]
-        unlimited = [accepted.open(source="127.0.0.9")[0] for _ in range(2)]
-        silent = [accepted.open(source="127.0.0.2")[0] for _ in range(3)]
+        others = [accepted.open(source="127.0.0.3")[0] for _ in range(2)]
+        unlimited = [accepted.open(source="127.0.0.9")[0] for _ in range(3)]
+        a_proxys = [accepted.open(source="127.0.0.8")[0] for _ in range(3)]
+        silent = [accepted.open(source="127.0.0.2")[0] for _ in range(2)]
 
-        async def two_are_closed() -> bool:
-            return sum(map(is_closed, silent)) == 2
+        async def are_closed() -> bool:
+            return all(map(is_closed, silent))
 
-        await eventually(two_are_closed)
-        assert not any(map(is_closed, [*in_use, spoken, *others, *unlimited]))
+        await eventually(are_closed)
+        assert not any(map(is_closed, [in_use, spoken, *others, *unlimited, *a_proxys]))
         assert accepted.reasons == {"address"}
 
 

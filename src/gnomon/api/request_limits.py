@@ -8,6 +8,7 @@ same address get through. A failed authentication takes as much as many requests
 
 import math
 from collections import Counter
+from collections.abc import Hashable
 from enum import StrEnum
 
 import msgspec
@@ -18,7 +19,7 @@ from gnomon.api.authentication import Authenticator
 from gnomon.api.authentication_keys import Recognition
 from gnomon.api.refusals import Refusals
 from gnomon.clock import Clock
-from gnomon.model.client_address import NOWHERE, ClientAddresses, CountedAddress, Headers
+from gnomon.model.client_address import ClientAddresses, CountedAddress, Headers
 from gnomon.model.token_buckets import TokenBuckets
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
@@ -64,12 +65,6 @@ class _Caller(msgspec.Struct, frozen=True):
     stranger: bool  # has sent no key that was known to be good
 
 
-def address_of(scope: Scope) -> str:
-    """The address that a request is counted under."""
-    caller: _Caller | None = scope.get(_CALLER)  # type: ignore[assignment]
-    return NOWHERE.group if caller is None else caller.address.group
-
-
 class RequestLimits:
     """The limits of one process. Several processes allow as many times as much."""
 
@@ -89,7 +84,7 @@ class RequestLimits:
         self.unlimited_paths = _HEALTH if authenticator else _HEALTH | {"/metrics"}
         # Less than the connections that it may have, so that some of those are always idle.
         self._most_under_way = max(min(requests // 4, settings.address_connections // 2), 1)
-        self._under_way: Counter[str] = Counter()
+        self._under_way: dict[str, int] = {}
         self._clock = clock
         self._authenticator = authenticator
         self._metrics = metrics
@@ -98,28 +93,29 @@ class RequestLimits:
         strangers = min(STRANGERS_A_SECOND, settings.address_requests_per_second)
         self._of_strangers = TokenBuckets(strangers, STRANGERS_AT_ONCE, MOST_REMEMBERED)
         self._pace = Refusals(clock)
-        self._trusts = bool(settings.trusted_proxies)
         self._refused: Counter[str] = Counter()
         self._told_at = self._unsaid_at = -math.inf
 
     def exceeded(self, scope: Scope) -> Excess | None:
         """Count a request. Gives the limit that it exceeds, if it does."""
-        now = self._clock.monotonic()
-        headers = scope["headers"]
-        host = scope["client"][0] if scope["client"] else ""
-        address = self.addresses.of(host, headers)
-        if self._trusts and address.trusted and not self.addresses.says_who(headers):
-            self._tell_unsaid(address, now)
-        recognition, key = Recognition.GOOD, None
+        address = self._address(scope)
+        excess, stranger = None, False
         if self._authenticator is not None:
-            recognition, key = self._authenticator.recognise(_authorization(headers))
-        excess = self._excess(address, recognition, key, now)
-        if excess is not None:
-            self._tell(excess, address, now)
-            return excess
-        stranger = recognition is not Recognition.GOOD and not address.unlimited
-        scope[_CALLER] = _Caller(address, stranger)  # type: ignore[literal-required]
-        return None
+            known, key = self._authenticator.recognise(_authorization(scope["headers"]))
+            stranger = known is not Recognition.GOOD and not address.unlimited
+            excess = self._excess(address, known, key)
+        elif not address.unlimited:
+            excess = self._excess(address, Recognition.GOOD, None)
+        if excess is None:
+            scope[_CALLER] = _Caller(address, stranger)  # type: ignore[literal-required]
+        return excess
+
+    def _address(self, scope: Scope) -> CountedAddress:
+        host = scope["client"][0] if scope["client"] else ""
+        address = self.addresses.of(host, scope["headers"])
+        if address.trusted and not self.addresses.says_who(scope["headers"]):
+            self._tell_unsaid(address)
+        return address
 
     async def wait(self) -> None:
         """Before a request is refused: whoever repeats it at once must not be the whole work of
@@ -142,49 +138,53 @@ class RequestLimits:
     def begin(self, scope: Scope) -> Excess | None:
         """The request is about to be under way, until `end`, unless that is beyond a limit."""
         address = _caller(scope).address
-        if self._under_way[address.group] >= self._most_under_way and not address.unlimited:
-            excess = Excess(Limit.UNDER_WAY, 1)
-            self._tell(excess, address, self._clock.monotonic())
-            return excess
-        self._under_way[address.group] += 1
+        if address.unlimited:
+            return None
+        under_way = self._under_way.get(address.group, 0)
+        if under_way >= self._most_under_way:
+            return self._told(Excess(Limit.UNDER_WAY, 1), address)
+        self._under_way[address.group] = under_way + 1
         return None
 
     def end(self, scope: Scope) -> None:
-        group = _caller(scope).address.group
-        self._under_way[group] -= 1
-        if not self._under_way[group]:
-            del self._under_way[group]
+        address = _caller(scope).address
+        if address.unlimited:
+            return
+        self._under_way[address.group] -= 1
+        if not self._under_way[address.group]:
+            del self._under_way[address.group]
 
     def refused_busy(self) -> None:
         """A request within its limits finds no room in this process."""
         self._metrics.refused("process")
 
-    def _excess(
-        self, address: CountedAddress, recognition: Recognition, key: object, now: float
-    ) -> Excess | None:
-        if recognition is Recognition.GOOD:
-            wait = 0.0 if address.unlimited else self._of_address.take(address.group, now)
-            if wait > 0:
-                return Excess(Limit.ADDRESS, math.ceil(wait))
-            wait = 0.0 if key is None else self._of_key.take(key, now)
-            return Excess(Limit.KEY, math.ceil(wait)) if wait > 0 else None
-        if address.unlimited:
-            return None
-        # That a key is wrong which was so a moment ago is told without taking a token: those who
-        # repeat an old key must not keep out a new one.
-        of_strangers, wrong = self._of_strangers, recognition is Recognition.WRONG
-        ask = of_strangers.wait if wrong else of_strangers.take
-        wait = ask(address.group, now)
-        return Excess(Limit.FAILURES, math.ceil(wait)) if wait > 0 else None
+    def _excess(self, address: CountedAddress, known: Recognition, key: Hashable) -> Excess | None:
+        limit, wait, now = Limit.ADDRESS, 0.0, self._clock.monotonic()
+        if known is Recognition.GOOD:
+            if not address.unlimited:
+                wait = self._of_address.take(address.group, now)
+            if wait == 0 and key is not None:
+                limit, wait = Limit.KEY, self._of_key.take(key, now)
+        elif not address.unlimited:
+            # That a key is wrong which was so a moment ago is told without taking a token: those
+            # who repeat an old key must not keep out a new one.
+            ask = self._of_strangers.take
+            if known is Recognition.WRONG:
+                ask = self._of_strangers.wait
+            limit, wait = Limit.FAILURES, ask(address.group, now)
+        return self._told(Excess(limit, math.ceil(wait)), address) if wait > 0 else None
 
-    def _tell(self, excess: Excess, address: CountedAddress, now: float) -> None:
+    def _told(self, excess: Excess, address: CountedAddress) -> Excess:
         self._metrics.refused(excess.limit.value)
         self._refused[excess.limit.value] += 1
+        now = self._clock.monotonic()
         if now >= self._told_at + TELL_SECONDS:
             log.warning("refused requests beyond a limit", last=address.group, **self._refused)
             self._refused, self._told_at = Counter(), now
+        return excess
 
-    def _tell_unsaid(self, address: CountedAddress, now: float) -> None:
+    def _tell_unsaid(self, address: CountedAddress) -> None:
+        now = self._clock.monotonic()
         if now >= self._unsaid_at + TELL_SECONDS:
             self._unsaid_at = now
             log.warning(

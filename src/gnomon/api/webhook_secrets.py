@@ -248,7 +248,7 @@ async def revoke_webhook_secret(request: Request) -> ASGIResponse:
             summary="List the public keys that a tenant's v1a signatures are checked with",
             query=NoQuery,
             answers={200: WebhookKeyList},
-            errors=(503,),
+            errors=(429, 503),
         )
     ),
 )
