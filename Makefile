@@ -12,7 +12,7 @@ INSTALL := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help up unit test lint format bench chaos chaos-cron zoo crawl fairness limits poison pressure mutants fuzz lock clean floods
+.PHONY: help up unit test lint format bench chaos chaos-cron zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
 
 help: # prints the groups and targets below, in their order
 	@awk -F ':.*## ' '/^##@ /{printf "%s%s\n", (n++ ? "\n" : ""), substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -99,14 +99,10 @@ zoo: $(STAMP) ## Plant known bugs, and check that the campaigns find each; ARGS=
 crawl: $(STAMP) ## Let two tenants, with keys of every kind, try every operation on each other; ARGS="--cases 10000 --seed 1 --jobs 2"
 	$(BIN)/python -m tests.system.crawl $(ARGS)
 
-mutants: $(STAMP) ## Change copies of the code, and list changes no test notices; ARGS="--seed 1 --only cron --most 50"
-fairness: $(STAMP) ## Let tenants and priorities quarrel over slots; ARGS="starve weights --nodes 3"
-	$(BIN)/python -m tests.system.fairness $(ARGS)
-
 floods: $(STAMP) ## Normal work beside floods of wrong keys and of connections; ARGS="--seconds 30 --json"
 	$(BIN)/python -m tests.system.floods $(ARGS)
 
-mutants: $(STAMP) ## Change copies of the code; which changes does no test notice? ARGS="--seed 1 --only cron --most 50"
+mutants: $(STAMP) ## Change copies of the code, and list changes no test notices; ARGS="--seed 1 --only cron --most 50"
 	$(BIN)/python -m tests.mutants $(ARGS)
 
 fuzz: $(STAMP) ## Compare the cron engine with an oracle and two libraries; ARGS="--triples 200000 --seed 1"
