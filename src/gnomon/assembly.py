@@ -34,6 +34,7 @@ from gnomon.scheduler.recorder import Recorder
 from gnomon.scheduler.roster import Roster
 from gnomon.scheduler.scanner import Scanner
 from gnomon.scheduler.serving import Serving
+from gnomon.scheduler.storage_counter import StorageCounter
 from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.scheduler.sweeper import Sweeper
 from gnomon.scheduler.thief import Thief
@@ -48,6 +49,7 @@ from gnomon.store.postgres.events import PostgresWatch
 from gnomon.store.postgres.limits import PostgresLimits
 from gnomon.store.postgres.nodes import PostgresChores, PostgresRoster
 from gnomon.store.postgres.recurring import PostgresPlanning
+from gnomon.store.postgres.storage import PostgresStorage
 from gnomon.store.postgres.troubles import PostgresTroubles
 from gnomon.worker.gate import Gates
 from gnomon.worker.lease import Lease
@@ -109,6 +111,7 @@ class Assembly:
             planner=self._planner,
             sweeper=self._sweeper,
             pruner=self._pruner,
+            storage_counter=self._storage_counter,
             watchdog=self._watchdog,
             accountant=Accountant(self._agenda, self._runner, self._clock, self._emit),
             directory=self._directory,
@@ -137,7 +140,10 @@ class Assembly:
     @cached_property
     def _planning(self) -> PostgresPlanning:
         grace = self._settings.timeout_grace_seconds
-        return PostgresPlanning(self._database, self._clock, grace, self._directory.limiters)
+        known = self._directory
+        return PostgresPlanning(
+            self._database, self._clock, grace, known.limiters, known.quotas, known.is_full
+        )
 
     # What is due, and what of it may start
 
@@ -316,6 +322,17 @@ class Assembly:
     def _pruner(self) -> Pruner:
         return Pruner(
             self._chores, self._lease, self._settings, self._clock, self._emit, self._troubles
+        )
+
+    @cached_property
+    def _storage_counter(self) -> StorageCounter:
+        return StorageCounter(
+            PostgresStorage(self._database, self._clock),
+            self._chores,
+            self._lease,
+            self._directory,
+            self._clock,
+            self._troubles,
         )
 
     @cached_property

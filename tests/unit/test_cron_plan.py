@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnomon.cron.job import CronJob, Definition, Missed
-from gnomon.cron.plan import MOST_AT_ONCE, Plan, plan
+from gnomon.cron.job import CronJob, Definition, Missed, Skipped
+from gnomon.cron.plan import MOST_AT_ONCE, WITHHELD, Plan, plan, withheld
 from gnomon.model.target import PythonTarget
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -152,6 +152,21 @@ def test_an_end_date_ends_the_job() -> None:
     made = planned(job(end_date=NOON + timedelta(seconds=30)), NOON)
     assert fires(made) == [NOON]
     assert made.next_fire_at is None
+
+
+def test_where_there_is_no_room_minutes_are_skipped_as_one() -> None:
+    planned = withheld(plan(job(), NOON, NOON + minutes(2)), NOON)
+    assert planned.occurrences == []
+    assert planned.why is Skipped.NO_ROOM
+    assert planned.last_missed == NOON + minutes(2) + WITHHELD
+    assert planned.missed == 3 + WITHHELD / minutes(1)
+    assert planned.next_fire_at == planned.last_missed + minutes(1)
+    # What fires seldom skips no more than is planned.
+    daily = withheld(plan(job(cron_expression="0 12 * * *"), NOON, NOON + AHEAD), NOON)
+    assert (daily.missed, daily.last_missed) == (1, NOON)
+    assert daily.next_fire_at == NOON + timedelta(days=1)
+    nothing = plan(job(NOON + minutes(9)), NOON, NOON + AHEAD)
+    assert withheld(nothing, NOON) == nothing
 
 
 def test_a_paused_job_plans_nothing() -> None:

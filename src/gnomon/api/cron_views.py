@@ -146,6 +146,11 @@ def _reason(run: Run) -> str | None:
             return "the run before had not ended"
         case Skipped.SUPERSEDED:
             return "it waited for the run before to end, and a later one took its place"
+        case Skipped.NO_ROOM:
+            return (
+                f"{run.missed} fires up to this one were skipped: the quota stored_bytes, or the "
+                "disk, had no room for their tasks"
+            )
     return "its task was removed" if run.status is None else None
 
 

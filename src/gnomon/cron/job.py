@@ -105,6 +105,7 @@ class Skipped(IntEnum):
     MISSED = 0  # nobody could start it in time
     OVERLAP = 1  # the run before had not ended
     SUPERSEDED = 2  # it waited for the run before, and the next one took its place
+    NO_ROOM = 3  # the tenant, or the disk, had no room for it
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,12 +15,15 @@ from itertools import islice
 
 import msgspec
 
-from gnomon.cron.job import CronJob, Definition, Missed, RunKind, schedule_of
+from gnomon.cron.job import CronJob, Definition, Missed, RunKind, Skipped, schedule_of
 from gnomon.cron.schedule import Schedule
 
 MOST_AT_ONCE = 100  # runs of one job in one plan; the rest is for the next one
 MOST_LOOKED_AT = 1000  # fires of one job in one plan
 MOST_COUNTED = 10_000  # of fires that were missed together
+# Fires of a job that has no room are skipped for so long with one entry in the ledger: else that
+# would grow as its tasks would have.
+WITHHELD = timedelta(minutes=5)
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -41,6 +44,7 @@ class Plan(msgspec.Struct, frozen=True):
     next_fire_at: datetime | None
     missed: int = 0
     last_missed: datetime | None = None
+    why: Skipped = Skipped.MISSED
 
 
 def plan(job: CronJob, now: datetime, until: datetime) -> Plan:
@@ -67,6 +71,18 @@ def plan(job: CronJob, now: datetime, until: datetime) -> Plan:
     if definition.max_runs is not None and job.runs + len(occurrences) >= definition.max_runs:
         fire = None
     return Plan(job, occurrences, fire, missed, last_missed)
+
+
+def withheld(planned: Plan, now: datetime) -> Plan:
+    """The plan where there is no room for its runs: none of them, nor those of the next minutes."""
+    first = planned.job.next_fire_at
+    if first is None or not planned.occurrences:
+        return planned
+    schedule = schedule_of(planned.job.definition, str(planned.job.id))
+    until = max(planned.occurrences[-1].fire_at, now) + WITHHELD
+    fires = [*islice(schedule.fires(first - _INSTANT, until), MOST_COUNTED)]
+    after = schedule.next_after(until)
+    return Plan(planned.job, [], after, len(fires), fires[-1], Skipped.NO_ROOM)
 
 
 def occurrence(job: CronJob, schedule: Schedule, fire_at: datetime) -> Occurrence:

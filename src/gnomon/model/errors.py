@@ -266,6 +266,11 @@ def _in_words(quota: str, limit: int, used: int, number: int) -> str:
                 f"{used} tasks have not ended, and {more} not fit into the quota scheduled_tasks, "
                 f"{limit}; wait until some have ended, or cancel some"
             )
+        case "stored_bytes":
+            return (
+                f"{used} bytes are stored, and {more} not fit into the quota stored_bytes, "
+                f"{limit}; delete finished tasks, or wait until retention removes them"
+            )
         case _:
             return (
                 f"there are {used} already, and {more} not fit into the quota {quota}, {limit}; "

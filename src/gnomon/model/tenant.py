@@ -15,6 +15,7 @@ UNLIMITED = "unlimited"  # the plan of the tenant `default`
 
 MOST_NETWORKS = 100
 _MOST_COUNTED = 2**31 - 1
+_MOST_BYTES = 2**60
 _OVERRIDES = msgspec.json.Decoder(dict[str, Any])
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
@@ -28,6 +29,7 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     payload_bytes: int | None = None
     cron_jobs: int | None = None
     cron_interval_seconds: float | None = None  # the shortest time between two fires of a job
+    stored_bytes: int | None = None  # of all that is kept: live, finished and recurring
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -46,7 +48,16 @@ class Pace(NamedTuple):
 QUOTA_NAMES = Quotas.__struct_fields__
 
 BUILT_IN_PLANS: Mapping[str, Quotas] = {
-    STANDARD: Quotas(scheduled_tasks=10_000, executions_per_minute=1_000, payload_bytes=256 * 1024),
+    # Every quota is finite: see docs/decisions/0032.
+    STANDARD: Quotas(
+        scheduled_tasks=10_000,
+        executions_per_minute=1_000,
+        submissions_per_second=500,
+        payload_bytes=256 * 1024,
+        cron_jobs=1_000,
+        cron_interval_seconds=10,
+        stored_bytes=10 * 1024**3,
+    ),
     UNLIMITED: Quotas(),
 }
 
@@ -115,4 +126,6 @@ def _whole(quotas: Mapping[str, float | None]) -> dict[str, float | None]:
 
 
 def _held(name: str, value: float) -> float:
-    return value if name == "cron_interval_seconds" else min(int(value), _MOST_COUNTED)
+    if name == "cron_interval_seconds":
+        return value
+    return min(int(value), _MOST_BYTES if name == "stored_bytes" else _MOST_COUNTED)

@@ -31,6 +31,8 @@ from gnomon.scheduler.pruner import Pruner
 from gnomon.scheduler.recorder import Recorder
 from gnomon.scheduler.roster import Roster, RosterResult
 from gnomon.scheduler.scanner import Scanner
+from gnomon.scheduler.storage_counter import EVERY_SECONDS as COUNT_SECONDS
+from gnomon.scheduler.storage_counter import StorageCounter
 from gnomon.scheduler.sweeper import Sweeper
 from gnomon.scheduler.thief import Thief
 from gnomon.scheduler.watchdog import EVERY_SECONDS as WATCH_SECONDS
@@ -92,6 +94,7 @@ class Node:
         planner: Planner,
         sweeper: Sweeper,
         pruner: Pruner,
+        storage_counter: StorageCounter,
         watchdog: Watchdog,
         accountant: Accountant,
         directory: Directory,
@@ -117,6 +120,7 @@ class Node:
         self.planner = planner
         self.sweeper = sweeper
         self.pruner = pruner
+        self.storage_counter = storage_counter
         self.watchdog = watchdog
         self.accountant = accountant
         self.directory = directory
@@ -198,6 +202,7 @@ class Node:
             "overdue": self.sweeper.take_overdue,
             "reconcile": self._reconcile,
             "prune": self.pruner.run_once,
+            "count-storage": self.storage_counter.run_once,
             "watch": self.watchdog.run_once,
             "account": self.accountant.run_once,
             "breakers": self.breakers.note,
@@ -220,6 +225,7 @@ class Node:
             "overdue": _OVERDUE_SECONDS,
             "reconcile": _RECONCILE_SECONDS,
             "prune": PRUNE_SECONDS,
+            "count-storage": COUNT_SECONDS,
             "watch": WATCH_SECONDS,
             "account": ACCOUNT_SECONDS,
             "breakers": NOTE_SECONDS,

@@ -42,6 +42,7 @@ class Revision(NamedTuple):
 
     number: int  # grows with every change of what is kept about tenants
     authentication: bool  # whether requests need a key or a token
+    full: str | None = None  # why there is no room for new work, where there is none
 
 
 class DirectoryStore(Protocol):
@@ -72,6 +73,7 @@ class Directory:
         self._plans = plans
         self._revision: int | None = None
         self.authentication = True  # until it is known
+        self.full: str | None = None
         self._known: dict[str, Belongings] = {}
         self._tenants = 0  # those that have a row
         self._quotas: dict[str, Quotas] = {}
@@ -98,7 +100,7 @@ class Directory:
 
     async def _load(self) -> bool:
         self._looks += 1
-        revision, self.authentication = await self._store.revision()
+        revision, self.authentication, self.full = await self._store.revision()
         if revision == self._revision:
             self._last_look = self._looks
             return False
@@ -127,6 +129,15 @@ class Directory:
             self._quotas.pop(tenant_id, None)
         else:
             self._quotas[tenant_id] = quotas_of(now.tenant, self._plans)
+
+    def is_full(self) -> bool:
+        """Whether there is no room for new work."""
+        return self.full is not None
+
+    def bounded_bytes(self) -> dict[str, int]:
+        """The tenants that may have so many bytes at most."""
+        bounds = {tenant: quotas.stored_bytes for tenant, quotas in self._quotas.items()}
+        return {tenant: most for tenant, most in bounds.items() if most is not None}
 
     def knows(self, tenant_id: str) -> bool:
         return self._known.get(tenant_id, _NOTHING).tenant is not None

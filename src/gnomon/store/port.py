@@ -116,6 +116,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     scheduled_tasks: int | None = None
     submissions_per_second: int | None = None
     cron_jobs: int | None = None
+    stored_bytes: int | None = None
 
 
 class Change(Protocol):

@@ -46,9 +46,10 @@ class Asked(msgspec.Struct, frozen=True):
     whole: bool = False  # all tasks of a tenant, or none
     patience: int = 0  # milliseconds to wait for others who store tasks of the same tenant
 
-    def columns(self, batch: Sequence[Submission]) -> list[object]:
-        """The last parameters of insert_tasks.sql, in its order."""
-        return [self._places(batch), *self.parameters()]
+    def columns(self, batch: Sequence[Submission], sizes: Sequence[int]) -> list[object]:
+        """Parameters of insert_tasks.sql, in its order. `sizes`: of the tasks."""
+        most = [q.stored_bytes for q in self.quotas.values()]
+        return [self._places(batch), *self.parameters(), most, self._sizes(batch, sizes)]
 
     def parameters(self) -> list[object]:
         """Those of gnomon.admit."""
@@ -60,6 +61,16 @@ class Asked(msgspec.Struct, frozen=True):
             self.whole,
             self.patience,
         ]
+
+    def _sizes(self, batch: Sequence[Submission], sizes: Sequence[int]) -> Sequence[int]:
+        """Those of the first tenant first."""
+        if len(self.wanted) == 1:
+            return sizes
+        own: dict[str, list[int]] = {tenant: [] for tenant in self.quotas}
+        for submission, size in zip(batch, sizes, strict=True):
+            if submission.tenant_id in own:
+                own[submission.tenant_id].append(size)
+        return [size for each in own.values() for size in each]
 
     def _places(self, batch: Sequence[Submission]) -> list[int | None]:
         if not self.quotas:
@@ -93,7 +104,8 @@ def asked(
 
 
 def _bounds(quotas: Quotas) -> bool:
-    return quotas.scheduled_tasks is not None or quotas.submissions_per_second is not None
+    asked = (quotas.scheduled_tasks, quotas.submissions_per_second, quotas.stored_bytes)
+    return any(quota is not None for quota in asked)
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -104,12 +116,15 @@ class Admitted(msgspec.Struct, frozen=True):
     passed: int
     room: int | None  # for scheduled tasks, before; None where all of them fit, or none was asked
     pace: int | None  # submissions that the last second left, before; None: there is no such quota
+    fit: int | None = None  # so many fit into the quota of bytes; None: it was not asked
+    stored: int | None = None  # bytes, before; None: there is no such quota
 
     @classmethod
     def of(cls, question: Asked, row: asyncpg.Record) -> "Admitted":
         tenant = row["tenant_id"]
         quotas, wanted = question.quotas[tenant], question.wanted[tenant]
-        return cls(quotas, wanted, row["passed"], row["room"], row["pace"])
+        bytes_ = row.get("fit"), row.get("stored")
+        return cls(quotas, wanted, row["passed"], row["room"], row["pace"], *bytes_)
 
     def pace_after(self, place: int) -> Pace | None:
         """What the second still has after the task at this place (from 1) of the tenant's own."""
@@ -122,6 +137,11 @@ class Admitted(msgspec.Struct, frozen=True):
         """Why the first one that was not let in was not."""
         number = self.wanted if whole else 1
         pace, quota = self.pace_after(self.wanted), self.quotas.scheduled_tasks
+        if self.fit is not None and self.passed == self.fit < self.wanted:
+            assert self.quotas.stored_bytes is not None, "all fit otherwise"
+            assert self.stored is not None, "then it was looked at"
+            most = self.quotas.stored_bytes
+            return QuotaExceeded("stored_bytes", most, self.stored, number, pace=pace)
         if pace is not None and pace.left < number:
             used = pace.most - pace.left
             return QuotaExceeded(
@@ -147,6 +167,25 @@ class Stored(msgspec.Struct, frozen=True):
             {row["id"]: row["flow"] for row in rows if row["id"] is not None},
             {row["tenant_id"]: Admitted.of(question, row) for row in rows if row["id"] is None},
         )
+
+
+async def check_stored(
+    connection: "Connection", tenant_id: str, quotas: Quotas, more: int = 0
+) -> None:
+    """Whether `more` bytes may be stored. Raises QuotaExceeded."""
+    most = quotas.stored_bytes
+    if most is None:
+        return
+    stored: int = await connection.fetchval("SELECT gnomon.stored_bytes($1)", tenant_id)
+    if stored + more > most:
+        raise QuotaExceeded("stored_bytes", most, stored)
+
+
+async def take_bytes(connection: "Connection", tenant_id: str, quotas: Quotas, more: int) -> None:
+    """Count bytes that are stored in this transaction. Raises QuotaExceeded."""
+    if more > 0:
+        await check_stored(connection, tenant_id, quotas, more)
+    await connection.execute(query("add_bytes"), tenant_id, more)
 
 
 async def take_room(

@@ -126,6 +126,9 @@ class PostgresChange:
     async def patch(self, task_id: UUID, patch: TaskPatch) -> Task:
         row = await self._lock_live(task_id, Event.CHANGE)
         state = _next(task_id, row, Event.CHANGE)
+        if patch.payload is not msgspec.UNSET or patch.target is not msgspec.UNSET:
+            more = len(_or_else(patch.payload, None) or b"")
+            await admitting.check_stored(self._connection, self._tenant_id, self._quotas, more)
         due_at, flow = await self._write_patch(task_id, row, patch)
         task = await self._read(task_id)
         if any(limiter.key is not None for limiter in self._limiters):
@@ -146,6 +149,8 @@ class PostgresChange:
     async def redrive(self, task_id: UUID) -> Task:
         row = await self._lock_live(task_id, Event.REDRIVE)
         state = _next(task_id, row, Event.REDRIVE)
+        # Its next tries are kept as well.
+        await admitting.check_stored(self._connection, self._tenant_id, self._quotas)
         if row["cron_job_id"] is None:
             await admitting.take_room(self._connection, self._tenant_id, self._quotas, 1)
         budget = policy_of(row["retry_policy"]).max_retries
@@ -175,6 +180,7 @@ class PostgresChange:
         may be more. Raises QuotaExceeded where there is no room for any that counts, and none
         that does not."""
         refusal: QuotaExceeded | None = None
+        await admitting.check_stored(self._connection, self._tenant_id, self._quotas)
         try:
             allowed = await admitting.take_room(
                 self._connection, self._tenant_id, self._quotas, most, whole=False

@@ -34,7 +34,8 @@ from gnomon.model.meaning import meaning_of
 from gnomon.model.tenant import Quotas
 from gnomon.store.cron_port import Backfilled, Put
 from gnomon.store.port import Entry
-from gnomon.store.postgres import gate, planning
+from gnomon.store.postgres import gate, planning, sizes
+from gnomon.store.postgres.admitting import check_stored, take_bytes
 from gnomon.store.postgres.cron_jobs import id_in
 from gnomon.store.postgres.cron_rows import job_of, stored_definition
 from gnomon.store.postgres.queries import query
@@ -102,6 +103,8 @@ class PostgresCronChange:
         if same(job.definition, definition):
             return job
         self._check_interval(definition, str(job.id), now)
+        before, new = (sizes.of_job(stored_definition(d)) for d in (job.definition, definition))
+        await take_bytes(self._connection, self._tenant_id, self._quotas, new - before)
         withdrawn = await self._withdraw(job, now, _SCHEDULED)
         next_fire_at = None
         if job.paused_at is None:
@@ -131,6 +134,7 @@ class PostgresCronChange:
 
     async def trigger(self, ref: str) -> Run:
         job, now = await self._lock(ref)
+        await check_stored(self._connection, self._tenant_id, self._quotas, planning.run_bytes(job))
         # Schedules fire at whole seconds, so this can be no fire of theirs.
         fire_at = now if now.microsecond else now + _INSTANT
         by_hand = Occurrence(fire_at, fire_at, None, RunKind.MANUAL)
@@ -170,6 +174,9 @@ class PostgresCronChange:
         existing = {row["fire_at"] for row in rows}
         planned = [fire for fire in fires if fire not in existing]
         for i in range(0, 0 if dry_run else len(planned), _AT_ONCE):
+            number = len(planned[i : i + _AT_ONCE])
+            more = number * planning.run_bytes(job)
+            await check_stored(self._connection, self._tenant_id, self._quotas, more)
             part = [Occurrence(f, f, None, RunKind.BACKFILL) for f in planned[i : i + _AT_ONCE]]
             await self._enter(job, planning.fires_of(job, part, now, self._limiters, first=i))
         return Backfilled(planned, sorted(existing))
@@ -226,6 +233,8 @@ class PostgresCronChange:
             number = await self._connection.fetchval(query("count_cron_jobs"), self._tenant_id)
             if number > quota:
                 raise QuotaExceeded("cron_jobs", quota, number - 1)
+        size = sizes.of_job(stored_definition(job.definition))
+        await take_bytes(self._connection, self._tenant_id, self._quotas, size)
         return await self._plan_ahead(job, now)
 
     def _check_interval(self, definition: Definition, job_id: str, now: datetime) -> None:
@@ -291,7 +300,11 @@ class PostgresCronChange:
             return job
         with _asked_again():
             self._due += await planning.advance(
-                self._connection, [plan(job, now, now + AHEAD)], now, lambda _: self._limiters
+                self._connection,
+                [plan(job, now, now + AHEAD)],
+                now,
+                lambda _: self._limiters,
+                lambda _: self._quotas,
             )
         return (await self._lock(str(job.id)))[0]
 

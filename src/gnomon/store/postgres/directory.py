@@ -37,7 +37,7 @@ class PostgresDirectory:
         return Revision(*row)
 
     async def changes(self, since: int | None) -> Changes:
-        revision, _ = await self.revision()  # first: what changes from here on is read again
+        revision, *_ = await self.revision()  # first: what changes from here on is read again
         names = None if since is None else await self._changed(since)
         tenants = {row["id"]: row for row in await self._database.fetch("tenants", names)}
         things: dict[str, dict[str, Any]] = defaultdict(dict)

@@ -10,7 +10,7 @@ import asyncpg
 from gnomon.model.errors import TenantBusy
 from gnomon.model.task import Submission, TaskKey
 from gnomon.store.port import Entry, NewTask, Receipt
-from gnomon.store.postgres import keys
+from gnomon.store.postgres import keys, sizes
 from gnomon.store.postgres.admitting import NOTHING, Asked, Stored
 from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.queries import query
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 Ask = Callable[[Sequence[Submission]], Asked]
+NOTHING_BESIDE: Mapping[UUID, int] = {}
+_TARGETS = 11  # among the columns
 
 
 async def insert(connection: "Connection", submissions: Sequence[Submission]) -> list[Entry]:
@@ -36,11 +38,15 @@ async def insert(connection: "Connection", submissions: Sequence[Submission]) ->
 
 
 async def insert_within(
-    connection: "Connection", submissions: Sequence[Submission], question: Asked
+    connection: "Connection",
+    submissions: Sequence[Submission],
+    question: Asked,
+    beside: Mapping[UUID, int] = NOTHING_BESIDE,
 ) -> tuple[list[Receipt], list[Entry]]:
-    """Store those that the quotas of their tenants leave room for. Raises QuotaExceeded where the
-    question is about all or none, and it is none."""
-    stored = await _insert(connection, submissions, question)
+    """Store those that the quotas of their tenants leave room for. `beside`: bytes that are stored
+    with a task, but not in its row. Raises QuotaExceeded where the question is about all or none,
+    and it is none."""
+    stored = await _insert(connection, submissions, question, beside)
     if not question.quotas:
         receipts = [Receipt(s.id) for s in submissions]
     elif question.whole:
@@ -51,20 +57,24 @@ async def insert_within(
 
 
 async def _insert(
-    connection: "Connection", submissions: Sequence[Submission], question: Asked
+    connection: "Connection",
+    submissions: Sequence[Submission],
+    question: Asked,
+    beside: Mapping[UUID, int] = NOTHING_BESIDE,
 ) -> Stored:
     if not submissions:
         return Stored({})
-    sizes = [size_apart(s.payload) for s in submissions]
-    if not question.quotas and sizes.count(None) == len(sizes):
+    apart = [size_apart(s.payload) for s in submissions]
+    columns = _columns(submissions)
+    held = sizes.of_tasks(submissions, columns[_TARGETS], beside)
+    if not question.quotas and apart.count(None) == len(apart):
         rows = await connection.fetch(
-            query("insert_plain_tasks"), *_columns(submissions), *_metered(submissions)
+            query("insert_plain_tasks"), *columns, *_metered(submissions, held)
         )
         return Stored.of(question, rows)
-    columns = [*_columns(submissions), sizes]
     try:
         rows = await connection.fetch(
-            query("insert_tasks"), *columns, *question.columns(submissions)
+            query("insert_tasks"), *columns, apart, *question.columns(submissions, held), held
         )
     except asyncpg.LockNotAvailableError as error:
         if question.quotas:
@@ -125,7 +135,12 @@ async def insert_once(
         for new, receipt in zip(batch, receipts, strict=True)
         if receipt.replay is None and not receipt.conflict
     ]
-    outcomes, entries = await insert_within(connection, fresh, ask(fresh))
+    kept = {
+        new.submission.id: sizes.KEY_BYTES + len(new.answer)
+        for new in batch
+        if new.once is not None
+    }
+    outcomes, entries = await insert_within(connection, fresh, ask(fresh), kept)
     by_id = {outcome.task_id: outcome for outcome in outcomes}
     if any(outcome.refused for outcome in outcomes):
         await _free_keys(connection, batch, by_id)
@@ -176,7 +191,7 @@ def _receipt(new: NewTask, used: keys.Used | None) -> Receipt:
 
 def _columns(batch: Sequence[Submission]) -> list[Sequence[object]]:
     """The first parameters of insert_tasks.sql and insert_plain_tasks.sql, in their order."""
-    targets = same_or_all([s.target for s in batch])
+    targets = same_or_all([s.target for s in batch])  # at the place _TARGETS
     return [
         same_or_all([s.tenant_id for s in batch]),
         [s.id for s in batch],
@@ -216,14 +231,16 @@ def _recurrence(batch: Sequence[Submission]) -> list[Sequence[object]]:
     return [jobs, [s.fire_at for s in batch], [s.gated for s in batch]]
 
 
-def _metered(batch: Sequence[Submission]) -> list[Sequence[object]]:
-    """What each tenant adds to its usage, where all of it is stored."""
+def _metered(batch: Sequence[Submission], held: Sequence[int]) -> list[Sequence[object]]:
+    """What each tenant adds to its usage, and to its bytes, where all of it is stored."""
     tenants = [s.tenant_id for s in batch]
-    sizes = [0 if s.payload is None else len(s.payload) for s in batch]
+    payloads = [0 if s.payload is None else len(s.payload) for s in batch]
     if tenants.count(tenants[0]) == len(tenants):
-        return [[tenants[0]], [len(tenants)], [sum(sizes)]]
+        return [[tenants[0]], [len(tenants)], [sum(payloads)], [sum(held)]]
     submissions = Counter(tenants)
-    stored_bytes = dict.fromkeys(submissions, 0)
-    for tenant, size in zip(tenants, sizes, strict=True):
-        stored_bytes[tenant] += size
-    return [[*submissions], [*submissions.values()], [*stored_bytes.values()]]
+    stored_bytes, held_bytes = dict.fromkeys(submissions, 0), dict.fromkeys(submissions, 0)
+    for tenant, payload, size in zip(tenants, payloads, held, strict=True):
+        stored_bytes[tenant] += payload
+        held_bytes[tenant] += size
+    sums = (submissions, stored_bytes, held_bytes)
+    return [[*submissions], *([*each.values()] for each in sums)]

@@ -6,21 +6,28 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
+import structlog
 
 from gnomon.clock import new_id_in
-from gnomon.cron.job import CronJob, Overlap, Skipped, payload_of, schedule_of
-from gnomon.cron.plan import Occurrence, Plan
+from gnomon.cron.job import CronJob, Overlap, payload_of, schedule_of
+from gnomon.cron.plan import Occurrence, Plan, withheld
 from gnomon.cron.template import Values
 from gnomon.model.limit import Limiter
 from gnomon.model.shard import shard_of
 from gnomon.model.task import Submission
 from gnomon.store.port import Entry
+from gnomon.store.postgres import sizes
+from gnomon.store.postgres.admitting import QuotasOf, no_quotas
+from gnomon.store.postgres.cron_rows import stored_definition
 from gnomon.store.postgres.inserting import insert
 from gnomon.store.postgres.limiting import LimitersOf, no_limiters, with_keys
 from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
+
+
+log = structlog.get_logger("gnomon.store")
 
 
 class Fire(msgspec.Struct, frozen=True):
@@ -36,8 +43,16 @@ async def advance(
     plans: Sequence[Plan],
     now: datetime,
     limiters_of: LimitersOf = no_limiters,
+    quotas_of: QuotasOf = no_quotas,
+    *,
+    full: bool = False,
 ) -> list[Entry]:
-    """Carry out plans within a transaction. Those that are out of date change nothing."""
+    """Carry out plans within a transaction. Those that are out of date change nothing. Where a
+    tenant has no room for its runs, or nobody has (`full`), they are skipped."""
+    over = {p.job.tenant_id for p in plans} if full else await _over(connection, plans, quotas_of)
+    if over:
+        plans = [withheld(p, now) if p.job.tenant_id in over else p for p in plans]
+        log.warning("fires of cron jobs are skipped: no room for their tasks", tenants=sorted(over))
     fires = {
         p.job.id: fires_of(p.job, p.occurrences, now, limiters_of(p.job.tenant_id)) for p in plans
     }
@@ -57,6 +72,28 @@ async def advance(
     return await enter(connection, entering, missed)
 
 
+async def _over(connection: "Connection", plans: Sequence[Plan], quotas_of: QuotasOf) -> set[str]:
+    """The tenants whose bytes, with those of their runs, would be more than their quota."""
+    most: dict[str, int] = {}
+    wanted: dict[str, int] = {}
+    for each in plans:
+        tenant, quota = each.job.tenant_id, quotas_of(each.job.tenant_id).stored_bytes
+        if quota is not None and each.occurrences:
+            size = len(each.occurrences) * run_bytes(each.job)
+            most[tenant], wanted[tenant] = quota, wanted.get(tenant, 0) + size
+    if not most:
+        return set()
+    rows = await connection.fetch(
+        "SELECT tenant, gnomon.stored_bytes(tenant) FROM unnest($1::text[]) AS tenant", [*most]
+    )
+    return {tenant for tenant, stored in rows if stored + wanted[tenant] > most[tenant]}
+
+
+def run_bytes(job: CronJob) -> int:
+    """About what a run of it takes."""
+    return sizes.TASK_BYTES + sizes.FIRE_BYTES + len(stored_definition(job.definition))
+
+
 async def enter(
     connection: "Connection", fires: Sequence[Fire], missed: Sequence[Plan] = ()
 ) -> list[Entry]:
@@ -70,7 +107,7 @@ async def enter(
         [f.job.tenant_id for f in fires] + [p.job.tenant_id for p in missed],
         [f.occurrence.kind for f in fires] + [0] * len(missed),
         [f.run.id for f in fires] + [None] * len(missed),
-        [None] * len(fires) + [Skipped.MISSED] * len(missed),
+        [None] * len(fires) + [p.why for p in missed],
         [0] * len(fires) + [p.missed for p in missed],
         [_sla_at(f) for f in fires] + [p.last_missed if _watched(p.job) else None for p in missed],
     )

@@ -1,7 +1,7 @@
 """The node's side of cron jobs: plan ahead, admit, let go."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from gnomon.model.task import TaskKey
 from gnomon.store.cron_port import UNPLANNABLE, Admission
 from gnomon.store.port import Entry
 from gnomon.store.postgres import gate, planning
+from gnomon.store.postgres.admitting import QuotasOf, no_quotas
 from gnomon.store.postgres.cron_rows import job_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.limiting import LimitersOf, no_limiters
@@ -33,11 +34,15 @@ class PostgresPlanning:
         clock: Clock,
         grace_seconds: float,
         limiters_of: LimitersOf = no_limiters,
+        quotas_of: QuotasOf = no_quotas,
+        is_full: Callable[[], bool] = lambda: False,
     ) -> None:
         self._database = database
         self._clock = clock
         self._grace = grace_seconds
         self._limiters_of = limiters_of
+        self._quotas_of = quotas_of
+        self._is_full = is_full
 
     async def due(
         self, shards: Sequence[int], until: datetime, each: int, aside: Sequence[UUID] = ()
@@ -61,7 +66,14 @@ class PostgresPlanning:
     async def advance(self, plans: Sequence[Plan]) -> list[Entry]:
         async with self._database.transaction() as connection:
             now = self._clock.now()
-            return await planning.advance(connection, plans, now, self._limiters_of)
+            return await planning.advance(
+                connection,
+                plans,
+                now,
+                self._limiters_of,
+                self._quotas_of,
+                full=self._is_full(),
+            )
 
     async def park(self, job: CronJob, reason: str) -> None:
         why = reason[:_MOST_REASON]

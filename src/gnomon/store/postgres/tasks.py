@@ -152,6 +152,7 @@ class PostgresTasks:
                 quotas.scheduled_tasks is not None,
                 quotas.submissions_per_second is not None,
                 quotas.cron_jobs is not None,
+                quotas.stored_bytes is not None,
             )
         assert row is not None, "it is one row"
         return Use(**row)

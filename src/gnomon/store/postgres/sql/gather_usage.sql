@@ -1,5 +1,5 @@
 -- Add what sessions have left behind, of days that are over or because they have ended, to one row for
--- each tenant and day; at most $1 of their rows, and give how many. A row that is being written to waits for the next time.
+-- each tenant and day, and its bytes to those of the tenant; at most $1 of their rows, and give how many. A row that is being written to waits for the next time.
 WITH chosen AS MATERIALIZED (
     SELECT ctid
     FROM gnomon.usage AS u
@@ -11,7 +11,14 @@ WITH chosen AS MATERIALIZED (
 ), gone AS (
     DELETE FROM gnomon.usage
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM chosen))
-    RETURNING tenant_id, day, submissions, executions, compute_seconds, stored_bytes
+    RETURNING tenant_id, day, submissions, executions, compute_seconds, stored_bytes, held_bytes
+), kept AS (
+    INSERT INTO gnomon.tenant_storage AS s (tenant_id, bytes)
+    SELECT tenant_id, sum(held_bytes)
+    FROM gone
+    GROUP BY tenant_id
+    ORDER BY tenant_id
+    ON CONFLICT (tenant_id) DO UPDATE SET bytes = s.bytes + excluded.bytes
 ), gathered AS (
     INSERT INTO gnomon.usage AS u (
         tenant_id, day, session, submissions, executions, compute_seconds, stored_bytes

@@ -1,16 +1,20 @@
 -- Store a batch of new tasks as most are: no quota is asked about, no payload is kept apart.
 -- See insert_tasks.sql, of which this is the part that is always needed; the columns are the same.
--- $25 tenants, $26 how many of the tasks each of them has, $27 how many bytes of payload.
+-- $25 tenants, $26 how many of the tasks each of them has, $27 how many bytes of payload, $28 how many
+-- bytes in all.
 -- Gives the id and the flow of each task.
 WITH metered AS (
-    INSERT INTO gnomon.usage AS u (tenant_id, day, session, submissions, stored_bytes)
+    INSERT INTO gnomon.usage AS u (
+        tenant_id, day, session, submissions, stored_bytes, held_bytes
+    )
     SELECT m.tenant_id, (SELECT (gnomon.now() AT TIME ZONE 'UTC')::date), pg_backend_pid(),
-        m.submissions, m.stored_bytes
-    FROM unnest($25::text[], $26::bigint[], $27::bigint[])
-        AS m (tenant_id, submissions, stored_bytes)
+        m.submissions, m.stored_bytes, m.held_bytes
+    FROM unnest($25::text[], $26::bigint[], $27::bigint[], $28::bigint[])
+        AS m (tenant_id, submissions, stored_bytes, held_bytes)
     ON CONFLICT (tenant_id, day, session) DO UPDATE
     SET submissions = u.submissions + excluded.submissions,
-        stored_bytes = u.stored_bytes + excluded.stored_bytes
+        stored_bytes = u.stored_bytes + excluded.stored_bytes,
+        held_bytes = u.held_bytes + excluded.held_bytes
 )
 INSERT INTO gnomon.task (
     tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left, timeout_seconds,

@@ -1,5 +1,5 @@
 -- Change a live task that this transaction has locked (CHANGE). A new payload may have to be kept
--- apart, or no longer. $13 says whether the payload changes, $15 is its size where it is kept apart.
+-- apart, or no longer; what it has more than the old one is the tenant's (held_bytes). $13 says whether the payload changes, $15 is its size where it is kept apart.
 WITH dropped AS (
     DELETE FROM gnomon.task_payload
     WHERE $13::boolean AND $15::integer IS NULL AND tenant_id = $1 AND task_id = $2
@@ -8,12 +8,19 @@ WITH dropped AS (
     SELECT $1, $2, $14::json WHERE $13 AND $15 IS NOT NULL
     ON CONFLICT (tenant_id, task_id) DO UPDATE SET payload = excluded.payload
 ), metered AS (
-    INSERT INTO gnomon.usage AS u (tenant_id, day, session, stored_bytes)
+    INSERT INTO gnomon.usage AS u (tenant_id, day, session, stored_bytes, held_bytes)
     SELECT $1, (SELECT (gnomon.now() AT TIME ZONE 'UTC')::date), pg_backend_pid(),
-        octet_length($14::json::text)
-    WHERE $13 AND $14 IS NOT NULL
+        CASE WHEN $13 THEN coalesce(octet_length($14::json::text), 0) ELSE 0 END,
+        octet_length($4::json::text) - octet_length(t.target::text) + CASE WHEN $13
+            THEN coalesce(octet_length($14::json::text), 0)
+                - coalesce(t.payload_size, octet_length(t.payload::text), 0)
+            ELSE 0
+        END
+    FROM gnomon.task AS t
+    WHERE t.tenant_id = $1 AND t.id = $2
     ON CONFLICT (tenant_id, day, session) DO UPDATE
-    SET stored_bytes = u.stored_bytes + excluded.stored_bytes
+    SET stored_bytes = u.stored_bytes + excluded.stored_bytes,
+        held_bytes = u.held_bytes + excluded.held_bytes
 )
 UPDATE gnomon.task
 SET name = $3,

@@ -1,2 +1,4 @@
--- How often what processes remember about tenants has changed, and whether authentication is on.
-SELECT number, authentication FROM gnomon.revision
+-- How often what processes remember about tenants has changed, whether authentication is on, and why
+-- new work is refused, if it is.
+SELECT number, authentication, CASE WHEN full_until > gnomon.now() THEN full_why END AS full_why
+FROM gnomon.revision

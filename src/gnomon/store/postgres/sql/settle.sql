@@ -125,19 +125,27 @@ WITH moment AS MATERIALIZED (
         WHERE outcome IS NOT NULL AND state = 11
     ) AS e, moment AS m
 ), metered AS (
-    INSERT INTO gnomon.usage AS u (tenant_id, day, session, executions, compute_seconds, stored_bytes)
+    INSERT INTO gnomon.usage AS u (
+        tenant_id, day, session, executions, compute_seconds, stored_bytes, held_bytes
+    )
     SELECT
         w.tenant_id, (m.now AT TIME ZONE 'UTC')::date, pg_backend_pid(), w.executions,
-        extract(epoch FROM w.computed), w.stored
+        extract(epoch FROM w.computed), w.stored, w.stored + w.noted
     FROM (
         SELECT tenant_id, count(*) AS executions,
             coalesce(sum(greatest(coalesce(finished_at, now) - started_at, '0')), '0') AS computed,
             coalesce(sum(octet_length(response_body)), 0)
-                + coalesce(sum(octet_length(result::text)), 0) AS stored
+                + coalesce(sum(octet_length(result::text)), 0) AS stored,
+            sum(noted) AS noted
         FROM (
-            SELECT tenant_id, started_at, finished_at, response_body, result, outcome FROM gone
+            -- noted: bytes of the error, and of the row of a try that did not succeed.
+            SELECT tenant_id, started_at, finished_at, response_body, result, outcome,
+                coalesce(octet_length(error), 0) + CASE WHEN state = 11 THEN 200 ELSE 0 END AS noted
+            FROM gone
             UNION ALL
-            SELECT tenant_id, started_at, finished_at, response_body, NULL, outcome FROM kept
+            SELECT tenant_id, started_at, finished_at, response_body, NULL, outcome,
+                2 * coalesce(octet_length(error), 0) + 200
+            FROM kept
         ) AS t, moment
         WHERE outcome IS NOT NULL
         GROUP BY tenant_id
@@ -145,7 +153,8 @@ WITH moment AS MATERIALIZED (
     ON CONFLICT (tenant_id, day, session) DO UPDATE
     SET executions = u.executions + excluded.executions,
         compute_seconds = u.compute_seconds + excluded.compute_seconds,
-        stored_bytes = u.stored_bytes + excluded.stored_bytes
+        stored_bytes = u.stored_bytes + excluded.stored_bytes,
+        held_bytes = u.held_bytes + excluded.held_bytes
 )
 -- What has come to its end alike is one row: the answer costs more than the question otherwise.
 SELECT array_agg(place::int) AS places, state, NULL::timestamptz AS due_at, cron_job_id

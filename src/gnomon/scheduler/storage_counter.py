@@ -1,0 +1,73 @@
+"""Counts the bytes of tenants that may not have any number of them, on one node at a time.
+
+Statements that store something add to what is known of a tenant; what goes is found here. Those
+that come near their quota are counted often, the others once a day.
+"""
+
+import structlog
+
+from gnomon.chores import About, Troubles
+from gnomon.clock import Clock
+from gnomon.model.errors import StoreError
+from gnomon.store.directory import Directory
+from gnomon.store.roster_port import ChoreStore
+from gnomon.store.storage_port import Level, StorageStore, to_count
+from gnomon.worker.lease import Lease
+
+log = structlog.get_logger("gnomon.scheduler")
+
+CHORE = "count-storage"
+EVERY_SECONDS = 3.0
+_HELD_SECONDS = 60.0
+_PASS_SECONDS = 30.0
+
+
+class StorageCounter:
+    """Keeps what is known of the tenants' bytes near what they are."""
+
+    def __init__(
+        self,
+        store: StorageStore,
+        chores: ChoreStore,
+        lease: Lease,
+        directory: Directory,
+        clock: Clock,
+        troubles: Troubles,
+    ) -> None:
+        self._store = store
+        self._chores = chores
+        self._lease = lease
+        self._directory = directory
+        self._clock = clock
+        self._troubles = troubles
+
+    async def run_once(self) -> int:
+        """Count those whose time has come; gives how many."""
+        bounds = self._directory.bounded_bytes()
+        if not bounds:
+            return 0
+        if not await self._chores.hold(CHORE, self._lease.incarnation, _HELD_SECONDS):
+            return 0
+        deadline = self._clock.monotonic() + _PASS_SECONDS
+        levels, now = await self._store.levels(sorted(bounds))
+        due = [level for level in levels if to_count(level, bounds[level.tenant_id], now)]
+        due.sort(key=lambda level: level.stored / max(1, bounds[level.tenant_id]), reverse=True)
+        counted = 0
+        for level in due:
+            if self._clock.monotonic() >= deadline:
+                break  # the next pass goes on
+            counted += await self._count(level)
+        return counted
+
+    async def _count(self, level: Level) -> bool:
+        """One that cannot be counted keeps none of the others back."""
+        about = About(subject=f"bytes of the tenant {level.tenant_id}")
+        try:
+            found = await self._store.count(level)
+        except StoreError as error:
+            self._troubles.note(CHORE, error, about)
+            return False
+        self._troubles.over(CHORE, about)
+        if found is not None:
+            log.debug("counted", tenant=level.tenant_id, stored=found, known=level.stored)
+        return found is not None

@@ -1,0 +1,54 @@
+"""How many bytes of a tenant's quota `stored_bytes` things take.
+
+The rows themselves, with their places in indexes, are taken for so many bytes each, whatever they
+are; what tenants choose the size of is counted as it was sent. A count (`storage`) finds what
+PostgreSQL really has, which compresses some of it: so what is counted here is never too little.
+"""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from gnomon.model.task import Submission
+
+TASK_BYTES = 500  # of a task, live or finished
+TRY_BYTES = 200  # of a try that did not succeed (as in settle.sql)
+FIRE_BYTES = 150  # of an entry in the ledger of cron jobs
+JOB_BYTES = 500  # of a cron job, beside its definition
+KEY_BYTES = 200  # of an idempotency key, beside its answer (as in answer_key.sql)
+EVENT_BYTES = 200
+
+
+def of_tasks(
+    batch: Sequence[Submission], targets: Sequence[object], beside: Mapping[UUID, int]
+) -> list[int]:
+    """Of new tasks, in their order. `targets`: as they are stored, or one for all."""
+    sizes = [TASK_BYTES if s.payload is None else TASK_BYTES + len(s.payload) for s in batch]
+    if len(targets) == 1:
+        target = _length(str(targets[0]))
+        sizes = [size + target for size in sizes]
+    else:
+        sizes = [size + _length(str(t)) for size, t in zip(sizes, targets, strict=True)]
+    return [size + _chosen(s, beside) for size, s in zip(sizes, batch, strict=True)]
+
+
+def _chosen(submission: Submission, beside: Mapping[UUID, int]) -> int:
+    """Of what most tasks do not have."""
+    size = beside.get(submission.id, 0) if beside else 0
+    if submission.name is not None:
+        size += _length(submission.name)
+    if submission.tags:
+        size += sum(_length(tag) + 4 for tag in submission.tags)
+    if submission.idempotency_key is not None:
+        size += 2 * _length(submission.idempotency_key)  # with it, and with its task
+    if submission.cron_job_id is not None:
+        size += FIRE_BYTES
+    return size
+
+
+def of_job(definition: str) -> int:
+    """Of a cron job whose definition is stored like this."""
+    return JOB_BYTES + _length(definition)
+
+
+def _length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

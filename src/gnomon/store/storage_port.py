@@ -1,0 +1,46 @@
+"""What a node asks of its store about the bytes of tenants: the contract that every store keeps.
+
+A tenant's bytes grow with the statements that store something. What goes is found when they are
+counted: so they are never too few, and too many until the next count at the most.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import msgspec
+
+_NEAR = 0.8  # of the quota: from there on it matters what is really there
+_SHORTEST = timedelta(seconds=5)
+_LONGEST = timedelta(days=1)
+_REST = 20  # times as long as a count took, at least: a count costs what the tenant has
+
+
+class Level(msgspec.Struct, frozen=True):
+    """What a tenant has, as far as it is known."""
+
+    tenant_id: str
+    stored: int
+    counted_at: datetime | None
+    count_seconds: float
+
+
+class StorageStore(Protocol):
+    """Where the bytes are."""
+
+    async def levels(self, tenants: Sequence[str]) -> tuple[list[Level], datetime]:
+        """What they have, and the store's time."""
+
+    async def count(self, level: Level) -> int | None:
+        """Count the bytes of a tenant, and correct what is known of it. None: another node has
+        counted it meanwhile."""
+
+
+def to_count(level: Level, most: int, now: datetime) -> bool:
+    """Whether a tenant is to be counted now."""
+    if level.counted_at is None:
+        return True
+    rest = max(_SHORTEST, timedelta(seconds=_REST * level.count_seconds))
+    if level.stored < _NEAR * most:
+        rest = max(rest, _LONGEST)
+    return now - level.counted_at >= rest
