@@ -14,7 +14,7 @@ from gnomon.model.lifecycle import Status
 from gnomon.model.limit import EXECUTIONS_PER_MINUTE
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import PythonTarget
-from gnomon.model.task import DeliveryMode, Resolution, Task
+from gnomon.model.task import DeliveryMode, KeepPayload, Resolution, Task
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=90)
@@ -28,7 +28,8 @@ def a_task(status: Status, **fields: Any) -> Task:
         attempt=0, next_retry_at=None, last_error=None, result=None, resolution=None,
         cancel_requested=False, cron_job_id=None, retry_of=None,
         delivery=DeliveryMode.AT_LEAST_ONCE, retry_policy=RetryPolicy(), timeout_seconds=30,
-        idempotency_key=None, preemptible=False, queue=None,
+        idempotency_key=None, preemptible=False, queue=None, keep_payload=KeepPayload.ALWAYS,
+        payload_kept=True,
     )  # fmt: skip
     return msgspec.structs.replace(task, **fields)
 

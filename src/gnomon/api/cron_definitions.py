@@ -40,7 +40,8 @@ _AS_THEY_ARE = (
     "name", "task_type", "cron_expression", "interval_seconds", "interval_from", "timezone", "dst",
     "overlap_policy", "missed_run_policy", "missed_after_seconds", "backfill_limit",
     "backfill_window_seconds", "max_runs", "jitter_seconds", "sla_seconds", "delivery",
-    "retry_policy", "timeout_seconds", "queue", "preemptible", "source",
+    "retry_policy", "timeout_seconds", "queue", "preemptible", "keep_payload",
+    "source",
 )  # fmt: skip
 
 
@@ -78,6 +79,7 @@ def definition_of(asked: PutCronJob, name: str, most_bytes: int) -> Definition:
             tags=distinct(asked.tags),
             queue=asked.queue,
             preemptible=asked.preemptible,
+            keep_payload=asked.keep_payload,
             source=asked.source,
         )
     )

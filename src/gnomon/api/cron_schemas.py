@@ -25,7 +25,7 @@ from gnomon.cron.job import DEFAULT_MISSED_AFTER, Missed, Overlap
 from gnomon.cron.schedule import Dst
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
-from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode
+from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode, KeepPayload
 
 MOST_NAME_CHARACTERS = 200
 ONE_DAY = 24 * 3600.0
@@ -97,6 +97,7 @@ class PutCronJob(Strict, kw_only=True):
     tags: Tags = ()
     queue: Queue | None = None
     preemptible: bool = False
+    keep_payload: KeepPayload = KeepPayload.ALWAYS
     source: Source | None = None
 
 
@@ -138,6 +139,7 @@ class PatchCronJob(Strict):
     tags: Tags | msgspec.UnsetType = msgspec.UNSET
     queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
     preemptible: bool | msgspec.UnsetType = msgspec.UNSET
+    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
     source: Source | msgspec.UnsetType | None = msgspec.UNSET
     paused: bool | msgspec.UnsetType = msgspec.UNSET
     pause_reason: Reason | msgspec.UnsetType | None = msgspec.UNSET
@@ -235,6 +237,7 @@ class DefinitionView(msgspec.Struct, kw_only=True):
     tags: tuple[str, ...]
     queue: str | None
     preemptible: bool
+    keep_payload: KeepPayload
     source: str | None
 
 

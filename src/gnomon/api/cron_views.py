@@ -97,6 +97,7 @@ def definition_view(definition: Definition) -> DefinitionView:
         tags=definition.tags,
         queue=definition.queue,
         preemptible=definition.preemptible,
+        keep_payload=definition.keep_payload,
         source=definition.source,
     )
 

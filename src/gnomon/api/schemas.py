@@ -10,7 +10,7 @@ import msgspec
 from gnomon.model.lifecycle import Status
 from gnomon.model.retry import Backoff, RetryPolicy
 from gnomon.model.target import Target
-from gnomon.model.task import DEFAULT_TIMEOUT, LEAST_TIMEOUT, DeliveryMode, Resolution
+from gnomon.model.task import DEFAULT_TIMEOUT, LEAST_TIMEOUT, DeliveryMode, KeepPayload, Resolution
 
 LONGEST_TIMEOUT = 24 * 3600.0
 LONGEST_DELAY = 175 * 365.25 * 24 * 3600.0
@@ -64,6 +64,7 @@ class SubmitTask(Strict):
     idempotency_key: Key | None = None
     queue: Queue | None = None
     preemptible: bool = False
+    keep_payload: KeepPayload = KeepPayload.ALWAYS
 
 
 class SubmitBatch(Strict):
@@ -89,6 +90,7 @@ class PatchTask(Strict):
     tags: Tags | msgspec.UnsetType = msgspec.UNSET
     queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
     preemptible: bool | msgspec.UnsetType = msgspec.UNSET
+    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
 
 
 class CancelTask(Strict):
@@ -172,6 +174,8 @@ class TaskView(msgspec.Struct, kw_only=True):
     idempotency_key: str | None
     preemptible: bool
     queue: str | None
+    keep_payload: KeepPayload
+    payload_kept: bool
 
 
 class TaskPage(msgspec.Struct):

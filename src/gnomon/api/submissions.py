@@ -82,6 +82,7 @@ def submission_of(
         created_by=by.name,
         queue=asked.queue,
         preemptible=asked.preemptible,
+        keep_payload=asked.keep_payload,
     )
 
 
@@ -103,6 +104,7 @@ def patch_of(asked: PatchTask, now: datetime, most_bytes: int) -> TaskPatch:
         tags=UNSET if asked.tags is UNSET else distinct(asked.tags),
         queue=asked.queue,
         preemptible=asked.preemptible,
+        keep_payload=asked.keep_payload,
     )
 
 
@@ -146,6 +148,7 @@ def repetition_of(task: Task, by: Principal, now: datetime) -> Submission:
         retry_of=task.task_id,
         preemptible=task.preemptible,
         queue=task.queue,
+        keep_payload=task.keep_payload,
     )
 
 

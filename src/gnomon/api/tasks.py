@@ -360,6 +360,8 @@ async def retry_task(request: Request) -> ASGIResponse:
         await check_startable(request, change, task_id)
         task = await change.get(task_id)
         if task.status in _FINISHED or task.resolution is not None:
+            if not task.payload_kept:
+                raise IllegalTransition(task_id, task.status, "retried", _NO_PAYLOAD)
             now = context.clock.now()
             repetition = repetition_of(task, by, now)
             await change.insert([NewTask(repetition)])
@@ -371,6 +373,12 @@ async def retry_task(request: Request) -> ASGIResponse:
         return _shown(202, await change.hasten(task_id))
 
     return await changed(request, body, act)
+
+
+_NO_PAYLOAD = (
+    "its payload was not kept (keep_payload); submit a new task with the payload, or submit such "
+    "tasks with keep_payload: failed or always"
+)
 
 
 def _shown(status: int, task: Task) -> Answer:

@@ -57,6 +57,8 @@ def task_view(task: Task) -> TaskView:
         idempotency_key=task.idempotency_key,
         preemptible=task.preemptible,
         queue=task.queue,
+        keep_payload=task.keep_payload,
+        payload_kept=task.payload_kept,
     )
 
 
@@ -91,6 +93,8 @@ def new_view(submission: Submission, now: datetime) -> TaskView:
         idempotency_key=submission.idempotency_key,
         preemptible=submission.preemptible,
         queue=submission.queue,
+        keep_payload=submission.keep_payload,
+        payload_kept=True,
     )
 
 

@@ -59,6 +59,7 @@ def add(
     tags: submit.Tags = None,
     queue: submit.Queue = None,
     preemptible: submit.Preemptible = False,
+    keep_payload: submit.Keep = None,
     replace: Annotated[bool, typer.Option("--replace", help="Also if there is one.")] = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
@@ -73,7 +74,8 @@ def add(
     job |= definition.where(timezone, gap, fold) | definition.within(start, end, max_runs)
     job |= definition.what(url, function, method, submit.flattened(headers), task_type, payload)
     job |= definition.meeting(overlap, missed, missed_after, backfill_limit, backfill_window)
-    job |= definition.punctual(jitter, sla) | placed(queue, preemptible=preemptible)
+    job |= definition.punctual(jitter, sla)
+    job |= placed(queue, keep_payload, preemptible=preemptible)
     job |= running(priority, delivery, max_retries, timeout, tags)
     _declare(remote.api_url(settings_of(ctx), api), job, replace=replace, as_json=as_json)
 

@@ -135,6 +135,7 @@ def _what(job: "Json") -> list[tuple[str, str]]:
         ("priority", job["priority"]),
         ("queue", job["queue"] or ""),
         ("preemptible", "yes" if job["preemptible"] else ""),
+        ("keep payload", "" if job["keep_payload"] == "always" else job["keep_payload"]),
         ("delivery", job["delivery"]),
         ("timeout", span(job["timeout_seconds"])),
         ("retry policy", compact(job["retry_policy"])),

@@ -10,7 +10,7 @@ from gnomon.cli import output, remote, values, views
 from gnomon.cli import task_definition as definition
 from gnomon.cli.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.tasks import Moment, Priority
-from gnomon.model.task import DeliveryMode
+from gnomon.model.task import DeliveryMode, KeepPayload
 
 if TYPE_CHECKING:
     from gnomon.client.client import Client, Json
@@ -59,6 +59,10 @@ Queue = Annotated[str | None, typer.Option(help="Where it belongs, for limits an
 Preemptible = Annotated[
     bool, typer.Option("--preemptible", help="May give way to a CRITICAL task, and run again.")
 ]
+Keep = Annotated[
+    KeepPayload | None,
+    typer.Option(help="Of payloads, once a task has ended: always if not given."),
+]
 Wait = Annotated[bool, typer.Option("--wait", help="Until it has finished, and show it.")]
 
 
@@ -81,6 +85,7 @@ def submit(
     tags: Tags = None,
     queue: Queue = None,
     preemptible: Preemptible = False,
+    keep_payload: Keep = None,
     idempotency_key: Key = None,
     wait: Wait = False,
     as_json: AsJson = False,
@@ -102,7 +107,7 @@ def submit(
         name=name,
         idempotency_key=idempotency_key,
     )
-    task |= _when(delay, at) | definition.placed(queue, preemptible=preemptible)
+    task |= _when(delay, at) | definition.placed(queue, keep_payload, preemptible=preemptible)
     task |= definition.running(priority, delivery, max_retries, timeout, tags)
     address = remote.api_url(settings_of(ctx), api)
     remote.call(address, lambda client: _submit(client, task, wait=wait, as_json=as_json))

@@ -38,6 +38,6 @@ def running(
     )
 
 
-def placed(queue: str | None, *, preemptible: bool) -> "Json":
-    """Where it belongs, and what it gives way to."""
-    return given(queue=queue, preemptible=preemptible or None)
+def placed(queue: str | None, keep_payload: str | None, *, preemptible: bool) -> "Json":
+    """Where it belongs, what it gives way to, and what it leaves behind."""
+    return given(queue=queue, preemptible=preemptible or None, keep_payload=keep_payload)

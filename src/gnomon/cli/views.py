@@ -101,7 +101,7 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
         ("queue", task["queue"] or ""),
         ("preemptible", "yes" if task["preemptible"] else ""),
         ("target", target(task["target"])),
-        ("payload", shortened(compact(task.get("payload")), BODY_SHOWN)),
+        ("payload", _payload(task)),
         ("tags", " ".join(task["tags"])),
         ("due", moment(task["execute_at"])),
         ("created", moment(task["created_at"])),
@@ -115,6 +115,12 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
         ("delivery", task["delivery"]),
         ("retry policy", compact(task.get("retry_policy"))),
     ]
+
+
+def _payload(task: "Json") -> str:
+    if not task["payload_kept"]:
+        return f"not kept (keep_payload: {task['keep_payload']})"
+    return shortened(compact(task.get("payload")), BODY_SHOWN)
 
 
 def target(called: "Json") -> str:

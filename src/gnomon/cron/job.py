@@ -16,7 +16,7 @@ from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Status
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
-from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode
+from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode, KeepPayload
 
 # A fire that cannot start for so long after its time counts as missed.
 DEFAULT_MISSED_AFTER = 10.0
@@ -70,6 +70,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
     queue: str | None = None
     preemptible: bool = False  # its runs may be given back for the sake of CRITICAL tasks
+    keep_payload: KeepPayload = KeepPayload.ALWAYS
     source: str | None = None  # who declares it, so that a sync removes only what is its own
 
 

@@ -25,6 +25,15 @@ class DeliveryMode(StrEnum):
     EXACTLY_ONCE = "exactly_once"  # begun by consent of the row; see docs on delivery guarantees
 
 
+class KeepPayload(StrEnum):
+    """Whether a payload is kept once its task has ended. A dead letter has not, so it keeps its
+    payload until it is resolved."""
+
+    ALWAYS = "always"
+    FAILED = "failed"  # not where the task completed, or was cancelled
+    NEVER = "never"
+
+
 class Resolution(StrEnum):
     """How a dead letter was put to rest."""
 
@@ -65,6 +74,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     preemptible: bool = False  # may be given back for the sake of a CRITICAL task
     queue: str | None = None
     limit_keys: str | None = None  # see gnomon.model.limit
+    keep_payload: KeepPayload = KeepPayload.ALWAYS
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +109,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None
     preemptible: bool
     queue: str | None
+    keep_payload: KeepPayload
+    payload_kept: bool  # False: it had a payload, which was removed when it ended
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ from gnomon.model.target import Target
 from gnomon.model.task import (
     DeliveryMode,
     Execution,
+    KeepPayload,
     Resolution,
     Submission,
     Task,
@@ -108,6 +109,7 @@ class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     queue: str | msgspec.UnsetType | None = msgspec.UNSET
     preemptible: bool | msgspec.UnsetType = msgspec.UNSET
+    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):

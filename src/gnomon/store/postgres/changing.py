@@ -23,6 +23,7 @@ from gnomon.store.postgres.limiting import limited
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.reading import filter_columns
 from gnomon.store.postgres.rows import (
+    KEEP_CODES,
     exact,
     lane_of,
     policy_of,
@@ -292,6 +293,9 @@ class PostgresChange:
         policy = _or_else(patch.retry_policy, policy_of(row["retry_policy"]))
         payload = _or_else(patch.payload, None)
         target, tags = patch.target, patch.tags
+        keep = row["keep_payload"]
+        if patch.keep_payload is not msgspec.UNSET:
+            keep = KEEP_CODES[patch.keep_payload]
         flow = await self._connection.fetchval(
             query("patch_task"),
             self._tenant_id,
@@ -311,6 +315,7 @@ class PostgresChange:
             size_apart(payload),
             _or_else(patch.queue, row["queue"]),
             _or_else(patch.preemptible, row["preemptible"]),
+            keep,
         )
         return due_at, flow
 

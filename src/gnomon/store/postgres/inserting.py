@@ -16,6 +16,7 @@ from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import (
     DELIVERY_CODES,
+    KEEP_CODES,
     size_apart,
     stored_payload,
     stored_policy,
@@ -67,14 +68,20 @@ async def _insert(
     apart = [size_apart(s.payload) for s in submissions]
     columns = _columns(submissions)
     held = sizes.of_tasks(submissions, columns[_TARGETS], beside)
+    keeps = _any_or_none([KEEP_CODES[s.keep_payload] or None for s in submissions])
     if not question.quotas and apart.count(None) == len(apart):
         rows = await connection.fetch(
-            query("insert_plain_tasks"), *columns, *_metered(submissions, held)
+            query("insert_plain_tasks"), *columns, *_metered(submissions, held), keeps
         )
         return Stored.of(question, rows)
     try:
         rows = await connection.fetch(
-            query("insert_tasks"), *columns, apart, *question.columns(submissions, held), held
+            query("insert_tasks"),
+            *columns,
+            apart,
+            *question.columns(submissions, held),
+            held,
+            keeps,
         )
     except asyncpg.LockNotAvailableError as error:
         if question.quotas:

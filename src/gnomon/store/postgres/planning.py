@@ -167,6 +167,7 @@ def _run(job: CronJob, occurrence: Occurrence, now: datetime, turn: int) -> Subm
         gated=definition.overlap_policy is not Overlap.ALLOW,
         preemptible=definition.preemptible,
         queue=definition.queue,
+        keep_payload=definition.keep_payload,
     )
 
 

@@ -18,6 +18,7 @@ from gnomon.model.task import (
     INLINE_PAYLOAD_BYTES,
     DeliveryMode,
     Execution,
+    KeepPayload,
     Resolution,
     Task,
 )
@@ -49,8 +50,10 @@ DELIVERY_CODES = {
     DeliveryMode.AT_MOST_ONCE: 1,
     DeliveryMode.EXACTLY_ONCE: 2,
 }
+KEEP_CODES = {KeepPayload.ALWAYS: 0, KeepPayload.FAILED: 1, KeepPayload.NEVER: 2}
 LANES = Codes("lane", {int(lane): lane for lane in Lane})
 MODES = Codes("delivery", {code: mode for mode, code in DELIVERY_CODES.items()})
+KEEPS = Codes("keep_payload", {code: keep for keep, code in KEEP_CODES.items()})
 # Stand-ins for what cannot be read: the last in line, never started twice, and called by nobody.
 ANY_LANE = Lane.LOW
 SAFE_MODE = DeliveryMode.AT_MOST_ONCE
@@ -115,6 +118,8 @@ def task_of(row: asyncpg.Record) -> Task:
         idempotency_key=row["idempotency_key"],
         preemptible=row["preemptible"],
         queue=row["queue"],
+        keep_payload=KEEPS.get(row["keep_payload"], KeepPayload.ALWAYS),
+        payload_kept=not row["payload_removed"],
     )
 
 

@@ -7,7 +7,7 @@ FROM (
         NULL::timestamptz AS finished_at, attempt, timeout_seconds, payload_size, task_type, name,
         target, payload AS inline_payload, retry_policy, tags, idempotency_key, created_by,
         last_error, NULL::json AS result, NULL::text AS resolution, cancel_requested, cron_job_id,
-        retry_of, preemptible, queue
+        retry_of, preemptible, queue, keep_payload, false AS payload_removed
     FROM gnomon.task
     WHERE tenant_id = $1 AND id = $2
     UNION ALL
@@ -15,7 +15,7 @@ FROM (
         tenant_id, id, lane, state, delivery, execute_at, execute_at, expires_at, started_at,
         finished_at, attempt, timeout_seconds, payload_size, task_type, name, target, payload,
         retry_policy, tags, idempotency_key, created_by, last_error, result, resolution, false,
-        cron_job_id, retry_of, preemptible, queue
+        cron_job_id, retry_of, preemptible, queue, keep_payload, payload_removed
     FROM gnomon.task_archive
     WHERE tenant_id = $1 AND id = $2
 ) AS t

@@ -6,7 +6,8 @@
 -- Of tenants that have quotas, those are stored that there is room for, by their place among the
 -- tenant's tasks in this batch ($26). $27 the tenants, $28 how many tasks each has here, $29 and $30
 -- their quotas, $31 whether it is all or none, $32 how long to wait (see gnomon.admit); $33 their
--- quotas of bytes, $34 the sizes of their tasks (see gnomon.fit_stored). $35 the size of each task.
+-- quotas of bytes, $34 the sizes of their tasks (see gnomon.fit_stored). $35 the size of each task,
+-- $36 what is kept of its payload.
 -- Gives the id and the flow of each task that was stored, then what each such tenant was let in.
 WITH fitting AS MATERIALIZED (
     SELECT * FROM gnomon.fit_stored(
@@ -23,18 +24,19 @@ WITH fitting AS MATERIALIZED (
     SELECT coalesce(tenant_id, ($1::text[])[1]) AS tenant_id, id, lane, delivery, execute_at,
         due_at, expires_at, retries_left, timeout_seconds, task_type, name, target, payload,
         retry_policy, tags, idempotency_key, created_by, retry_of, cron_job_id, fire_at, gated,
-        preemptible, queue, limit_keys, payload_size, place, size
+        preemptible, queue, limit_keys, payload_size, place, size, keep_payload
     FROM unnest(
         $1::text[], $2::uuid[], $3::smallint[], $4::smallint[], $5::timestamptz[],
         $6::timestamptz[], $7::timestamptz[], $8::integer[], $9::real[], $10::text[], $11::text[],
         $12::json[], $13::json[], $14::json[], $15::jsonb[], $16::text[], $17::text[],
         $18::uuid[], $19::uuid[], $20::timestamptz[], $21::boolean[], $22::boolean[],
-        $23::text[], $24::text[], $25::integer[], $26::integer[], $35::bigint[]
+        $23::text[], $24::text[], $25::integer[], $26::integer[], $35::bigint[],
+        $36::smallint[]
     ) AS s (
         tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left,
         timeout_seconds, task_type, name, target, payload, retry_policy, tags, idempotency_key,
         created_by, retry_of, cron_job_id, fire_at, gated, preemptible, queue, limit_keys,
-        payload_size, place, size
+        payload_size, place, size, keep_payload
     )
 ), submitted AS MATERIALIZED (
     SELECT o.* FROM offered AS o LEFT JOIN admitted AS a USING (tenant_id)
@@ -58,7 +60,8 @@ WITH fitting AS MATERIALIZED (
     INSERT INTO gnomon.task (
         tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left, timeout_seconds,
         payload_size, task_type, name, target, payload, retry_policy, tags, idempotency_key,
-        created_by, retry_of, cron_job_id, fire_at, gated, preemptible, queue, limit_keys
+        created_by, retry_of, cron_job_id, fire_at, gated, preemptible, queue, limit_keys,
+        keep_payload
     )
     SELECT
         tenant_id, id, coalesce(lane, ($3::smallint[])[1]),
@@ -68,7 +71,8 @@ WITH fitting AS MATERIALIZED (
         payload_size, coalesce(task_type, ($10::text[])[1]), name,
         coalesce(target, ($12::json[])[1]), CASE WHEN payload_size IS NULL THEN payload END,
         retry_policy, tags, idempotency_key, created_by, retry_of, cron_job_id, fire_at,
-        coalesce(gated, false), coalesce(preemptible, false), queue, limit_keys
+        coalesce(gated, false), coalesce(preemptible, false), queue, limit_keys,
+        coalesce(keep_payload, 0::smallint)
     FROM submitted
     RETURNING id, flow
 )

@@ -12,7 +12,8 @@ WITH moment AS MATERIALIZED (
             NULL::timestamptz AS finished_at, attempt, timeout_seconds, payload_size, task_type,
             name, target, payload AS inline_payload, retry_policy, tags, idempotency_key,
             created_by, last_error, NULL::json AS result, NULL::text AS resolution,
-            cancel_requested, cron_job_id, retry_of, preemptible, queue
+            cancel_requested, cron_job_id, retry_of, preemptible, queue, keep_payload,
+            false AS payload_removed
         FROM gnomon.task
         WHERE state = 4 AND tenant_id = $1 AND id < $2
         ORDER BY id DESC
@@ -47,7 +48,8 @@ LEFT JOIN LATERAL (
 UNION ALL
 SELECT
     NULL, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL
 FROM stop AS s
 -- The mark comes after a task at the same place.
 ORDER BY id DESC, state NULLS LAST

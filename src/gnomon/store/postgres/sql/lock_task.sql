@@ -2,7 +2,7 @@
 -- ends. Waits for a settlement that is under way; what that settled is then no longer here.
 SELECT
     state, lane, execute_at, due_at, expires_at, attempt, retries_left, losses, cancel_requested,
-    timeout_seconds, name, target, retry_policy, tags, cron_job_id, queue, preemptible, flow,
+    timeout_seconds, name, target, retry_policy, tags, cron_job_id, queue, preemptible, keep_payload, flow,
     (SELECT gnomon.now()) AS now
 FROM gnomon.task
 WHERE tenant_id = $1 AND id = $2

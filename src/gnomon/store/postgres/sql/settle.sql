@@ -67,21 +67,33 @@ WITH moment AS MATERIALIZED (
         t.timeout_seconds, t.payload_size, r.response_status, t.task_type, t.name, t.target,
         t.payload, t.retry_policy, t.tags, t.idempotency_key, t.created_by,
         coalesce(r.error, t.last_error) AS last_error, r.worker, r.response_body, r.result,
-        t.cron_job_id, t.retry_of, t.preemptible, t.queue, r.outcome, r.error, r.place
+        t.cron_job_id, t.retry_of, t.preemptible, t.queue, t.keep_payload, r.outcome, r.error,
+        r.place
 ), archived AS (
     INSERT INTO gnomon.task_archive (
         tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at,
         fence, attempt, timeout_seconds, payload_size, response_status, task_type, name, target,
         payload, retry_policy, tags, idempotency_key, created_by, last_error, worker,
-        response_body, result, cron_job_id, retry_of, preemptible, queue
+        response_body, result, cron_job_id, retry_of, preemptible, queue, keep_payload,
+        payload_removed
     )
     SELECT
         g.tenant_id, g.id, g.lane, g.state, g.delivery, g.execute_at, g.expires_at, g.started_at,
-        coalesce(g.finished_at, m.now), g.fence, g.attempt, g.timeout_seconds, g.payload_size,
-        g.response_status, g.task_type, g.name, g.target, g.payload, g.retry_policy, g.tags,
+        coalesce(g.finished_at, m.now), g.fence, g.attempt, g.timeout_seconds,
+        CASE WHEN NOT r.removed THEN g.payload_size END, g.response_status, g.task_type, g.name,
+        g.target, CASE WHEN NOT r.removed THEN g.payload END, g.retry_policy, g.tags,
         g.idempotency_key, g.created_by, g.last_error, g.worker, g.response_body, g.result,
-        g.cron_job_id, g.retry_of, g.preemptible, g.queue
-    FROM gone AS g, moment AS m
+        g.cron_job_id, g.retry_of, g.preemptible, g.queue, g.keep_payload,
+        r.removed AND (g.payload_size IS NOT NULL OR g.payload IS NOT NULL)
+    FROM gone AS g
+    CROSS JOIN moment AS m
+    CROSS JOIN LATERAL (SELECT gnomon.removes_payload(g.keep_payload, g.state) AS removed) AS r
+), dropped AS MATERIALIZED (
+    -- Payloads that are kept apart, and not any longer. Nothing is called where there are none.
+    SELECT gnomon.drop_payloads(array_agg(g.tenant_id), array_agg(g.id)) AS number
+    FROM gone AS g
+    WHERE g.payload_size IS NOT NULL AND gnomon.removes_payload(g.keep_payload, g.state)
+    HAVING count(*) > 0
 ), kept AS (
     UPDATE gnomon.task AS t
     SET state = CASE WHEN r.verdict = 2 THEN 4 ELSE 0 END,
@@ -138,9 +150,12 @@ WITH moment AS MATERIALIZED (
                 + coalesce(sum(octet_length(result::text)), 0) AS stored,
             sum(noted) AS noted
         FROM (
-            -- noted: bytes of the error, and of the row of a try that did not succeed.
+            -- noted: bytes of the error, and of the row of a try that did not succeed; less those
+            -- of a payload that is not kept.
             SELECT tenant_id, started_at, finished_at, response_body, result, outcome,
-                coalesce(octet_length(error), 0) + CASE WHEN state = 11 THEN 200 ELSE 0 END AS noted
+                coalesce(octet_length(error), 0) + CASE WHEN state = 11 THEN 200 ELSE 0 END
+                - CASE WHEN gnomon.removes_payload(keep_payload, state)
+                    THEN coalesce(payload_size, octet_length(payload::text), 0) ELSE 0 END AS noted
             FROM gone
             UNION ALL
             SELECT tenant_id, started_at, finished_at, response_body, NULL, outcome,
@@ -162,3 +177,5 @@ FROM gone
 GROUP BY state, cron_job_id
 UNION ALL
 SELECT ARRAY[place::int], state, due_at, cron_job_id FROM kept
+UNION ALL
+SELECT '{}', NULL, NULL, NULL FROM dropped

@@ -14,23 +14,30 @@ WITH skipped AS (
         OFFSET 0  -- a probe for each, never a join
     ) AS f
     WHERE t.ctid = f.ctid AND t.attempt = 0 AND t.state IN (0, 3)
-    RETURNING t.*, k.reason, k.skipped
+    RETURNING t.*, k.reason, k.skipped, gnomon.removes_payload(t.keep_payload, 11) AS removed
 ), noted AS (
     UPDATE gnomon.occurrence AS o
     SET skipped = g.skipped, sla_at = NULL
     FROM gone AS g
     WHERE o.cron_job_id = g.cron_job_id AND o.fire_at = g.fire_at
+), dropped AS MATERIALIZED (
+    SELECT gnomon.drop_payloads(array_agg(g.tenant_id), array_agg(g.id)) AS number
+    FROM gone AS g
+    WHERE g.removed AND g.payload_size IS NOT NULL
+    HAVING count(*) > 0
 )
 INSERT INTO gnomon.task_archive (
     tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at, fence,
     attempt, timeout_seconds, payload_size, task_type, name, target, payload, retry_policy, tags,
     idempotency_key, created_by, last_error, cron_job_id, retry_of,
-    preemptible, queue
+    preemptible, queue, keep_payload, payload_removed
 )
 SELECT
     tenant_id, id, lane, 11, delivery, execute_at, expires_at, NULL, gnomon.now(),
-    fence, attempt, timeout_seconds, payload_size, task_type, name, target, payload, retry_policy,
-    tags, idempotency_key, created_by, reason, cron_job_id, retry_of,
-    preemptible, queue
+    fence, attempt, timeout_seconds, CASE WHEN NOT removed THEN payload_size END, task_type, name,
+    target, CASE WHEN NOT removed THEN payload END, retry_policy, tags, idempotency_key, created_by, reason, cron_job_id, retry_of,
+    preemptible, queue, keep_payload,
+    removed AND (payload_size IS NOT NULL OR payload IS NOT NULL)
 FROM gone
+WHERE (SELECT count(*) FROM dropped) >= 0  -- it is done only where it is asked for
 RETURNING tenant_id, id
