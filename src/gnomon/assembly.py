@@ -49,8 +49,10 @@ from gnomon.store.postgres.events import PostgresWatch
 from gnomon.store.postgres.limits import PostgresLimits
 from gnomon.store.postgres.nodes import PostgresChores, PostgresRoster
 from gnomon.store.postgres.recurring import PostgresPlanning
+from gnomon.store.postgres.room import PostgresRoom
 from gnomon.store.postgres.storage import PostgresStorage
 from gnomon.store.postgres.troubles import PostgresTroubles
+from gnomon.store.room_watch import RoomWatch
 from gnomon.worker.gate import Gates
 from gnomon.worker.lease import Lease
 from gnomon.worker.runner import Runner
@@ -112,6 +114,7 @@ class Assembly:
             sweeper=self._sweeper,
             pruner=self._pruner,
             storage_counter=self._storage_counter,
+            room_watch=self._room_watch,
             watchdog=self._watchdog,
             accountant=Accountant(self._agenda, self._runner, self._clock, self._emit),
             directory=self._directory,
@@ -334,6 +337,11 @@ class Assembly:
             self._clock,
             self._troubles,
         )
+
+    @cached_property
+    def _room_watch(self) -> RoomWatch:
+        store = PostgresRoom(self._database, self._settings.data_dir)
+        return RoomWatch(store, self._settings, self._clock, self._lease.incarnation)
 
     @cached_property
     def _trouble_keeper(self) -> TroubleKeeper:

@@ -51,6 +51,7 @@ _POSITIVE = (
 )
 _NOT_NEGATIVE = (
     "retention_days",
+    "disk_reserve_bytes",
     "max_payload_bytes",
     "max_batch_bytes",
     "idempotency_seconds",
@@ -80,6 +81,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     direct_database_url: str | None = None  # the same one, past a pooler in database_url
     data_dir: str = ".gnomon"  # of the embedded server
     retention_days: float = 30.0  # how long finished tasks are kept
+    # Stays free on PostgreSQL's disk, where that is this machine's: with less, new work is refused.
+    # Never more than a tenth of the disk.
+    disk_reserve_bytes: int = 1024**3
+    database_most_bytes: int | None = None  # with more, new work is refused as well
 
     # The API
     api_host: str = "127.0.0.1"
@@ -166,6 +171,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in _NOT_NEGATIVE:
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must not be negative")
+        if self.database_most_bytes is not None and self.database_most_bytes < 1:
+            raise ValueError("database_most_bytes must be at least 1; leave it out for no bound")
         if self.direct_database_url is not None and self.database_url is None:
             raise ValueError("direct_database_url is another way to database_url: set both")
         self._check_lanes()

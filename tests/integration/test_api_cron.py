@@ -22,7 +22,7 @@ FIELDS = {
     "overlap_policy", "missed_run_policy", "missed_after_seconds", "backfill_limit",
     "backfill_window_seconds", "start_date", "end_date", "max_runs", "jitter_seconds",
     "sla_seconds", "priority", "delivery", "retry_policy", "timeout_seconds", "tags", "queue",
-    "preemptible", "source", "next_fire_at", "runs", "active_task_id", "paused_at",
+    "preemptible", "keep_payload", "source", "next_fire_at", "runs", "active_task_id", "paused_at",
     "pause_reason", "created_at",
     "updated_at", "created_by",
 }  # fmt: skip

@@ -50,6 +50,7 @@ _Prepared: TypeAlias = NewTask | Receipt
     opt=described(
         Operation(
             name="submit_batch",
+            grows=True,
             role=Role.SUBMIT,
             summary="Submit many tasks: all or none",
             body=SubmitBatch,

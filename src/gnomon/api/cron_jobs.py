@@ -65,6 +65,7 @@ Edit = Callable[[Definition], Definition]
     opt=described(
         Operation(
             name="create_cron_job",
+            grows=True,
             role=Role.SUBMIT,
             summary="Declare a job that recurs",
             body=CreateCronJob,
@@ -147,6 +148,7 @@ async def get_cron_job(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="put_cron_job",
+            grows=True,
             role=Role.SUBMIT,
             summary="Make the cron job of this name be as given, whether there is one or not",
             query=PutQuery,
@@ -227,6 +229,7 @@ def _foreseen(before: CronJob | None, definition: Definition, now: datetime) -> 
     opt=described(
         Operation(
             name="patch_cron_job",
+            grows=True,
             role=Role.SUBMIT,
             summary="Change a cron job",
             body=PatchCronJob,

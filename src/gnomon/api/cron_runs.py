@@ -26,6 +26,7 @@ from gnomon.store.port import Change
     opt=described(
         Operation(
             name="trigger_cron_job",
+            grows=True,
             role=Role.SUBMIT,
             summary="Run a cron job now, whatever its schedule says",
             body=Nothing,
@@ -53,6 +54,7 @@ async def trigger_cron_job(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="backfill_cron_job",
+            grows=True,
             role=Role.OPERATE,
             summary="Run the fires of the past that have no run yet",
             body=BackfillCronJob,

@@ -84,6 +84,7 @@ async def get_dead_letter(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="retry_dead_letter",
+            grows=True,
             role=Role.OPERATE,
             summary="Run a dead letter again, with a new retry budget",
             body=Nothing,
@@ -164,6 +165,7 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
     opt=described(
         Operation(
             name="retry_dead_letters",
+            grows=True,
             role=Role.OPERATE,
             summary="Run the dead letters that match again, at most 10 000 in one request",
             body=DeadLetterFilter,

@@ -14,6 +14,7 @@ from gnomon.api.problems import RequestError, RestartNeeded
 from gnomon.api.web_pages import refusal
 from gnomon.model.errors import RoleMissing, Unauthenticated
 from gnomon.model.principal import ALL_ROLES, Principal, Role
+from gnomon.model.room import DatabaseFull
 from gnomon.model.task import DEFAULT_TENANT
 
 OPEN = {"open": True}  # the `opt` of what is served to all and is no operation
@@ -26,6 +27,17 @@ _NEEDS_AUTHENTICATION = (
 
 async def admit(request: Request) -> None:
     """Find out who asks, and whether they may. What runs before every handler."""
+    await _admit(request)
+    _check_room(request)
+
+
+def _check_room(request: Request) -> None:
+    operation: Operation | None = request.scope["route_handler"].opt.get(OPT)
+    if operation is not None and operation.grows and context_of(request).directory.is_full():
+        raise DatabaseFull
+
+
+async def _admit(request: Request) -> None:
     context = context_of(request)
     if context.authenticator is None:
         _admit_unauthenticated(request, turned_on=context.directory.authentication)

@@ -39,8 +39,10 @@ async def healthz() -> ASGIResponse:
     ),
 )
 async def readyz(request: Request) -> ASGIResponse:
-    await context_of(request).store.ping()
-    return respond(answer(200, Health("ready")))
+    context = context_of(request)
+    await context.store.ping()
+    # Still 200: whoever is taken out of service cannot let anybody make room either.
+    return respond(answer(200, Health("full" if context.directory.is_full() else "ready")))
 
 
 @route(
@@ -59,6 +61,7 @@ async def readyz(request: Request) -> ASGIResponse:
 async def metrics(request: Request) -> ASGIResponse:
     context = context_of(request)
     context.metrics.requests(len(context.under_way), context.bodies.held_bytes)
+    context.metrics.full(context.directory.is_full())
     context.metrics.nodes(await _nodes(context))
     with suppress(StoreError):
         context.metrics.unserved(len(await context.roster.unserved()))

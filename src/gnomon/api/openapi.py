@@ -51,6 +51,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     keyed: bool = False  # takes an Idempotency-Key
     needs_authentication: bool = False  # refused where nobody is asked who they are
     paced: bool = False  # counts towards a tenant's submissions a second
+    grows: bool = False  # refused where there is no room for new work
     media_type: str = _JSON
     also: str | None = None  # another media type that can be asked for
 
@@ -129,6 +130,8 @@ def _errors(operation: Operation) -> list[int]:
         errors |= {400, 408, 413, 415, 422, 503}
     if operation.query is not None:
         errors |= {422}
+    if operation.grows:
+        errors |= {507}
     if operation.keyed:
         errors |= {409, 422}
     return sorted(errors - set(operation.answers))

@@ -35,10 +35,12 @@ from gnomon.model.errors import (
     Unstorable,
 )
 from gnomon.model.grant_errors import KeyForbidden, LimitedKey, TargetForbidden, TypeForbidden
+from gnomon.model.room import DatabaseFull
 from gnomon.model.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = "1"
+ROOM_SECONDS = "30"  # somebody has to make it
 
 _log = structlog.get_logger(__name__)
 
@@ -145,6 +147,7 @@ TITLES = {
     429: ("too-many-requests", "Too much is asked for"),
     500: ("internal", "Gnomon made a mistake"),
     503: ("unavailable", "PostgreSQL is not available"),
+    507: ("no-room", "There is no room for new work"),
 }
 
 
@@ -201,6 +204,8 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(409, f"{error}; repeat this request to get its answer"), again
         case Overloaded():
             return problem(429, str(error)), again
+        case DatabaseFull():
+            return problem(507, str(error)), {"Retry-After": ROOM_SECONDS}
         case StoreUnavailable():
             return problem(503, _unavailable()), again
         case BodyLate():

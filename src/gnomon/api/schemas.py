@@ -234,6 +234,6 @@ class Redriven(msgspec.Struct):
 
 
 class Health(msgspec.Struct):
-    """The process answers."""
+    """The process answers. `full`: it is ready, but there is no room for new work."""
 
     status: str

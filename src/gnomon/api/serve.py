@@ -36,11 +36,14 @@ from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.installation import agreed
 from gnomon.store.postgres.limiters import PostgresLimiters
 from gnomon.store.postgres.nodes import PostgresRoster
+from gnomon.store.postgres.room import PostgresRoom
 from gnomon.store.postgres.task_types import PostgresTaskTypes
 from gnomon.store.postgres.tasks import PostgresTasks
 from gnomon.store.postgres.troubles import PostgresTroubles
 from gnomon.store.postgres.usage import PostgresUsage
 from gnomon.store.postgres.webhook_secrets import PostgresSecrets
+from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
+from gnomon.store.room_watch import RoomWatch
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -110,6 +113,9 @@ async def _context(
         )
         intake = Intake(store)
         keys = PostgresKeys(database)
+        room = RoomWatch(
+            PostgresRoom(database, settings.data_dir), settings, clock, new_incarnation()
+        )
         authenticator = await authenticator_of(settings, keys, directory, clock)
         metrics = ApiMetrics()
         chores = Chores(clock, Troubles(clock, metrics))
@@ -117,6 +123,7 @@ async def _context(
             chores.loop("announce", announcer.run),
             chores.loop("intake", intake.run),
             chores.every("directory", LOOK_SECONDS, directory.load),
+            chores.every("room", ROOM_SECONDS, room.run_once),
             chores.every("align", ALIGN_SECONDS, partial(_align, database, clock)),
             chores.every("troubles", TROUBLE_SECONDS, _trouble_keeper(chores, database, clock)),
         ]

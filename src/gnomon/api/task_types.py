@@ -112,6 +112,7 @@ async def get_task_type(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="put_task_type",
+            grows=True,
             role=Role.ADMIN,
             summary="Give a task type this payload schema, for all tasks from now on",
             body=PutTaskType,

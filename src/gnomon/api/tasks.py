@@ -23,6 +23,7 @@ from gnomon.api.incoming import decoded, queried, read_body
 from gnomon.api.openapi import Operation, described
 from gnomon.api.payloads import check_schema
 from gnomon.api.quotas import check_payload, pace_headers
+from gnomon.api.retrying import check_kept
 from gnomon.api.schemas import (
     CancelTask,
     ExecutionPage,
@@ -46,7 +47,7 @@ from gnomon.api.submissions import (
     with_secrets,
 )
 from gnomon.api.views import NULL, cursor_of, cursor_view, execution_page, new_view, task_view
-from gnomon.model.errors import IdempotencyConflict, IllegalTransition, InvalidTask
+from gnomon.model.errors import IdempotencyConflict, InvalidTask
 from gnomon.model.lifecycle import Status
 from gnomon.model.principal import Role
 from gnomon.model.task import Task, TaskKey
@@ -65,6 +66,7 @@ _FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
     opt=described(
         Operation(
             name="submit_task",
+            grows=True,
             role=Role.SUBMIT,
             summary="Submit a task",
             body=SubmitTask,
@@ -190,6 +192,7 @@ async def list_executions(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="patch_task",
+            grows=True,
             role=Role.OPERATE,
             summary="Change a task that waits",
             body=PatchTask,
@@ -341,6 +344,7 @@ async def resume_task(request: Request) -> ASGIResponse:
     opt=described(
         Operation(
             name="retry_task",
+            grows=True,
             role=Role.OPERATE,
             summary="Run a task again; a finished one as a new task",
             body=Nothing,
@@ -360,8 +364,7 @@ async def retry_task(request: Request) -> ASGIResponse:
         await check_startable(request, change, task_id)
         task = await change.get(task_id)
         if task.status in _FINISHED or task.resolution is not None:
-            if not task.payload_kept:
-                raise IllegalTransition(task_id, task.status, "retried", _NO_PAYLOAD)
+            check_kept(task)
             now = context.clock.now()
             repetition = repetition_of(task, by, now)
             await change.insert([NewTask(repetition)])
@@ -373,12 +376,6 @@ async def retry_task(request: Request) -> ASGIResponse:
         return _shown(202, await change.hasten(task_id))
 
     return await changed(request, body, act)
-
-
-_NO_PAYLOAD = (
-    "its payload was not kept (keep_payload); submit a new task with the payload, or submit such "
-    "tasks with keep_payload: failed or always"
-)
 
 
 def _shown(status: int, task: Task) -> Answer:

@@ -14,6 +14,7 @@ from gnomon.cli.check import Check
 from gnomon.cli.encryption_check import encryption
 from gnomon.cli.options import API_VARIABLE, SETTINGS_VARIABLE
 from gnomon.cli.output import CommandFailed
+from gnomon.cli.room_check import room
 from gnomon.cli.trouble_checks import chores, parked_jobs
 from gnomon.file_limit import file_limit, own_files
 from gnomon.model.errors import StoreError
@@ -117,6 +118,7 @@ async def _database(settings: Settings) -> list[Check]:
             if checks[1].ok:
                 looks = (_wall, _partitions, _keys, _nodes, _pools, _overdue)
                 checks += [await look(connection) for look in looks]
+                checks.append(await room(connection, settings))
                 checks += await chores(connection) + await parked_jobs(connection)
             return checks
     except (CommandFailed, StoreError, asyncpg.PostgresError) as error:

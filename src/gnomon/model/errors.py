@@ -20,6 +20,7 @@
     ├── NameTaken              another cron job has this name
     ├── Overlapping            a run of the cron job has not ended
     ├── QuotaExceeded          the tenant may not have or do more of this
+    ├── DatabaseFull           the database has too little room for new work
     ├── TooManyTaskTypes       as many task types have a schema as may have one
     ├── SchemasTooLarge        the schemas of a tenant together would be too large
     ├── TooManyLimiters        as many limiters as a tenant may have
@@ -52,6 +53,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from gnomon.model.quota_words import refusal_of
 from gnomon.model.tenant import Pace
 
 
@@ -241,41 +243,11 @@ class QuotaExceeded(GnomonError):
         pace: Pace | None = None,
         wait: int | None = None,
     ) -> None:
-        super().__init__(_in_words(quota, limit, used, number))
+        super().__init__(refusal_of(quota, limit, used, number))
         self.over = OverQuota(quota, limit, used)
         self.pace = pace  # of submissions, where they are bounded
         # Seconds after which it can pass, where that is known, and it ever can.
         self.wait = None if number > limit else wait
-
-
-def _in_words(quota: str, limit: int, used: int, number: int) -> str:
-    more = "another one does" if number == 1 else f"{number} more do"
-    match quota:
-        case "submissions_per_second" if number > limit:
-            return (
-                f"a batch of {number} is more than the quota submissions_per_second, {limit}, lets "
-                f"in at any time; send at most {limit} at once"
-            )
-        case "submissions_per_second":
-            return (
-                f"{used} tasks were submitted within the last second, and {more} not fit into the "
-                f"quota submissions_per_second, {limit}; try again in a second"
-            )
-        case "scheduled_tasks":
-            return (
-                f"{used} tasks have not ended, and {more} not fit into the quota scheduled_tasks, "
-                f"{limit}; wait until some have ended, or cancel some"
-            )
-        case "stored_bytes":
-            return (
-                f"{used} bytes are stored, and {more} not fit into the quota stored_bytes, "
-                f"{limit}; delete finished tasks, or wait until retention removes them"
-            )
-        case _:
-            return (
-                f"there are {used} already, and {more} not fit into the quota {quota}, {limit}; "
-                "remove some first"
-            )
 
 
 class IllegalTransition(GnomonError):

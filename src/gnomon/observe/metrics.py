@@ -102,6 +102,11 @@ class ApiMetrics(Metrics):
             registry=self.registry,
         )
 
+        self._full = Gauge(
+            "gnomon_no_room",
+            "1 while new work is refused for want of room.",
+            registry=self.registry,
+        )
         self._under_way = Gauge(
             "gnomon_requests_under_way", "Requests that are being answered.", registry=self.registry
         )
@@ -135,6 +140,10 @@ class ApiMetrics(Metrics):
     def closed(self, reason: str, number: int) -> None:
         """So many connections were closed."""
         self._closed.labels(reason).inc(number)
+
+    def full(self, is_full: bool) -> None:
+        """Whether there is no room for new work."""
+        self._full.set(is_full)
 
     def requests(self, under_way: int, body_bytes: int) -> None:
         """What the requests of now hold."""

@@ -41,6 +41,8 @@ from gnomon.settings import Settings
 from gnomon.store.directory import LOOK_SECONDS as DIRECTORY_SECONDS
 from gnomon.store.directory import Directory
 from gnomon.store.port import Entry
+from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
+from gnomon.store.room_watch import RoomWatch
 from gnomon.store.roster_port import RosterStore
 from gnomon.worker.lease import Lease
 from gnomon.worker.worker import Worker
@@ -95,6 +97,7 @@ class Node:
         sweeper: Sweeper,
         pruner: Pruner,
         storage_counter: StorageCounter,
+        room_watch: RoomWatch,
         watchdog: Watchdog,
         accountant: Accountant,
         directory: Directory,
@@ -121,6 +124,7 @@ class Node:
         self.sweeper = sweeper
         self.pruner = pruner
         self.storage_counter = storage_counter
+        self.room_watch = room_watch
         self.watchdog = watchdog
         self.accountant = accountant
         self.directory = directory
@@ -203,6 +207,7 @@ class Node:
             "reconcile": self._reconcile,
             "prune": self.pruner.run_once,
             "count-storage": self.storage_counter.run_once,
+            "room": self.room_watch.run_once,
             "watch": self.watchdog.run_once,
             "account": self.accountant.run_once,
             "breakers": self.breakers.note,
@@ -226,6 +231,7 @@ class Node:
             "reconcile": _RECONCILE_SECONDS,
             "prune": PRUNE_SECONDS,
             "count-storage": COUNT_SECONDS,
+            "room": ROOM_SECONDS,
             "watch": WATCH_SECONDS,
             "account": ACCOUNT_SECONDS,
             "breakers": NOTE_SECONDS,

@@ -198,7 +198,9 @@ async def disk_full(seed: int, folder: Path, progress: Progress) -> Found:
         result=result,
         held={
             "nothing that was acknowledged is lost, or otherwise wrong": not result.judgement.wrong,
-            f"what there is no room for is answered with 503 ({statuses})": set(statuses) == {503},
+            f"what there is no room for is answered with 507 or 503 ({statuses})": (
+                set(statuses) <= {503, 507}
+            ),
             f"it recovers by itself ({after} acknowledged afterwards)": after > 0,
             f"no API process has died ({len(deaths)})": not deaths,
         },

@@ -60,25 +60,28 @@ BEGIN
             compute_seconds = u.compute_seconds + excluded.compute_seconds,
             stored_bytes = u.stored_bytes + excluded.stored_bytes,
             held_bytes = u.held_bytes + excluded.held_bytes
+    ), archived AS (
+        INSERT INTO gnomon.task_archive (
+            tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at,
+            fence, attempt, timeout_seconds, payload_size, task_type, name, target, payload,
+            retry_policy, tags, idempotency_key, created_by, last_error, worker, result, cron_job_id,
+            retry_of, preemptible, queue, keep_payload, payload_removed
+        )
+        SELECT
+            g.tenant_id, g.id, g.lane, 10, g.delivery, g.execute_at, g.expires_at, g.started_at,
+            m.now, g.fence, g.attempt, g.timeout_seconds,
+            CASE WHEN NOT r.removed THEN g.payload_size END, g.task_type, g.name, g.target,
+            CASE WHEN NOT r.removed THEN g.payload END, g.retry_policy, g.tags,
+            g.idempotency_key, g.created_by, g.last_error,
+            n.name, complete_run.result, g.cron_job_id, g.retry_of, g.preemptible, g.queue,
+            g.keep_payload, r.removed AND (g.payload_size IS NOT NULL OR g.payload IS NOT NULL)
+        FROM gone AS g
+        CROSS JOIN moment AS m
+        CROSS JOIN LATERAL (SELECT gnomon.removes_payload(g.keep_payload, 10) AS removed) AS r
+        LEFT JOIN gnomon.node AS n ON n.incarnation = g.node
     )
-    INSERT INTO gnomon.task_archive (
-        tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at,
-        fence, attempt, timeout_seconds, payload_size, task_type, name, target, payload,
-        retry_policy, tags, idempotency_key, created_by, last_error, worker, result, cron_job_id,
-        retry_of, preemptible, queue, keep_payload, payload_removed
-    )
-    SELECT
-        g.tenant_id, g.id, g.lane, 10, g.delivery, g.execute_at, g.expires_at, g.started_at,
-        m.now, g.fence, g.attempt, g.timeout_seconds,
-        CASE WHEN NOT r.removed THEN g.payload_size END, g.task_type, g.name, g.target,
-        CASE WHEN NOT r.removed THEN g.payload END, g.retry_policy, g.tags, g.idempotency_key, g.created_by, g.last_error,
-        n.name, complete_run.result, g.cron_job_id, g.retry_of, g.preemptible, g.queue,
-        g.keep_payload, r.removed AND (g.payload_size IS NOT NULL OR g.payload IS NOT NULL)
-    FROM gone AS g
-    CROSS JOIN moment AS m
-    CROSS JOIN LATERAL (SELECT gnomon.removes_payload(g.keep_payload, 10) AS removed) AS r
-    LEFT JOIN gnomon.node AS n ON n.incarnation = g.node
-    RETURNING payload_removed INTO v_removed;
+    SELECT g.payload_size IS NOT NULL AND gnomon.removes_payload(g.keep_payload, 10)
+    INTO v_removed FROM gone AS g;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'task % is no longer run by the one who would complete it', task_id
             USING ERRCODE = 'GN001', HINT = 'Roll back: it has been given to another node.';

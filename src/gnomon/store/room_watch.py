@@ -1,0 +1,82 @@
+"""Looks whether the database has room, and lets all processes refuse new work before it has none.
+
+Every process that can see the disk of PostgreSQL looks at it; the size of the database is asked by
+one at a time. What they find is said in the database, for a few seconds at a time: a process that
+ends leaves no refusal behind.
+"""
+
+from typing import Protocol
+from uuid import UUID
+
+import structlog
+
+from gnomon.clock import Clock
+from gnomon.model.room import Bounds, Measured, no_room
+from gnomon.settings import Settings
+
+log = structlog.get_logger("gnomon.store")
+
+LOOK_SECONDS = 2.0
+_SIZE_SECONDS = 10.0  # between looks at the size of the database
+_HELD_SECONDS = 10.0
+_SAID_SECONDS = 15.0  # for which a refusal holds
+
+
+class RoomStore(Protocol):
+    """What has the room, and where it is said that there is none."""
+
+    async def measure(self, *, sized: bool) -> Measured:
+        """How much room there is. `sized`: with the size of the database."""
+
+    async def hold(self, process: UUID, seconds: float) -> bool:
+        """Whether this process is the one to ask for the size of the database."""
+
+    async def refuse(self, why: str, seconds: float) -> None:
+        """Let all processes refuse new work for that long."""
+
+    async def accept(self, why: str) -> None:
+        """Take back a refusal for this reason."""
+
+
+def bounds_of(settings: Settings) -> Bounds:
+    return Bounds(settings.disk_reserve_bytes, settings.database_most_bytes)
+
+
+class RoomWatch:
+    """The looking of one process."""
+
+    def __init__(self, store: RoomStore, settings: Settings, clock: Clock, process: UUID) -> None:
+        self._store = store
+        self._bounds = bounds_of(settings)
+        self._clock = clock
+        self._process = process
+        self.size_seconds = _SIZE_SECONDS
+        self._size: int | None = None
+        self._size_at = clock.monotonic()
+        self._why: str | None = None  # that this process has given
+
+    async def run_once(self) -> str | None:
+        """Look; gives why new work is refused, where this process says so."""
+        found = await self._measured()
+        why = no_room(found, self._bounds, refusing=self._why is not None)
+        if why is not None:
+            if self._why is None:
+                log.warning("new work is refused: no room", why=why)
+            await self._store.refuse(why, _SAID_SECONDS)
+        elif self._why is not None:
+            await self._store.accept(self._why)
+            log.info("new work is accepted again")
+        self._why = why
+        return why
+
+    async def _measured(self) -> Measured:
+        bounded = self._bounds.most is not None
+        holder = bounded and await self._store.hold(self._process, _HELD_SECONDS)
+        now = self._clock.monotonic()
+        sized = holder and now >= self._size_at
+        found = await self._store.measure(sized=sized)
+        if sized:
+            self._size, self._size_at = found.database, now + self.size_seconds
+        elif not holder:
+            self._size, self._size_at = None, now
+        return Measured(found.free, found.disk, self._size)
