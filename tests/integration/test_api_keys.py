@@ -298,6 +298,26 @@ async def test_keys_are_listed_in_pages(secured: Api, admin: dict[str, str]) -> 
     assert rest["next_cursor"] is None
 
 
+async def test_a_tenant_has_no_more_than_so_many_keys(
+    secured: Api, admin: dict[str, str], database: Database
+) -> None:
+    """Live ones are refused beyond that, and ended ones are forgotten."""
+    made = """
+        INSERT INTO gnomon.api_key (id, tenant_id, name, hash, hint, roles, revoked_at)
+        SELECT gen_random_uuid(), 'default', 'k' || n, sha256(('k' || n)::bytea), 'k', '{read}',
+            CASE WHEN $2 THEN gnomon.now() END
+        FROM generate_series(1, $1::integer) AS n
+    """
+    async with database.connection() as connection:
+        await connection.execute(made, 1_500, True)
+        await call(secured, "POST", KEYS, 201, READER, headers=admin)
+        ended = "SELECT count(*) FROM gnomon.api_key WHERE revoked_at IS NOT NULL"
+        assert await connection.fetchval(ended) == 1_000
+        await connection.execute("UPDATE gnomon.api_key SET revoked_at = NULL")
+    problem = await call(secured, "POST", KEYS, 409, READER | {"name": "next"}, headers=admin)
+    assert "1000 live keys" in problem["detail"]
+
+
 async def test_the_last_use_is_noted(
     secured: Api, database: Database, admin: dict[str, str]
 ) -> None:

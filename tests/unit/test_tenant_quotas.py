@@ -5,9 +5,21 @@ from typing import Any
 import pytest
 
 from gnomon.model.errors import QuotaExceeded
-from gnomon.model.tenant import QUOTA_NAMES, Quotas, Tenant, overrides_of, quotas_of
+from gnomon.model.tenant import (
+    QUOTA_NAMES,
+    STANDARD,
+    Quotas,
+    Tenant,
+    overrides_of,
+    quotas_of,
+)
 
 MOST = 2**31 - 1
+
+
+def test_the_standard_plan_bounds_everything() -> None:
+    standard = quotas_of(Tenant(id="t", plan=STANDARD), {})
+    assert [name for name in QUOTA_NAMES if getattr(standard, name) is None] == []
 
 
 def test_no_number_is_larger_than_the_store_can_count() -> None:
@@ -18,6 +30,7 @@ def test_no_number_is_larger_than_the_store_can_count() -> None:
     for quotas in (own, planned):
         assert quotas.executions_per_minute == quotas.submissions_per_second == MOST
         assert quotas.scheduled_tasks == MOST
+        assert quotas.stored_bytes == 10**12
 
 
 @pytest.mark.parametrize(

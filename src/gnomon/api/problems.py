@@ -17,6 +17,7 @@ from gnomon.model.errors import (
     InvalidTask,
     KeyEnded,
     KeyNotFound,
+    KeyRingFull,
     LimiterNotFound,
     NameTaken,
     Overlapping,
@@ -196,7 +197,7 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(409, str(error)), {}
         case TooManyLimiters() | SchemasTooLarge() | TooManySecrets():
             return problem(409, str(error)), {}
-        case SecretEnded() | LastSecret():
+        case SecretEnded() | LastSecret() | KeyRingFull():
             return problem(409, str(error)), {}
         case NameTaken():
             return problem(409, f"{error} with PUT"), {}

@@ -47,7 +47,7 @@ from gnomon.api.submissions import (
     with_secrets,
 )
 from gnomon.api.views import NULL, cursor_of, cursor_view, execution_page, new_view, task_view
-from gnomon.model.errors import IdempotencyConflict, InvalidTask
+from gnomon.model.errors import IdempotencyConflict, IllegalTransition, InvalidTask
 from gnomon.model.lifecycle import Status
 from gnomon.model.principal import Role
 from gnomon.model.task import Task, TaskKey

@@ -19,6 +19,8 @@ KEY_CHARACTERS = len(PREFIX) + RANDOM_CHARACTERS + CHECK_CHARACTERS
 # More than the characters hold, so that none of them is noticeably likelier than the others.
 RANDOM_BYTES = 32
 MOST_LIVE_KEYS = 2  # of one name: the one in use, and the one that takes its place
+MOST_KEYS = 1_000  # live ones of a tenant
+MOST_ENDED_KEYS = 1_000  # that a tenant's list still shows
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):

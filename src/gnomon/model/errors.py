@@ -32,6 +32,7 @@
     ├── KeyForbidden           an API key that may do more than whoever asks (grant_errors.py)
     ├── LimitedKey             whoever asks is held to part of what this is about (likewise)
     ├── TooManyKeys            two keys of a name are live; a third would not be noticed
+    ├── KeyRingFull            as many live keys as a tenant may have
     ├── KeyEnded               an API key that was revoked, or has expired
     ├── TooManySecrets         as many webhook secrets as a tenant may have, or a call may carry
     ├── SecretEnded            a webhook secret that was revoked or rotated
@@ -312,6 +313,15 @@ class TooManyKeys(GnomonError):
         )
         self.name = name
         self.ids = ids
+
+
+class KeyRingFull(GnomonError):
+    """A tenant has as many live keys as it may have."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"the tenant has {most} live keys, the most that it may; revoke some first"
+        )
 
 
 class KeyEnded(GnomonError):

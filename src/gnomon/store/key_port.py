@@ -70,7 +70,8 @@ class KeyStore(KeyLookup, Protocol):
 
     async def create(self, new: NewKey, by: Principal | None = None) -> ApiKey:
         """Keep a key, which ends no later than whoever makes it; None: the operator. Raises
-        TooManyKeys, TenantNotFound, KeyForbidden, Unauthenticated where the maker has ended."""
+        TooManyKeys, KeyRingFull, TenantNotFound, KeyForbidden, Unauthenticated where the maker
+        has ended."""
 
     async def rotate(
         self,

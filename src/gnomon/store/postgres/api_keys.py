@@ -9,10 +9,11 @@ import asyncpg
 import msgspec
 
 from gnomon.model.allow_list import allow_list
-from gnomon.model.api_key import MOST_LIVE_KEYS, ApiKey
+from gnomon.model.api_key import MOST_ENDED_KEYS, MOST_KEYS, MOST_LIVE_KEYS, ApiKey
 from gnomon.model.errors import (
     KeyEnded,
     KeyNotFound,
+    KeyRingFull,
     TenantNotFound,
     TooManyKeys,
     Unauthenticated,
@@ -130,6 +131,9 @@ async def _insert(connection: "Connection", new: NewKey, by: Principal | None) -
         )
     if len(rows) >= MOST_LIVE_KEYS:
         raise TooManyKeys(new.name, [row["id"] for row in rows])
+    if await connection.fetchval(query("count_live_keys"), new.tenant_id) >= MOST_KEYS:
+        raise KeyRingFull(MOST_KEYS)
+    await connection.execute(query("forget_api_keys"), new.tenant_id, MOST_ENDED_KEYS)
     try:
         row = await connection.fetchrow(
             query("insert_api_key"),

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 Ask = Callable[[Sequence[Submission]], Asked]
 NOTHING_BESIDE: Mapping[UUID, int] = {}
-_TARGETS = 11  # among the columns
+# Among the columns: those of what is called, and those that are empty in most batches.
+_TARGETS, _NAMES, _TAGS, _KEYS, _JOBS = 11, 10, 14, 15, 18
 
 
 async def insert(connection: "Connection", submissions: Sequence[Submission]) -> list[Entry]:
@@ -67,7 +68,8 @@ async def _insert(
         return Stored({})
     apart = [size_apart(s.payload) for s in submissions]
     columns = _columns(submissions)
-    held = sizes.of_tasks(submissions, columns[_TARGETS], beside)
+    plain = not any(columns[place] for place in (_NAMES, _TAGS, _KEYS, _JOBS))
+    held = sizes.of_tasks(submissions, columns[_TARGETS], beside, plain=plain)
     keeps = _any_or_none([KEEP_CODES[s.keep_payload] or None for s in submissions])
     if not question.quotas and apart.count(None) == len(apart):
         rows = await connection.fetch(

@@ -19,21 +19,26 @@ EVENT_BYTES = 200
 
 
 def of_tasks(
-    batch: Sequence[Submission], targets: Sequence[object], beside: Mapping[UUID, int]
+    batch: Sequence[Submission],
+    targets: Sequence[object],
+    beside: Mapping[UUID, int],
+    *,
+    plain: bool,
 ) -> list[int]:
-    """Of new tasks, in their order. `targets`: as they are stored, or one for all."""
-    sizes = [TASK_BYTES if s.payload is None else TASK_BYTES + len(s.payload) for s in batch]
-    if len(targets) == 1:
-        target = _length(str(targets[0]))
-        sizes = [size + target for size in sizes]
-    else:
+    """Of new tasks, in their order. `targets`: as they are stored, or one for all. `plain`: none of
+    them has a name, tags, a key or a cron job."""
+    base = TASK_BYTES + (_length(str(targets[0])) if len(targets) == 1 else 0)
+    sizes = [base if s.payload is None else base + len(s.payload) for s in batch]
+    if len(targets) > 1:
         sizes = [size + _length(str(t)) for size, t in zip(sizes, targets, strict=True)]
+    if plain and not beside:
+        return sizes
     return [size + _chosen(s, beside) for size, s in zip(sizes, batch, strict=True)]
 
 
 def _chosen(submission: Submission, beside: Mapping[UUID, int]) -> int:
     """Of what most tasks do not have."""
-    size = beside.get(submission.id, 0) if beside else 0
+    size = beside.get(submission.id, 0)
     if submission.name is not None:
         size += _length(submission.name)
     if submission.tags:

@@ -49,6 +49,7 @@ BEGIN
     END IF;
 END
 $$;
+REVOKE DELETE ON gnomon.api_key FROM gnomon_tenant;
 ALTER TABLE gnomon.revision DROP COLUMN full_until, DROP COLUMN full_why;
 DROP FUNCTION gnomon.fit_stored;
 DROP FUNCTION gnomon.stored_bytes;

@@ -122,3 +122,7 @@ $$;
 -- second with the number. Whoever measures says it again while it is so: a process that dies must not
 -- leave the refusal behind.
 ALTER TABLE gnomon.revision ADD COLUMN full_until timestamptz, ADD COLUMN full_why text;
+
+-- Keys that have ended are removed, but for the newest: a tenant must not be able to make any number
+-- of rows by creating and revoking them.
+GRANT DELETE ON gnomon.api_key TO gnomon_tenant;
