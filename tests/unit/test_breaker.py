@@ -123,6 +123,29 @@ def test_a_pause_of_a_minute_starts_the_five_minutes_over() -> None:
     assert not breaker.is_open
 
 
+def test_after_it_has_closed_the_time_that_it_must_last_starts_over() -> None:
+    breaker = Breaker(Rule(share=0.5, calls=1, lasting=10.0, pause=5.0))
+    assert calls_of(breaker, True, True, every=10.0) is Change.OPENED
+    assert breaker.admits("probe", 15.0, FAR)
+    assert breaker.record("probe", 15.0, 16.0, failed=False) is Change.CLOSED
+    assert calls_of(breaker, True, True, start=17.0, every=9.9) is None
+    assert calls_of(breaker, True, start=27.0) is Change.OPENED
+
+
+def test_it_knows_when_the_next_call_may_be_made() -> None:
+    breaker = opened()
+    assert breaker.next_probe_at() == 30.0
+    assert breaker.admits("a", 31.0, 90.0)
+    assert breaker.next_probe_at() == 90.0
+    breaker.extend("a", 95.0)
+    assert breaker.next_probe_at() == 95.0
+    assert breaker.forgo("a")
+    assert breaker.next_probe_at() == 30.0
+    assert breaker.admits("b", 31.0, 40.0)
+    assert breaker.record("b", 31.0, 32.0, failed=True) is Change.STAYED_OPEN
+    assert breaker.next_probe_at() == 62.0
+
+
 class BreakerMachine(RuleBasedStateMachine):
     """A host's breaker, whose calls may end in any order and at any time."""
 

@@ -50,6 +50,10 @@ from gnomon.model.errors import InvalidSchedule
             "At 5, 20 and 40 minutes past each hour from 09:00 to 17:00 every day",
         ),
         (
+            "5,20,40 9-11 * * *",
+            "At 5, 20 and 40 minutes past each hour from 09:00 to 11:00 every day",
+        ),
+        (
             "5,20,40 */2 * * *",
             "At 5, 20 and 40 minutes past every 2nd hour from 00:00 to 22:00 every day",
         ),

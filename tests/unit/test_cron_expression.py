@@ -378,6 +378,15 @@ def test_what_cannot_be_used_says_what_could(text: str, wrong: str, right: str) 
 
 
 @pytest.mark.parametrize(
+    ("text", "right"),
+    [("0 22-0 * * *", "22-23,0"), ("0 0 * * FRI-MON", "FRI-SUN,MON"), ("59-5 * * * *", "59,0-5")],
+)
+def test_a_range_of_one_is_written_as_one(text: str, right: str) -> None:
+    with pytest.raises(InvalidSchedule, match=f"; write {right}$"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
     "text", ["0 0 29 2 *", "0 0 31 2 MON", "0 0 L-28 2 *", "0 0 * 2 5#5", "0 0 31 2,3 *"]
 )
 def test_rare_is_not_never(text: str) -> None:

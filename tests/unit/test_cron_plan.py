@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnomon.cron.job import CronJob, Definition, Missed, Skipped
-from gnomon.cron.plan import MOST_AT_ONCE, WITHHELD, Plan, plan, withheld
+from gnomon.cron.plan import MOST_AT_ONCE, WITHHELD, Plan, jitter, plan, withheld
 from gnomon.model.target import PythonTarget
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -222,3 +222,19 @@ def test_what_planning_drops_is_exactly_what_would_have_expired(
             ahead.append(fire)
         fire += minutes(1)
     assert kept == ahead
+
+
+def test_jitter_is_the_same_in_every_release() -> None:
+    """While nodes are updated, those of two releases plan the same job."""
+    assert jitter(job(jitter_seconds=30.0), NOON) == timedelta(milliseconds=7594)
+
+
+def test_what_was_to_come_next_and_is_no_fire_any_more_was_not_missed() -> None:
+    """The rules of a time zone have changed since."""
+    made = planned(
+        job(NOON + timedelta(seconds=30), missed_run_policy=Missed.SKIP),
+        NOON + timedelta(seconds=45),
+    )
+    assert (made.missed, made.last_missed) == (0, None)
+    assert fires(made) == []
+    assert made.next_fire_at == NOON + minutes(1)

@@ -8,12 +8,19 @@ import msgspec
 import pytest
 
 from gnomon.clock import new_id
-from gnomon.model.explanation import COUNTED_AHEAD, Circumstances, LimitUse, explain
+from gnomon.model.explanation import (
+    COUNTED_AHEAD,
+    Circumstances,
+    FailingChore,
+    LimitUse,
+    OpenBreaker,
+    explain,
+)
 from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Status
 from gnomon.model.limit import EXECUTIONS_PER_MINUTE
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import PythonTarget
+from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import DeliveryMode, KeepPayload, Resolution, Task
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -126,3 +133,37 @@ def test_a_queued_run_names_the_one_that_it_waits_for() -> None:
     explanation = explain(a_task(Status.BLOCKED), circumstances)
     assert "nightly" in explanation.summary
     assert str(active) in explanation.summary
+
+
+CALLING = HttpTarget("https://shop.test/hook")
+
+
+@pytest.mark.parametrize(
+    ("node", "host", "target", "words"),
+    [
+        ("node-a", "shop.test:443", CALLING, "the breaker of host shop.test:443 is open on node-a"),
+        (
+            "node-a",
+            None,
+            CALLING,
+            "the breaker of its tenant is open on node-a until 2026-03-01T12",
+        ),
+        ("node-a", None, PythonTarget("f"), "the breaker of its tenant is open"),
+        ("node-b", None, CALLING, "node-a is about to start it"),
+        ("node-a", "other.test:443", CALLING, "node-a is about to start it"),
+        ("node-a", "shop.test:443", PythonTarget("f"), "node-a is about to start it"),
+    ],
+)
+def test_a_breaker_is_the_reason_where_it_is_open_for_the_task_on_the_node_that_serves_it(
+    node: str, host: str | None, target: HttpTarget | PythonTarget, words: str
+) -> None:
+    circumstances = around(breakers=(OpenBreaker(node, host, LATER),))
+    assert words in explain(a_task(Status.READY, target=target), circumstances).summary
+
+
+def test_a_task_that_was_set_aside_says_why() -> None:
+    task = a_task(Status.READY)
+    about = FailingChore("claims", "node-a", NOW, f"task {task.task_id}", "it cannot be read")
+    assert "set aside: it cannot be read" in explain(task, around(failing=(about,))).summary
+    other = a_task(Status.READY)
+    assert "about to start it" in explain(other, around(failing=(about,))).summary

@@ -47,3 +47,17 @@ def test_urgent_ones_come_by_tag() -> None:
         queue.put_all([entry(number, tenant=f"t{number % 3}", lane=Lane.CRITICAL)])
     taken = [number_of(each) for each in queue.take(5, START, urgent=True)]
     assert taken == [0, 1, 2, 3, 4]
+
+
+def test_the_heap_is_swept_when_most_of_it_is_of_no_use_and_not_before() -> None:
+    """Sweeping takes as long as the heap is: not for every tenant that comes."""
+    queue: FairQueue[Entry] = FairQueue()
+    heap = queue._heap
+    for number in range(TENANTS):
+        queue.put_all([entry(number, tenant=f"t{number}"), entry(number, tenant=f"t{number}")])
+    assert queue._heap is heap
+    for _ in range(10):
+        # Who was charged in vain moves ahead, and leaves an entry behind.
+        for began in queue.take(TENANTS, START):
+            queue.put_back(began)
+    assert TENANTS <= len(queue._heap) <= 5 * TENANTS

@@ -1,6 +1,7 @@
 """The fair queue against a model: what goes in comes out once, in order, whatever is done."""
 
 from collections import defaultdict, deque
+from itertools import count
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -189,3 +190,23 @@ def test_the_order_does_not_depend_on_how_takes_are_cut(
     taken = whole.take(sum(cuts), at(100), admit)
     assert [e for cut in cuts for e in pieces.take(cut, at(100), admit)] == taken
     assert [e for _ in range(sum(cuts)) for e in singles.take(1, at(100), admit)] == taken
+
+
+def test_what_is_set_aside_is_dropped_where_there_is_too_much_of_it() -> None:
+    ready: FairQueue[Entry] = FairQueue()
+    number = count()
+    for flow in FLOWS:
+        ready.put_all([entry(next(number), "a", flow=flow) for _ in range(10)])
+    ready.put_all([entry(next(number), "b") for _ in range(5)])
+    assert ready.take(100, at(0), lambda _: False) == []
+    assert ready.drop_aside(30, 10) == []
+    dropped = ready.drop_aside(29, 10)
+    ((tenant, lane, flow),) = {queue_of(each) for each in dropped}
+    assert len({number_of(each) for each in dropped}) == 10
+    assert tenant == "a", "it has the most"
+    assert ready.waiting(tenant, lane, flow) == 0
+    assert ready.depths()[lane] == 25
+    assert len(ready.drop_aside(19, 11)) == 20
+    assert ready.drop_aside(5, 1) == []
+    assert ready.let_in()
+    assert sorted(e.key.tenant_id for e in ready.take(100, at(0))) == ["b"] * 5

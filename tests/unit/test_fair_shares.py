@@ -312,3 +312,71 @@ def test_a_slot_goes_to_whoever_holds_few_and_stays_free_only_for_those(
         else:
             waiting = [t for t in "abcd" if ready.waiting(t, Lane.MEDIUM, 1)]
             assert not any(map(may_take, waiting))
+
+
+def test_slots_are_free_again_whether_tasks_were_put_back_or_have_ended() -> None:
+    """As many as before, in every lane."""
+    ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 5, 0.8), has_others=lambda _: True)
+    for number in range(100):
+        ready.put_all([entry(number, "a"), entry(number, "a", Lane.CRITICAL)])
+    counts = set()
+    for turn in range(6):
+        taken = ready.take(100, START) + ready.take(100, START, urgent=True)
+        lanes = Counter(began.lane for began in taken)
+        counts.add((len(taken), lanes[Lane.CRITICAL] > 0, lanes[Lane.MEDIUM] > 0))
+        for began in reversed(taken):
+            if turn % 2:
+                ready.ended_all([("a", began.lane, 0.05)])
+            else:
+                ready.put_back(began)
+    assert counts == {(13, True, True)}
+    assert ready.allows("b", Lane.MEDIUM)
+
+
+def test_critical_tasks_that_have_ended_leave_their_own_slots_and_no_others() -> None:
+    ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 5, 0.8), has_others=lambda _: True)
+    assert greedy(ready, "a") == 8
+    for number in range(20):
+        ready.put_all([entry(number, "b", Lane.CRITICAL)])
+        (began,) = ready.take(1, START, urgent=True)
+        ready.ended_all([("b", began.lane, 0.05)])
+    assert ready.take(100, START) == [], "a holds what it may"
+    assert greedy(ready, "c", Lane.CRITICAL) == 4
+
+
+def test_who_held_too_much_is_not_owed_what_others_gained_meanwhile() -> None:
+    ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 0, 0.9), has_others=lambda _: True)
+    ready.put_all([entry(number, "a") for number in range(100)])
+    assert len(ready.take(10, START)) == 9
+    ready.put_all([entry(number, "b") for number in range(300)])
+    for _ in range(200):
+        (began,) = ready.take(1, START)
+        assert began.key.tenant_id == "b"
+        ready.ended_all([("b", Lane.MEDIUM, 0.05)])
+    ready.ended_all([("a", Lane.MEDIUM, 0.05)] * 9)
+    served: Counter[str] = Counter()
+    for _ in range(20):
+        (began,) = ready.take(1, START)
+        served[began.key.tenant_id] += 1
+        ready.ended_all([(began.key.tenant_id, Lane.MEDIUM, 0.05)])
+    assert abs(served["a"] - served["b"]) <= 2
+
+
+def test_who_comes_while_long_tasks_run_and_nobody_waits_is_not_owed_their_time() -> None:
+    ready: FairQueue[Entry] = FairQueue()
+    ready.put_all([entry(0, "a")])
+    ready.take(1, START)
+    ready.runs([("a", 10.0)])
+    for tenant in "ba":
+        ready.put_all([entry(number, tenant) for number in range(1, 100)])
+    assert Counter(e.key.tenant_id for e in ready.take(20, START)) == {"a": 10, "b": 10}
+
+
+def test_who_has_nothing_critical_left_does_not_stand_in_the_way_of_others() -> None:
+    """It holds all that it may, and comes before the other."""
+    ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 4, 0.9), has_others=lambda _: True)
+    assert greedy(ready, "a") == 9
+    ready.put_all([entry(number, "a", Lane.CRITICAL) for number in range(3)])
+    assert len(ready.take(9, START, urgent=True)) == 3
+    ready.put_all([entry(3, "b", Lane.CRITICAL)])
+    assert [e.key.tenant_id for e in ready.take(9, START, urgent=True)] == ["b"]

@@ -106,3 +106,18 @@ def test_other_states_have_one_status_each_and_all_are_used() -> None:
         len(statuses) == 1 for state, statuses in shown.items() if state is not State.WAITING
     )
     assert set.union(*shown.values()) == set(Status)
+
+
+def test_states_are_stored_as_the_same_numbers_for_ever() -> None:
+    """Tables hold them, and statements and partial indexes name them."""
+    assert {state.name: int(state) for state in State} == {
+        "WAITING": 0,
+        "RUNNING": 1,
+        "PAUSED": 2,
+        "BLOCKED": 3,
+        "DEAD": 4,
+        "COMPLETED": 10,
+        "CANCELLED": 11,
+        "EXPIRED": 12,
+        "RESOLVED": 13,
+    }

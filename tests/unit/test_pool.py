@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,3 +100,24 @@ def test_a_pool_in_words() -> None:
     pool = Pool(tenants=frozenset("ba"), lanes=frozenset([Lane.LOW, Lane.CRITICAL]))
     assert str(pool) == "tenant a, b; lane CRITICAL, LOW"
     assert str(EVERYTHING) == "everything"
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "covers"),
+    [
+        ("", "", True),
+        ("", "a", True),
+        ("a", "a", True),
+        ("ab", "a", True),
+        ("a", "ab", False),
+        ("a", "b", False),
+        ("a", "", False),
+    ],
+)
+def test_a_pool_covers_another_that_serves_no_more(mine: str, theirs: str, covers: bool) -> None:
+    assert Pool(tenants=frozenset(mine)).covers(Pool(tenants=frozenset(theirs))) is covers
+
+
+def test_work_in_words() -> None:
+    assert str(Work("acme", Lane.LOW, "mail")) == "tenant acme, lane LOW, type mail"
+    assert str(Work("acme", Lane.LOW, "mail", "slow")).endswith("type mail, queue slow")

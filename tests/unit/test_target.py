@@ -217,3 +217,25 @@ def test_whatever_header_is_taken_stays_within_its_line(name: str, value: str) -
 )
 def test_a_host_has_one_spelling(url: str, host: str) -> None:
     assert host_of(url) == host
+
+
+def a_host_of(characters: int) -> str:
+    """In labels of 63, as DNS has them."""
+    return ".".join(["x" * 63] * 4)[:characters]
+
+
+def test_a_host_is_as_long_as_dns_allows_at_the_most() -> None:
+    for host in (a_host_of(253), a_host_of(253) + "."):
+        assert http(url=f"http://{host}/") == HttpTarget(f"http://{host}/")
+    for host in (a_host_of(254), a_host_of(254) + "."):
+        with pytest.raises(ValueError, match="at most 253 characters; got"):
+            http(url=f"http://{host}/")
+
+
+@pytest.mark.parametrize("url", ["http://[::1/", "http://example.test:port/", "http://h:99999/"])
+def test_a_url_that_cannot_be_read_is_its_own_host(url: str) -> None:
+    """It was stored by plain SQL, or under other rules: the breakers still need a name for it."""
+    assert host_of(url) == url
+    long = url + "x" * 5000
+    assert len(host_of(long)) < 253
+    assert host_of(long) != host_of(long + "x")

@@ -56,3 +56,10 @@ def test_what_is_right_is_read() -> None:
 @pytest.mark.parametrize(("number", "wait"), [(1, 3), (5, 3), (6, None)])
 def test_what_can_never_pass_is_not_told_to_come_again(number: int, wait: int | None) -> None:
     assert QuotaExceeded("submissions_per_second", 5, 5, number, wait=3).wait == wait
+
+
+@pytest.mark.parametrize("name", QUOTA_NAMES)
+def test_a_quota_of_a_plan_is_not_negative(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must not be negative"):
+        Quotas(**{name: -1})
+    assert getattr(Quotas(**{name: 0}), name) == 0

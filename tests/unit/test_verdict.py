@@ -202,3 +202,13 @@ def test_at_most_once_has_one_call_whatever_came_of_it(
 def test_who_asks_before_it_starts(mode: DeliveryMode, losses: int) -> None:
     asks = asks_before_start(mode, losses)
     assert asks == (mode is not DeliveryMode.AT_LEAST_ONCE or losses > 0)
+
+
+def test_verdicts_have_the_numbers_that_the_settling_statement_names() -> None:
+    assert {kind.name: int(kind) for kind in VerdictKind} == {
+        "COMPLETE": 0,
+        "RETRY": 1,
+        "DEAD_LETTER": 2,
+        "RELEASE": 3,
+        "EXPIRE": 4,
+    }
