@@ -333,8 +333,65 @@ def test_what_is_in_use_as_before_is_not_worth_a_call() -> None:
     world.time = 61.0
     assert account.has_news(world.time)
     world.give("all", permits=2)
+    assert not account.has_news(world.time), "it was just asked about"
     account.contended = True
     assert account.has_news(world.time)
+
+
+def test_a_permit_is_idle_from_its_last_use_on() -> None:
+    world = World(ALL)
+    world.learn(1)
+    world.admit(entry(1))
+    account = world.give("all", permits=2)
+    world.time = 15.0
+    assert world.admit(entry(1)) == [True]
+    world.permits.ended(Report(delivery(entry(1)), Outcome(OutcomeKind.SUCCEEDED)))
+    assert not account.has_news(world.time)
+    world.time = 24.9
+    assert not account.has_news(world.time)
+    assert account.ask(Wish(0, stopping=False), world.time).kept == 2
+    world.time = 25.1
+    assert account.has_news(world.time)
+    assert account.ask(Wish(0, stopping=False), world.time).kept == 0
+
+
+def test_no_more_starts_are_asked_for_than_are_wanted() -> None:
+    world, _ = mailing(1, started=(), starts=5)
+    account = world.permits.accounts[Bucket("acme", "mail")]
+    asked = [account.ask(Wish(waiting, stopping=False), 0.0).starts for waiting in (0, 0, 2, 3)]
+    assert asked[1:] == [0, 0, 2], "twice what waits, less the four that are left"
+
+
+def test_more_starts_are_asked_for_when_the_last_of_them_are_used() -> None:
+    world = World(MAIL)
+    world.learn(1, task_type="mail")
+    world.admit(entry(1))
+    account = world.permits.accounts[Bucket("acme", "mail")]
+    time = StoreTime()
+    time.heard(START, 0.0, 0.0)
+    starts = [Starts(n, START, START + timedelta(seconds=until)) for n, until in ((1, 1), (4, 2))]
+    ask = account.ask(Wish(4, stopping=False), 0.0)
+    grant = Grant(account.bucket, START, 0, 0, contended=False, starts=starts)
+    account.granted(grant, ask, time, 0.0)
+    world.permits.hot.clear()
+    assert world.admit(*(entry(n) for n in range(1, 4))) == [True] * 3
+    assert not world.permits.hot
+    assert world.admit(entry(4)) == [True]
+    assert world.permits.hot == {account}
+
+
+def test_a_flow_that_is_known_by_now_is_let_in_when_nothing_lacks() -> None:
+    world = World(ALL)
+    assert not world.permits.expect(("acme", 1)), "it is not known"
+    world.learn(1)
+    assert world.permits.expect(("acme", 1))
+    account = world.permits.accounts[Bucket("acme", "all")]
+    assert list(account.flows) == [("acme", 1)]
+    assert world.permits.hot == {account}
+    world.give("all", permits=1)
+    assert not world.permits.expect(("acme", 1))
+    world.known.change()
+    assert not world.permits.expect(("acme", 1)), "there is no limit any more"
 
 
 def test_only_what_has_changed_is_asked_about() -> None:
@@ -362,6 +419,53 @@ def test_what_may_have_been_claimed_keeps_its_permits() -> None:
     assert world.permits.unclaimed(held={task.key: 1}) == []
     world.permits.free([task.key])
     assert account.used == 0
+
+
+MAILS = Limiter(tenant_id="acme", name="mails", task_type="mail", concurrency=1)
+RATE = Limiter(tenant_id="acme", name="rate", rate=5)
+
+
+def test_what_may_have_been_claimed_takes_only_what_it_lacks_by_now() -> None:
+    """It was changed since it was chosen first, and needs more."""
+    world = World(ALL, MAILS)
+    world.learn(1)
+    world.learn(2, task_type="mail")
+    world.admit(entry(1))
+    every = world.give("all", permits=2)
+    assert world.admit(entry(1)) == [True]
+    assert world.admit(entry(1, flow=2)) == [False]
+    mails = world.give("mails", permits=1)
+    assert world.admit(entry(1, flow=2)) == [True]
+    assert (every.used, mails.used) == (1, 1)
+    assert world.permits.claimed(delivery(entry(1, flow=2), task_type="mail"))
+    world.permits.ended(Report(delivery(entry(1, flow=2)), Outcome(OutcomeKind.SUCCEEDED)))
+    assert (every.used, mails.used) == (0, 0)
+
+
+def test_what_is_claimed_as_another_flow_needs_all_that_its_row_does_and_keeps_no_more() -> None:
+    world = World(ALL, MAILS, MAIL, RATE)
+    world.learn(1)
+    world.learn(2, task_type="mail")
+    world.admit(entry(1), entry(1, flow=2))
+    every, mails = world.give("all", permits=3), world.give("mails", permits=1)
+    world.give("mail", starts=1)
+    rate = world.give("rate", starts=3)
+    assert world.admit(entry(1), entry(2, flow=2)) == [True, True]
+    assert not world.permits.claimed(delivery(entry(1, flow=2), task_type="mail"))
+    assert world.permits.claimed(delivery(entry(2, flow=1)))
+    assert (every.used, mails.used) == (2, 0)
+    assert rate.batches[0].left == 1
+    assert world.admit(entry(3, flow=2)) == [True], "what it does not need is free again"
+
+
+def test_what_has_its_permits_and_needs_no_start_may_be_claimed_as_another_flow() -> None:
+    world = World(ALL)
+    world.learn(1)
+    world.admit(entry(1))
+    account = world.give("all", permits=1)
+    assert world.admit(entry(1)) == [True]
+    assert world.permits.claimed(delivery(entry(1, flow=2), task_type="other"))
+    assert account.used == 1
 
 
 def test_what_runs_for_good_keeps_its_permits() -> None:
