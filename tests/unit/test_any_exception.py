@@ -10,6 +10,7 @@ from tests.unit.worker_world import SLOTS, World, slots_now, working
 
 from gnomon.loop import serve
 from gnomon.model.outcome import OutcomeKind
+from gnomon.model.retry import LONGEST_WAIT
 from gnomon.worker.run import stored_result
 from gnomon.worker.targets.python import Snooze
 
@@ -94,6 +95,23 @@ async def test_it_fails_its_own_try(error: BaseException, text: str, where: str)
         assert outcome.error.startswith(text)
         assert len(outcome.error) <= 2000
         outcome.error.encode()
+
+
+@pytest.mark.parametrize("seconds", [0, 0.25, 1, LONGEST_WAIT])
+async def test_a_snooze_lasts_as_long_as_was_asked_for(seconds: float) -> None:
+    world = World(**raising(Snooze(seconds)))
+    async with working(world):
+        world.send("on_the_loop", 1)
+        await world.reported(1)
+    (outcome,) = (report.outcome for report in world.reports)
+    assert outcome is not None
+    assert (outcome.kind, outcome.retry_after) == (OutcomeKind.SNOOZED, float(seconds))
+
+
+@pytest.mark.parametrize("seconds", [-0.001, LONGEST_WAIT + 1, float("nan"), float("inf")])
+def test_no_other_snooze_can_be_asked_for(seconds: float) -> None:
+    with pytest.raises(ValueError, match="a snooze lasts between 0"):
+        Snooze(seconds)
 
 
 async def test_one_that_panics_when_it_is_told_to_stop_has_timed_out_or_failed() -> None:
