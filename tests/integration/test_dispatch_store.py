@@ -3,6 +3,7 @@
 import asyncio
 import random
 from datetime import timedelta
+from itertools import permutations
 from typing import Any
 from uuid import UUID
 
@@ -158,6 +159,32 @@ async def test_a_claim_carries_all_that_a_try_needs(
     assert row is not None
     assert (row["state"], row["node"], row["fence"], row["attempt"]) == (1, node, 1, 1)
     assert row["run_until"] == claim.now + timedelta(seconds=7.5 + GRACE)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_in_a_batch_each_is_claimed_by_its_own_tenant_and_flow(
+    database: Database, dispatch: PostgresDispatch, connection: Connection, node: UUID, number: int
+) -> None:
+    now = await database_now(connection)
+    tenants = ("a", "b", "c")[:number]
+    keys = await store(
+        database, *(submission(now, tenant_id=each, task_type=f"of {each}") for each in tenants)
+    )
+    flows = [(await row_of(connection, key))["flow"] for key in keys]
+    assert len(set(flows)) == number
+    others = [TaskKey(key.tenant_id, other.id) for key, other in permutations(keys, 2)]
+    assert not others or not (await dispatch.claim(node, others)).deliveries
+    wrong = [*flows[:-1], max(flows) + 1]
+    claims = [await dispatch.claim(node, keys, each) for each in (wrong, flows)]
+    assert [[d.key for d in claim.deliveries] for claim in claims] == [keys[:-1], keys[-1:]]
+    for claim in claims:
+        assert all(d.task_type == f"of {d.key.tenant_id}" for d in claim.deliveries)
+
+
+async def row_of(connection: Connection, key: TaskKey) -> asyncpg.Record:
+    row = await live(connection, key)
+    assert row is not None
+    return row
 
 
 async def test_what_is_not_due_by_the_databases_clock_is_not_claimed(

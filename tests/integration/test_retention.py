@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from tests.conftest import connected
-from tests.integration.support import Connection, database_now
+from tests.integration.support import Connection, database_now, joined, store, submission
 from tests.waiting import eventually
 
 from gnomon.chores import Troubles
@@ -18,6 +18,7 @@ from gnomon.observe.events import Event, RetentionSeen
 from gnomon.scheduler.pruner import Pruner
 from gnomon.settings import Settings
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatching import PostgresDispatch
 from gnomon.store.postgres.nodes import PostgresChores
 from gnomon.store.postgres.partitions import partition_name
 from gnomon.worker.lease import Lease
@@ -105,6 +106,29 @@ async def test_buckets_in_use_do_not_hide_those_at_rest(
     )
     assert (await Pruning(database).pruner.run_once()).removed == 500
     assert await count(connection, "limit_bucket") == 2500
+
+
+async def test_a_dead_node_is_kept_for_a_day_and_while_a_task_is_its_own(
+    database: Database, connection: Connection
+) -> None:
+    """A task that runs is swept by what its node's row says."""
+    nodes = {name: await joined(database, name) for name in ("gone", "busy", "late", "alive")}
+    now = await database_now(connection)
+    dispatch = PostgresDispatch(database, 10.0)
+    for name in ("busy", "alive"):
+        keys = await store(database, submission(now))
+        assert (await dispatch.claim(nodes[name], keys)).deliveries
+    await connection.execute(
+        """
+        UPDATE gnomon.node
+        SET dead = true,
+            ended_at = gnomon.now() - interval '1h' * CASE name WHEN 'late' THEN 23 ELSE 25 END
+        WHERE name <> 'alive'
+        """
+    )
+    await Pruning(database).pruner.run_once()
+    left = await connection.fetch("SELECT name FROM gnomon.node")
+    assert {row["name"] for row in left} == {"busy", "late", "alive"}
 
 
 async def test_a_row_that_somebody_holds_is_left_for_a_later_pass(

@@ -459,14 +459,38 @@ async def test_a_tenant_has_so_many_and_no_more(database: Database) -> None:
     await make_tenant(database, "acme")
     for _ in range(MOST_TOGETHER - 1):
         await create(database, "acme")
-    with pytest.raises(TooManySecrets, match="revoke one"):
+    with pytest.raises(TooManySecrets, match=r"calls of the tenant itself, .*revoke one"):
         await create(database, "acme")
-    for number in range(MOST_LIVE - MOST_TOGETHER):
+    for _ in range(MOST_TOGETHER):
+        await create(database, "acme", host="h.example")
+    with pytest.raises(TooManySecrets, match=r"calls of h\.example, .*revoke one"):
+        await create(database, "acme", host="h.example")
+    for number in range(MOST_LIVE - 2 * MOST_TOGETHER):
         await create(database, "acme", host=f"h{number}.example")
     with pytest.raises(TooManySecrets, match=f"{MOST_LIVE} webhook secrets"):
         await create(database, "acme", host="one-more.example")
     await make_tenant(database, "beta")
     await create(database, "beta")  # the others' are not counted
+
+
+async def test_each_of_several_is_shown_with_its_own_value(database: Database) -> None:
+    await make_tenant(database, "acme")
+    made = [await create(database, "acme", host=host) for host in (None, "h.example", None)]
+    secrets = PostgresSecrets(database)
+    for each in made:
+        assert await secrets.show("acme", each.known.id) == each
+    assert len({each.value for each in made}) == 3
+
+
+async def test_only_a_hosts_secret_has_a_time_in_which_the_tenants_own_sign_beside_it(
+    database: Database,
+) -> None:
+    await make_tenant(database, "acme")
+    own, of_host = await create(database, "acme"), await create(database, "acme", host="h.example")
+    assert own.known.shared_until is None
+    for made, shared in ((own, False), (of_host, True)):
+        newer = await rotate(database, made.known.id, 60.0, "acme")
+        assert (newer.known.shared_until is not None) is shared
 
 
 async def test_ended_ones_do_not_pile_up(database: Database, connection: Connection) -> None:
