@@ -156,3 +156,25 @@ async def test_an_answer_that_is_none_names_no_status(answer: bytes) -> None:
     assert outcome.unreachable
     assert (outcome.error or "").startswith("the answer cannot be read: ")
     assert "400" not in (outcome.error or "")
+
+
+@pytest.mark.parametrize(
+    ("status", "header", "retryable", "retry_after"),
+    [
+        ("500 Broken", "", True, None),
+        ("503 Busy", "retry-after: 7\r\n", True, 7.0),
+        ("503 Busy", "retry-after: soon\r\n", True, None),
+        ("429 Too Many", "retry-after: 0.5\r\n", True, 0.5),
+        ("408 Late", "", True, None),
+        ("302 Elsewhere", "location: /\r\n", True, None),
+        ("404 Gone", "retry-after: 7\r\n", False, 7.0),
+        ("400 Bad", "", False, None),
+    ],
+)
+async def test_a_failure_says_whether_and_when_to_try_again(
+    status: str, header: str, retryable: bool, retry_after: float | None
+) -> None:
+    answer = f"HTTP/1.1 {status}\r\n{header}content-length: 0\r\n\r\n".encode()
+    outcome = await outcome_of(answer)
+    assert (outcome.kind, outcome.error) == (OutcomeKind.FAILED, f"HTTP {status}")
+    assert (outcome.retryable, outcome.retry_after) == (retryable, retry_after)

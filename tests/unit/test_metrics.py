@@ -11,6 +11,9 @@ from gnomon.cron.job import Skipped
 from gnomon.model.lane import Lane
 from gnomon.model.retention import RowKind
 from gnomon.observe.events import (
+    BreakerClosed,
+    BreakerOpened,
+    BreakersForgotten,
     Event,
     FiresMissed,
     Handler,
@@ -175,3 +178,26 @@ def test_a_port_in_use_is_told() -> None:
             NodeMetrics().served(Settings(metrics_port=port)),
         ):
             pass
+
+
+def test_open_breakers_are_counted_until_they_close_or_their_node_ends() -> None:
+    metrics = NodeMetrics()
+
+    def shown() -> list[float | None]:
+        names = ("gnomon_breakers_open", "gnomon_breaker_openings_total")
+        return [
+            metrics.registry.get_sample_value(name, {"of": of})
+            for name in names
+            for of in ("host", "tenant")
+        ]
+
+    def opened(host: str | None) -> BreakerOpened:
+        return BreakerOpened(tenant_id="acme", host=host, failures=11, calls=20, until=NOON)
+
+    for event in (opened("a:80"), opened("b:80"), opened(None)):
+        metrics(event)
+    assert shown() == [2, 1, 2, 1]
+    metrics(BreakerClosed(tenant_id="acme", host="a:80", seconds=30.0))
+    assert shown() == [1, 1, 2, 1]
+    metrics(BreakersForgotten())
+    assert shown() == [0, 0, 2, 1]

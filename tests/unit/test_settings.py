@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -190,3 +191,38 @@ def test_one_slot_in_twenty_is_kept_for_critical_tasks(
     slots: int, critical: int | None, kept: int
 ) -> None:
     assert Settings(slots=slots, critical_slots=critical).reserved_slots == kept
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "too_little"),
+    [
+        *((name, 1, 0) for name in ("slots", "batch", "threads", "window", "node_lease_seconds")),
+        *((name, 1e-3, 0) for name in ("scan_seconds", "aging_seconds", "timeout_grace_seconds")),
+        *((name, 0, -1) for name in ("retention_days", "prefetch", "drain_seconds")),
+        *((name, 0, -1) for name in ("idempotency_seconds", "max_payload_bytes")),
+        ("tenant_share", 0.01, 0),
+        ("critical_slots", 0, -1),
+        ("api_port", 0, -1),
+        ("metrics_port", 0, -1),
+    ],
+)
+def test_a_number_has_its_least_value(name: str, least: Any, too_little: Any) -> None:
+    assert getattr(Settings(**{name: least}), name) == least
+    with pytest.raises(ValueError, match=name):
+        Settings(**{name: too_little})
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "too_much"),
+    [
+        ("tenant_share", 1, 1.01),
+        ("critical_slots", 9, 10),
+        ("api_port", 65535, 65536),
+        ("metrics_port", 65535, 65536),
+        *((name, 1e9, float("inf")) for name in ("scan_seconds", "drain_seconds")),
+    ],
+)
+def test_a_number_has_its_largest_value(name: str, most: Any, too_much: Any) -> None:
+    assert getattr(Settings(slots=10, **{name: most}), name) == most
+    with pytest.raises(ValueError, match=name):
+        Settings(slots=10, **{name: too_much})
