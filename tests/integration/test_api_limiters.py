@@ -128,3 +128,28 @@ async def test_why_a_task_waits_for_a_limit(
         use = await call(api, "GET", f"{LIMITERS}/each", 200)
         assert use["running"] == 1
         assert use["keys"] == [{"key": "ann", "running": 1, "started": 0}]
+
+
+async def test_starts_count_for_as_long_as_their_own_limiter_says(
+    api: Api, connection: Connection
+) -> None:
+    for name, seconds in (("short", 5), ("long", 3600)):
+        await put_limiter(api, name, rate=100, per_seconds=seconds)
+    # Some until now, some that were over a minute ago.
+    await connection.execute(
+        """
+        WITH bucket AS (
+            INSERT INTO gnomon.limit_bucket (tenant_id, limiter, key)
+            SELECT 'default', name, '' FROM unnest(ARRAY['short', 'long', 'gone']) AS name
+            RETURNING id
+        )
+        INSERT INTO gnomon.limit_window (bucket, until, starts)
+        SELECT id, gnomon.now() - make_interval(secs => ago), starts
+        FROM bucket, (VALUES (-60, 2), (70, 40)) AS w (ago, starts)
+        """
+    )
+    started = {"short": 2, "long": 42}
+    for name, count in started.items():
+        assert (await call(api, "GET", f"{LIMITERS}/{name}", 200))["started"] == count
+    listed = (await call(api, "GET", LIMITERS, 200))["limiters"]
+    assert {each["name"]: each["started"] for each in listed} == started
