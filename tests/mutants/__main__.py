@@ -29,19 +29,28 @@ def main(arguments: Sequence[str] | None = None, root: Path | None = None) -> in
             print("there is nothing to change in these files", file=sys.stderr)
             return 2
         preload()
-        progress = Progress(len(mutants))
         judge = Judge(project, options.jobs, options.minutes * 60)
-        verdicts = judge.judge(mutants, progress.tell)
+        interrupted = _judged(judge, mutants)
     except (CannotJudge, Withered) as error:
         print(error, file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return 130
-    print(summary(verdicts, options.seed, len(mutants)))
+    verdicts = judge.verdicts
+    print(summary(verdicts, options.seed, len(mutants), judge.left_out))
     if options.json is not None:
         write_json(options.json, verdicts, options.seed, len(mutants))
+    if interrupted:
+        return 130
     survived = any(verdict.fate is Fate.SURVIVED for verdict in verdicts)
     return 1 if options.planted and (survived or len(verdicts) < len(mutants)) else 0
+
+
+def _judged(judge: Judge, mutants: Sequence[Mutant]) -> bool:
+    """Whether somebody interrupted it."""
+    try:
+        judge.judge(mutants, Progress(len(mutants)).tell)
+    except KeyboardInterrupt:
+        return True
+    return False
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -3,7 +3,7 @@
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,8 +31,10 @@ class Progress:
             print(f"{done} of {self._number} tried, {_counts(self._fates)}", flush=True)
 
 
-def summary(verdicts: Sequence[Verdict], seed: int, tried_of: int) -> str:
-    """All of it again, by room."""
+def summary(
+    verdicts: Sequence[Verdict], seed: int, tried_of: int, left_out: Mapping[str, str]
+) -> str:
+    """All of it again, by room; and the tests that could not be asked."""
     rooms: dict[str, Counter[Fate]] = {}
     for verdict in verdicts:
         rooms.setdefault(verdict.mutant.room, Counter())[verdict.fate] += 1
@@ -46,6 +48,9 @@ def summary(verdicts: Sequence[Verdict], seed: int, tried_of: int) -> str:
         lines += ["", "Survived:"]
         for verdict in sorted(survivors, key=lambda v: (v.mutant.path, v.mutant.change.line)):
             lines += _wrapped(verdict)
+    if left_out:
+        lines += ["", "Left out, for they fail on the code as it is:"]
+        lines += [f"  {test}" for test in left_out]
     lines += ["", f"seed {seed}, {len(verdicts)} of {tried_of} chosen mutants tried"]
     return "\n".join(lines)
 

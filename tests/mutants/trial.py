@@ -149,12 +149,18 @@ class Judge:
         self._project = project
         self._jobs = jobs
         self._deadline = time.monotonic() + seconds
-        self._healthy: dict[str, float] = {}  # seconds that tests take on the code as it is
+        self.verdicts: list[Verdict] = []
+        self.left_out: dict[
+            str, str
+        ] = {}  # tests that fail on the code as it is, and what they say
+        self._healthy: dict[str, float] = {}  # seconds that the others take
+        self._failed: set[str] = set()  # once, beside others or by chance
         self._unchanged: dict[Path, str] = {}  # the text of the file that is changed in each copy
 
-    def judge(self, mutants: Iterable[Mutant], tell: Callable[[Verdict], None]) -> list[Verdict]:
-        """Those that there was time for. Raises CannotJudge."""
-        verdicts: list[Verdict] = []
+    def judge(self, mutants: Iterable[Mutant], tell: Callable[[Verdict], None]) -> None:
+        """Try those that there is time for; what was found so far is in `verdicts`, also when this
+        is interrupted. Raises CannotJudge where nothing can be found."""
+        verdicts = self.verdicts
         with tempfile.TemporaryDirectory(prefix="gnomon-mutants-") as folder, _ends_on_sigterm():
             copies = [self._copied(Path(folder) / str(n)) for n in range(self._jobs)]
             free, running = list(copies), dict[Trial, Subject]()
@@ -168,8 +174,10 @@ class Judge:
             try:
                 while running or (waiting and time.monotonic() < self._deadline):
                     while free and waiting and time.monotonic() < self._deadline:
-                        trial, subject = self._begin(free.pop(), waiting, running.values())
-                        running[trial] = subject
+                        begun = self._begin(free[-1], waiting, running.values())
+                        if begun is not None:
+                            free.pop()
+                            running[begun[0]] = begun[1]
                     for trial in list(running):
                         code = trial.poll()
                         if code is None:
@@ -184,32 +192,46 @@ class Judge:
             finally:
                 for trial in running:
                     trial.end()
-        return verdicts
+        if self.left_out and not verdicts:
+            said = "\n".join(self.left_out.values())
+            raise CannotJudge(f"the tests of the code as it is fail:\n{said}")
 
-    def _begin(self, copy: Path, waiting: list[Mutant], running: Iterable[Subject]) -> Begun:
+    def _begin(self, copy: Path, waiting: list[Mutant], running: Iterable[Subject]) -> Begun | None:
         """Try the next mutant whose tests are known to pass, or see whether others do."""
+        waiting[:] = [m for m in waiting if not self.left_out.keys() >= set(m.tests)]
         asked = {test for subject in running if isinstance(subject, tuple) for test in subject}
         for place, mutant in enumerate(waiting):
-            unknown = tuple(test for test in mutant.tests if test not in self._healthy)
+            unknown = self._unknown(mutant)
             if not unknown:
                 del waiting[place]
                 file = copy / "src" / self._project.package / mutant.path
                 self._unchanged[copy] = file.read_text()
                 file.write_text(mutant.change.applied(self._unchanged[copy]))
-                limit = 3 * sum(self._healthy[test] for test in mutant.tests) + 15
-                return Trial(copy, mutant.tests, self._project, limit), mutant
+                tests = [test for test in mutant.tests if test in self._healthy]
+                limit = 3 * sum(self._healthy[test] for test in tests) + 15
+                return Trial(copy, tests, self._project, limit), mutant
             if not asked.intersection(unknown):
                 return Trial(copy, unknown, self._project, _LONGEST_SECONDS), unknown
+        if not waiting:
+            return None
         # All the others wait for tests that are being run: no harm in running them twice.
-        unknown = tuple(test for test in waiting[0].tests if test not in self._healthy)
+        unknown = self._unknown(waiting[0])
         return Trial(copy, unknown, self._project, _LONGEST_SECONDS), unknown
+
+    def _unknown(self, mutant: Mutant) -> tuple[str, ...]:
+        """Tests of which it is to be seen whether they pass; one that failed is tried alone."""
+        unknown = [t for t in mutant.tests if t not in self._healthy and t not in self.left_out]
+        failed = [test for test in unknown if test in self._failed]
+        return (failed[0],) if failed else tuple(unknown)
 
     def _ended(self, trial: Trial, subject: Subject, code: int) -> Verdict | None:
         seconds = time.monotonic() - trial.began
         if not isinstance(subject, Mutant):
-            if code != 0:
-                raise CannotJudge(f"the tests of the code as it is fail:\n{trial.output()}")
-            self._healthy.update(dict.fromkeys(subject, seconds / len(subject)))
+            if code == 0:
+                self._healthy.update(dict.fromkeys(subject, seconds / len(subject)))
+            elif len(subject) == 1 and subject[0] in self._failed:
+                self.left_out.update(dict.fromkeys(subject, trial.output()))
+            self._failed.update(subject)
             return None
         file = trial.copy / "src" / self._project.package / subject.path
         file.write_text(self._unchanged[trial.copy])

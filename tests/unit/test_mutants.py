@@ -43,18 +43,17 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_what_tests_notice_is_killed_and_what_changes_nothing_survives(tmp_path: Path) -> None:
-    project, report = tmp_path / "project", tmp_path / "report.json"
+def run(project: Path, report: Path, **tests: str) -> "subprocess.CompletedProcess[str]":
+    """Measure a project of one function by these tests."""
     for name, text in (
         ("src/gnomon/__init__.py", ""),
         ("src/gnomon/bounds.py", CODE),
-        ("tests/unit/test_bounds.py", TEST),
+        *((f"tests/unit/test_{name}.py", text) for name, text in tests.items()),
         ("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '--import-mode=importlib'\n"),
     ):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text)
-    before = contents(project)
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "tests.mutants", "--only", "bounds.py", "--json", str(report)],
         cwd=project,
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -62,19 +61,40 @@ def test_what_tests_notice_is_killed_and_what_changes_nothing_survives(tmp_path:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr + done.stdout
+
+
+FATES = {
+    "value > most -> value >= most": "survived",  # at the bound, both are the same
+    "value > most -> value <= most": "killed",
+    "value > most -> False": "killed",
+    "most -> None": "killed",
+    "value -> None": "killed",
+}
+
+
+def fates(report: Path) -> dict[str, str]:
     found = json.loads(report.read_text())
-    fates = {mutant["change"]: mutant["fate"] for mutant in found["mutants"]}
-    assert fates == {
-        "value > most -> value >= most": "survived",  # at the bound, both are the same
-        "value > most -> value <= most": "killed",
-        "value > most -> False": "killed",
-        "most -> None": "killed",
-        "value -> None": "killed",
-    }
+    return {mutant["change"]: mutant["fate"] for mutant in found["mutants"]}
+
+
+def test_what_tests_notice_is_killed_and_what_changes_nothing_survives(tmp_path: Path) -> None:
+    project, report = tmp_path / "project", tmp_path / "report.json"
+    done = run(project, report, bounds=TEST)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert fates(report) == FATES
     assert "  bounds.py:6  value > most -> value >= most" in done.stdout.splitlines()
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    assert contents(project) == before, "only copies are changed"
+    texts = {name: text.decode() for name, text in contents(project).items()}
+    assert (texts["src/gnomon/bounds.py"], len(texts)) == (CODE, 4), "only copies are changed"
+
+
+def test_a_test_that_fails_on_the_code_as_it_is_is_left_out(tmp_path: Path) -> None:
+    project, report = tmp_path / "project", tmp_path / "report.json"
+    failing = TEST.replace("[2, 3, 3]", "[2, 3, 4]")
+    done = run(project, report, bounds=TEST, wrong=failing)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert fates(report) == FATES
+    assert "  tests/unit/test_wrong.py" in done.stdout.splitlines()
 
 
 def test_sql_is_changed_where_it_says_something() -> None:
