@@ -208,6 +208,23 @@ async def test_more_rows_behind_the_cursor_than_fit_are_found_in_time(
     assert found == wanted
 
 
+async def test_what_a_repair_has_no_room_for_is_left_to_the_forward_scan(
+    database: Database, connection: Connection, clock: SystemClock
+) -> None:
+    """And not to the repairs to come, of which each would read only a little more."""
+    scanning = Scanning(database, clock, window=600)
+    await scanning.scanner.forward()
+    wanted = set(await spread(database, await database_now(connection), 1500, -2.0))
+    await scanning.scanner.repair()
+    found: set[TaskKey] = set()
+    while taken := scanning.take():
+        found.update(taken)
+        await claimed_elsewhere(connection, taken)
+        scanning.agenda.forget(taken)
+        await scanning.scanner.forward()
+    assert found == wanted
+
+
 async def test_a_window_smaller_than_the_shards_finds_everything_too(
     database: Database, connection: Connection, clock: SystemClock
 ) -> None:
