@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.integration.cron_support import (
@@ -98,6 +99,29 @@ async def test_the_first_run_is_reserved_while_it_is_planned(
     job = await created(database)
     rows = await runs_of(connection, job)
     assert [row["gated"] for row in rows] == [False] + [True] * (len(rows) - 1)
+
+
+async def test_the_run_that_starts_next_is_the_active_one_of_its_own_job_and_of_no_other(
+    database: Database, connection: Any
+) -> None:
+    stage = await staged(database, connection, Overlap.SKIP)
+    other = await created(database, name="other", overlap_policy=Overlap.SKIP)
+    before = await active_of(connection, other)
+    await stage.end(stage.first)
+    (second,) = stage.next
+    assert await stage.ask(second) == [second]
+    assert await active_of(connection, stage.job) == second.id
+    assert await active_of(connection, other) == before
+    (third,) = await make_due(connection, stage.job)
+    assert await stage.ask(third) == []
+    assert await skips_of(connection, stage.job) == [Skipped.OVERLAP]
+
+
+async def active_of(connection: Any, job: CronJob) -> UUID | None:
+    found: UUID | None = await connection.fetchval(
+        "SELECT active_task_id FROM gnomon.cron_job WHERE id = $1", job.id
+    )
+    return found
 
 
 async def test_skip_puts_a_run_to_rest_while_another_is_active(
