@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.conftest import connected
 from tests.integration.cron_support import (
     changing,
     created,
@@ -14,13 +15,17 @@ from tests.integration.cron_support import (
     planning,
     runs_of,
 )
+from tests.integration.nodes import running_node
 from tests.integration.support import (
     archived,
     blocked_by,
     database_now,
+    end_of,
     joined,
     live,
     settlement,
+    store,
+    submission,
 )
 from tests.waiting import eventually
 
@@ -28,6 +33,7 @@ from gnomon.clock import SystemClock
 from gnomon.cron.job import CronJob, Overlap, Skipped
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
+from gnomon.model.target import PythonTarget
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import Verdict, VerdictKind
 from gnomon.pipe.envelope import Delivery
@@ -325,3 +331,25 @@ async def test_made_up_runs_are_queued_where_others_would_be_skipped(
     assert await stage.state(key) is State.BLOCKED
     await stage.end(stage.first)
     assert await stage.release() == [key]
+
+
+async def test_a_run_that_is_locked_when_it_falls_due_is_looked_at_again(
+    database: Database, connection: Any, database_dsn: str
+) -> None:
+    """It is neither claimed nor settled, and known to the node already: no scan would bring it."""
+    job = await created(database, overlap_policy=Overlap.SKIP)
+    (run,) = await make_due(connection, job)
+    holder = await connected(database_dsn)
+    try:
+        held = holder.transaction()
+        await held.start()
+        await holder.execute("SELECT FROM gnomon.task WHERE id = $1 FOR UPDATE", run.id)
+        async with running_node(database_dsn):
+            # Due after the run: when it has ended, the run has been tried as well.
+            new = submission(await database_now(connection), 0.0, target=PythonTarget("echo"))
+            (after,) = await store(database, new)
+            await end_of(connection, after)
+            await held.rollback()
+            await end_of(connection, run)
+    finally:
+        await holder.close()
