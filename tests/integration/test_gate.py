@@ -107,6 +107,20 @@ async def test_the_first_run_is_reserved_while_it_is_planned(
     assert [row["gated"] for row in rows] == [False] + [True] * (len(rows) - 1)
 
 
+async def test_a_run_that_has_expired_is_claimed_to_be_put_to_rest_whatever_else_runs(
+    database: Database, connection: Any
+) -> None:
+    stage = await staged(database, connection, Overlap.QUEUE)
+    (expired,) = stage.next
+    await connection.execute(
+        "UPDATE gnomon.task SET expires_at = gnomon.now() - interval '1 ms' WHERE id = $1",
+        expired.id,
+    )
+    admission = await stage.planning.admit(stage.node, [expired])
+    assert [(d.key, d.expired) for d in admission.claim.deliveries] == [(expired, True)]
+    assert await active_of(connection, stage.job) == stage.first.key.id
+
+
 async def test_the_run_that_starts_next_is_the_active_one_of_its_own_job_and_of_no_other(
     database: Database, connection: Any
 ) -> None:

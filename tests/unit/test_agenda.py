@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -194,6 +195,21 @@ def test_the_next_tick_is_no_later_than_what_comes_next() -> None:
     tick = known.next_tick()
     assert tick is not None
     assert tick <= tick_at_or_after(at(5.0))
+
+
+@pytest.mark.parametrize("due", [0.002, 0.25, 0.999, 3.5, 7200.0])
+def test_who_sleeps_for_as_long_as_it_says_wakes_in_time_and_seldom(due: float) -> None:
+    known = agenda()
+    assert known.pause(at(0), 1.0) == 1.0
+    known.add([entry(1, due)])
+    now, looks = 0.0, 0
+    while not taken(known):
+        pause = known.pause(at(now), 1.0)
+        assert 0.001 <= pause <= 1.0
+        now, looks = now + pause, looks + 1
+        known.advance(at(now))
+    assert due <= now < due + 0.003
+    assert looks <= due + 10
 
 
 def test_what_is_the_business_of_others_uses_up_no_turns() -> None:

@@ -108,6 +108,13 @@ class Agenda:
         """The tick up to which nothing becomes due."""
         return self._wheel.next_due()
 
+    def pause(self, now: datetime, longest: float) -> float:
+        """Seconds until more becomes due, as far as is known."""
+        tick = self.next_tick()
+        if tick is None:
+            return longest
+        return min(longest, max(0.001, (tick - tick_at_or_before(now)) / 1000))
+
     def take(self, most: int, places: SuspectRoom, admit: Admit[Entry] = everyone) -> list[Entry]:
         """Entries to claim now. Suspects among them come first, and have taken their places."""
         taken: list[Entry] = []

@@ -20,7 +20,7 @@ from gnomon.model.pool import Pool
 from gnomon.model.task import TaskKey
 from gnomon.scheduler.accountant import EVERY_SECONDS as ACCOUNT_SECONDS
 from gnomon.scheduler.accountant import Accountant
-from gnomon.scheduler.agenda import Agenda, tick_at_or_before
+from gnomon.scheduler.agenda import Agenda
 from gnomon.scheduler.breakers import NOTE_SECONDS, Breakers
 from gnomon.scheduler.dispatcher import Dispatcher
 from gnomon.scheduler.keeper import LeaseKeeper
@@ -338,11 +338,7 @@ class Node:
         self.agenda.advance(now)
         if self.agenda.ready:
             self.signals.ready.set()
-        tick = self.agenda.next_tick()
-        if tick is None:
-            return _LONGEST_SLEEP
-        ahead = tick - tick_at_or_before(now)
-        return min(_LONGEST_SLEEP, max(0.001, ahead / 1000))
+        return self.agenda.pause(now, _LONGEST_SLEEP)
 
     async def _dispatch(self) -> None:
         while (result := await self.dispatcher.run_once()).chosen:
