@@ -11,6 +11,7 @@ from gnomon.model.errors import (
     GnomonError,
     InvalidPayload,
     InvalidTask,
+    KeyRingFull,
     Mistake,
     OverQuota,
     QuotaExceeded,
@@ -29,7 +30,7 @@ BY_ANNOTATION: dict[Any, Any] = {
 # Under another name, or in the words alone.
 NOT_KEPT: dict[type, set[str]] = {
     InvalidPayload: {"found"}, QuotaExceeded: {"quota", "limit", "used"}, RoleMissing: {"roles"},
-    StoreError: {"detail"}, TooManySecrets: {"detail"},
+    StoreError: {"detail"}, TooManySecrets: {"detail"}, KeyRingFull: {"most"},
 }  # fmt: skip
 
 
