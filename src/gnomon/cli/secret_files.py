@@ -17,7 +17,9 @@ _LONGEST = 16 * 1024  # bytes; tokens are the longest, and are kept below this
 
 Out = Annotated[
     str | None,
-    typer.Option("--out", metavar="FILE", help="Write it to this new file (0600); print it not."),
+    typer.Option(
+        "--out", metavar="FILE", help="Write it to a new file (0600), not to the terminal."
+    ),
 ]
 
 

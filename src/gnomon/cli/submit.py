@@ -61,7 +61,7 @@ Preemptible = Annotated[
 ]
 Keep = Annotated[
     KeepPayload | None,
-    typer.Option(help="Of payloads, once a task has ended: always if not given."),
+    typer.Option(help="Keep the payload of an ended task: always, or only a failed one, or never."),
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Until it has finished, and show it.")]
 
