@@ -2,13 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
-from gnomon.store.storage_port import Level, to_count
+from gnomon.store.storage_port import StorageLevel, to_count
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
 
-def level(stored: int, ago: float | None, took: float = 0.01) -> Level:
-    return Level("acme", stored, None if ago is None else NOW - timedelta(seconds=ago), took)
+def level(stored: int, ago: float | None, took: float = 0.01) -> StorageLevel:
+    return StorageLevel("acme", stored, None if ago is None else NOW - timedelta(seconds=ago), took)
 
 
 def test_who_was_never_counted_is() -> None:

@@ -11,7 +11,7 @@ from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
 from gnomon.store.directory import Directory
 from gnomon.store.roster_port import ChoreStore
-from gnomon.store.storage_port import Level, StorageStore, to_count
+from gnomon.store.storage_port import StorageLevel, StorageStore, to_count
 from gnomon.worker.lease import Lease
 
 log = structlog.get_logger("gnomon.scheduler")
@@ -59,7 +59,7 @@ class StorageCounter:
             counted += await self._count(level)
         return counted
 
-    async def _count(self, level: Level) -> bool:
+    async def _count(self, level: StorageLevel) -> bool:
         """One that cannot be counted keeps none of the others back."""
         about = About(subject=f"bytes of the tenant {level.tenant_id}")
         try:

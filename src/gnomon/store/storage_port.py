@@ -16,27 +16,28 @@ _LONGEST = timedelta(days=1)
 _REST = 20  # times as long as a count took, at least: a count costs what the tenant has
 
 
-class Level(msgspec.Struct, frozen=True):
+class StorageLevel(msgspec.Struct, frozen=True):
     """What a tenant has, as far as it is known."""
 
     tenant_id: str
     stored: int
     counted_at: datetime | None
     count_seconds: float
+    freed: int = 0  # bytes that were ever taken off it, other than by a count
 
 
 class StorageStore(Protocol):
     """Where the bytes are."""
 
-    async def levels(self, tenants: Sequence[str]) -> tuple[list[Level], datetime]:
+    async def levels(self, tenants: Sequence[str]) -> tuple[list[StorageLevel], datetime]:
         """What they have, and the store's time."""
 
-    async def count(self, level: Level) -> int | None:
+    async def count(self, level: StorageLevel) -> int | None:
         """Count the bytes of a tenant, and correct what is known of it. None: another node has
         counted it meanwhile."""
 
 
-def to_count(level: Level, most: int, now: datetime) -> bool:
+def to_count(level: StorageLevel, most: int, now: datetime) -> bool:
     """Whether a tenant is to be counted now."""
     if level.counted_at is None:
         return True

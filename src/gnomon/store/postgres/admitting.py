@@ -181,10 +181,9 @@ async def check_stored(
         raise QuotaExceeded("stored_bytes", most, stored)
 
 
-async def take_bytes(connection: "Connection", tenant_id: str, quotas: Quotas, more: int) -> None:
-    """Count bytes that are stored in this transaction. Raises QuotaExceeded."""
-    if more > 0:
-        await check_stored(connection, tenant_id, quotas, more)
+async def add_bytes(connection: "Connection", tenant_id: str, more: int) -> None:
+    """Count bytes that are stored in this transaction. What they take the place of is not taken
+    off: how many bytes that really had, compressed, only a count knows."""
     await connection.execute(query("add_bytes"), tenant_id, more)
 
 

@@ -35,7 +35,7 @@ from gnomon.model.tenant import Quotas
 from gnomon.store.cron_port import Backfilled, Put
 from gnomon.store.port import Entry
 from gnomon.store.postgres import gate, planning, sizes
-from gnomon.store.postgres.admitting import check_stored, take_bytes
+from gnomon.store.postgres.admitting import add_bytes, check_stored
 from gnomon.store.postgres.cron_jobs import id_in
 from gnomon.store.postgres.cron_rows import job_of, stored_definition
 from gnomon.store.postgres.queries import query
@@ -104,7 +104,9 @@ class PostgresCronChange:
             return job
         self._check_interval(definition, str(job.id), now)
         before, new = (sizes.of_job(stored_definition(d)) for d in (job.definition, definition))
-        await take_bytes(self._connection, self._tenant_id, self._quotas, new - before)
+        if new > before:  # whoever has no room left may still make it smaller
+            await check_stored(self._connection, self._tenant_id, self._quotas, new)
+        await add_bytes(self._connection, self._tenant_id, new)
         withdrawn = await self._withdraw(job, now, _SCHEDULED)
         next_fire_at = None
         if job.paused_at is None:
@@ -234,7 +236,8 @@ class PostgresCronChange:
             if number > quota:
                 raise QuotaExceeded("cron_jobs", quota, number - 1)
         size = sizes.of_job(stored_definition(job.definition))
-        await take_bytes(self._connection, self._tenant_id, self._quotas, size)
+        await check_stored(self._connection, self._tenant_id, self._quotas, size)
+        await add_bytes(self._connection, self._tenant_id, size)
         return await self._plan_ahead(job, now)
 
     def _check_interval(self, definition: Definition, job_id: str, now: datetime) -> None:

@@ -200,8 +200,6 @@ class PostgresDispatch:
         )
         settled = []
         for places, state, due_at, cron_job_id in rows:
-            if not places:  # payloads went, and that is all
-                continue
             reached = State(state)
             for place in places:
                 asked = batch[place - 1]

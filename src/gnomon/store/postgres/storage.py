@@ -13,7 +13,7 @@ from gnomon.clock import Clock
 from gnomon.store.postgres import sizes
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
-from gnomon.store.storage_port import Level
+from gnomon.store.storage_port import StorageLevel
 
 _RUN = f"CASE WHEN cron_job_id IS NULL THEN 0 ELSE {sizes.FIRE_BYTES} END"
 _OF_TASK = ("target", "payload", "retry_policy", "tags", "name", "idempotency_key", "last_error")
@@ -53,22 +53,26 @@ class PostgresStorage:
         self._database = database
         self._clock = clock
 
-    async def levels(self, tenants: Sequence[str]) -> tuple[list[Level], datetime]:
+    async def levels(self, tenants: Sequence[str]) -> tuple[list[StorageLevel], datetime]:
         rows = await self._database.fetch("storage_levels", list(tenants))
-        fields = Level.__struct_fields__
-        levels = [Level(**{name: row[name] for name in fields}) for row in rows]
+        fields = StorageLevel.__struct_fields__
+        levels = [StorageLevel(**{name: row[name] for name in fields}) for row in rows]
         return levels, rows[0]["now"] if rows else self._clock.now()
 
-    async def count(self, level: Level) -> int | None:
+    async def count(self, level: StorageLevel) -> int | None:
         began = self._clock.monotonic()
         # Once more: what it had before the count is what the count is compared with.
         ((before,), _) = await self.levels([level.tenant_id])
         counted = await self._counted(level.tenant_id)
+        # What was taken off meanwhile may not have been there to be counted: it would be taken off
+        # twice.
+        ((after,), _) = await self.levels([level.tenant_id])
+        gone = after.freed - before.freed
         async with self._database.connection() as connection:
             corrected = await connection.fetchval(
                 query("correct_storage"),
                 level.tenant_id,
-                counted - before.stored,
+                counted - before.stored + gone,
                 before.counted_at,
                 self._clock.monotonic() - began,
             )

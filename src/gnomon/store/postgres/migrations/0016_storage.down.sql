@@ -55,4 +55,4 @@ DROP FUNCTION gnomon.fit_stored;
 DROP FUNCTION gnomon.stored_bytes;
 DROP TABLE gnomon.tenant_storage;
 DROP INDEX gnomon.usage_sessions;
-ALTER TABLE gnomon.usage DROP COLUMN held_bytes;
+ALTER TABLE gnomon.usage DROP COLUMN held_bytes, DROP COLUMN freed_bytes;

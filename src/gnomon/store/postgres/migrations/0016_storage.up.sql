@@ -3,7 +3,9 @@
 
 -- What a session has added to a tenant's bytes (or taken off them) since the pruner last gathered. It
 -- is written by the statements that write usage in any case.
-ALTER TABLE gnomon.usage ADD COLUMN held_bytes bigint NOT NULL DEFAULT 0;
+ALTER TABLE gnomon.usage
+    ADD COLUMN held_bytes bigint NOT NULL DEFAULT 0,
+    ADD COLUMN freed_bytes bigint NOT NULL DEFAULT 0;  -- that it has taken off: a count needs to know
 -- The rows that are not gathered yet are few, of the days of a tenant that are kept.
 CREATE INDEX usage_sessions ON gnomon.usage (tenant_id) WHERE session <> 0;
 
@@ -12,6 +14,7 @@ CREATE INDEX usage_sessions ON gnomon.usage (tenant_id) WHERE session <> 0;
 CREATE TABLE gnomon.tenant_storage (
     tenant_id     text COLLATE "C" PRIMARY KEY,
     bytes         bigint NOT NULL DEFAULT 0,
+    freed_bytes   bigint NOT NULL DEFAULT 0,  -- of all that was gathered
     counted_at    timestamptz,          -- null: never
     count_seconds float8 NOT NULL DEFAULT 0  -- that the last count took
 ) WITH (fillfactor = 50);

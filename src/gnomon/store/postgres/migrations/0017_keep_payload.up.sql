@@ -11,14 +11,19 @@ CREATE FUNCTION gnomon.removes_payload(keep smallint, state integer) RETURNS boo
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS 'SELECT keep = 2 OR (keep = 1 AND state IN (10, 11))';
 
--- Remove payloads that are kept apart, by one probe each; gives how many were named.
-CREATE FUNCTION gnomon.drop_payloads(tenants text[], ids uuid[]) RETURNS integer
-    LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+-- Remove payloads that are kept apart, by one probe each; gives what each of them took. That is what
+-- a tenant has fewer: payloads are stored compressed, and as long as they were sent nobody knows it.
+CREATE FUNCTION gnomon.drop_payloads(tenants text[], ids uuid[])
+    RETURNS TABLE (tenant_id text, bytes bigint)
+    LANGUAGE plpgsql ROWS 10 SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
     FOR i IN 1 .. cardinality(ids) LOOP
-        DELETE FROM gnomon.task_payload AS p WHERE p.tenant_id = tenants[i] AND p.task_id = ids[i];
+        DELETE FROM gnomon.task_payload AS p WHERE p.tenant_id = tenants[i] AND p.task_id = ids[i]
+        RETURNING p.tenant_id, pg_column_size(p.payload) INTO tenant_id, bytes;
+        IF FOUND THEN
+            RETURN NEXT;
+        END IF;
     END LOOP;
-    RETURN cardinality(ids);
 END
 $$;
 
@@ -45,21 +50,26 @@ BEGIN
         RETURNING t.*
     ), metered AS (
         INSERT INTO gnomon.usage AS u (
-            tenant_id, day, session, executions, compute_seconds, stored_bytes, held_bytes
+            tenant_id, day, session, executions, compute_seconds, stored_bytes, held_bytes,
+            freed_bytes
         )
         SELECT
             g.tenant_id, (m.now AT TIME ZONE 'UTC')::date, pg_backend_pid(), 1,
             coalesce(extract(epoch FROM greatest(m.now - g.started_at, '0')), 0),
             coalesce(octet_length(complete_run.result::text), 0),
-            coalesce(octet_length(complete_run.result::text), 0)
-                - CASE WHEN gnomon.removes_payload(g.keep_payload, 10)
-                    THEN coalesce(g.payload_size, octet_length(g.payload::text), 0) ELSE 0 END
-        FROM gone AS g, moment AS m
+            coalesce(octet_length(complete_run.result::text), 0) - f.freed, f.freed
+        FROM gone AS g
+        CROSS JOIN moment AS m
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN gnomon.removes_payload(g.keep_payload, 10)
+                THEN coalesce(pg_column_size(g.payload), 0) ELSE 0 END AS freed
+        ) AS f
         ON CONFLICT ON CONSTRAINT usage_pkey DO UPDATE
         SET executions = u.executions + excluded.executions,
             compute_seconds = u.compute_seconds + excluded.compute_seconds,
             stored_bytes = u.stored_bytes + excluded.stored_bytes,
-            held_bytes = u.held_bytes + excluded.held_bytes
+            held_bytes = u.held_bytes + excluded.held_bytes,
+            freed_bytes = u.freed_bytes + excluded.freed_bytes
     ), archived AS (
         INSERT INTO gnomon.task_archive (
             tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at,
@@ -87,7 +97,13 @@ BEGIN
             USING ERRCODE = 'GN001', HINT = 'Roll back: it has been given to another node.';
     END IF;
     IF v_removed THEN
-        PERFORM gnomon.drop_payloads(ARRAY[complete_run.tenant_id], ARRAY[task_id]);
+        INSERT INTO gnomon.usage AS u (tenant_id, day, session, held_bytes, freed_bytes)
+        SELECT
+            d.tenant_id, (gnomon.now() AT TIME ZONE 'UTC')::date, pg_backend_pid(), -d.bytes, d.bytes
+        FROM gnomon.drop_payloads(ARRAY[complete_run.tenant_id], ARRAY[task_id]) AS d
+        ON CONFLICT ON CONSTRAINT usage_pkey DO UPDATE
+        SET held_bytes = u.held_bytes + excluded.held_bytes,
+            freed_bytes = u.freed_bytes + excluded.freed_bytes;
     END IF;
 END
 $$;

@@ -11,14 +11,16 @@ WITH chosen AS MATERIALIZED (
 ), gone AS (
     DELETE FROM gnomon.usage
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM chosen))
-    RETURNING tenant_id, day, submissions, executions, compute_seconds, stored_bytes, held_bytes
+    RETURNING tenant_id, day, submissions, executions, compute_seconds, stored_bytes, held_bytes,
+        freed_bytes
 ), kept AS (
-    INSERT INTO gnomon.tenant_storage AS s (tenant_id, bytes)
-    SELECT tenant_id, sum(held_bytes)
+    INSERT INTO gnomon.tenant_storage AS s (tenant_id, bytes, freed_bytes)
+    SELECT tenant_id, sum(held_bytes), sum(freed_bytes)
     FROM gone
     GROUP BY tenant_id
     ORDER BY tenant_id
-    ON CONFLICT (tenant_id) DO UPDATE SET bytes = s.bytes + excluded.bytes
+    ON CONFLICT (tenant_id) DO UPDATE
+    SET bytes = s.bytes + excluded.bytes, freed_bytes = s.freed_bytes + excluded.freed_bytes
 ), gathered AS (
     INSERT INTO gnomon.usage AS u (
         tenant_id, day, session, submissions, executions, compute_seconds, stored_bytes

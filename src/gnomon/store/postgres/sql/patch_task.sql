@@ -1,5 +1,7 @@
 -- Change a live task that this transaction has locked (CHANGE). A new payload may have to be kept
--- apart, or no longer; what it has more than the old one is the tenant's (held_bytes). $13 says whether the payload changes, $15 is its size where it is kept apart.
+-- apart, or no longer. $13 says whether the payload changes, $15 is its size where it is kept apart.
+-- What is new counts as a whole (held_bytes), and a count finds what went: how many bytes that took is
+-- not known here, because PostgreSQL compresses it.
 WITH dropped AS (
     DELETE FROM gnomon.task_payload
     WHERE $13::boolean AND $15::integer IS NULL AND tenant_id = $1 AND task_id = $2
@@ -10,13 +12,17 @@ WITH dropped AS (
 ), metered AS (
     INSERT INTO gnomon.usage AS u (tenant_id, day, session, stored_bytes, held_bytes)
     SELECT $1, (SELECT (gnomon.now() AT TIME ZONE 'UTC')::date), pg_backend_pid(),
-        CASE WHEN $13 THEN coalesce(octet_length($14::json::text), 0) ELSE 0 END,
-        octet_length($4::json::text) - octet_length(t.target::text) + CASE WHEN $13
-            THEN coalesce(octet_length($14::json::text), 0)
-                - coalesce(t.payload_size, octet_length(t.payload::text), 0)
-            ELSE 0
-        END
+        p.size,
+        p.size
+            + CASE WHEN $4::json::text <> t.target::text THEN octet_length($4::json::text) ELSE 0 END
+            + CASE WHEN $3::text IS DISTINCT FROM t.name
+                THEN coalesce(octet_length($3::text), 0) ELSE 0 END
+            + CASE WHEN $12::jsonb IS DISTINCT FROM t.tags
+                THEN coalesce(octet_length($12::jsonb::text), 0) ELSE 0 END
     FROM gnomon.task AS t
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN $13 THEN coalesce(octet_length($14::json::text), 0) ELSE 0 END AS size
+    ) AS p
     WHERE t.tenant_id = $1 AND t.id = $2
     ON CONFLICT (tenant_id, day, session) DO UPDATE
     SET stored_bytes = u.stored_bytes + excluded.stored_bytes,

@@ -90,10 +90,14 @@ WITH moment AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT gnomon.removes_payload(g.keep_payload, g.state) AS removed) AS r
 ), dropped AS MATERIALIZED (
     -- Payloads that are kept apart, and not any longer. Nothing is called where there are none.
-    SELECT gnomon.drop_payloads(array_agg(g.tenant_id), array_agg(g.id)) AS number
-    FROM gone AS g
-    WHERE g.payload_size IS NOT NULL AND gnomon.removes_payload(g.keep_payload, g.state)
-    HAVING count(*) > 0
+    SELECT d.tenant_id, d.bytes
+    FROM (
+        SELECT array_agg(g.tenant_id) AS tenants, array_agg(g.id) AS ids
+        FROM gone AS g
+        WHERE g.payload_size IS NOT NULL AND gnomon.removes_payload(g.keep_payload, g.state)
+        HAVING count(*) > 0
+    ) AS k
+    CROSS JOIN LATERAL gnomon.drop_payloads(k.tenants, k.ids) AS d
 ), kept AS (
     UPDATE gnomon.task AS t
     SET state = CASE WHEN r.verdict = 2 THEN 4 ELSE 0 END,
@@ -138,38 +142,42 @@ WITH moment AS MATERIALIZED (
     ) AS e, moment AS m
 ), metered AS (
     INSERT INTO gnomon.usage AS u (
-        tenant_id, day, session, executions, compute_seconds, stored_bytes, held_bytes
+        tenant_id, day, session, executions, compute_seconds, stored_bytes, held_bytes, freed_bytes
     )
     SELECT
         w.tenant_id, (m.now AT TIME ZONE 'UTC')::date, pg_backend_pid(), w.executions,
-        extract(epoch FROM w.computed), w.stored, w.stored + w.noted
+        extract(epoch FROM w.computed), w.stored, w.stored + w.noted - w.freed, w.freed
     FROM (
-        SELECT tenant_id, count(*) AS executions,
+        SELECT tenant_id, count(outcome) AS executions,
             coalesce(sum(greatest(coalesce(finished_at, now) - started_at, '0')), '0') AS computed,
             coalesce(sum(octet_length(response_body)), 0)
                 + coalesce(sum(octet_length(result::text)), 0) AS stored,
-            sum(noted) AS noted
+            sum(noted) AS noted, sum(freed) AS freed
         FROM (
-            -- noted: bytes of the error, and of the row of a try that did not succeed; less those
-            -- of a payload that is not kept.
+            -- noted: bytes of the error, and of the row of a try that did not succeed. freed: those
+            -- of a payload that is not kept, as it was stored: it may have been sent longer.
             SELECT tenant_id, started_at, finished_at, response_body, result, outcome,
-                coalesce(octet_length(error), 0) + CASE WHEN state = 11 THEN 200 ELSE 0 END
-                - CASE WHEN gnomon.removes_payload(keep_payload, state)
-                    THEN coalesce(payload_size, octet_length(payload::text), 0) ELSE 0 END AS noted
+                coalesce(octet_length(error), 0) + CASE WHEN state = 11 THEN 200 ELSE 0 END AS noted,
+                CASE WHEN gnomon.removes_payload(keep_payload, state)
+                    THEN coalesce(pg_column_size(payload), 0) ELSE 0 END AS freed
             FROM gone
+            WHERE outcome IS NOT NULL
             UNION ALL
             SELECT tenant_id, started_at, finished_at, response_body, NULL, outcome,
-                2 * coalesce(octet_length(error), 0) + 200
+                2 * coalesce(octet_length(error), 0) + 200, 0
             FROM kept
+            WHERE outcome IS NOT NULL
+            UNION ALL
+            SELECT tenant_id, NULL, NULL, NULL, NULL, NULL, 0, bytes FROM dropped
         ) AS t, moment
-        WHERE outcome IS NOT NULL
         GROUP BY tenant_id
     ) AS w, moment AS m
     ON CONFLICT (tenant_id, day, session) DO UPDATE
     SET executions = u.executions + excluded.executions,
         compute_seconds = u.compute_seconds + excluded.compute_seconds,
         stored_bytes = u.stored_bytes + excluded.stored_bytes,
-        held_bytes = u.held_bytes + excluded.held_bytes
+        held_bytes = u.held_bytes + excluded.held_bytes,
+        freed_bytes = u.freed_bytes + excluded.freed_bytes
 )
 -- What has come to its end alike is one row: the answer costs more than the question otherwise.
 SELECT array_agg(place::int) AS places, state, NULL::timestamptz AS due_at, cron_job_id
@@ -177,5 +185,3 @@ FROM gone
 GROUP BY state, cron_job_id
 UNION ALL
 SELECT ARRAY[place::int], state, due_at, cron_job_id FROM kept
-UNION ALL
-SELECT '{}', NULL, NULL, NULL FROM dropped

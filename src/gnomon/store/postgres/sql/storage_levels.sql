@@ -1,8 +1,11 @@
--- What these tenants have, as far as it is known, and when that was counted.
+-- What these tenants have, as far as it is known, what was ever taken off it, and when it was counted.
 SELECT q.tenant_id, (coalesce(s.bytes, 0) + coalesce(u.held, 0))::bigint AS stored,
-    s.counted_at, coalesce(s.count_seconds, 0) AS count_seconds, (SELECT gnomon.now()) AS now
+    (coalesce(s.freed_bytes, 0) + coalesce(u.freed, 0))::bigint AS freed, s.counted_at, coalesce(s.count_seconds, 0) AS count_seconds, (SELECT gnomon.now()) AS now
 FROM unnest($1::text[]) AS q (tenant_id)
 LEFT JOIN gnomon.tenant_storage AS s ON s.tenant_id = q.tenant_id
 LEFT JOIN (
-    SELECT tenant_id, sum(held_bytes) AS held FROM gnomon.usage WHERE session <> 0 GROUP BY tenant_id
+    SELECT tenant_id, sum(held_bytes) AS held, sum(freed_bytes) AS freed
+    FROM gnomon.usage
+    WHERE session <> 0
+    GROUP BY tenant_id
 ) AS u ON u.tenant_id = q.tenant_id
