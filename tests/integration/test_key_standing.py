@@ -17,6 +17,7 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.allow_list import AllowList
+from gnomon.model.api_key import MOST_ENDED_KEYS
 from gnomon.model.principal import Grant, Role
 from gnomon.store.postgres.api_keys import PostgresKeys
 from gnomon.store.postgres.database import Database
@@ -283,6 +284,28 @@ async def test_a_key_that_is_being_made_does_not_slip_through(
 
         await eventually(waits)
     assert {*await revoking} == {maker, middle, child}
+
+
+async def test_a_chain_of_keys_is_forgotten_and_still_ends_as_a_whole(
+    secured: Api, database: Database, connection: Connection
+) -> None:
+    """Each is made with the one before it, which then ends."""
+    root_id, root = await made(database, STANDINGS["admin"], "root")
+    chain = """
+        INSERT INTO gnomon.api_key (id, tenant_id, name, hash, hint, roles, made_by, revoked_at)
+        SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'default', 'k' || n,
+            sha256(('k' || n)::bytea), 'k', '{admin}',
+            CASE WHEN n = 1 THEN $1
+                ELSE ('00000000-0000-7000-8000-' || lpad(to_hex(n - 1), 12, '0'))::uuid END,
+            CASE WHEN n < 1501 THEN gnomon.now() END
+        FROM generate_series(1, 1501) AS n
+    """
+    await connection.execute(chain, root_id)
+    last = UUID(f"00000000-0000-7000-8000-{1501:012x}")
+    await call(secured, "POST", KEYS, 201, {"name": "x", "roles": ["read"]}, headers=root)
+    ended = "SELECT count(*) FROM gnomon.api_key WHERE revoked_at IS NOT NULL"
+    assert await connection.fetchval(ended) == MOST_ENDED_KEYS
+    assert last in {*await PostgresKeys(database).revoke("default", root_id, cascade=True)}
 
 
 async def test_a_circle_written_by_hand_ends(database: Database, connection: Connection) -> None:
