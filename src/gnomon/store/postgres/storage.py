@@ -15,6 +15,9 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 from gnomon.store.storage_port import StorageLevel
 
+# A day of a tenant that has millions of tasks is read as a whole: one that is never counted to the
+# end would stay full for ever.
+_STATEMENT_SECONDS = 300.0
 _RUN = f"CASE WHEN cron_job_id IS NULL THEN 0 ELSE {sizes.FIRE_BYTES} END"
 _OF_TASK = ("target", "payload", "retry_policy", "tags", "name", "idempotency_key", "last_error")
 _Rows = tuple[str, str, Sequence[str]]
@@ -94,7 +97,9 @@ class PostgresStorage:
     async def _ask(self, statement: str, tenant_id: str) -> int:
         async with self._database.connection() as connection:
             try:
-                return int(await connection.fetchval(statement, tenant_id))
+                return int(
+                    await connection.fetchval(statement, tenant_id, timeout=_STATEMENT_SECONDS)
+                )
             except asyncpg.UndefinedTableError:  # it was past retention
                 return 0
 
