@@ -165,6 +165,11 @@ def test_where_there_is_no_room_minutes_are_skipped_as_one() -> None:
     daily = withheld(plan(job(cron_expression="0 12 * * *"), NOON, NOON + AHEAD), NOON)
     assert (daily.missed, daily.last_missed) == (1, NOON)
     assert daily.next_fire_at == NOON + timedelta(days=1)
+    # It was planned by rules of its time zone that have changed since.
+    moved = job(NOON, cron_expression="0 13 * * *")
+    late = withheld(plan(moved, NOON, NOON + AHEAD), NOON)
+    assert (late.missed, late.last_missed) == (1, NOON)
+    assert late.next_fire_at == NOON + timedelta(hours=1)
     nothing = plan(job(NOON + minutes(9)), NOON, NOON + AHEAD)
     assert withheld(nothing, NOON) == nothing
 

@@ -81,6 +81,8 @@ def withheld(planned: Plan, now: datetime) -> Plan:
     schedule = schedule_of(planned.job.definition, str(planned.job.id))
     until = max(planned.occurrences[-1].fire_at, now) + WITHHELD
     fires = [*islice(schedule.fires(first - _INSTANT, until), MOST_COUNTED)]
+    # The next fire of a job may be none of its schedule: time zones change their rules.
+    fires = fires or [o.fire_at for o in planned.occurrences]
     after = schedule.next_after(until)
     return Plan(planned.job, [], after, len(fires), fires[-1], Skipped.NO_ROOM)
 
