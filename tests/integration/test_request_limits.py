@@ -17,6 +17,7 @@ from tests.waiting import eventually
 
 from gnomon.clock import new_secret
 from gnomon.model.api_key import RANDOM_BYTES, key_from
+from gnomon.model.errors import StoreUnavailable
 from gnomon.store.postgres.database import Database
 
 ONE, OTHER = "127.0.0.2", "127.0.0.3"
@@ -216,3 +217,48 @@ async def test_a_large_body_beyond_a_limit_is_told_so(database_dsn: str) -> None
             return b"429" in answered[:20]
 
         await eventually(refused)
+
+
+async def test_all_who_look_at_readiness_share_one_question(
+    database_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answer_now, fetchrow = 0, asyncio.Event(), Database.fetchrow
+
+    async def counted(self: Database, name: str, *args: object) -> object:
+        nonlocal asked
+        if name == "ping":
+            asked += 1
+            await answer_now.wait()
+        return await fetchrow(self, name, *args)
+
+    monkeypatch.setattr(Database, "fetchrow", counted)
+    async with clients(database_dsn) as each:
+        streams = await each.at(ONE).open(50, request("GET", "/readyz"))
+        # They would take every connection that work needs.
+        assert (await each.at(OTHER).ask(request("POST", TASKS, SUBMISSION))).status == 202
+        answer_now.set()
+        assert {(await read(stream[0])).status for stream in streams} == {200}
+        assert asked < 10
+        assert (await each.at(ONE).ask(request("GET", "/readyz"))).status == 200
+
+
+async def test_what_one_look_at_readiness_finds_is_told_to_all_who_share_it(
+    database_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, asked, fetchrow = True, 0, Database.fetchrow
+
+    async def failing(self: Database, name: str, *args: object) -> object:
+        nonlocal asked
+        if name == "ping" and broken:
+            asked += 1
+            await asyncio.sleep(0.3)
+            raise StoreUnavailable("gone")
+        return await fetchrow(self, name, *args)
+
+    monkeypatch.setattr(Database, "fetchrow", failing)
+    async with clients(database_dsn) as each:
+        streams = await each.at(ONE).open(50, request("GET", "/readyz"))
+        assert {(await read(stream[0])).status for stream in streams} == {503}
+        assert asked < 10
+        broken = False
+        assert (await each.at(ONE).ask(request("GET", "/readyz"))).status == 200

@@ -1,5 +1,6 @@
 """The store of tasks as the API sees it, on PostgreSQL."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from gnomon.model.errors import (
     IdempotencyConflict,
     QuotaExceeded,
     StatementRefused,
+    StoreError,
     StoreUnavailable,
 )
 from gnomon.model.explanation import Circumstances
@@ -46,6 +48,9 @@ class PostgresTasks:
         self._keep_seconds = idempotency_seconds
         self._quotas_of = quotas_of
         self._limiters_of = limiters_of
+        self._pinging = asyncio.Lock()
+        self._pings = 0  # that have begun,
+        self._pinged: tuple[int, StoreError | None] = (0, None)  # and the last that ended, and how
 
     async def insert(self, batch: Sequence[NewTask], *, patient: bool = True) -> list[Receipt]:
         with _refusals():
@@ -158,10 +163,26 @@ class PostgresTasks:
         return Use(**row)
 
     async def ping(self) -> None:
+        # Anybody may ask without a key: all who do meanwhile share one question, or they would take
+        # the connections that work needs.
+        asked = self._pings
+        async with self._pinging:
+            if self._pinged[0] <= asked:
+                self._pings = number = self._pings + 1
+                self._pinged = number, await self._ping()
+            failure = self._pinged[1]
+        if failure is not None:
+            raise failure.with_traceback(None)
+
+    async def _ping(self) -> StoreError | None:
         """A standby, or a server that is shutting down, answers but could store nothing."""
-        row = await self._database.fetchrow("ping")
+        try:
+            row = await self._database.fetchrow("ping")
+        except StoreError as error:
+            return error
         if row is None or row["standby"]:
-            raise StoreUnavailable("PostgreSQL only reads here: it is a standby")
+            return StoreUnavailable("PostgreSQL only reads here: it is a standby")
+        return None
 
 
 async def _wait_at_most(connection: "Connection", seconds: float) -> None:
