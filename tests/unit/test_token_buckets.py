@@ -22,15 +22,6 @@ def test_the_burst_is_there_at_once_and_then_the_rate() -> None:
     assert made.take("a", 5.1) == pytest.approx(0.1)
 
 
-def test_to_ask_takes_nothing() -> None:
-    made = buckets()
-    assert {made.wait("a", 0.0) for _ in range(100)} == {0.0}
-    for _ in range(20):
-        made.take("a", 0.0)
-    assert made.wait("a", 0.0) == pytest.approx(0.1)
-    assert made.wait("a", 0.1) == pytest.approx(0.0)
-
-
 def test_a_charge_is_owed_but_not_for_long() -> None:
     made = buckets()
     made.charge("a", 0.0, 25.0)

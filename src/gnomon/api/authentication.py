@@ -49,10 +49,12 @@ class Authenticator:
         """What is known of this `Authorization`, and whose it is where it is good."""
         credentials = _credentials(header)
         if credentials is None:
-            return Recognition.UNKNOWN, None
+            return Recognition.WRONG, None
         if credentials.startswith(PREFIX):
             return self._keys.recognise(credentials)
-        holder = None if self._tokens is None else self._tokens.holder(credentials)
+        if self._tokens is None:
+            return Recognition.WRONG, None
+        holder = self._tokens.holder(credentials)
         return Recognition.UNKNOWN if holder is None else Recognition.GOOD, holder
 
     async def run(self) -> None:

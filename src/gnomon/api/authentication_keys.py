@@ -32,7 +32,7 @@ class Recognition(Enum):
     """What this process knows of a key or token without asking anybody."""
 
     GOOD = 1  # it was good when it was last asked about
-    WRONG = 2  # it was not, a moment ago
+    WRONG = 2  # it was not, a moment ago; or nothing of that kind is ever good
     UNKNOWN = 3
 
 

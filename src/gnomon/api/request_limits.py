@@ -3,7 +3,8 @@
 Whoever sends a key that this process has lately found good is counted under that key, and under
 the address among others with good keys. Everybody else at an address is a stranger there, and
 strangers have a bucket of their own: however many wrong keys one of them tries, good keys at the
-same address get through. A failed authentication takes as much as many requests.
+same address get through. A failed authentication takes as much as many requests. Those who go on
+sending what was found wrong a moment ago have another bucket, apart from keys not seen before.
 """
 
 import math
@@ -28,6 +29,8 @@ BURST_SECONDS = 2.0  # what a bucket gathers in that time may be used at once
 STRANGERS_A_SECOND = 300.0  # requests of one address without a key that is known to be good
 STRANGERS_AT_ONCE = 1_000.0
 FAILURE_COSTS = 20.0  # of those, one failed authentication: 50 at once, then 15 a second
+WATCHERS_A_SECOND = 100.0  # looks of one address at health that are answered without a wait
+WATCHER_WAITS = 0.5  # seconds; what watches over processes gives up after one, or later
 MOST_REMEMBERED = 20_000  # addresses, and keys; some megabytes
 TELL_SECONDS = 10.0  # between two lines in the log
 _HEALTH = frozenset(("/healthz", "/readyz"))
@@ -62,7 +65,11 @@ class Excess(msgspec.Struct, frozen=True):
 
 class _Caller(msgspec.Struct, frozen=True):
     address: CountedAddress
-    stranger: bool  # has sent no key that was known to be good
+    known: Recognition  # what was known of its key
+
+    @property
+    def stranger(self) -> bool:
+        return self.known is not Recognition.GOOD and not self.address.unlimited
 
 
 class RequestLimits:
@@ -92,6 +99,8 @@ class RequestLimits:
         self._of_key = _buckets(settings.key_requests_per_second)
         strangers = min(STRANGERS_A_SECOND, settings.address_requests_per_second)
         self._of_strangers = TokenBuckets(strangers, STRANGERS_AT_ONCE, MOST_REMEMBERED)
+        self._of_wrong = TokenBuckets(strangers, STRANGERS_AT_ONCE, MOST_REMEMBERED)
+        self._of_watchers = _buckets(WATCHERS_A_SECOND)
         self._pace = Refusals(clock)
         self._refused: Counter[str] = Counter()
         self._told_at = self._unsaid_at = -math.inf
@@ -99,16 +108,22 @@ class RequestLimits:
     def exceeded(self, scope: Scope) -> Excess | None:
         """Count a request. Gives the limit that it exceeds, if it does."""
         address = self._address(scope)
-        excess, stranger = None, False
+        known, key = Recognition.GOOD, None
         if self._authenticator is not None:
             known, key = self._authenticator.recognise(_authorization(scope["headers"]))
-            stranger = known is not Recognition.GOOD and not address.unlimited
-            excess = self._excess(address, known, key)
-        elif not address.unlimited:
-            excess = self._excess(address, Recognition.GOOD, None)
+        excess = self._excess(address, known, key)
         if excess is None:
-            scope[_CALLER] = _Caller(address, stranger)  # type: ignore[literal-required]
+            scope[_CALLER] = _Caller(address, known)  # type: ignore[literal-required]
         return excess
+
+    async def slow_watcher(self, scope: Scope) -> None:
+        """Before health is told. It is never refused, nor told so late that whoever watches over
+        this process gives it up; but who asks for it all the time must not be all of its work."""
+        address = self._address(scope)
+        if address.unlimited:
+            return
+        if self._of_watchers.take(address.group, self._clock.monotonic()) > 0:
+            await self._clock.sleep(WATCHER_WAITS)
 
     def _address(self, scope: Scope) -> CountedAddress:
         host = scope["client"][0] if scope["client"] else ""
@@ -124,16 +139,17 @@ class RequestLimits:
 
     def failed(self, scope: Scope) -> None:
         """The request has no valid key."""
-        address = _caller(scope).address
-        if not address.unlimited:
-            now = self._clock.monotonic()
-            self._of_strangers.charge(address.group, now, FAILURE_COSTS)
+        caller = _caller(scope)
+        if not caller.address.unlimited:
+            buckets = self._buckets_of(caller.known)
+            buckets.charge(caller.address.group, self._clock.monotonic(), FAILURE_COSTS)
 
     def succeeded(self, scope: Scope) -> None:
         """The request has a valid key."""
         caller = _caller(scope)
         if caller.stranger:  # no longer
-            self._of_strangers.charge(caller.address.group, self._clock.monotonic(), -1.0)
+            buckets = self._buckets_of(caller.known)
+            buckets.charge(caller.address.group, self._clock.monotonic(), -1.0)
 
     def begin(self, scope: Scope) -> Excess | None:
         """The request is about to be under way, until `end`, unless that is beyond a limit."""
@@ -166,13 +182,12 @@ class RequestLimits:
             if wait == 0 and key is not None:
                 limit, wait = Limit.KEY, self._of_key.take(key, now)
         elif not address.unlimited:
-            # That a key is wrong which was so a moment ago is told without taking a token: those
-            # who repeat an old key must not keep out a new one.
-            ask = self._of_strangers.take
-            if known is Recognition.WRONG:
-                ask = self._of_strangers.wait
-            limit, wait = Limit.FAILURES, ask(address.group, now)
+            limit, wait = Limit.FAILURES, self._buckets_of(known).take(address.group, now)
         return self._told(Excess(limit, math.ceil(wait)), address) if wait > 0 else None
+
+    def _buckets_of(self, known: Recognition) -> TokenBuckets:
+        # Whoever repeats an old key must not keep out the new ones of the same address.
+        return self._of_wrong if known is Recognition.WRONG else self._of_strangers
 
     def _told(self, excess: Excess, address: CountedAddress) -> Excess:
         self._metrics.refused(excess.limit.value)

@@ -25,7 +25,7 @@ class UnderWay:
 
     What an address or a key asks beyond its limits is refused. Of the rest so many requests are
     under way at once; one more takes the place of a body that arrives slowly, and where there is
-    none, it is told so at once. Health is always told.
+    none, it is told so at once. Health is always told, though not always at once.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class UnderWay:
             send = _closing(send)
         send = self._dropping.before_answer(scope, receive, send)
         if scope["path"] in self._limits.unlimited_paths:
+            await self._limits.slow_watcher(scope)
             await self._answer(client, scope, receive, send)
         elif (excess := self._limits.exceeded(scope) or self._limits.begin(scope)) is not None:
             await self._refuse(excess, send)

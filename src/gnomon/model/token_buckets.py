@@ -22,11 +22,6 @@ class TokenBuckets:
     def __len__(self) -> int:
         return len(self._full_at)
 
-    def wait(self, key: Hashable, now: float) -> float:
-        """The seconds until there is a token; 0 where there is one. Takes none."""
-        left = self._full_at.get(key, now) - now
-        return max(left + 1 / self._rate - self._at_once, 0.0)
-
     def take(self, key: Hashable, now: float) -> float:
         """The seconds until there is a token. 0: there was one, and it is taken."""
         full_at = max(self._full_at.get(key, now), now) + 1 / self._rate

@@ -1,0 +1,91 @@
+"""Who is counted with whom, and how long whoever watches waits."""
+
+from typing import Any, cast
+
+import pytest
+
+from gnomon.api.authentication import Authenticator
+from gnomon.api.authentication_keys import KeyRing, Recognition
+from gnomon.api.request_limits import WATCHER_WAITS, WATCHERS_A_SECOND, Limit, RequestLimits
+from gnomon.clock import SystemClock
+from gnomon.observe.metrics import ApiMetrics
+from gnomon.settings import Settings
+
+
+class StillClock(SystemClock):
+    """Time passes only for those who sleep."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+class Known:
+    """An authenticator that knows what a key is by its name."""
+
+    def recognise(self, header: str | None) -> tuple[Recognition, str | None]:
+        return Recognition[(header or "wrong").upper()], header
+
+
+def limits(clock: StillClock) -> RequestLimits:
+    known = cast(Authenticator, Known())
+    return RequestLimits(Settings(), clock, known, ApiMetrics(), 1_000)
+
+
+def asked(key: str | None = None, host: str = "192.0.2.7") -> Any:
+    headers = [] if key is None else [(b"authorization", key.encode())]
+    return {"client": (host, 1), "headers": headers, "path": "/healthz"}
+
+
+@pytest.mark.parametrize("repeated", ["wrong", None])
+def test_whoever_repeats_what_is_wrong_keeps_no_new_key_of_the_address_out(
+    repeated: str | None,
+) -> None:
+    made = limits(StillClock())
+    while (excess := made.exceeded(scope := asked(repeated))) is None:
+        made.failed(scope)
+    assert excess.limit is Limit.FAILURES
+    # At the very same moment: there is no luck in it.
+    new = asked("unknown")
+    assert made.exceeded(new) is None
+    made.succeeded(new)
+
+
+def test_whoever_tries_keys_is_kept_from_trying_more_of_them() -> None:
+    made, tried = limits(StillClock()), 0
+    while made.exceeded(scope := asked("unknown")) is None:
+        made.failed(scope)
+        tried += 1
+    assert 40 <= tried <= 50
+    assert made.exceeded(asked("good")) is None
+
+
+@pytest.mark.parametrize(
+    "header", [None, "Basic YTpi", "Bearer", "Bearer gn_short", "Bearer a.b.c"]
+)
+def test_what_can_never_be_good_is_known_to_be_wrong(header: str | None) -> None:
+    clock = StillClock()
+    asks = Authenticator(KeyRing(cast(Any, None), clock), None)
+    assert asks.recognise(header) == (Recognition.WRONG, None)
+
+
+async def test_whoever_looks_at_health_all_the_time_waits_and_is_told_nevertheless() -> None:
+    clock = StillClock()
+    made = limits(clock)
+    for _ in range(int(WATCHERS_A_SECOND)):
+        await made.slow_watcher(asked())
+    assert clock.slept == []
+    for _ in range(1_000):
+        await made.slow_watcher(asked())
+    assert set(clock.slept) == {WATCHER_WAITS}
+    assert len(clock.slept) >= 900
+    clock.slept.clear()
+    await made.slow_watcher(asked(host="192.0.2.8"))
+    await made.slow_watcher(asked(host="127.0.0.1"))
+    assert clock.slept == []
