@@ -55,6 +55,14 @@ def test_the_last_address_that_is_not_a_proxy(peer: str, lines: list[str], expec
         ("for=203.0.113.9, for=198.51.100.1", "198.51.100.1"),
         ('for=", for=198.51.100.1', "198.51.100.1"),  # a quote that somebody left open
         ("for=203.0.113.9, for=_hidden", PROXY),
+        # What a client sends may stand within the quotes of the proxy: here, a Host.
+        ('for=198.51.100.1;host="x,for=127.0.0.1"', "198.51.100.1"),
+        ('for=198.51.100.1;host="x,for=127.0.0.1";proto=http', "198.51.100.1"),
+        ('host="x;for=127.0.0.1";for=198.51.100.1', "198.51.100.1"),
+        (r'for=198.51.100.1;host="x\",for=127.0.0.1;y=\""', "198.51.100.1"),
+        ('for="x, for=203.0.113.9;host="x,for=127.0.0.1", for=198.51.100.1', "198.51.100.1"),
+        (r'for=198.51.100.1;host="x,for=127.0.0.1\\\\"', "198.51.100.1"),
+        ("for=127.0.0.1;for=198.51.100.1", PROXY),  # which of them?
         ("proto=https", PROXY),
     ],
 )
@@ -71,6 +79,13 @@ def test_loopback_behind_a_proxy_is_what_the_proxy_says() -> None:
     assert found("127.0.0.1").unlimited
     assert not found("192.0.2.7", "127.0.0.1").unlimited
     assert not found(PROXY, "127.0.0.1, 192.0.2.7").unlimited
+
+
+@pytest.mark.parametrize("line", ["unknown", "", "198.51.100.1, unix:"])
+def test_whoever_cannot_be_told_behind_a_local_proxy_is_limited(line: str) -> None:
+    made = ClientAddresses(("127.0.0.0/8",), ("127.0.0.0/8",), XFF)
+    assert not made.of("127.0.0.1", [(b"x-forwarded-for", line.encode())]).unlimited
+    assert made.of("127.0.0.1", []).unlimited, "nobody's but its own"
 
 
 def test_no_more_proxies_are_looked_through_than_anybody_has() -> None:

@@ -5,6 +5,7 @@ asks can send that header, too; so it is read from its end, where each proxy add
 and only as far as proxies are trusted.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
@@ -14,6 +15,8 @@ from typing import NamedTuple
 FORWARDED = "forwarded"  # RFC 7239; any other header lists addresses, as X-Forwarded-For does
 MOST_HOPS = 32  # more proxies than anybody has one behind another
 _MOST_CHARACTERS = 64  # of an address with a port
+_MOST_FORWARDED = 2048  # characters of a line, from its end: whoever asks can send a long one
+_MARKS = re.compile(r'\\+"|[",;]')
 _REMEMBERED = 10_000
 _V6_PREFIX = 64  # what one subscriber has, at the least
 
@@ -38,7 +41,7 @@ class ClientAddresses:
         self._trusted = [ip_network(text) for text in trusted]
         self._unlimited = [ip_network(text) for text in unlimited]
         self._header = header.lower().encode()
-        self._split = _in_forwarded if header.lower() == FORWARDED else _in_list
+        self._read = _forwarded if header.lower() == FORWARDED else _listed
         self._judged = lru_cache(_REMEMBERED)(self._judge)
 
     def peer(self, host: str) -> CountedAddress:
@@ -47,14 +50,16 @@ class ClientAddresses:
 
     def of(self, host: str, headers: Headers) -> CountedAddress:
         """The one who asks, over a connection from `host`: the last address in the header that is
-        not itself a trusted proxy's. Where something else stands there, the proxy that took it."""
+        not itself a trusted proxy's. Where something else stands there, the proxy that took it,
+        within the limits of everybody."""
         found = self.peer(host)
         if not found.trusted:
             return found
         for text in islice(self._hops(headers), MOST_HOPS):
             hop = self._judged(text)
             if hop is None:
-                break
+                # Whoever it is came through the proxy, and so is not whoever needs no limit there.
+                return found._replace(unlimited=False)
             found = hop
             if not found.trusted:
                 break
@@ -69,8 +74,7 @@ class ClientAddresses:
         the one that is there."""
         lines = [value for name, value in headers if name == self._header]
         for line in reversed(lines):
-            for part in reversed(line.decode("latin-1").rsplit(",", MOST_HOPS)):
-                yield self._split(part)
+            yield from self._read(line.decode("latin-1"))
 
     def _judge(self, text: str) -> CountedAddress | None:
         try:
@@ -92,16 +96,33 @@ def _group(address: IPv4Address | IPv6Address) -> str:
     return str(IPv6Network((int(address), _V6_PREFIX), strict=False))
 
 
-def _in_list(part: str) -> str:
-    return _without_port(part.strip())
+def _listed(line: str) -> Iterator[str]:
+    for part in reversed(line.rsplit(",", MOST_HOPS)):
+        yield _without_port(part.strip())
 
 
-def _in_forwarded(part: str) -> str:
-    for pair in part.split(";"):
-        name, _, value = pair.partition("=")
-        if name.strip().lower() == "for":
-            return _without_port(value.strip().strip('"'))
-    return ""
+def _forwarded(line: str) -> Iterator[str]:
+    """Read from the end as well, quotes and all: only what stands at the end is a proxy's. Before
+    that somebody may have left a quote open, and within its quotes there may be what a client has
+    sent, a host of `x,for=127.0.0.1`, say."""
+    text = line[-_MOST_FORWARDED:]
+    for element in _parted(text, ","):
+        pairs = (pair.partition("=") for pair in _parted(element, ";"))
+        named = [value for name, _, value in pairs if name.strip().lower() == "for"]
+        yield _without_port(named[0].strip().strip('"')) if len(named) == 1 else ""
+
+
+def _parted(text: str, mark: str) -> Iterator[str]:
+    """The parts between marks that are not in quotes, from the last one."""
+    end, quoted = len(text), False
+    for match in reversed([*_MARKS.finditer(text)]):
+        if match[0].endswith('"'):
+            escaped = len(match[0]) % 2 == 0  # by the last of its backslashes
+            quoted = quoted if escaped else not quoted
+        elif match[0] == mark and not quoted:
+            yield text[match.end() : end]
+            end = match.start()
+    yield "" if quoted else text[:end]
 
 
 def _without_port(text: str) -> str:
