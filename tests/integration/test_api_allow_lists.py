@@ -12,6 +12,7 @@ from tests.waiting import eventually
 
 from gnomon.model.allow_list import AllowList
 from gnomon.model.principal import Role
+from gnomon.model.tenant import Tenant
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tenants import PostgresTenants, TenantChange
 
@@ -203,3 +204,15 @@ async def test_a_key_is_made_and_shown_with_its_lists(secured: Api, database: Da
     ):
         problem = await call(secured, "POST", KEYS, 422, asked | wrong, headers=bearer(admin))
         assert problem["errors"][0]["pointer"] == pointer
+
+
+async def test_a_tenant_that_was_made_a_moment_ago_is_held_to_its_lists(
+    database_dsn: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gnomon.api.serve.LOOK_SECONDS", 3600.0)
+    async with serving(database_dsn, authentication=True) as api:
+        tenant = Tenant(id="acme", plan="standard", allow=ALLOW)
+        await PostgresTenants(database).create(tenant)
+        _, key = await make_key(database, "acme")
+        await call(api, "POST", TASKS, 403, json=OTHER, headers=bearer(key))
+        await call(api, "POST", TASKS, 202, json=OWN, headers=bearer(key))

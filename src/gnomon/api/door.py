@@ -55,6 +55,9 @@ async def _admit(request: Request) -> None:
     context.limits.succeeded(request.scope)
     if not principal.may(role):
         raise RoleMissing(role, principal.roles)
+    if not context.directory.knows(principal.tenant_id):
+        # It was made a moment ago, and one that is not known has neither quotas nor allow-lists.
+        await context.directory.look_again()
     request.scope["auth"] = principal
 
 
