@@ -63,12 +63,14 @@ class Dropping:
 
 def _to_drop(headers: Headers) -> int:
     """How many bytes; 0 where there is no need to read them, or they are too many."""
-    size = 0
+    size, chunked = 0, False
     for name, value in headers:
         if name == b"content-length":
             size = int(value) if value.isdigit() and len(value) < _MOST_DIGITS else 0
         elif name == b"transfer-encoding":
-            return DRAINED_BYTES
+            chunked = True
         elif name == b"expect":
             return 0
+    if chunked:
+        return DRAINED_BYTES
     return size if SMALL_BYTES < size <= DRAINED_BYTES else 0
