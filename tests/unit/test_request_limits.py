@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from gnomon.api.authentication import Authenticator
 from gnomon.api.authentication_keys import KeyRing, Recognition
@@ -33,9 +34,9 @@ class Known:
         return Recognition[(header or "wrong").upper()], header
 
 
-def limits(clock: StillClock) -> RequestLimits:
+def limits(clock: StillClock, **settings: Any) -> RequestLimits:
     known = cast(Authenticator, Known())
-    return RequestLimits(Settings(), clock, known, ApiMetrics(), 1_000)
+    return RequestLimits(Settings(**settings), clock, known, ApiMetrics(), 1_000)
 
 
 def asked(key: str | None = None, host: str = "192.0.2.7") -> Any:
@@ -89,3 +90,27 @@ async def test_whoever_looks_at_health_all_the_time_waits_and_is_told_neverthele
     await made.slow_watcher(asked(host="192.0.2.8"))
     await made.slow_watcher(asked(host="127.0.0.1"))
     assert clock.slept == []
+
+
+@pytest.mark.parametrize(
+    ("host", "passed_on", "told"),
+    [
+        ("127.0.0.1", True, "trusted_proxies"),  # whose clients are not limited
+        ("127.0.0.1", False, None),
+        ("192.0.2.7", True, None),  # anybody can send the header
+        ("10.0.0.5", False, "forwarded_header"),
+        ("10.0.0.5", True, None),
+    ],
+)
+async def test_a_proxy_that_takes_its_clients_out_of_the_limits_is_told_of(
+    host: str, passed_on: bool, told: str | None
+) -> None:
+    made, scope = limits(StillClock(), trusted_proxies=("10.0.0.5/32",)), asked("good", host)
+    scope["headers"] += [(b"x-forwarded-for", b"198.51.100.1")] * passed_on
+    with capture_logs() as logs:
+        await made.slow_watcher(scope)  # a proxy looks at health for itself
+        assert logs == []
+        for _ in range(3):
+            made.exceeded(scope)
+    assert len(logs) == (told is not None)
+    assert told is None or told in logs[0]["event"]

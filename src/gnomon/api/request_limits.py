@@ -34,6 +34,14 @@ WATCHER_WAITS = 0.5  # seconds; what watches over processes gives up after one, 
 MOST_REMEMBERED = 20_000  # addresses, and keys; some megabytes
 TELL_SECONDS = 10.0  # between two lines in the log
 _HEALTH = frozenset(("/healthz", "/readyz"))
+_UNSAID = (
+    "a trusted proxy does not say whose request it passes on; let it set the header that "
+    "forwarded_header names"
+)
+_UNLISTED = (
+    "requests come through a proxy whose address is not limited, so none of its clients is; name "
+    "it in trusted_proxies"
+)
 _CALLER = "gnomon.caller"  # where the caller of a request is found in its scope
 
 log = structlog.get_logger("gnomon.api")
@@ -119,18 +127,19 @@ class RequestLimits:
     async def slow_watcher(self, scope: Scope) -> None:
         """Before health is told. It is never refused, nor told so late that whoever watches over
         this process gives it up; but who asks for it all the time must not be all of its work."""
-        address = self._address(scope)
+        # Proxies look at health themselves, and then for nobody else.
+        address = self.addresses.of(_host(scope), scope["headers"])
         if address.unlimited:
             return
         if self._of_watchers.take(address.group, self._clock.monotonic()) > 0:
             await self._clock.sleep(WATCHER_WAITS)
 
     def _address(self, scope: Scope) -> CountedAddress:
-        host = scope["client"][0] if scope["client"] else ""
-        address = self.addresses.of(host, scope["headers"])
-        if address.trusted and not self.addresses.says_who(scope["headers"]):
-            self._tell_unsaid(address)
-        return address
+        host, headers = _host(scope), scope["headers"]
+        peer = self.addresses.peer(host)
+        if (peer.trusted or peer.unlimited) and peer.trusted != self.addresses.says_who(headers):
+            self._tell_of_proxy(peer)
+        return self.addresses.of(host, headers)
 
     async def wait(self) -> None:
         """Before a request is refused: whoever repeats it at once must not be the whole work of
@@ -198,19 +207,19 @@ class RequestLimits:
             self._refused, self._told_at = Counter(), now
         return excess
 
-    def _tell_unsaid(self, address: CountedAddress) -> None:
+    def _tell_of_proxy(self, proxy: CountedAddress) -> None:
         now = self._clock.monotonic()
         if now >= self._unsaid_at + TELL_SECONDS:
             self._unsaid_at = now
-            log.warning(
-                "a trusted proxy does not say whose request it passes on; let it set the header "
-                "that forwarded_header names",
-                proxy=address.group,
-            )
+            log.warning(_UNSAID if proxy.trusted else _UNLISTED, proxy=proxy.group)
 
 
 def _buckets(rate: float) -> TokenBuckets:
     return TokenBuckets(rate, max(rate * BURST_SECONDS, 1.0), MOST_REMEMBERED)
+
+
+def _host(scope: Scope) -> str:
+    return scope["client"][0] if scope["client"] else ""
 
 
 def _caller(scope: Scope) -> _Caller:
