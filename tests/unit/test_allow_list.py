@@ -1,12 +1,16 @@
 """Allow-lists: which targets an entry means, however they are written."""
 
+import re
+import time
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gnomon.model.allow_list import (
     EVERYTHING,
     AllowList,
+    _host_pattern,
     allow_list,
     called_host,
     function_pattern,
@@ -140,6 +144,66 @@ def test_what_covers_functions_allows_all_that_is_covered(
     one, other = AllowList(wide, None), AllowList(narrow, None)
     if one.covers(other) and other.allows(PythonTarget(name)):
         assert one.allows(PythonTarget(name))
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "covered"),
+    [
+        ("*.a.com", "b.a.com", True),
+        ("*.a.com", "*.b.a.com", True),
+        ("*.a.com", "*.a.com", True),
+        ("*.a.com", "*.a.com:443", True),
+        ("*.a.com:443", "c.b.a.com:443", True),
+        ("a.com", "a.com:80", True),
+        ("*.a.com", "a.com", False),
+        ("a.com", "*.a.com", False),
+        ("*.b.a.com", "*.a.com", False),
+        ("*.a.com", "xa.com", False),
+        ("*.a.com:443", "b.a.com", False),
+        ("*.a.com:443", "b.a.com:80", False),
+        ("a.com:80", "a.com", False),
+    ],
+)
+def test_which_host_covers_which(wide: str, narrow: str, covered: bool) -> None:
+    own = AllowList(None, ("x.example", wide, "*.y.example:1"))
+    assert own.covers(AllowList(None, (narrow,))) is covered
+    assert own.covers(AllowList(None, (narrow, "x.example"))) is covered
+
+
+@given(st.from_regex(r"(\*\.)?[a-z0-9_.-]{1,70}(:[0-9]{1,5})?", fullmatch=True))
+@example("xn--bcher-kva.example")
+@example("a" * 64 + ".example")
+@example("127.0.0.1")
+@example("*.0x7f")
+@example("a.com:65536")
+@example("a.com:0")
+@example("a.com:080")
+def test_what_is_read_the_short_way_is_what_the_long_way_finds(text: str) -> None:
+    def read() -> str | None:
+        _host_pattern.cache_clear()
+        try:
+            return host_pattern(text)
+        except ValueError:
+            return None
+
+    short = read()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gnomon.model.allow_list._STORED", re.compile("(?!)"))
+        assert short == read()
+
+
+def test_a_page_of_keys_with_long_lists_is_judged_in_no_time() -> None:
+    """Whoever else asks waits for the same processor."""
+    deep = ".".join("a" * 110)
+    own = AllowList(
+        tuple(f"m{n}.*" for n in range(100)), tuple(f"*.h{n}.example" for n in range(100))
+    )
+    started = time.process_time()
+    for key in range(500):
+        names = [f"m99.k{key}.f{n}" for n in range(100)]
+        hosts = [f"{deep}.k{key}.n{n}.h99.example:8443" for n in range(100)]
+        assert own.covers(allow_list(names, hosts))
+    assert time.process_time() - started < 2.0  # it took more than 5, and takes less than 1
 
 
 def test_a_refusal_says_what_is_allowed_and_is_bounded() -> None:

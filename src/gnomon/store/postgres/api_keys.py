@@ -1,5 +1,6 @@
 """API keys in PostgreSQL."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -54,7 +55,8 @@ class PostgresKeys:
             rows = await connection.fetch(
                 query("list_api_keys"), tenant_id, cursor or _AFTER_ALL, limit + 1
             )
-        keys = [_key(row) for row in rows[:limit]]
+        # Each may have long lists to be read, and others wait for the loop.
+        keys = await asyncio.to_thread(lambda: [_key(row) for row in rows[:limit]])
         return KeyPage(keys, keys[-1].id if len(rows) > limit else None)
 
     async def get(self, tenant_id: str, key_id: UUID) -> ApiKey:
