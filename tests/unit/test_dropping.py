@@ -6,6 +6,8 @@ import pytest
 
 from gnomon.api.bodies import SMALL_BYTES
 from gnomon.api.dropping import DRAINED_BYTES, Dropping
+from gnomon.api.refusals import DROPPED_A_SECOND, Refusals
+from gnomon.clock import SystemClock
 
 LARGE = (b"content-length", b"%d" % (SMALL_BYTES + 1))
 CHUNKED = (b"transfer-encoding", b"chunked")
@@ -38,3 +40,9 @@ def test_a_body_that_was_sent_anyway_is_read_before_a_refusal(
     scope = cast(Any, {"headers": headers})
     way = Dropping(cast(Any, None), cast(Any, None)).before_answer(scope, cast(Any, None), send)
     assert (way is not send) is dropped
+
+
+def test_a_process_that_has_just_started_has_time_to_drop_bodies() -> None:
+    made = Refusals(SystemClock())
+    assert [made.may_drop(DROPPED_A_SECOND // 4) for _ in range(4)] == [True] * 4
+    assert not made.may_drop(DROPPED_A_SECOND * 2) or not made.may_drop(1)

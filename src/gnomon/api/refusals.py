@@ -19,7 +19,7 @@ class Refusals:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._next_at = clock.monotonic()
+        self._next_at = clock.monotonic() - AT_ONCE_SECONDS  # before it, nobody was refused
         self._waiting = 0
 
     def may_drop(self, size: int) -> bool:
