@@ -21,10 +21,10 @@ from gnomon.model.shard import SHARDS, shard_of
 from gnomon.model.target import PythonTarget
 from gnomon.model.verdict import COMPLETE
 from gnomon.settings import Settings
-from gnomon.store.port import BEGINNING, Cursor, Entry, Settlement
+from gnomon.store.ports.dispatch import BEGINNING, Cursor, Entry, Settlement
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.nodes import PostgresRoster
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
 
 DUE = 20_000
 BATCH = 1_000

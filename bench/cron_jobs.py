@@ -22,7 +22,7 @@ from gnomon.clock import new_id
 from gnomon.cron.job import Definition, schedule_of
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DEFAULT_TENANT
-from gnomon.store.postgres.cron_rows import stored_definition
+from gnomon.store.postgres.cron.rows import stored_definition
 
 LOAD_BATCH = 10_000
 LEAD_SECONDS = 20.0  # from the start of a node to the instant, at the least

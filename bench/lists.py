@@ -10,11 +10,11 @@ from rich.progress import Progress
 
 from bench.results import Findings, Measure
 from bench.stage import Arena, Stage, store_on
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, Status
+from gnomon.model.priority import Lane
 from gnomon.model.task import DEFAULT_TENANT
-from gnomon.store.port import TaskFilter
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.ports.tasks import TaskFilter
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 LIMIT = 50
 TIMES = 15

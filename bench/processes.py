@@ -17,7 +17,7 @@ import msgspec
 
 from bench.functions import FUNCTIONS, STAMPS_VARIABLE
 from bench.results import BenchError
-from gnomon.worker.parent import die_with_parent
+from gnomon.node.run.parent import die_with_parent
 
 ROOT = Path(__file__).parents[1]
 START_SECONDS = 60.0

@@ -14,16 +14,16 @@ import asyncpg
 
 from bench.processes import Process, gnomon
 from bench.results import BenchError
-from gnomon import wiring
 from gnomon.clock import new_id
 from gnomon.model.lifecycle import State
 from gnomon.model.target import Target
 from gnomon.model.task import DEFAULT_TENANT, Submission
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.embedded.roles import USER
-from gnomon.store.port import NewTask
+from gnomon.store.ports.tasks import NewTask
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
+from gnomon.wiring import processes as wiring
 
 PAYLOAD = b'{"n": 1}'
 AT_ONCE = 5_000  # tasks in one inserting statement

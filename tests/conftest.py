@@ -23,8 +23,9 @@ from gnomon.clock import SystemClock
 from gnomon.settings import Settings
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.embedded.roles import USER
-from gnomon.store.postgres import migrate, partitions
+from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.retention import partitions
 
 TEMPLATE = "gnomon_template"
 FAST = {

@@ -15,8 +15,8 @@ from asyncpg.pool import PoolConnectionProxy
 from tests.integration.handlers import calls, gates, note
 
 from gnomon.model.errors import RunLost
-from gnomon.worker.run import Run
-from gnomon.worker.targets.python import Reject, Snooze
+from gnomon.node.run.targets.python import Reject, Snooze
+from gnomon.node.run.task_context import Run
 
 Connection: TypeAlias = "asyncpg.Connection[Any]"
 

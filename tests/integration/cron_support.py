@@ -12,12 +12,12 @@ from gnomon.cron.job import CronJob, Definition
 from gnomon.cron.plan import plan
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DEFAULT_TENANT, TaskKey
-from gnomon.store.cron_port import CronChange
-from gnomon.store.port import Entry
-from gnomon.store.postgres.cron_jobs import PostgresCronJobs
+from gnomon.store.ports.cron import CronChange
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.cron.jobs import PostgresCronJobs
+from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.recurring import PostgresPlanning
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 ALL_SHARDS = list(range(256))
 

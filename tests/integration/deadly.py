@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gnomon.worker.run import Run
-from gnomon.worker.targets.python import Reject, Snooze
+from gnomon.node.run.targets.python import Reject, Snooze
+from gnomon.node.run.task_context import Run
 
 
 async def echo(payload: Any) -> Any:

@@ -8,25 +8,25 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from tests.integration.nodes import SETTINGS
 
-from gnomon.assembly import Assembly, Surroundings
+from gnomon.breakers.breaker import Rule
 from gnomon.clock import SystemClock
-from gnomon.fair.breaker import Rule
 from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.node.dispatch.breaker_check import Rules
+from gnomon.node.node import Node
+from gnomon.node.run.targets.http import HttpCaller
+from gnomon.node.run.targets.python import PythonCaller, load_functions
 from gnomon.observe.metrics import NodeMetrics
-from gnomon.scheduler.breakers import Rules
-from gnomon.scheduler.node import Node
-from gnomon.store.directory import Directory
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.directory import PostgresDirectory
-from gnomon.worker.targets.http import HttpCaller
-from gnomon.worker.targets.python import PythonCaller, load_functions
+from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.queries import statements
+from gnomon.store.tenant_cache import Directory
+from gnomon.wiring.node import Assembly, Surroundings
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
@@ -49,16 +49,16 @@ _NAMED = re.compile(
 )
 # What a node's chores ask the store through; what these ask in turn is found in them.
 _MODULES = (
-    "breakers", "directory", "dispatching", "events", "expired_rows", "gate", "limits", "nodes",
-    "planning", "recurring", "troubles",
+    "cron.events", "cron.overlap", "cron.planning", "cron.planning_store", "dispatch.breakers",
+    "dispatch.dispatch_store", "dispatch.roster", "dispatch.troubles", "identity.tenant_reader",
+    "limits.permits", "retention.expired_rows",
 )  # fmt: skip
 
 
 @cache
 def names() -> Mapping[str, str]:
     """The names of all statements, by their text."""
-    folder = files("gnomon.store.postgres").joinpath("sql")
-    return {each.read_text(): each.name.removesuffix(".sql") for each in folder.iterdir()}
+    return {path.read_text(): name for name, path in statements().items()}
 
 
 def statements_of_a_node() -> set[str]:

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from gnomon.access.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
+from gnomon.access.principal import ALL_ROLES, Role
 from gnomon.clock import SystemClock, new_id, new_secret
 from gnomon.model.allow_list import EVERYTHING, AllowList
-from gnomon.model.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
-from gnomon.model.principal import ALL_ROLES, Role
-from gnomon.store.key_port import NewKey
-from gnomon.store.postgres.api_keys import PostgresKeys
+from gnomon.store.ports.keys import NewKey
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.identity.api_keys import PostgresKeys
 
 if TYPE_CHECKING:
     from uuid import UUID

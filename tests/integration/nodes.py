@@ -14,9 +14,9 @@ from tests.integration.support import submission
 
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import Submission
-from gnomon.scheduler.breakers import RULES, Rules
+from gnomon.node.dispatch.breaker_check import RULES, Rules
 from gnomon.settings import Settings
-from gnomon.wiring import run_node
+from gnomon.wiring.processes import run_node
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 FUNCTIONS = (

@@ -15,10 +15,10 @@ from gnomon.model.target import PythonTarget
 from gnomon.model.task import DEFAULT_TENANT, Submission, TaskKey
 from gnomon.model.verdict import COMPLETE, Verdict
 from gnomon.pipe.envelope import Delivery
-from gnomon.store.port import Settlement
-from gnomon.store.postgres import inserting
+from gnomon.store.ports.dispatch import Settlement
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.nodes import PostgresRoster
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
+from gnomon.store.postgres.tasks import inserting
 
 Connection: TypeAlias = "asyncpg.Connection[Any]"
 

@@ -11,16 +11,16 @@ from tests.integration.quota_calls import stop_the_clock, turn
 from tests.integration.support import Connection, blocked_by, database_now, submission
 from tests.waiting import eventually
 
-from gnomon.api.intake import WRITERS, Intake
+from gnomon.api.tasks.submission_batcher import WRITERS, Intake
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.errors import QuotaExceeded
 from gnomon.model.tenant import Quotas
-from gnomon.store.port import NewTask, Once
-from gnomon.store.postgres.admitting import Asked
+from gnomon.store.ports.tasks import NewTask, Once
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.queries import query
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.tasks.admitting import Asked
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 SECOND = timedelta(seconds=1)
 IDLE = "SHOW idle_in_transaction_session_timeout"

@@ -17,15 +17,15 @@ from gnomon.model.allow_list import AllowList
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import TaskKey
-from gnomon.store.directory import Directory
+from gnomon.node.run.resolver import Found, Names
+from gnomon.node.run.targets.allowed import AllowedCaller
+from gnomon.node.run.targets.http import HttpCaller
+from gnomon.node.run.task_context import Run
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.directory import PostgresDirectory
-from gnomon.store.postgres.tenants import PostgresTenants, TenantChange
+from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.tenants import PostgresTenants, TenantChange
+from gnomon.store.tenant_cache import Directory
 from gnomon.testing.pipe_contract import a_delivery
-from gnomon.worker.names import Found, Names
-from gnomon.worker.run import Run
-from gnomon.worker.targets.allowed import AllowedCaller
-from gnomon.worker.targets.http import HttpCaller
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from tests.integration.api_calls import TASKS, call, put
 from tests.integration.identity import bearer, make_key
 from tests.waiting import eventually
 
+from gnomon.access.principal import Role
 from gnomon.model.allow_list import AllowList
-from gnomon.model.principal import Role
 from gnomon.model.tenant import Tenant
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.tenants import PostgresTenants, TenantChange
+from gnomon.store.postgres.identity.tenants import PostgresTenants, TenantChange
 
 KEYS, DEAD, CRON = "/api/v1/keys", "/api/v1/dead-letters", "/api/v1/cron-jobs"
 OWN = {"task_type": "t", "callback_url": "https://api.acme.example/", "delay_seconds": 3600}

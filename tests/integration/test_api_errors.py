@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import serving
 from tests.integration.api_calls import BODY, TASKS, Api, call, submitted
 
-from gnomon.api import intake
+from gnomon.api.tasks import submission_batcher as intake
 
 if TYPE_CHECKING:
     import asyncpg

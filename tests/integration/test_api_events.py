@@ -12,7 +12,7 @@ from tests.integration.support import Connection, database_now, joined
 
 from gnomon.clock import new_id
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.nodes import PostgresRoster
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
 
 EVENTS = "/api/v1/events"
 KIND = "cron.sla_missed"

@@ -13,8 +13,8 @@ from tests.integration.api_calls import BODY, LATER, TASKS, call
 from tests.integration.identity import bearer, make_key, make_tenant
 from tests.waiting import eventually
 
-from gnomon.api.listener import listen
-from gnomon.model.principal import Role
+from gnomon.access.principal import Role
+from gnomon.api.http.listener import listen
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.postgres.database import Database
 

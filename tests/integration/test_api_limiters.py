@@ -8,7 +8,7 @@ from tests.integration.nodes import running_node
 from tests.integration.support import Connection
 from tests.waiting import eventually
 
-from gnomon.model.limit import MOST_LIMITERS
+from gnomon.limits.limiter import MOST_LIMITERS
 
 LIMITERS = "/api/v1/limiters"
 CRON = "/api/v1/cron-jobs"

@@ -8,7 +8,7 @@ from tests.conftest import serving
 from tests.integration.api_calls import call
 from tests.integration.identity import bearer, make_key
 
-from gnomon.model.principal import Role
+from gnomon.access.principal import Role
 from gnomon.store.postgres.database import Database
 
 ID = "019a0000-0000-7000-8000-000000000000"

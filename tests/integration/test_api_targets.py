@@ -5,7 +5,7 @@ from typing import Any
 from tests.conftest import serving
 from tests.integration.identity import bearer, make_key
 
-from gnomon.model.principal import Role
+from gnomon.access.principal import Role
 from gnomon.store.postgres.database import Database
 
 INSIDE = "http://169.254.169.254/latest"

@@ -10,9 +10,9 @@ from tests.integration.api_calls import BODY, LATER, TASKS, Api, call, submitted
 from tests.integration.support import Connection
 from tests.waiting import eventually
 
+from gnomon.store.ports.task_types import MOST_SCHEMA_BYTES, MOST_TASK_TYPES
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.task_types import PostgresTaskTypes
-from gnomon.store.task_type_port import MOST_SCHEMA_BYTES, MOST_TASK_TYPES
+from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 
 TYPES = "/api/v1/task-types"
 CRON = "/api/v1/cron-jobs"

@@ -22,9 +22,9 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
 from gnomon.settings import Settings, SettingsError
-from gnomon.store.directory import Directory
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.directory import PostgresDirectory
+from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.tenant_cache import Directory
 
 ISSUER, AUDIENCE = "https://issuer.example", "gnomon"
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -272,7 +272,7 @@ async def test_keys_of_a_server_are_fetched_once_and_again_for_an_unknown_one(
 def test_settings_that_would_let_others_in_are_refused(
     change: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    from gnomon.api.authentication_tokens import tokens_of
+    from gnomon.api.auth.tokens import tokens_of
 
     file = tmp_path / "jwks.json"
     file.write_bytes(KEYS)

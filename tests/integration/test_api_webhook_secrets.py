@@ -13,7 +13,7 @@ from tests.integration.support import Connection
 from tests.integration.webhook_calls import secret_of
 from tests.waiting import eventually
 
-from gnomon.model.principal import Role
+from gnomon.access.principal import Role
 from gnomon.store.postgres.database import Database
 
 Api = aiohttp.ClientSession

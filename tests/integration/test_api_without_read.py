@@ -12,8 +12,8 @@ from tests.integration.identity import bearer, make_key
 from tests.integration.support import Connection
 from tests.integration.test_api_roles import operations
 
+from gnomon.access.principal import Role
 from gnomon.model.allow_list import AllowList
-from gnomon.model.principal import Role
 from gnomon.store.postgres.database import Database
 
 DEAD, CRON = "/api/v1/dead-letters", "/api/v1/cron-jobs"

@@ -24,7 +24,7 @@ from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.task import DEFAULT_TENANT, DeliveryMode, Submission, TaskKey
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 ONCE: dict[str, Any] = {
     "delivery": DeliveryMode.AT_MOST_ONCE,

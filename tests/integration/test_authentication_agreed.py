@@ -11,12 +11,12 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
 from gnomon.settings import Settings, SettingsError
-from gnomon.store.directory import Directory
 from gnomon.store.guards import Guards
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.directory import PostgresDirectory
-from gnomon.store.postgres.installation import PostgresInstallation, agreed
-from gnomon.store.postgres.tenants import PostgresTenants, TenantChange
+from gnomon.store.postgres.identity.installation import PostgresInstallation, agreed
+from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.tenants import PostgresTenants, TenantChange
+from gnomon.store.tenant_cache import Directory
 
 Api = aiohttp.ClientSession
 

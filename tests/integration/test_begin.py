@@ -20,8 +20,8 @@ from gnomon.model.task import DeliveryMode
 from gnomon.model.verdict import Verdict, VerdictKind
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.nodes import PostgresRoster
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
 
 LOST = Verdict(VerdictKind.RETRY, losses=1)
 

@@ -19,9 +19,9 @@ from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.quarantine import LAST
 from gnomon.model.task import DeliveryMode
-from gnomon.scheduler.sweeper import _given_back
+from gnomon.node.settle.sweeper import _given_back
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 
 LEAST, MOST, EXACTLY = DeliveryMode
 

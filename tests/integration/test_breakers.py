@@ -14,14 +14,14 @@ from tests.integration.nodes import call_of, running_node
 from tests.integration.support import Connection, archived, database_now, store, submission
 from tests.waiting import eventually
 
-from gnomon.fair.breaker import HOST_RULE, TENANT_RULE
+from gnomon.breakers.breaker import HOST_RULE, TENANT_RULE
 from gnomon.model.explanation import explain
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import DEFAULT_TENANT, Submission, TaskKey
-from gnomon.scheduler.breakers import Rules
-from gnomon.store.postgres import reading
+from gnomon.node.dispatch.breaker_check import Rules
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.tasks import reading
 
 A = DEFAULT_TENANT  # whose tasks may take all slots while it is the only tenant
 SLOTS = 5

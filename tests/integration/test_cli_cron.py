@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 from tests.commands import Finished, api_running, gnomon_here
 
-from gnomon.cli.cron_options import complete_timezone
+from gnomon.cli.cron.options import complete_timezone
 
 URL = "http://127.0.0.1:9/"
 FAR = ("--cron", "0 9 1 1 *", "--url", URL)

@@ -13,7 +13,7 @@ from tests.conftest import connected
 from tests.waiting import eventually_sync
 
 from gnomon.store.embedded import EmbeddedServer
-from gnomon.store.postgres.partitions import partition_name
+from gnomon.store.postgres.retention.partitions import partition_name
 
 NODE = UUID(int=7)
 

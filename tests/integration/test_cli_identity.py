@@ -9,7 +9,7 @@ import pytest
 from tests.commands import Finished, gnomon_here, running
 from tests.waiting import eventually_sync
 
-from gnomon.model.api_key import is_key
+from gnomon.access.api_key import is_key
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from tests.integration.identity import make_tenant
 from tests.integration.webhook_calls import rotate
 
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.webhook_secrets import PostgresSecrets
+from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 
 SECRET = "whsec_" + base64.b64encode(bytes(32)).decode()
 

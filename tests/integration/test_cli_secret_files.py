@@ -10,8 +10,8 @@ import pytest
 import typer.main
 from tests.commands import Finished, gnomon_here
 
+from gnomon.access.api_key import is_key
 from gnomon.cli.main import app
-from gnomon.model.api_key import is_key
 
 SECRET_WORDS = ("key", "secret", "password", "token", "jwt", "credential", "url", "dsn", "database")
 # Options with such a word that take no secret: pointers into payloads, names, addresses.

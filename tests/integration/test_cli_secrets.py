@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.commands import Finished, gnomon_here
 
-from gnomon.wiring import prepare
+from gnomon.wiring.processes import prepare
 
 OWN = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

@@ -34,7 +34,7 @@ from gnomon.model.retry import Backoff, RetryPolicy
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 AT_ONCE = RetryPolicy(max_retries=3, backoff=Backoff.FIXED, base_seconds=0.0)
 UNCOMMITTED = "the function completed its run in a transaction that was not committed"

@@ -12,9 +12,9 @@ from gnomon.cron.plan import plan
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.task import DEFAULT_TENANT, TaskKey
 from gnomon.model.verdict import Verdict, VerdictKind
+from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.recurring import PostgresPlanning
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 
 SHARDS = range(256)
 

@@ -5,11 +5,11 @@ from uuid import UUID
 from tests.integration.support import Connection, joined
 
 from gnomon.clock import SystemClock
-from gnomon.scheduler.roster import Roster
+from gnomon.node.membership.lease import Lease
+from gnomon.node.membership.roster import Roster
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.nodes import LeaseConnection, PostgresRoster
+from gnomon.store.postgres.dispatch.roster import LeaseConnection, PostgresRoster
 from gnomon.testing import turned_clock
-from gnomon.worker.lease import Lease
 
 TTL = 10.0
 

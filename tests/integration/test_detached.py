@@ -24,9 +24,9 @@ from tests.integration.test_partitions import (
 from tests.waiting import eventually
 
 from gnomon.clock import new_id
-from gnomon.store.postgres import partitions
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.retention import partitions
 
 __all__ = ["fresh", "looker", "pool"]
 

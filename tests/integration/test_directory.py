@@ -8,9 +8,9 @@ from tests.integration.support import Connection
 
 from gnomon.clock import SystemClock
 from gnomon.model.tenant import BUILT_IN_PLANS, STANDARD
-from gnomon.store.directory import Belongings, Changes, Directory
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.directory import PostgresDirectory
+from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.tenant_cache import Belongings, Changes, Directory
 
 TENANT = "INSERT INTO gnomon.tenant (id, quotas) VALUES ($1, $2)"
 TYPE = "INSERT INTO gnomon.task_type (tenant_id, name, schema) VALUES ($1, $2, $3)"

@@ -27,18 +27,18 @@ from tests.integration.support import (
 from tests.waiting import eventually
 
 from gnomon.clock import new_id, new_incarnation
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
+from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import COMPLETE, EXPIRE, Verdict, VerdictKind
 from gnomon.pipe.envelope import Delivery
-from gnomon.store.port import Settlement
+from gnomon.store.ports.dispatch import Settlement
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.nodes import PostgresRoster
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
 
 GRACE = 10.0
 RETRY = Verdict(VerdictKind.RETRY, delay=60.0, spends=True)

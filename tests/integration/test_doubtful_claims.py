@@ -19,33 +19,33 @@ from tests.integration.support import (
 
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
-from gnomon.fair import FairQueue
+from gnomon.fairness import FairQueue
+from gnomon.limits.limiter import Bucket
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.limit import Bucket
 from gnomon.model.pool import everything_in
 from gnomon.model.shard import SHARDS
 from gnomon.model.task import TaskKey
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.scanner import Scanner
+from gnomon.node.ahead.suspects import SuspectRoom
+from gnomon.node.dispatch.admission import Admissions
+from gnomon.node.dispatch.dispatcher import Dispatcher
+from gnomon.node.dispatch.permit_keeper import RECONCILE_SECONDS, PermitKeeper
+from gnomon.node.dispatch.permits import Permits
+from gnomon.node.membership.lease import Lease
+from gnomon.node.run.worker import Worker
+from gnomon.node.settle.sweeper import Sweeper
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.scheduler.admission import Admissions
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.dispatcher import Dispatcher
-from gnomon.scheduler.permit_keeper import RECONCILE_SECONDS, PermitKeeper
-from gnomon.scheduler.permits import Permits
-from gnomon.scheduler.scanner import Scanner
-from gnomon.scheduler.suspects import SuspectRoom
-from gnomon.scheduler.sweeper import Sweeper
 from gnomon.settings import Settings
-from gnomon.store.directory import Directory
-from gnomon.store.port import Claim, RunningTask
+from gnomon.store.ports.dispatch import Claim, RunningTask
+from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.directory import PostgresDirectory
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.limits import PostgresLimits
-from gnomon.store.postgres.recurring import PostgresPlanning
-from gnomon.worker.lease import Lease
-from gnomon.worker.worker import Worker
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.limits.permits import PostgresLimits
+from gnomon.store.tenant_cache import Directory
 
 
 class Forgetful(PostgresDispatch):

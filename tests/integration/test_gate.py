@@ -37,9 +37,9 @@ from gnomon.model.target import PythonTarget
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import Verdict, VerdictKind
 from gnomon.pipe.envelope import Delivery
-from gnomon.store.port import DispatchStore
+from gnomon.store.ports.dispatch import DispatchStore
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.hints import Listener
 
 RETRY = Verdict(VerdictKind.RETRY, delay=3600.0, spends=True)

@@ -20,13 +20,13 @@ from tests.integration.support import (
     submission,
 )
 
-from gnomon.model.lane import Lane
 from gnomon.model.pool import EVERYTHING, Work
+from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.nodes import PostgresRoster
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
 
 ONCE = RetryPolicy(max_retries=0)
 

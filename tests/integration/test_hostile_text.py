@@ -12,12 +12,12 @@ from tests.integration.nodes import call_of, running_node
 from tests.integration.support import Connection, database_now, end_of, key_of, store
 from tests.waiting import eventually
 
-from gnomon.api.cron_schemas import CreateCronJob
-from gnomon.api.keys import CreateKey
-from gnomon.api.limiters import PutLimiter
-from gnomon.api.schemas import SubmitTask
-from gnomon.api.task_types import PutTaskType
-from gnomon.cli.trouble_checks import chores as troubles_seen
+from gnomon.api.admin.keys import CreateKey
+from gnomon.api.admin.limiters import PutLimiter
+from gnomon.api.admin.task_types import PutTaskType
+from gnomon.api.cron.schemas import CreateCronJob
+from gnomon.api.tasks.schemas import SubmitTask
+from gnomon.cli.admin.trouble_checks import chores as troubles_seen
 from gnomon.store.postgres.database import Database
 
 LONG = 5000  # where the schema bounds nothing

@@ -20,9 +20,9 @@ from gnomon.model.outcome import OutcomeKind
 from gnomon.model.task import DEFAULT_TENANT, KeepPayload, TaskKey
 from gnomon.model.verdict import COMPLETE, Verdict, VerdictKind
 from gnomon.pipe.envelope import Delivery
-from gnomon.store.postgres import reading
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.tasks import reading
 
 SMALL, LARGE = b'"s"', b'"' + b"x" * 9_000 + b'"'
 DEAD = Verdict(VerdictKind.DEAD_LETTER)

@@ -10,10 +10,10 @@ from tests.integration.support import Connection, joined
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.scheduler.keeper import LeaseKeeper
+from gnomon.node.membership.lease import Lease
+from gnomon.node.membership.lease_keeper import LeaseKeeper
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.nodes import LeaseConnection
-from gnomon.worker.lease import Lease
+from gnomon.store.postgres.dispatch.roster import LeaseConnection
 
 TTL = 1.0
 

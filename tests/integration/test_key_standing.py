@@ -15,12 +15,12 @@ from tests.integration.identity import bearer, make_key, make_tenant
 from tests.integration.support import Connection, blocked_by
 from tests.waiting import eventually
 
+from gnomon.access.api_key import MOST_ENDED_KEYS
+from gnomon.access.principal import Grant, Role
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.allow_list import AllowList
-from gnomon.model.api_key import MOST_ENDED_KEYS
-from gnomon.model.principal import Grant, Role
-from gnomon.store.postgres.api_keys import PostgresKeys
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.queries import query
 
 KEYS = "/api/v1/keys"

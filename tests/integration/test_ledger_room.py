@@ -17,19 +17,19 @@ from tests.integration.test_partitions import DAY, fresh, pool
 
 from gnomon.chores import Troubles, about_job
 from gnomon.clock import SystemClock
-from gnomon.fair import FairQueue
+from gnomon.fairness import FairQueue
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.pool import Territory
 from gnomon.model.task import DEFAULT_TENANT
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.planner import PLAN, Planner
+from gnomon.node.ahead.scanner import Scanner
 from gnomon.observe.events import nobody
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.planner import PLAN, Planner
-from gnomon.scheduler.scanner import Scanner
 from gnomon.settings import Settings
-from gnomon.store.port import Entry
-from gnomon.store.postgres import partitions
+from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.retention import partitions
 
 __all__ = ["fresh", "pool"]
 

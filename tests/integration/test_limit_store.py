@@ -9,13 +9,13 @@ from uuid import UUID, uuid4
 import pytest
 
 from gnomon.clock import SystemClock, new_id
-from gnomon.model.limit import Bucket
+from gnomon.limits.exchange import Ask, Grant, Told
+from gnomon.limits.limiter import Bucket
 from gnomon.model.retention import RowKind
 from gnomon.model.task import TaskKey
-from gnomon.store.limit_port import Ask, Grant, Told
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.limits import PostgresLimits
-from gnomon.store.postgres.nodes import PostgresChores
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.limits.permits import PostgresLimits
 from gnomon.store.postgres.queries import query
 
 Connection: TypeAlias = Any  # one of its own, or a pooled one

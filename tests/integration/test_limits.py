@@ -21,8 +21,8 @@ from tests.integration.support import (
 from tests.system.limits.judge import most_within
 from tests.waiting import eventually
 
+from gnomon.limits.limiter import Limiter, limit_keys
 from gnomon.model.lifecycle import State
-from gnomon.model.limit import Limiter, limit_keys
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import Submission

@@ -8,14 +8,14 @@ from tests.integration.support import Connection, database_now, joined, key_of, 
 from tests.integration.test_doubtful_claims import Stage
 
 from gnomon.chores import Troubles
+from gnomon.limits.exchange import Ask, Grant
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.lane import Lane
+from gnomon.model.priority import Lane
+from gnomon.node.dispatch.permit_keeper import PermitKeeper
 from gnomon.observe.events import nobody
-from gnomon.scheduler.permit_keeper import PermitKeeper
-from gnomon.store.limit_port import Ask, Grant
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.limits import PostgresLimits
+from gnomon.store.postgres.limits.permits import PostgresLimits
 
 
 class Forgetful(PostgresLimits):

@@ -11,7 +11,7 @@ from tests.waiting import eventually
 
 from gnomon.model.errors import StoreUnavailable
 from gnomon.store.postgres import migrate
-from gnomon.wiring import prepare
+from gnomon.wiring.processes import prepare
 
 VERSIONS = [m.version for m in migrate.migrations()]
 

@@ -7,11 +7,11 @@ from tests.integration.api_calls import LATER, TASKS, Api, call, put, submitted
 from tests.integration.support import Connection
 from tests.waiting import eventually
 
-from gnomon.cli.room_check import room
+from gnomon.cli.admin.room_check import room
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.settings import Settings
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.room import PostgresRoom
+from gnomon.store.postgres.usage.room import PostgresRoom
 from gnomon.store.room_watch import RoomWatch
 
 JOBS = "/api/v1/cron-jobs"

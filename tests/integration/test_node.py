@@ -36,13 +36,13 @@ from tests.integration.support import (
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
+from gnomon.model.priority import Lane
 from gnomon.model.retry import Backoff, RetryPolicy
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import TaskKey
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
 from gnomon.testing import turned_clock

@@ -15,11 +15,11 @@ from tests.integration.nodes import Receiver, receiver_on, running_node, webhook
 from tests.integration.support import Connection, database_now, end_of, store, submission
 from tests.unit.raw_server import called, calling
 
-from gnomon.fair.breaker import Rule
+from gnomon.breakers.breaker import Rule
 from gnomon.model.lifecycle import State
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, Target
-from gnomon.scheduler.breakers import Rules
+from gnomon.node.dispatch.breaker_check import Rules
 from gnomon.store.postgres.database import Database
 
 JOBS = "/api/v1/cron-jobs"

@@ -36,11 +36,12 @@ from tests.waiting import eventually
 from gnomon.clock import new_id
 from gnomon.model.ids import lowest_id
 from gnomon.model.task import DEFAULT_TENANT, TaskKey
-from gnomon.store.port import TaskFilter
-from gnomon.store.postgres import partitions, reading
+from gnomon.store.ports.tasks import TaskFilter
 from gnomon.store.postgres.database import Database, connect
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.nodes import PostgresChores
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.retention import partitions
+from gnomon.store.postgres.tasks import reading
 
 __all__ = ["fresh", "pool"]
 

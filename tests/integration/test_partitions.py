@@ -24,10 +24,11 @@ from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retention import RowKind
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import Verdict, VerdictKind
-from gnomon.store.postgres import migrate, old_partitions, partitions
+from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.nodes import PostgresChores
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.retention import old_partitions, partitions
 
 TODAY = date(2026, 5, 20)
 NOON = datetime(2026, 5, 20, 12, tzinfo=UTC)

@@ -23,10 +23,10 @@ from gnomon.clock import SystemClock
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.lifecycle import State
 from gnomon.model.task import DEFAULT_TENANT, TaskKey
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database, connect, is_pooled
+from gnomon.store.postgres.dispatch.roster import LeaseConnection
 from gnomon.store.postgres.hints import Announcer, Listener
-from gnomon.store.postgres.nodes import LeaseConnection
 
 DEAF = "new tasks are found by looking only"
 

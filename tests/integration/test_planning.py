@@ -27,10 +27,10 @@ from gnomon.model.outcome import OutcomeKind
 from gnomon.model.shard import shard_of
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.model.verdict import Verdict, VerdictKind
-from gnomon.store.cron_port import CronFilter, Put
-from gnomon.store.postgres import cron_jobs
+from gnomon.store.ports.cron import CronFilter, Put
+from gnomon.store.postgres.cron import jobs as cron_jobs
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 
 AHEAD = timedelta(seconds=10)
 RETRY = Verdict(VerdictKind.RETRY, delay=3600.0, spends=True)

@@ -9,20 +9,20 @@ from tests.integration.support import Connection, archived, database_now, live, 
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.fair import FairQueue
+from gnomon.fairness import FairQueue
 from gnomon.model.explanation import explain
-from gnomon.model.lane import Lane
 from gnomon.model.pool import Pool, Territory, Work
+from gnomon.model.priority import Lane
 from gnomon.model.task import Submission, TaskKey
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.flows import FlowBook
-from gnomon.scheduler.scanner import Scanner
-from gnomon.store.port import Entry
-from gnomon.store.postgres import reading
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.flow_book import FlowBook
+from gnomon.node.ahead.scanner import Scanner
+from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.limits import PostgresLimits
-from gnomon.store.postgres.nodes import PostgresRoster
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
+from gnomon.store.postgres.limits.permits import PostgresLimits
+from gnomon.store.postgres.tasks import reading
 
 ALL = frozenset(range(256))
 

@@ -9,26 +9,26 @@ from tests.integration.nodes import call_of
 from tests.integration.support import database_now, store, submission
 
 from gnomon.clock import SystemClock, new_incarnation
-from gnomon.fair import FairQueue
-from gnomon.fair.slots import Slots
-from gnomon.model.lane import Lane
+from gnomon.fairness import FairQueue
+from gnomon.fairness.slot_shares import Slots
 from gnomon.model.pool import everything_in
+from gnomon.model.priority import Lane
 from gnomon.model.quarantine import ALONE_FROM
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import TaskKey
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.scanner import Scanner
+from gnomon.node.ahead.suspects import SuspectRoom
+from gnomon.node.dispatch.dispatcher import Dispatcher
+from gnomon.node.membership.lease import Lease
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.dispatcher import Dispatcher
-from gnomon.scheduler.scanner import Scanner
-from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.settings import Settings
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.nodes import PostgresRoster
-from gnomon.store.postgres.recurring import PostgresPlanning
-from gnomon.worker.lease import Lease
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
 
 
 class Stage:

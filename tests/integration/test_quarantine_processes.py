@@ -19,15 +19,15 @@ from gnomon.model.outcome import Loss, Outcome, OutcomeKind
 from gnomon.model.quarantine import ALONE_FROM, STEP
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DeliveryMode
+from gnomon.node.run.quarantine.frames import Ended, Started, framed
+from gnomon.node.run.quarantine.pool import Quarantine
+from gnomon.node.run.quarantine.process import ChildProcess, Job, Unstarted
+from gnomon.node.run.task_context import Run
+from gnomon.node.run.threads import LeftRunning
 from gnomon.observe.events import ChildDied, ChildUnfit, Event
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import Settings
 from gnomon.testing.pipe_contract import a_delivery
-from gnomon.worker.quarantine.frames import Ended, Started, framed
-from gnomon.worker.quarantine.pool import Quarantine
-from gnomon.worker.quarantine.process import ChildProcess, Job, Unstarted
-from gnomon.worker.run import Run
-from gnomon.worker.threads import LeftRunning
 
 FUNCTIONS = (
     "echo", "echo_in_a_thread", "where", "wait_for", "die", "die_in_a_thread", "leave_a_bomb",
@@ -152,7 +152,7 @@ def _children() -> Iterator[int]:
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # a thread that has ended
             for pid in (task / "children").read_text().split():
-                if b"gnomon.worker.quarantine" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                if b"gnomon.node.run.quarantine" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     yield int(pid)
 
 

@@ -16,12 +16,12 @@ from uuid import UUID, uuid4
 import pytest
 from tests.system.limits.judge import most_within
 
-from gnomon.model.limit import Bucket, Limiter
-from gnomon.scheduler.accounts import Account, Batch, Wish
-from gnomon.scheduler.store_time import StoreTime
-from gnomon.store.limit_port import Grant, Starts
+from gnomon.limits.exchange import Grant, Starts
+from gnomon.limits.holdings import Account, Batch, Wish
+from gnomon.limits.limiter import Bucket, Limiter
+from gnomon.limits.store_time import StoreTime
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.limits import PostgresLimits
+from gnomon.store.postgres.limits.permits import PostgresLimits
 
 Connection: TypeAlias = Any
 Act: TypeAlias = Callable[[], Awaitable[None]]

@@ -8,25 +8,25 @@ from tests.integration.support import Connection, database_now, joined, store, s
 
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
-from gnomon.fair import FairQueue
+from gnomon.fairness import FairQueue
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.pool import everything_in
 from gnomon.model.shard import SHARDS
 from gnomon.model.task import TaskKey
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.scanner import Scanner
+from gnomon.node.ahead.suspects import SuspectRoom
+from gnomon.node.dispatch.dispatcher import Dispatcher
+from gnomon.node.membership.lease import Lease
+from gnomon.node.settle.recorder import Recorder
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.dispatcher import Dispatcher
-from gnomon.scheduler.recorder import Recorder
-from gnomon.scheduler.scanner import Scanner
-from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.settings import Settings
-from gnomon.store.port import Settled, Settlement
+from gnomon.store.ports.dispatch import Settled, Settlement
+from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.recurring import PostgresPlanning
-from gnomon.worker.lease import Lease
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 
 SLOTS = 3
 

@@ -15,8 +15,8 @@ from tests.integration.identity import bearer, make_key
 from tests.system.crowd import SUBMISSION, Answer, Crowd, head, read, request
 from tests.waiting import eventually
 
+from gnomon.access.api_key import RANDOM_BYTES, key_from
 from gnomon.clock import new_secret
-from gnomon.model.api_key import RANDOM_BYTES, key_from
 from gnomon.model.errors import StoreUnavailable
 from gnomon.store.postgres.database import Database
 

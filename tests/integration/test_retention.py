@@ -14,14 +14,14 @@ from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.model.ids import lowest_id
 from gnomon.model.retention import RowKind
+from gnomon.node.maintenance.pruner import Pruner
+from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Event, RetentionSeen
-from gnomon.scheduler.pruner import Pruner
 from gnomon.settings import Settings
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.nodes import PostgresChores
-from gnomon.store.postgres.partitions import partition_name
-from gnomon.worker.lease import Lease
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.retention.partitions import partition_name
 
 # Longer, by hand: GNOMON_RETENTION_SECONDS=30 pytest -s tests/integration/test_retention.py
 SECONDS = float(os.environ.get("GNOMON_RETENTION_SECONDS", "2"))

@@ -11,18 +11,18 @@ from tests.conftest import connected
 from tests.integration.support import Connection, database_now, store, submission
 
 from gnomon.clock import SystemClock, new_id
-from gnomon.fair import FairQueue
-from gnomon.model.lane import Lane
+from gnomon.fairness import FairQueue
 from gnomon.model.pool import everything_in
+from gnomon.model.priority import Lane
 from gnomon.model.shard import SHARDS, shard_of
 from gnomon.model.task import TaskKey
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.scanner import Scanner
-from gnomon.scheduler.suspects import SuspectRoom
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.scanner import Scanner
+from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.settings import Settings
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.testing import turned_clock
 
 ALL = frozenset(range(SHARDS))

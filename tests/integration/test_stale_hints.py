@@ -7,27 +7,27 @@ from uuid import UUID
 from tests.integration.support import Connection, database_now, joined, store, submission
 
 from gnomon.clock import SystemClock
-from gnomon.fair import FairQueue, Slots
-from gnomon.model.lane import Lane
+from gnomon.fairness import FairQueue, Slots
 from gnomon.model.pool import everything_in
+from gnomon.model.priority import Lane
 from gnomon.model.quarantine import ALONE_FROM
 from gnomon.model.shard import SHARDS
 from gnomon.model.target import Target
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.scanner import Scanner
+from gnomon.node.ahead.suspects import SuspectRoom
+from gnomon.node.dispatch.admission import Admissions
+from gnomon.node.dispatch.dispatcher import Dispatcher
+from gnomon.node.dispatch.places import Places
+from gnomon.node.membership.lease import Lease
+from gnomon.node.run.targets import Place
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.scheduler.admission import Admissions
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.dispatcher import Dispatcher
-from gnomon.scheduler.places import Places
-from gnomon.scheduler.scanner import Scanner
-from gnomon.scheduler.suspects import SuspectRoom
 from gnomon.settings import Settings
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.recurring import PostgresPlanning
-from gnomon.worker.lease import Lease
-from gnomon.worker.targets import Place
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 
 TENANT = "default"
 

@@ -11,15 +11,15 @@ from gnomon.chores import Troubles
 from gnomon.clock import Clock, SystemClock, new_incarnation
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.task import DEFAULT_TENANT
+from gnomon.node.maintenance.storage_counter import StorageCounter
+from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import nobody
-from gnomon.scheduler.storage_counter import StorageCounter
-from gnomon.store.directory import Directory
+from gnomon.store.ports.storage import StorageLevel, StorageStore
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.directory import PostgresDirectory
-from gnomon.store.postgres.nodes import PostgresChores
-from gnomon.store.postgres.storage import PostgresStorage
-from gnomon.store.storage_port import StorageLevel, StorageStore
-from gnomon.worker.lease import Lease
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.usage.storage import PostgresStorage
+from gnomon.store.tenant_cache import Directory
 
 
 async def counter(

@@ -27,13 +27,13 @@ from gnomon.model.retention import RowKind
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.model.tenant import Quotas
 from gnomon.model.verdict import Verdict, VerdictKind
-from gnomon.store.port import NewTask
+from gnomon.store.ports.tasks import NewTask
+from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.nodes import PostgresChores
-from gnomon.store.postgres.recurring import PostgresPlanning
-from gnomon.store.postgres.storage import PostgresStorage
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
+from gnomon.store.postgres.usage.storage import PostgresStorage
 
 JOBS = "/api/v1/cron-jobs"
 JOB: dict[str, Any] = {

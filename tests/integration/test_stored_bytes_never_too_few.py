@@ -23,9 +23,9 @@ from gnomon.model.retention import RowKind
 from gnomon.model.task import DEFAULT_TENANT, KeepPayload, TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.nodes import PostgresChores
-from gnomon.store.postgres.storage import PostgresStorage
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.usage.storage import PostgresStorage
 
 SQUASHY = "x" * 100_000  # of which PostgreSQL keeps 1 %
 SHORT_SQUASHY = "x" * 2_000  # with its task

@@ -20,14 +20,15 @@ from gnomon.model.errors import (
     TaskNotFound,
     Unstorable,
 )
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Status
+from gnomon.model.priority import Lane
 from gnomon.model.retry import Backoff, RetryPolicy
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import DEFAULT_TENANT, Resolution, Submission, TaskKey
-from gnomon.store.port import Entry, NewTask, Once, TaskFilter, TaskPatch
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.ports.tasks import NewTask, Once, TaskFilter, TaskPatch
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 TARGET = HttpTarget("http://127.0.0.1:9/hook")
 HOUR = timedelta(hours=1)

@@ -14,28 +14,28 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id_in, new_incarnation
 from gnomon.cron.job import Overlap
-from gnomon.fair import FairQueue
+from gnomon.fairness import FairQueue
 from gnomon.model.lifecycle import State
 from gnomon.model.pool import everything_in
 from gnomon.model.quarantine import ALONE_FROM
 from gnomon.model.shard import SHARDS, owned_shards, shard_of
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import TaskKey
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.scanner import Scanner
+from gnomon.node.ahead.suspects import SuspectRoom
+from gnomon.node.dispatch.dispatcher import Dispatcher
+from gnomon.node.dispatch.stealer import StealResult, Thief
+from gnomon.node.membership.lease import Lease
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.dispatcher import Dispatcher
-from gnomon.scheduler.scanner import Scanner
-from gnomon.scheduler.suspects import SuspectRoom
-from gnomon.scheduler.thief import StealResult, Thief
 from gnomon.settings import Settings
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.nodes import PostgresRoster
-from gnomon.store.postgres.recurring import PostgresPlanning
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.testing.pipe_contract import a_delivery
-from gnomon.worker.lease import Lease
 
 ALL = frozenset(range(SHARDS))
 MINE = frozenset(range(128))

@@ -7,14 +7,14 @@ from tests.integration.cron_support import created, planning
 from tests.integration.support import Connection, database_now, store, submission
 
 from gnomon.chores import THE_CHORE, About, Trouble, about_task
-from gnomon.cli.trouble_checks import chores as checks_of_chores
-from gnomon.cli.trouble_checks import parked_jobs
+from gnomon.cli.admin.trouble_checks import chores as checks_of_chores
+from gnomon.cli.admin.trouble_checks import parked_jobs
 from gnomon.model.explanation import explain
 from gnomon.model.task import TaskKey
-from gnomon.store.cron_port import UNPLANNABLE
-from gnomon.store.postgres import reading
+from gnomon.store.ports.planning import UNPLANNABLE
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.troubles import PostgresTroubles
+from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
+from gnomon.store.postgres.tasks import reading
 
 WHY, SECRET = "its value is too large", "the value of another tenant"
 

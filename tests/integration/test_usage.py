@@ -22,12 +22,12 @@ from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retention import RowKind
 from gnomon.model.verdict import COMPLETE, Verdict, VerdictKind
 from gnomon.pipe.envelope import Delivery
-from gnomon.store.port import Settlement
+from gnomon.store.ports.dispatch import Settlement
+from gnomon.store.ports.usage import KEPT_DAYS
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.inserting import insert
-from gnomon.store.postgres.nodes import PostgresChores
-from gnomon.store.usage_port import KEPT_DAYS
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.tasks.inserting import insert
 
 USAGE = "/api/v1/usage"
 HEADER = "day,submissions,executions,compute_seconds,stored_bytes"

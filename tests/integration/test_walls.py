@@ -13,13 +13,13 @@ from tests.conftest import PostgresServer, on_database
 from tests.integration.support import Connection, database_now, joined, key_of, store, submission
 from tests.waiting import eventually
 
-from gnomon.cli import checks
+from gnomon.cli.admin import checks
 from gnomon.clock import new_id
 from gnomon.model.errors import StatementRefused, StoreUnavailable
 from gnomon.model.task import Submission
 from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.reading import circumstances
+from gnomon.store.postgres.tasks.reading import circumstances
 
 MINE, THEIRS = "mine", "theirs"
 ROLE = "gnomon_tenant"

@@ -21,19 +21,19 @@ from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retention import RowKind
 from gnomon.model.task import DEFAULT_TENANT, TaskKey
 from gnomon.model.verdict import EXPIRE, Verdict, VerdictKind
+from gnomon.node.maintenance.watchdog import Watchdog, WatchResult
+from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import SlaMissed, fan_out, to_log
 from gnomon.observe.metrics import NodeMetrics
 from gnomon.pipe.envelope import Delivery
-from gnomon.scheduler.watchdog import Watchdog, WatchResult
+from gnomon.store.ports.roster import Removal
+from gnomon.store.postgres.cron.events import PostgresWatch
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
-from gnomon.store.postgres.events import PostgresWatch
-from gnomon.store.postgres.nodes import PostgresChores
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.queries import query
-from gnomon.store.postgres.tasks import PostgresTasks
-from gnomon.store.roster_port import Removal
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.testing import turned_clock
-from gnomon.worker.lease import Lease
 
 SLA = 60.0
 GRACE = 10.0

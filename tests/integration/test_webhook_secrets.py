@@ -25,23 +25,23 @@ from tests.integration.webhook_calls import (
 )
 from tests.waiting import eventually
 
-from gnomon.clock import SystemClock
-from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, TenantNotFound
-from gnomon.model.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
-from gnomon.model.webhook_secret import (
+from gnomon.access.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
+from gnomon.access.webhook_secret import (
     MOST_ENDED,
     MOST_LIVE,
     MOST_TOGETHER,
     content_of,
     public_bytes,
 )
-from gnomon.store.directory import Directory, Revision
+from gnomon.clock import SystemClock
+from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, TenantNotFound
+from gnomon.node.run.targets.signing import Signatory, Unsigned
 from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.directory import PostgresDirectory
-from gnomon.store.postgres.webhook_secrets import PostgresSecrets, give_default
-from gnomon.wiring import prepare
-from gnomon.worker.targets.signing import Signatory, Unsigned
+from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets, give_default
+from gnomon.store.tenant_cache import Directory, Revision
+from gnomon.wiring.processes import prepare
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from gnomon.model.target import HttpTarget
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.testing import turned_clock
 
 PAYLOAD = b'{"job":"{{job_name}}","fire":"{{fire_time}}","run":"{{run_id}}"}'

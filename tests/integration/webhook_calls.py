@@ -6,11 +6,11 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from tests.integration.nodes import Call
 from tests.integration.support import Connection
 
+from gnomon.access.webhook_secret import Scheme, key_pair
 from gnomon.clock import SystemClock, new_id
-from gnomon.model.webhook_secret import Scheme, key_pair
+from gnomon.store.ports.secrets import NewSecret, ReplacingSecret, ShownSecret
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.webhook_secrets import PostgresSecrets
-from gnomon.store.secret_port import NewSecret, ReplacingSecret, ShownSecret
+from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 
 _VALUE = """
 SELECT secret FROM gnomon.webhook_secret

@@ -61,7 +61,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="append",
         default=[],
         metavar="PATH",
-        help="below src/gnomon: cron, scheduler/permits.py; with --planted: a bug's name",
+        help="below src/gnomon: cron, node/dispatch/permits.py; with --planted: a bug's name",
     )
     parser.add_argument("--most", type=int, help="mutants, at most")
     parser.add_argument("--minutes", type=float, default=60.0, help="after which no more begin")

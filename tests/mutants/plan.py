@@ -11,34 +11,34 @@ import msgspec
 from tests.mutants.changes import Change, changes_of
 
 # Pure code, measured by its unit tests alone.
-PURE = ("model", "cron", "fair", "wheel")
+PURE = ("model", "access", "breakers", "cron", "fairness", "limits", "payload_schemas", "wheel")
 
 # Beside the tests that import a module: those that reach it through others, the quickest first.
 REACHING: list[tuple[str, Sequence[str]]] = [
     ("cron/", ("tests/unit/test_cron_*.py",)),
-    ("fair/breaker.py", ("tests/unit/test_breaker*.py",)),
-    ("fair/", ("tests/unit/test_fair_*.py", "tests/unit/test_lanes.py", "tests/unit/test_aging.py",
-               "tests/unit/test_agenda.py")),
+    ("breakers/breaker.py", ("tests/unit/test_breaker*.py",)),
+    ("fairness/", ("tests/unit/test_fair_*.py", "tests/unit/test_lanes.py",
+                   "tests/unit/test_aging.py", "tests/unit/test_agenda.py")),
     ("wheel/", ("tests/unit/test_wheel.py",)),
     ("api/", ("tests/integration/test_api_tasks.py", "tests/integration/test_api_errors.py",
               "tests/integration/test_api_idempotency.py", "tests/integration/test_api_cron.py",
               "tests/integration/test_api_dead_letters.py")),
-    ("cli/keys.py", ("tests/integration/test_cli_identity.py",)),
-    ("cli/nodes.py", ("tests/integration/test_cli_nodes.py",)),
+    ("cli/admin/keys.py", ("tests/integration/test_cli_identity.py",)),
+    ("cli/admin/nodes.py", ("tests/integration/test_cli_nodes.py",)),
     ("cli/", ("tests/unit/test_cli_*.py", "tests/integration/test_cli_tasks.py",
               "tests/integration/test_cli_cron.py")),
     ("client/", ("tests/integration/test_cli_client.py",)),
-    ("scheduler/stakes.py", ("tests/unit/test_permits.py", "tests/integration/test_limits.py")),
-    ("scheduler/", ("tests/integration/test_node.py", "tests/integration/test_limits.py",
-                    "tests/integration/test_breakers.py", "tests/integration/test_planning.py")),
-    ("worker/", ("tests/unit/test_hung_handlers.py", "tests/integration/test_node.py",
+    ("limits/needs.py", ("tests/unit/test_permits.py", "tests/integration/test_limits.py")),
+    ("node/run/", ("tests/unit/test_hung_handlers.py", "tests/integration/test_node.py",
                  "tests/integration/test_hung_handlers.py")),
+    ("node/", ("tests/integration/test_node.py", "tests/integration/test_limits.py",
+                    "tests/integration/test_breakers.py", "tests/integration/test_planning.py")),
     ("pipe/", ("tests/conformance/test_pipes.py", "tests/integration/test_node.py")),
     ("store/embedded/", ("tests/integration/test_embedded.py",)),
-    ("store/postgres/dispatching.py", (
+    ("store/postgres/dispatch/dispatch_store.py", (
         "tests/integration/test_dispatch_store.py", "tests/integration/test_scanner.py",
         "tests/integration/test_gate.py", "tests/integration/test_planning.py")),
-    ("store/postgres/limiters.py", ("tests/integration/test_api_limiters.py",)),
+    ("store/postgres/limits/limiters.py", ("tests/integration/test_api_limiters.py",)),
     ("store/", ("tests/integration/test_task_store.py", "tests/integration/test_dispatch_store.py",
                 "tests/integration/test_planning.py", "tests/integration/test_gate.py",
                 "tests/integration/test_limit_store.py")),

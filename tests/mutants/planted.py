@@ -9,8 +9,6 @@ import msgspec
 from tests.mutants.changes import Change
 from tests.mutants.plan import Mutant, Project
 
-_SQL = "store/postgres/sql/"
-
 
 class Bug(msgspec.Struct, frozen=True):
     """One place of the code, and what it is made to say."""
@@ -29,7 +27,7 @@ class Withered(Exception):
 BUGS: Sequence[Bug] = (
     Bug(
         "keys-without-tenant",
-        "store/postgres/keys.py",
+        "store/postgres/tasks/idempotency.py",
         "        first.setdefault((each.tenant_id, each.once.key), each)\n"
         "    taken = await _take(connection, list(first.values()), keep_seconds)",
         "        mates = [w for (_, key), w in first.items() if key == each.once.key]\n"
@@ -40,7 +38,7 @@ BUGS: Sequence[Bug] = (
     ),
     Bug(
         "cancelled-without-fence",
-        _SQL + "settle.sql",
+        "store/postgres/dispatch/settle.sql",
         "          AND task.fence = r.fence AND task.node = r.node\n"
         "        OFFSET 0\n"
         "    ) AS t\n"
@@ -60,14 +58,14 @@ BUGS: Sequence[Bug] = (
     ),
     Bug(
         "withdraw-what-waits-for-its-retry",
-        _SQL + "withdraw_runs.sql",
+        "store/postgres/cron/withdraw_runs.sql",
         " AND t.attempt = 0",
         "",
         ("tests/integration/test_planning.py",),
     ),
     Bug(
         "permits-kept-after-a-timeout",
-        "scheduler/permits.py",
+        "node/dispatch/permits.py",
         "        if key in self._taken and key not in self.stuck:\n",
         "        late = report.outcome is not None and report.outcome.kind == 2\n"
         "        if key in self._taken and key not in self.stuck and not late:\n",
@@ -75,14 +73,14 @@ BUGS: Sequence[Bug] = (
     ),
     Bug(
         "retry-from-the-start-of-the-try",
-        _SQL + "settle.sql",
+        "store/postgres/dispatch/settle.sql",
         "due_at = m.now + make_interval(secs => r.delay)",
         "due_at = coalesce(r.started_at, m.now) + make_interval(secs => r.delay)",
         ("tests/integration/test_dispatch_store.py",),
     ),
     Bug(
         "dead-by-the-clock",
-        "scheduler/roster.py",
+        "node/membership/roster.py",
         "            if monotonic - self._beats[peer.incarnation][1] >= lease.ttl\n"
         "            and peer.alive_until < now\n",
         "            if peer.alive_until < now\n",
@@ -90,42 +88,42 @@ BUGS: Sequence[Bug] = (
     ),
     Bug(
         "dead-although-it-beats",
-        "scheduler/roster.py",
+        "node/membership/roster.py",
         "before is not None and before[0] == peer.beat",
         "before is not None",
         ("tests/unit/test_roster_watch.py", "tests/integration/test_declaring_dead.py"),
     ),
     Bug(
         "dead-although-it-has-beaten-since",
-        _SQL + "declare_dead.sql",
+        "store/postgres/dispatch/declare_dead.sql",
         " AND beat = $2",
         " AND $2 >= 0",
         ("tests/integration/test_declaring_dead.py",),
     ),
     Bug(
         "repair-without-those-who-wrote-for-long",
-        "scheduler/reach.py",
+        "node/ahead/reach.py",
         "return min(self._seen_at, min(ended, default=self._seen_at)) - SLACK",
         "return self._seen_at - SLACK",
         ("tests/integration/test_scanner.py",),
     ),
     Bug(
         "losses-kept-by-a-bulk-re-drive",
-        _SQL + "redrive_dead.sql",
+        "store/postgres/tasks/redrive_dead.sql",
         "        losses = 0\n",
         "        losses = t.losses\n",
         ("tests/integration/test_task_store.py",),
     ),
     Bug(
         "breakers-count-cancellations",
-        "scheduler/breakers.py",
+        "node/dispatch/breaker_check.py",
         "        case OutcomeKind.TIMED_OUT:\n",
         "        case OutcomeKind.TIMED_OUT | OutcomeKind.CANCELLED:\n",
         ("tests/unit/test_breakers_outcomes.py",),
     ),
     Bug(
         "interrupt-without-notice",
-        _SQL + "interrupt_run.sql",
+        "store/postgres/cron/interrupt_run.sql",
         "RETURNING pg_notify($3, $1 || E'\\t' || replace(t.id::text, '-', ''))",
         "RETURNING $3::text",
         ("tests/integration/test_gate.py",),

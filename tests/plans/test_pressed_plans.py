@@ -22,7 +22,7 @@ from tests.plans.hot_statements import (
 )
 from tests.plans.test_hot_plans import explained, nodes_of, reads
 
-from gnomon.wiring import prepare
+from gnomon.wiring.processes import prepare
 
 ROWS = 6_000
 MODES = ("force_custom_plan", "force_generic_plan")

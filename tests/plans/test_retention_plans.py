@@ -12,10 +12,10 @@ from tests.integration.test_retention import BUCKETS, EVENTS, KEYS
 from tests.plans.test_hot_plans import Used, plans
 
 from gnomon.model.ids import lowest_id
-from gnomon.store.postgres.expired_rows import BY_INDEX
-from gnomon.store.postgres.needed import BY_PAGE, asking, clearing
-from gnomon.store.postgres.partitions import DAY, PARENTS, Partition, partition_name
-from gnomon.store.usage_port import KEPT_DAYS
+from gnomon.store.ports.usage import KEPT_DAYS
+from gnomon.store.postgres.retention.expired_rows import BY_INDEX
+from gnomon.store.postgres.retention.needed import BY_PAGE, asking, clearing
+from gnomon.store.postgres.retention.partitions import DAY, PARENTS, Partition, partition_name
 
 USAGE = """
 INSERT INTO gnomon.usage (tenant_id, day, session)

@@ -8,7 +8,7 @@ from tests.plans.test_hot_plans import filled, plans
 
 from gnomon.clock import new_id, new_incarnation
 from gnomon.model.ids import lowest_id
-from gnomon.store.postgres.partitions import partition_name
+from gnomon.store.postgres.retention.partitions import partition_name
 
 __all__ = ["filled"]
 

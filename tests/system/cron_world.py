@@ -21,7 +21,7 @@ from gnomon.model.target import HttpTarget
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 EVERY_SECOND = "* * * * * *"
 PAYLOAD = {"job": "{{job_name}}", "fire_ms": "{{fire_time | unix_ms}}", "run": "{{run_id}}"}

@@ -30,10 +30,10 @@ from gnomon.model.lifecycle import State
 from gnomon.model.target import HttpTarget, Target
 from gnomon.model.task import DEFAULT_TENANT, Submission
 from gnomon.store.embedded import EmbeddedServer
-from gnomon.store.port import NewTask
+from gnomon.store.ports.tasks import NewTask
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 LEASE = 2.0  # seconds; of every node here
 PATIENCE = 60.0  # seconds until a wait has failed: the machine may have other things to do

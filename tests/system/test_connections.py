@@ -26,9 +26,9 @@ from tests.system.crowd import (
 from tests.system.harness import Process
 from tests.waiting import eventually
 
-from gnomon.api.refusals import AT_ONCE_SECONDS, REFUSALS_A_SECOND
+from gnomon.access.api_key import RANDOM_BYTES, key_from
+from gnomon.api.http.refusals import AT_ONCE_SECONDS, REFUSALS_A_SECOND
 from gnomon.clock import new_secret
-from gnomon.model.api_key import RANDOM_BYTES, key_from
 from gnomon.store.postgres.database import Database
 
 if TYPE_CHECKING:

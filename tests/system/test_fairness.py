@@ -9,7 +9,7 @@ import pytest
 from tests.system.fairness.world import World, write_functions
 from tests.system.harness import eventually
 
-from gnomon.model.lane import Lane
+from gnomon.model.priority import Lane
 
 pytestmark = pytest.mark.system
 

@@ -19,8 +19,8 @@ from tests.system.conftest import NewProcess
 from tests.system.harness import Process, eventually
 
 from gnomon.clock import SystemClock
-from gnomon.store.postgres.api_keys import PostgresKeys
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.identity.api_keys import PostgresKeys
 
 pytestmark = pytest.mark.system
 

@@ -13,7 +13,7 @@ from tests.system.proof.cluster import Server, Tmpfs
 from tests.system.proof.tools import or_skip
 from tests.waiting import eventually
 
-from gnomon.wiring import prepare
+from gnomon.wiring.processes import prepare
 
 MIB = 1024**2
 

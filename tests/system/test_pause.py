@@ -10,9 +10,9 @@ from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.task import DEFAULT_TENANT, TaskKey
 from gnomon.model.verdict import COMPLETE
-from gnomon.store.port import Settlement
+from gnomon.store.ports.dispatch import Settlement
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatching import PostgresDispatch
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 
 pytestmark = pytest.mark.system
 

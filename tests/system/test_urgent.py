@@ -8,8 +8,8 @@ import pytest
 from tests.system.conftest import NewProcess
 from tests.system.harness import Process, Receiver, Submitter, Truth, eventually
 
-from gnomon.model.lane import Lane
 from gnomon.model.outcome import OutcomeKind
+from gnomon.model.priority import Lane
 from gnomon.model.target import PythonTarget
 
 pytestmark = pytest.mark.system

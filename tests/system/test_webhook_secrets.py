@@ -24,7 +24,7 @@ from tests.system.harness import (
 from gnomon.model.errors import StoreUnavailable
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.webhook_secrets import PostgresSecrets
+from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 
 pytestmark = pytest.mark.system
 

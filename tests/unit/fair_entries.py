@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from gnomon.model.lane import Lane
+from gnomon.model.priority import Lane
 from gnomon.model.task import TaskKey
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -13,9 +13,9 @@ import msgspec
 from gnomon.clock import SystemClock
 from gnomon.model.outcome import Outcome
 from gnomon.model.target import HttpTarget
+from gnomon.node.run.targets.http import HttpCaller
+from gnomon.node.run.task_context import Run
 from gnomon.testing.pipe_contract import a_delivery
-from gnomon.worker.run import Run
-from gnomon.worker.targets.http import HttpCaller
 
 PLAIN = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.addresses import AddressGuard
+from gnomon.access.addresses import AddressGuard
 from gnomon.settings import Settings
 
 GUARD = AddressGuard()

@@ -7,23 +7,23 @@ import msgspec
 from tests.unit.fair_entries import START, entry
 
 from gnomon.clock import SystemClock
-from gnomon.fair import FairQueue, Slots
-from gnomon.model.lane import Lane
-from gnomon.model.limit import Bucket, Limiter
+from gnomon.fairness import FairQueue, Slots
+from gnomon.limits.exchange import Grant
+from gnomon.limits.holdings import Wish
+from gnomon.limits.limiter import Bucket, Limiter
+from gnomon.limits.store_time import StoreTime
+from gnomon.model.priority import Lane
 from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.tenant import Quotas
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.suspects import SuspectRoom
+from gnomon.node.dispatch.admission import Admissions
+from gnomon.node.dispatch.permits import Permits
+from gnomon.node.dispatch.places import Places
+from gnomon.node.run.targets import Place
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.scheduler.accounts import Wish
-from gnomon.scheduler.admission import Admissions
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.permits import Permits
-from gnomon.scheduler.places import Places
-from gnomon.scheduler.store_time import StoreTime
-from gnomon.scheduler.suspects import SuspectRoom
-from gnomon.store.limit_port import Grant
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
 from gnomon.testing.pipe_contract import a_delivery
-from gnomon.worker.targets import Place
 
 ALL = Limiter(tenant_id="acme", name="all", concurrency=20)
 FLOWS = range(1, 61)

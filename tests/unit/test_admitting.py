@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon.model.tenant import Quotas
-from gnomon.store.postgres.admitting import Admitted
+from gnomon.store.postgres.tasks.admitting import Admitted
 
 COUNTS = st.integers(0, 50)
 

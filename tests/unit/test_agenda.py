@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.fair import FairQueue, Slots
-from gnomon.model.lane import Lane
+from gnomon.fairness import FairQueue, Slots
+from gnomon.model.priority import Lane
 from gnomon.model.task import TaskKey
-from gnomon.scheduler.agenda import Agenda, tick_at_or_after, tick_at_or_before
-from gnomon.scheduler.suspects import SuspectRoom
-from gnomon.store.port import Entry
+from gnomon.node.ahead.agenda import Agenda, tick_at_or_after, tick_at_or_before
+from gnomon.node.ahead.suspects import SuspectRoom
+from gnomon.store.ports.dispatch import Entry
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

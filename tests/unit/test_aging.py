@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.fair_entries import at, entry
 
-from gnomon.fair import FairQueue
-from gnomon.model.lane import Lane
-from gnomon.store.port import Entry
+from gnomon.fairness import FairQueue
+from gnomon.model.priority import Lane
+from gnomon.store.ports.dispatch import Entry
 
 BOUND = 60.0
 TURN = 0.5  # seconds in which one task starts

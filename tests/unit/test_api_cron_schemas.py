@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from litestar.routes import HTTPRoute
 
-from gnomon.api.cron_definitions import definition_of, edit_of
-from gnomon.api.cron_jobs import router
-from gnomon.api.cron_schemas import (
+from gnomon.api.cron.definitions import definition_of, edit_of
+from gnomon.api.cron.jobs import router
+from gnomon.api.cron.schemas import (
     CreateCronJob,
     JobStatus,
     PatchCronJob,
@@ -23,7 +23,7 @@ from gnomon.api.cron_schemas import (
     RunKindView,
     RunStatus,
 )
-from gnomon.api.cron_views import (
+from gnomon.api.cron.views import (
     definition_view,
     difference,
     job_view,
@@ -31,11 +31,11 @@ from gnomon.api.cron_views import (
     run_cursor_view,
     run_view,
 )
-from gnomon.api.incoming import decoded
+from gnomon.api.http.reading import decoded
 from gnomon.cron.job import CronJob, Definition, Run, RunKind, Skipped
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Status
+from gnomon.model.priority import Lane
 from gnomon.model.target import HttpTarget, PythonTarget
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

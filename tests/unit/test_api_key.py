@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.clock import new_secret
-from gnomon.model.api_key import (
+from gnomon.access.api_key import (
     ALPHABET,
     HINT_CHARACTERS,
     KEY_CHARACTERS,
@@ -17,6 +16,7 @@ from gnomon.model.api_key import (
     is_key,
     key_from,
 )
+from gnomon.clock import new_secret
 
 chances = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.api.explaining import explain
-from gnomon.api.idempotency import once_of
-from gnomon.api.incoming import decoded
-from gnomon.api.problems import RequestError
-from gnomon.api.schemas import PatchTask, SubmitBatch, SubmitTask
-from gnomon.api.submissions import patch_of, submission_of
-from gnomon.api.views import cursor_of, cursor_view, new_view
+from gnomon.access.principal import ALL_ROLES, Principal
+from gnomon.api.http.idempotency import once_of
+from gnomon.api.http.problems import RequestError
+from gnomon.api.http.reading import decoded
+from gnomon.api.http.validation import explain
+from gnomon.api.tasks.schemas import PatchTask, SubmitBatch, SubmitTask
+from gnomon.api.tasks.submissions import patch_of, submission_of
+from gnomon.api.tasks.views import cursor_of, cursor_view, new_view
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.ids import created_at
-from gnomon.model.lane import Lane
-from gnomon.model.principal import ALL_ROLES, Principal
+from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import Submission

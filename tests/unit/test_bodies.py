@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.waiting import eventually
 
-from gnomon.api.bodies import SMALL_BYTES, Bodies, Body
-from gnomon.api.problems import NoRoom, TooManyBodies
+from gnomon.api.http.bodies import SMALL_BYTES, Bodies, Body
+from gnomon.api.http.problems import NoRoom, TooManyBodies
 from gnomon.clock import SystemClock
 from gnomon.settings import Settings
 

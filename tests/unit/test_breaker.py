@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from gnomon.fair.breaker import HOST_RULE, TENANT_RULE, Breaker, Change, Rule
+from gnomon.breakers.breaker import HOST_RULE, TENANT_RULE, Breaker, Change, Rule
 
 FAR = 10_000.0  # no probe of these tests takes so long
 

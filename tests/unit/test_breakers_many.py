@@ -7,20 +7,20 @@ from uuid import UUID
 
 from tests.unit.fair_entries import START, entry
 
+from gnomon.breakers.breaker import Rule
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
-from gnomon.fair import FairQueue
-from gnomon.fair.breaker import Rule
-from gnomon.model.lane import Lane
+from gnomon.fairness import FairQueue
 from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.dispatch.breaker_check import Breakers, Rules
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.breakers import Breakers, Rules
-from gnomon.store.breaker_port import BreakerEvent, Circuit
-from gnomon.store.port import Entry
+from gnomon.store.ports.breakers import BreakerEvent, Circuit
+from gnomon.store.ports.dispatch import Entry
 
 AWAY = Outcome(OutcomeKind.FAILED, error="away", unreachable=True)
 QUICK = Rules(host=Rule(share=0.5, calls=1, pause=30.0), tenant=Rule(share=2.0))

@@ -4,15 +4,15 @@ import pytest
 from tests.unit.fair_entries import START, entry
 from tests.unit.test_breakers_many import Told, delivery
 
+from gnomon.breakers.breaker import Rule
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
-from gnomon.fair import FairQueue
-from gnomon.fair.breaker import Rule
+from gnomon.fairness import FairQueue
 from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.dispatch.breaker_check import Breakers, Rules
 from gnomon.observe.events import BreakerOpened, Event, nobody
 from gnomon.pipe.envelope import Report
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.breakers import Breakers, Rules
 
 AWAY = Outcome(OutcomeKind.FAILED, error="away", unreachable=True)
 NEVER = Rule(share=2.0)

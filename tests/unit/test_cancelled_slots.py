@@ -11,9 +11,9 @@ from tests.waiting import eventually
 from gnomon.clock import SystemClock
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.target import PythonTarget
+from gnomon.node.run.slot_pool import Slots
+from gnomon.node.run.targets import Caller
 from gnomon.pipe.envelope import Delivery
-from gnomon.worker.slots import Slots
-from gnomon.worker.targets import Caller
 
 FROM_WITHIN = "its slot was cancelled from within"
 

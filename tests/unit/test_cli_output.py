@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from gnomon.cli import output
+from gnomon.cli.shared import output
 
 # Clears the screen, sets the title of the window, moves the cursor, turns the text around.
 HOSTILE = "\x1b[2Ja\x9b31mb\x1b]0;owned\x07c\rd\x08e\x7f\u202ef\u2066g"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
+from gnomon.access.webhook_secret import Scheme, content_of, key_pair, signer
 from gnomon.client.signature import check_secret, verify
-from gnomon.model.webhook_secret import Scheme, content_of, key_pair, signer
 
 NOW = datetime(2030, 1, 31, 9, tzinfo=UTC)
 KEY = bytes(range(32))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from gnomon.cli import output, values
+from gnomon.cli.shared import output, values
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.client_address import FORWARDED, MOST_HOPS, ClientAddresses, CountedAddress
+from gnomon.access.client_address import FORWARDED, MOST_HOPS, ClientAddresses, CountedAddress
 
 PROXY, INNER = "10.0.0.1", "10.0.0.2"
 TRUSTED = ("10.0.0.0/24", "fd00::/64")

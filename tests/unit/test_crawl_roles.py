@@ -3,7 +3,7 @@
 import pytest
 from tests.system.crawl.roles import Key, fault, roles_of
 
-from gnomon.model.principal import Role
+from gnomon.access.principal import Role
 
 READER = Key("read", "k", frozenset([Role.READ]))
 ADMIN = Key("admin", "k", frozenset([Role.ADMIN]))

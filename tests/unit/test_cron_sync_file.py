@@ -2,8 +2,8 @@
 
 import pytest
 
-from gnomon.cli.cron_difference import Change, Step, Verb, acts_of
-from gnomon.cli.cron_file import BadFile, Declaration, Declared, declaration
+from gnomon.cli.cron.difference import Change, Step, Verb, acts_of
+from gnomon.cli.cron.file import BadFile, Declaration, Declared, declaration
 
 JOB = """
 [[job]]

@@ -4,10 +4,10 @@ import pytest
 from litestar import Litestar, Router, get
 from litestar.handlers import HTTPRouteHandler
 
-from gnomon.api import door
+from gnomon.access.principal import ALL_ROLES, Principal, Role
+from gnomon.api.auth import access as door
 from gnomon.api.context import Request
-from gnomon.api.openapi import Operation, described
-from gnomon.model.principal import ALL_ROLES, Principal, Role
+from gnomon.api.http.openapi import Operation, described
 
 READ = described(Operation(name="x", role=Role.READ, summary="", answers={200: None}))
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from gnomon.access.secret_errors import TooManySecrets
 from gnomon.model.errors import (
     GnomonError,
     InvalidPayload,
@@ -19,7 +20,6 @@ from gnomon.model.errors import (
     StoreError,
     Unauthenticated,
 )
-from gnomon.model.secret_errors import TooManySecrets
 
 ID = UUID(int=0x1234)
 BY_ANNOTATION: dict[Any, Any] = {

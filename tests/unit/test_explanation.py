@@ -16,12 +16,12 @@ from gnomon.model.explanation import (
     OpenBreaker,
     explain,
 )
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Status
-from gnomon.model.limit import EXECUTIONS_PER_MINUTE
+from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import DeliveryMode, KeepPayload, Resolution, Task
+from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=90)

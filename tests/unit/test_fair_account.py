@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from gnomon.fair import LaneRound
-from gnomon.fair.account import Account
+from gnomon.fairness import LaneRound
+from gnomon.fairness.virtual_time import Account
 from gnomon.model.errors import BrokenInvariant
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
 
 
 def account(weight: float = 1.0) -> Account[Entry]:

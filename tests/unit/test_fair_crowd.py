@@ -3,10 +3,10 @@
 import pytest
 from tests.unit.fair_entries import START, entry, number_of
 
-from gnomon.fair import FairQueue
-from gnomon.fair.slots import Slots
-from gnomon.model.lane import Lane
-from gnomon.store.port import Entry
+from gnomon.fairness import FairQueue
+from gnomon.fairness.slot_shares import Slots
+from gnomon.model.priority import Lane
+from gnomon.store.ports.dispatch import Entry
 
 TENANTS = 1000
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.unit.fair_entries import at, entry, number_of
 
-from gnomon.fair import FairQueue, Slots
-from gnomon.model.lane import Lane
-from gnomon.store.port import Entry
+from gnomon.fairness import FairQueue, Slots
+from gnomon.model.priority import Lane
+from gnomon.store.ports.dispatch import Entry
 
 TENANTS = ("a", "b", "c")
 FLOWS = (1, 2, 3)

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.fair_entries import START, at, entry
 
-from gnomon.fair import FairQueue, Slots
-from gnomon.model.lane import Lane
-from gnomon.store.port import Entry
+from gnomon.fairness import FairQueue, Slots
+from gnomon.model.priority import Lane
+from gnomon.store.ports.dispatch import Entry
 
 Cost = Callable[[], float]
 

@@ -5,12 +5,12 @@ from uuid import UUID
 
 from tests.unit.fair_entries import entry
 
+from gnomon.limits.exchange import Ask, Grant
+from gnomon.limits.limiter import Bucket
 from gnomon.model.flow import Flow
-from gnomon.model.limit import Bucket
 from gnomon.model.task import TaskKey
-from gnomon.scheduler.flows import FlowBook
-from gnomon.store.limit_port import Ask, Grant
-from gnomon.store.port import Entry
+from gnomon.node.ahead.flow_book import FlowBook
+from gnomon.store.ports.dispatch import Entry
 
 
 class Flows:

@@ -10,7 +10,7 @@ from tests.unit.raw_server import PLAIN, answering, called, called_at, calling
 from tests.waiting import eventually
 
 from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.worker.targets.answers import KEPT_BODY_BYTES
+from gnomon.node.run.targets.answers import KEPT_BODY_BYTES
 
 
 def coded(body: bytes, coding: str, status: str = "200 OK") -> bytes:

@@ -11,19 +11,19 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gnomon.api.cron_schemas import PatchCronJob, PutCronJob
-from gnomon.api.guarding import check_target
-from gnomon.api.schemas import PatchTask, SubmitTask
+from gnomon.access.addresses import AddressGuard
+from gnomon.api.cron.schemas import PatchCronJob, PutCronJob
+from gnomon.api.tasks.schemas import PatchTask, SubmitTask
+from gnomon.api.tasks.target_check import check_target
 from gnomon.clock import SystemClock
-from gnomon.model.addresses import AddressGuard
 from gnomon.model.errors import InvalidTask
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import TaskKey
+from gnomon.node.run.resolver import Found, Names
+from gnomon.node.run.targets.http import HttpCaller
+from gnomon.node.run.task_context import Run
 from gnomon.testing.pipe_contract import a_delivery
-from gnomon.worker.names import Found, Names
-from gnomon.worker.run import Run
-from gnomon.worker.targets.http import HttpCaller
 
 
 def names(answer: Sequence[str]) -> Names:

@@ -11,8 +11,8 @@ from tests.waiting import eventually
 
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.node.run.threads import TooManyHung
 from gnomon.observe.events import HandlerHung, HandlerReturned
-from gnomon.worker.threads import TooManyHung
 
 
 @pytest.fixture

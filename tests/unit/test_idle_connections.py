@@ -9,7 +9,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from tests.waiting import eventually, eventually_sync
 
-from gnomon.api.connections import (
+from gnomon.access.client_address import FORWARDED, ClientAddresses
+from gnomon.api.http.connections import (
     SLOW_SECONDS,
     AddressLimit,
     Client,
@@ -19,7 +20,6 @@ from gnomon.api.connections import (
     idleness,
 )
 from gnomon.clock import SystemClock
-from gnomon.model.client_address import FORWARDED, ClientAddresses
 
 MOST = 16
 _LITTLE = 4096  # bytes that a socket may hold; the system makes it a little more

@@ -6,8 +6,8 @@ import pytest
 import structlog
 from aiohttp import web
 
-from gnomon.api.authentication_jwks import AGAIN_SECONDS, UrlJwks
-from gnomon.api.problems import RequestError
+from gnomon.api.auth.jwks import AGAIN_SECONDS, UrlJwks
+from gnomon.api.http.problems import RequestError
 from gnomon.clock import SystemClock
 
 KEEP = 3600.0

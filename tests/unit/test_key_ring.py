@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from gnomon.api import authentication_keys
-from gnomon.api.authentication_keys import AHEAD_SECONDS, TRUST_SECONDS, KeyRing
-from gnomon.api.problems import Overloaded
+from gnomon.access.api_key import RANDOM_BYTES, ApiKey, hash_of, key_from
+from gnomon.access.principal import Principal, Role
+from gnomon.api.auth import key_cache as authentication_keys
+from gnomon.api.auth.key_cache import AHEAD_SECONDS, TRUST_SECONDS, KeyRing
+from gnomon.api.http.problems import Overloaded
 from gnomon.clock import SystemClock
-from gnomon.model.api_key import RANDOM_BYTES, ApiKey, hash_of, key_from
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.principal import Principal, Role
 
 
 def key(number: int) -> str:

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.fair_entries import at, entry, number_of
 
-from gnomon.fair import FairQueue, LaneRound
-from gnomon.fair.lanes import DEFAULT_WEIGHTS
-from gnomon.model.lane import Lane
-from gnomon.store.port import Entry
+from gnomon.fairness import FairQueue, LaneRound
+from gnomon.fairness.lanes import DEFAULT_WEIGHTS
+from gnomon.model.priority import Lane
+from gnomon.store.ports.dispatch import Entry
 
 AGING = timedelta(seconds=60)
 lanes = st.sampled_from(Lane)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from gnomon.model.limit import MOST_KEY_CHARACTERS, Limiter, limit_keys
+from gnomon.limits.limiter import MOST_KEY_CHARACTERS, Limiter, limit_keys
 
 EACH = Limiter(tenant_id="t", name="each", key="/who", concurrency=1)
 

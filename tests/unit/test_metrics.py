@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from gnomon.cron.job import Skipped
-from gnomon.model.lane import Lane
+from gnomon.model.priority import Lane
 from gnomon.model.retention import RowKind
 from gnomon.observe.events import (
     BreakerClosed,

@@ -18,15 +18,15 @@ from gnomon.clock import SystemClock
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import DeliveryMode
+from gnomon.node.membership.lease import Lease
+from gnomon.node.run.resolver import Found, Names, system_look_up
+from gnomon.node.run.runner import Runner
+from gnomon.node.run.starter import Starter
+from gnomon.node.run.targets.http import HttpCaller
+from gnomon.node.run.worker import Worker
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.testing.pipe_contract import a_delivery
-from gnomon.worker.lease import Lease
-from gnomon.worker.names import Found, Names, system_look_up
-from gnomon.worker.runner import Runner
-from gnomon.worker.starter import Starter
-from gnomon.worker.targets.http import HttpCaller
-from gnomon.worker.worker import Worker
 
 LOOPBACK = [Found(socket.AF_INET, socket.IPPROTO_TCP, "127.0.0.1")]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnomon.model.pattern_weight import Weight, size_of, weigh
+from gnomon.payload_schemas.pattern_weight import Weight, size_of, weigh
 
 TOO_LARGE = 1_000_000
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnomon.model.errors import InvalidSchema
-from gnomon.model.payload_extent import nests_deeper
-from gnomon.model.payload_schema import MOST_BYTES, PayloadSchema
-from gnomon.model.schema_survey import MOST_LEVELS, MOST_STEPS, survey
+from gnomon.payload_schemas.extent import nests_deeper
+from gnomon.payload_schemas.schema import MOST_BYTES, PayloadSchema
+from gnomon.payload_schemas.survey import MOST_LEVELS, MOST_STEPS, survey
 
 TREE = {"type": "object", "additionalProperties": {"$ref": "#"}}
 DRAFTS = (

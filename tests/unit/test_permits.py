@@ -9,21 +9,21 @@ import pytest
 from tests.unit.fair_entries import START, entry
 
 from gnomon.clock import SystemClock
-from gnomon.fair import FairQueue
-from gnomon.model.lane import Lane
-from gnomon.model.limit import Bucket, Limiter
+from gnomon.fairness import FairQueue
+from gnomon.limits.exchange import Grant, Starts, Told
+from gnomon.limits.holdings import Account, Wish
+from gnomon.limits.limiter import Bucket, Limiter
+from gnomon.limits.store_time import StoreTime
 from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import PythonTarget
 from gnomon.model.tenant import Quotas
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.suspects import SuspectRoom
+from gnomon.node.dispatch.permits import Permits
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.scheduler.accounts import Account, Wish
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.permits import Permits
-from gnomon.scheduler.store_time import StoreTime
-from gnomon.scheduler.suspects import SuspectRoom
-from gnomon.store.limit_port import Grant, Starts, Told
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
 
 ALL = Limiter(tenant_id="acme", name="all", concurrency=2)
 MAIL = Limiter(tenant_id="acme", name="mail", task_type="mail", rate=5)

@@ -5,17 +5,17 @@ from datetime import timedelta
 import msgspec
 from tests.unit.fair_entries import START, entry
 
-from gnomon.fair import FairQueue
+from gnomon.fairness import FairQueue
 from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import TaskKey
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.suspects import SuspectRoom
+from gnomon.node.dispatch.places import Places
+from gnomon.node.run.targets import Place
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.scheduler.agenda import Agenda
-from gnomon.scheduler.places import Places
-from gnomon.scheduler.suspects import SuspectRoom
-from gnomon.store.port import Entry
+from gnomon.store.ports.dispatch import Entry
 from gnomon.testing.pipe_contract import a_delivery
-from gnomon.worker.targets import Place
 
 ROOM = 3
 FIRST = 2

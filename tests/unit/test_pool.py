@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnomon.model.lane import Lane
 from gnomon.model.pool import EVERYTHING, Pool, Work, territory
+from gnomon.model.priority import Lane
 from gnomon.model.shard import SHARDS, owned_shards, owner
 
 tenants = st.sampled_from(["a", "b", "c"])

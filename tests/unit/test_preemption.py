@@ -6,10 +6,10 @@ import pytest
 from tests.unit.worker_world import SLOTS, World, slots_now, working
 from tests.waiting import eventually
 
-from gnomon.model.lane import Lane
 from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.priority import Lane
+from gnomon.node.dispatch.preemption import Preemption
 from gnomon.observe.events import TaskPreempted
-from gnomon.scheduler.preemption import Preemption
 
 ERROR = "preempted by a CRITICAL task"
 LOW = {"lane": Lane.LOW, "preemptible": True, "timeout": 60.0}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from gnomon.node.run.targets.python import PythonCaller, takes_run
+from gnomon.node.run.task_context import MAX_RESULT_BYTES, stored_result
 from gnomon.settings import SettingsError
-from gnomon.worker.run import MAX_RESULT_BYTES, stored_result
-from gnomon.worker.targets.python import PythonCaller, takes_run
 
 
 def one(payload: Any) -> None: ...

@@ -20,7 +20,7 @@ from gnomon.model.quarantine import (
     is_suspect,
 )
 from gnomon.model.task import DeliveryMode
-from gnomon.worker.quarantine.placement import place
+from gnomon.node.run.quarantine.placement import place
 
 LEAST, MOST = DeliveryMode.AT_LEAST_ONCE, DeliveryMode.AT_MOST_ONCE
 EXACTLY = DeliveryMode.EXACTLY_ONCE

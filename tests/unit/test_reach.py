@@ -2,9 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-from gnomon.scheduler.reach import EVERYWHERE_SECONDS, SLACK, Reach
-from gnomon.store.port import BEGINNING, LOWEST_ID, Cursor
-from gnomon.store.writer import Writer
+from gnomon.node.ahead.reach import EVERYWHERE_SECONDS, SLACK, Reach
+from gnomon.store.ports.dispatch import BEGINNING, Cursor
+from gnomon.store.ports.tasks import LOWEST_ID
+from gnomon.store.ports.writer import Writer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -5,9 +5,9 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from gnomon.api.authentication import Authenticator
-from gnomon.api.authentication_keys import KeyRing, Recognition
-from gnomon.api.request_limits import WATCHER_WAITS, WATCHERS_A_SECOND, Limit, RequestLimits
+from gnomon.api.auth.authentication import Authenticator
+from gnomon.api.auth.key_cache import KeyRing, Recognition
+from gnomon.api.http.request_limits import WATCHER_WAITS, WATCHERS_A_SECOND, Limit, RequestLimits
 from gnomon.clock import SystemClock
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings

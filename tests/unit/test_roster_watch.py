@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.scheduler.roster import Watch
-from gnomon.store.roster_port import NodeRecord
-from gnomon.worker.lease import Lease
+from gnomon.node.membership.lease import Lease
+from gnomon.node.membership.roster import Watch
+from gnomon.store.ports.roster import NodeRecord
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TTL = 10.0

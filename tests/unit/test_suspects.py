@@ -6,11 +6,11 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.lane import Lane
+from gnomon.model.priority import Lane
 from gnomon.model.quarantine import ALONE_FROM, LARGEST_GROUP, STEP
 from gnomon.model.task import TaskKey
-from gnomon.scheduler.suspects import SuspectQueue, SuspectRoom
-from gnomon.store.port import Entry
+from gnomon.node.ahead.suspects import SuspectQueue, SuspectRoom
+from gnomon.store.ports.dispatch import Entry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

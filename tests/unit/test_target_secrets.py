@@ -2,15 +2,15 @@
 
 import pytest
 
-from gnomon.model.errors import InvalidTask
-from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.model.target_secrets import (
+from gnomon.access.target_secrets import (
     MASK,
     is_secret_header,
     is_secret_parameter,
     masked,
     unmasked,
 )
+from gnomon.model.errors import InvalidTask
+from gnomon.model.target import HttpTarget, PythonTarget
 
 URL = "https://example.com/hook"
 STORED = HttpTarget(URL, headers={"Authorization": "Bearer x", "Accept": "x/y"})

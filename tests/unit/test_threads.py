@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from tests.waiting import eventually
 
-from gnomon.worker.threads import LeftRunning, Threads, TooManyHung
+from gnomon.node.run.threads import LeftRunning, Threads, TooManyHung
 
 
 class Gate:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.token_buckets import MOST_DEBT_SECONDS, TokenBuckets
+from gnomon.access.token_buckets import MOST_DEBT_SECONDS, TokenBuckets
 
 RATE, BURST = 10.0, 20.0
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from tests.waiting import eventually
 
-from gnomon.api.bodies import BODY, Bodies
-from gnomon.api.connections import Client
-from gnomon.api.dropping import Dropping
-from gnomon.api.refusals import Refusals
-from gnomon.api.request_limits import RequestLimits
-from gnomon.api.underway import UnderWay
+from gnomon.api.http.bodies import BODY, Bodies
+from gnomon.api.http.connections import Client
+from gnomon.api.http.dropping import Dropping
+from gnomon.api.http.refusals import Refusals
+from gnomon.api.http.request_limits import RequestLimits
+from gnomon.api.http.under_way import UnderWay
 from gnomon.clock import SystemClock
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings

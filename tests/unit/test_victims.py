@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from gnomon.model.lane import Lane
+from gnomon.model.priority import Lane
+from gnomon.node.run.task_context import Run
+from gnomon.node.run.victims import LAST_PREEMPTED_ATTEMPT, may_give_way, victims
 from gnomon.pipe.envelope import Delivery
 from gnomon.testing.pipe_contract import a_delivery
-from gnomon.worker.run import Run
-from gnomon.worker.victims import LAST_PREEMPTED_ATTEMPT, may_give_way, victims
 
 
 class Running:

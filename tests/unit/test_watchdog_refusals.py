@@ -10,11 +10,11 @@ from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.model.errors import StatementRefused
 from gnomon.model.task import TaskKey
+from gnomon.node.maintenance.watchdog import CHORE, Watchdog
+from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Event
-from gnomon.scheduler.watchdog import CHORE, Watchdog
-from gnomon.store.event_port import Judged
-from gnomon.store.roster_port import ChoreStore
-from gnomon.worker.lease import Lease
+from gnomon.store.ports.events import Judged
+from gnomon.store.ports.roster import ChoreStore
 
 
 class Fires:

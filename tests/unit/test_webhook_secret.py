@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
-from gnomon.model.webhook_secret import (
+from gnomon.access.webhook_secret import (
     Scheme,
     SigningSecret,
     changes_at,
@@ -24,7 +24,7 @@ from gnomon.model.webhook_secret import (
     secret_bytes,
     signer,
 )
-from gnomon.worker.targets.signing import request_body, tenant_header
+from gnomon.node.run.targets.signing import request_body, tenant_header
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()

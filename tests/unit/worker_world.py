@@ -15,17 +15,17 @@ from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.node.membership.lease import Lease
+from gnomon.node.run.runner import Runner
+from gnomon.node.run.starter import Starter
+from gnomon.node.run.targets import Caller
+from gnomon.node.run.targets.python import PythonCaller, Snooze
+from gnomon.node.run.task_context import Run
+from gnomon.node.run.worker import Worker
 from gnomon.observe.events import Event
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.testing.pipe_contract import a_delivery
-from gnomon.worker.lease import Lease
-from gnomon.worker.run import Run
-from gnomon.worker.runner import Runner
-from gnomon.worker.starter import Starter
-from gnomon.worker.targets import Caller
-from gnomon.worker.targets.python import PythonCaller, Snooze
-from gnomon.worker.worker import Worker
 
 SLOTS = 2
 PATIENCE = 0.2

@@ -5,26 +5,16 @@ from importlib.metadata import version
 from litestar import Litestar
 from litestar.datastructures import State
 
-from gnomon.api import (
-    batches,
-    cron_jobs,
-    dead_letters,
-    documents,
-    door,
-    events,
-    explanations,
-    health,
-    keys,
-    limiters,
-    task_types,
-    tasks,
-    tenants,
-    usage,
-    webhook_secrets,
-)
+from gnomon.api.admin import events, keys, limiters, task_types, tenants, usage, webhook_secrets
+from gnomon.api.auth import access as door
 from gnomon.api.context import Context
-from gnomon.api.openapi import document
-from gnomon.api.problems import answer_error
+from gnomon.api.cron import jobs as cron_jobs
+from gnomon.api.http import documents, health
+from gnomon.api.http.openapi import document
+from gnomon.api.http.problems import answer_error
+from gnomon.api.tasks import batches, dead_letters
+from gnomon.api.tasks import explain as explanations
+from gnomon.api.tasks import routes as tasks
 
 
 def create_app(context: Context) -> Litestar:

@@ -6,28 +6,28 @@ from uuid import UUID
 import msgspec
 from litestar import Request as LitestarRequest
 
-from gnomon.api.authentication import Authenticator
-from gnomon.api.bodies import Bodies
-from gnomon.api.connections import Client
-from gnomon.api.intake import Intake
-from gnomon.api.refusals import Refusals
-from gnomon.api.request_limits import RequestLimits
+from gnomon.access.principal import Principal
+from gnomon.api.auth.authentication import Authenticator
+from gnomon.api.http.bodies import Bodies
+from gnomon.api.http.connections import Client
+from gnomon.api.http.refusals import Refusals
+from gnomon.api.http.request_limits import RequestLimits
+from gnomon.api.tasks.submission_batcher import Intake
 from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
-from gnomon.model.principal import Principal
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
-from gnomon.store.cron_port import CronStore
-from gnomon.store.directory import Directory
-from gnomon.store.event_port import EventStore
 from gnomon.store.guards import Guards
-from gnomon.store.key_port import KeyStore
-from gnomon.store.limit_port import LimiterStore
-from gnomon.store.port import TaskStore
-from gnomon.store.roster_port import RosterStore
-from gnomon.store.secret_port import SecretStore
-from gnomon.store.task_type_port import TaskTypeStore
-from gnomon.store.usage_port import UsageStore
+from gnomon.store.ports.cron import CronStore
+from gnomon.store.ports.events import EventStore
+from gnomon.store.ports.keys import KeyStore
+from gnomon.store.ports.limits import LimiterStore
+from gnomon.store.ports.roster import RosterStore
+from gnomon.store.ports.secrets import SecretStore
+from gnomon.store.ports.task_types import TaskTypeStore
+from gnomon.store.ports.tasks import TaskStore
+from gnomon.store.ports.usage import UsageStore
+from gnomon.store.tenant_cache import Directory
 
 Request: TypeAlias = LitestarRequest[Any, Any, Any]
 

@@ -9,41 +9,41 @@ from contextlib import asynccontextmanager, closing
 from functools import partial
 
 from gnomon.api.app import create_app
-from gnomon.api.authentication import authenticator_of
-from gnomon.api.bodies import Bodies
-from gnomon.api.connections import AddressLimit, Connections
+from gnomon.api.auth.authentication import authenticator_of
 from gnomon.api.context import Context
-from gnomon.api.dropping import Dropping
-from gnomon.api.intake import Intake
-from gnomon.api.listener import Listening, listen, room_for_connections
-from gnomon.api.refusals import Refusals
-from gnomon.api.request_limits import RequestLimits
-from gnomon.api.response_headers import WithHeaders
-from gnomon.api.underway import UnderWay, requests_at_once
+from gnomon.api.http.bodies import Bodies
+from gnomon.api.http.connections import AddressLimit, Connections
+from gnomon.api.http.dropping import Dropping
+from gnomon.api.http.listener import Listening, listen, room_for_connections
+from gnomon.api.http.refusals import Refusals
+from gnomon.api.http.request_limits import RequestLimits
+from gnomon.api.http.response_headers import WithHeaders
+from gnomon.api.http.under_way import UnderWay, requests_at_once
+from gnomon.api.tasks.submission_batcher import Intake
 from gnomon.chores import Chores, TroubleKeeper, Troubles
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
-from gnomon.store.directory import LOOK_SECONDS, Directory, plans_of
 from gnomon.store.guards import Guards
-from gnomon.store.postgres.api_keys import PostgresKeys
-from gnomon.store.postgres.cron_jobs import PostgresCronJobs
+from gnomon.store.postgres.cron.events import PostgresEvents
+from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.directory import PostgresDirectory
-from gnomon.store.postgres.events import PostgresEvents
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
+from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
 from gnomon.store.postgres.hints import Announcer
-from gnomon.store.postgres.installation import agreed
-from gnomon.store.postgres.limiters import PostgresLimiters
-from gnomon.store.postgres.nodes import PostgresRoster
-from gnomon.store.postgres.room import PostgresRoom
-from gnomon.store.postgres.task_types import PostgresTaskTypes
-from gnomon.store.postgres.tasks import PostgresTasks
-from gnomon.store.postgres.troubles import PostgresTroubles
-from gnomon.store.postgres.usage import PostgresUsage
-from gnomon.store.postgres.webhook_secrets import PostgresSecrets
+from gnomon.store.postgres.identity.api_keys import PostgresKeys
+from gnomon.store.postgres.identity.installation import agreed
+from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
+from gnomon.store.postgres.limits.limiters import PostgresLimiters
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
+from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
+from gnomon.store.postgres.usage.room import PostgresRoom
+from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
+from gnomon.store.tenant_cache import LOOK_SECONDS, Directory, plans_of
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0

@@ -8,28 +8,23 @@ from typing import Annotated
 import typer
 
 from gnomon import __version__
-from gnomon.cli import (
+from gnomon.cli.admin import (
     authentication,
-    cron,
-    dead,
     doctor,
-    events,
     keys,
     limits,
-    listen,
     migrate,
     nodes,
-    output,
-    processes,
     secrets,
-    submit,
-    tasks,
     tenants,
     types,
-    up,
     usage,
 )
-from gnomon.cli.options import SETTINGS_VARIABLE
+from gnomon.cli.cron import cron
+from gnomon.cli.run import listen, processes, up
+from gnomon.cli.shared import output
+from gnomon.cli.shared.options import SETTINGS_VARIABLE
+from gnomon.cli.tasks import dead, events, submit, tasks
 from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
 from gnomon.model.errors import GnomonError
 from gnomon.settings import SettingsError

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from gnomon.model.webhook_secret import (
+from gnomon.access.webhook_secret import (
     PUBLIC_PREFIX,
     Scheme,
     content_of,

@@ -12,8 +12,8 @@ from gnomon.cron.schedule import Dst, Schedule, cron_schedule, interval_schedule
 from gnomon.cron.steps import check_steps
 from gnomon.cron.template import Template, template
 from gnomon.model.errors import InvalidSchedule
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Status
+from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode, KeepPayload

@@ -7,10 +7,10 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.lifecycle import Status
-from gnomon.model.limit import EXECUTIONS_PER_MINUTE
 from gnomon.model.pool import Work
 from gnomon.model.target import HttpTarget, host_of
 from gnomon.model.task import Resolution, Task
+from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 
 COUNTED_AHEAD = 1000  # beyond this, "at least"
 

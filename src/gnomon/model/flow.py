@@ -16,5 +16,5 @@ class Flow(msgspec.Struct, frozen=True):
     tenant_id: str
     task_type: str
     queue: str | None = None
-    limit_keys: str | None = None  # see gnomon.model.limit
+    limit_keys: str | None = None  # see gnomon.limits.limiter
     host: str | None = None  # with the port, as in the URL; None for what is not a webhook

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.lane import Lane
+from gnomon.model.priority import Lane
 from gnomon.model.shard import SHARDS, outbidders, owned_shards
 
 

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import Status
+from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 
@@ -73,7 +73,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     gated: bool = False  # must not start without the consent of its cron job
     preemptible: bool = False  # may be given back for the sake of a CRITICAL task
     queue: str | None = None
-    limit_keys: str | None = None  # see gnomon.model.limit
+    limit_keys: str | None = None  # see gnomon.limits.limiter
     keep_payload: KeepPayload = KeepPayload.ALWAYS
 
 

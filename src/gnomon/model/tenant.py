@@ -12,6 +12,7 @@ from gnomon.model.allow_list import EVERYTHING, AllowList
 
 STANDARD = "standard"  # the plan of tenants that are made without naming one
 UNLIMITED = "unlimited"  # the plan of the tenant `default`
+EXECUTIONS_PER_MINUTE = "executions_per_minute"  # the quota of that name, as a limiter
 
 MOST_NETWORKS = 100
 _MOST_COUNTED = 2**31 - 1

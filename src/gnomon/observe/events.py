@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from gnomon.cron.job import Skipped
-from gnomon.model.lane import Lane
+from gnomon.model.priority import Lane
 from gnomon.model.retention import RowKind
 
 log = structlog.get_logger("gnomon.events")

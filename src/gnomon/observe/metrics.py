@@ -22,7 +22,7 @@ from prometheus_client.exposition import choose_encoder
 
 from gnomon import __version__
 from gnomon.cron.job import Skipped
-from gnomon.model.lane import Lane
+from gnomon.model.priority import Lane
 from gnomon.model.retention import RowKind
 from gnomon.observe.events import (
     BreakerClosed,

@@ -6,8 +6,8 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.flow import UNKNOWN_FLOW
-from gnomon.model.lane import Lane
 from gnomon.model.outcome import Outcome
+from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode, TaskKey

@@ -2,8 +2,8 @@
 
 from functools import lru_cache
 
-from gnomon.model.addresses import AddressGuard
-from gnomon.store.directory import Directory
+from gnomon.access.addresses import AddressGuard
+from gnomon.store.tenant_cache import Directory
 
 
 class Guards:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 from uuid import UUID
 
-from gnomon.model.lane import Lane
 from gnomon.model.outcome import SUCCESS
+from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import TaskKey

@@ -26,8 +26,8 @@ from tests.system.crawl.bodies import marked
 from tests.system.crawl.household import Household, as_cursor
 from tests.system.crawl.roles import Key, fault
 
+from gnomon.access.principal import Role
 from gnomon.clock import SystemClock, new_id
-from gnomon.model.principal import Role
 
 Case: TypeAlias = schemathesis.Case[Any]
 

@@ -13,9 +13,9 @@ import requests
 from psycopg.rows import scalar_row
 from tests.system.crawl.roles import Key
 
+from gnomon.access.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
+from gnomon.access.principal import Role
 from gnomon.clock import SystemClock, new_id, new_incarnation, new_secret
-from gnomon.model.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
-from gnomon.model.principal import Role
 
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _CURSOR = re.compile(r'"next_cursor":"([\w-]{22})"')

@@ -3,7 +3,7 @@
 import re
 from typing import Any, NamedTuple
 
-from gnomon.model.principal import Role
+from gnomon.access.principal import Role
 
 _TASK_TYPE = re.compile(r'"task_type":"([^"]*)"')
 

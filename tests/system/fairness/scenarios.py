@@ -10,7 +10,7 @@ import aiohttp
 from tests.system.fairness.world import Run, World, delays, every, percentile
 from tests.system.harness import eventually, submitting
 
-from gnomon.model.lane import Lane
+from gnomon.model.priority import Lane
 from gnomon.model.target import PythonTarget
 
 WORK = PythonTarget("work")

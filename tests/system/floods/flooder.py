@@ -14,8 +14,8 @@ import msgspec
 from tests.integration.identity import bearer
 from tests.system.crowd import SUBMISSION, Crowd, files, read, request
 
+from gnomon.access.api_key import RANDOM_BYTES, key_from
 from gnomon.clock import new_secret
-from gnomon.model.api_key import RANDOM_BYTES, key_from
 
 REOPEN_SECONDS = 0.05  # a connection that was closed is opened again after that
 TASKS = "/api/v1/tasks"

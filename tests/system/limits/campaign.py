@@ -19,14 +19,14 @@ from tests.system.limits.judge import Finding, Limit, most_within, over
 from tests.system.limits.observer import Asked, Observer
 
 from gnomon.clock import SystemClock, new_id
+from gnomon.limits.limiter import Limiter
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.limit import Limiter
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import DEFAULT_TENANT, Submission
-from gnomon.store.port import NewTask
+from gnomon.store.ports.tasks import NewTask
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
-from gnomon.store.postgres.tasks import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 LEASE = 4.0  # a node that is merely slow must not be taken for dead: its calls would go on
 LONGEST = 0.12  # seconds that a call takes

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.system.proof import points
 
 from gnomon.cli.main import main
-from gnomon.worker.parent import die_with_parent
+from gnomon.node.run.parent import die_with_parent
 
 CRASH_FILE = "GNOMON_PROOF_CRASH_FILE"
 MUTANT = "GNOMON_PROOF_MUTANT"

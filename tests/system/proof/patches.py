@@ -87,7 +87,7 @@ def _renew_resurrects() -> None:
 
 @_planted("ack-before-commit")
 def _ack_before_commit() -> None:
-    from gnomon.store.port import Receipt
+    from gnomon.store.ports.tasks import Receipt
 
     def make(original: Any) -> Any:
         async def submit(self: Any, new: Any) -> Any:
@@ -97,7 +97,7 @@ def _ack_before_commit() -> None:
 
         return submit
 
-    _swap("gnomon.api.intake:Intake.submit", make)
+    _swap("gnomon.api.tasks.submission_batcher:Intake.submit", make)
 
 
 @_planted("commit-not-awaited")
@@ -115,9 +115,9 @@ def _commit_not_awaited() -> None:
 
 @_planted("cursor-without-repair")
 def _cursor_without_repair() -> None:
-    from gnomon.scheduler.scanner import ScanResult
+    from gnomon.node.ahead.scanner import ScanResult
 
-    _swap("gnomon.scheduler.scanner:Scanner.repair", _returns(ScanResult()))
+    _swap("gnomon.node.ahead.scanner:Scanner.repair", _returns(ScanResult()))
 
 
 @_planted("claim-takes-running")
@@ -135,7 +135,7 @@ def _claims_early() -> None:
     now = "task.due_at <= (SELECT now FROM moment)"
     _sql({"claim": [(now, f"{now} + interval '1 second'")]})
     _swap(
-        "gnomon.scheduler.agenda:tick_at_or_after",
+        "gnomon.node.ahead.agenda:tick_at_or_after",
         lambda original: lambda moment: original(moment) - 1000,
     )
 
@@ -161,7 +161,7 @@ def _cancel_not_settled() -> None:
 
 @_planted("cancel-not-written")
 def _cancel_not_written() -> None:
-    _swap("gnomon.store.postgres.changing:PostgresChange._archive", _returns(None))
+    _swap("gnomon.store.postgres.tasks.changing:PostgresChange._archive", _returns(None))
 
 
 @_planted("paused-run-anyway")
@@ -185,28 +185,28 @@ def _at_most_once_again() -> None:
         return decide
 
     importlib.import_module("gnomon.model.verdict")
-    _swap("gnomon.scheduler.sweeper:decide", make)
+    _swap("gnomon.node.settle.sweeper:decide", make)
 
 
 @_planted("begin-not-asked")
 def _begin_not_asked() -> None:
-    _swap("gnomon.worker.starter:Starter.may_begin", _returns(True))
+    _swap("gnomon.node.run.starter:Starter.may_begin", _returns(True))
 
 
 @_planted("claim-not-reconciled")
 def _claim_not_reconciled() -> None:
-    from gnomon.scheduler.sweeper import SweepResult
+    from gnomon.node.settle.sweeper import SweepResult
 
-    _swap("gnomon.scheduler.sweeper:Sweeper.reconcile", _returns(0))
-    _swap("gnomon.scheduler.sweeper:Sweeper.take_overdue", _returns(SweepResult()))
+    _swap("gnomon.node.settle.sweeper:Sweeper.reconcile", _returns(0))
+    _swap("gnomon.node.settle.sweeper:Sweeper.take_overdue", _returns(SweepResult()))
 
 
 @_planted("dead-not-swept")
 def _dead_not_swept() -> None:
-    from gnomon.scheduler.sweeper import SweepResult
+    from gnomon.node.settle.sweeper import SweepResult
 
-    _swap("gnomon.scheduler.sweeper:Sweeper.run_once", _returns(SweepResult()))
-    _swap("gnomon.scheduler.sweeper:Sweeper.take_overdue", _returns(SweepResult()))
+    _swap("gnomon.node.settle.sweeper:Sweeper.run_once", _returns(SweepResult()))
+    _swap("gnomon.node.settle.sweeper:Sweeper.take_overdue", _returns(SweepResult()))
 
 
 @_planted("outcomes-dropped")
@@ -222,7 +222,7 @@ def _outcomes_dropped() -> None:
 
         return patiently
 
-    _swap("gnomon.scheduler.recorder:Recorder._patiently", make)
+    _swap("gnomon.node.settle.recorder:Recorder._patiently", make)
 
 
 @_planted("key-not-kept")
@@ -233,7 +233,7 @@ def _key_not_kept() -> None:
 
         return claim
 
-    _swap("gnomon.store.postgres.keys:claim", make)
+    _swap("gnomon.store.postgres.tasks.idempotency:claim", make)
 
 
 @_planted("webhook-id-changes")
@@ -246,7 +246,7 @@ def _webhook_id_changes() -> None:
 
         return headers
 
-    _swap("gnomon.worker.targets.http:HttpCaller._headers", make)
+    _swap("gnomon.node.run.targets.http:HttpCaller._headers", make)
 
 
 @_planted("complete-without-fence")
@@ -278,4 +278,4 @@ def _complete_without_fence() -> None:
 
         return prepare
 
-    _swap("gnomon.wiring:prepare", make)
+    _swap("gnomon.wiring.processes:prepare", make)

@@ -18,18 +18,18 @@ from typing import Any
 # Which method lies between `before_<name>` and `after_<name>`. What it writes is committed when it
 # returns, and what the process remembers of it is not yet changed.
 _NODE = {
-    "claim": ("gnomon.store.postgres.dispatching:PostgresDispatch.claim",),
-    "begin": ("gnomon.store.postgres.dispatching:PostgresDispatch.begin",),
-    "settle": ("gnomon.store.postgres.dispatching:PostgresDispatch.settle",),
+    "claim": ("gnomon.store.postgres.dispatch.dispatch_store:PostgresDispatch.claim",),
+    "begin": ("gnomon.store.postgres.dispatch.dispatch_store:PostgresDispatch.begin",),
+    "settle": ("gnomon.store.postgres.dispatch.dispatch_store:PostgresDispatch.settle",),
     "call": (
-        "gnomon.worker.targets.http:HttpCaller.call",
-        "gnomon.worker.targets.python:PythonCaller.call",
+        "gnomon.node.run.targets.http:HttpCaller.call",
+        "gnomon.node.run.targets.python:PythonCaller.call",
     ),
-    "renew": ("gnomon.store.postgres.nodes:LeaseConnection.renew",),
-    "declare_dead": ("gnomon.store.postgres.nodes:PostgresRoster.declare_dead",),
-    "plan": ("gnomon.store.postgres.recurring:PostgresPlanning.advance",),
+    "renew": ("gnomon.store.postgres.dispatch.roster:LeaseConnection.renew",),
+    "declare_dead": ("gnomon.store.postgres.dispatch.roster:PostgresRoster.declare_dead",),
+    "plan": ("gnomon.store.postgres.cron.planning_store:PostgresPlanning.advance",),
 }
-_SUBMIT = "gnomon.store.postgres.tasks:PostgresTasks._insert"
+_SUBMIT = "gnomon.store.postgres.tasks.task_store:PostgresTasks._insert"
 _TRANSACTION = "gnomon.store.postgres.database:Database.transaction"
 
 NODE_POINTS = tuple(f"{when}_{name}" for name in _NODE for when in ("before", "after"))

@@ -9,9 +9,9 @@ import msgspec
 import structlog
 
 from gnomon.model.ids import created_at
-from gnomon.model.lane import Lane
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.outcome import OutcomeKind
+from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, Target
 from gnomon.model.task import (

@@ -1,0 +1,83 @@
+"""`/events`: what somebody may want to be told of."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+import msgspec
+from litestar import route
+from litestar.response.base import ASGIResponse
+
+from gnomon.access.principal import Role
+from gnomon.api.context import Request, context_of, tenant_of
+from gnomon.api.http.idempotency import answer, respond
+from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.reading import queried
+from gnomon.api.tasks.routes import READ
+from gnomon.api.tasks.schemas import DEFAULT_LIMIT, Json, Strict
+from gnomon.api.tasks.views import cursor_of, cursor_view
+from gnomon.store.ports.events import EventFilter, EventRecord
+
+
+class EventQuery(Strict):
+    """The parameters of a list of events."""
+
+    kind: Annotated[str, msgspec.Meta(max_length=100)] | None = None
+    cron_job_id: UUID | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+class EventView(msgspec.Struct, kw_only=True):
+    """Something that happened; what `detail` holds depends on the kind."""
+
+    event_id: UUID
+    kind: str
+    at: datetime
+    cron_job_id: UUID | None
+    task_id: UUID | None
+    detail: Json
+
+
+class EventPage(msgspec.Struct):
+    """Newest first."""
+
+    events: list[EventView]
+    next_cursor: str | None
+
+
+@route(
+    "/api/v1/events",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="list_events",
+            role=Role.READ,
+            summary="List events, newest first",
+            query=EventQuery,
+            answers={200: EventPage},
+            errors=(503,),
+        )
+    ),
+)
+async def list_events(request: Request) -> ASGIResponse:
+    asked = queried(request, EventQuery)
+    page = await context_of(request).events.list(
+        tenant_of(request),
+        EventFilter(kind=asked.kind, cron_job_id=asked.cron_job_id),
+        cursor_of(asked.cursor),
+        asked.limit,
+    )
+    events = [_view(event) for event in page.events]
+    return respond(answer(200, EventPage(events, cursor_view(page.next_cursor))))
+
+
+def _view(event: EventRecord) -> EventView:
+    return EventView(
+        event_id=event.id,
+        kind=event.kind,
+        at=event.at,
+        cron_job_id=event.cron_job_id,
+        task_id=event.task_id,
+        detail=msgspec.Raw(event.detail),
+    )

@@ -1,0 +1,188 @@
+"""`/task-types`: the schemas that payloads of a type must satisfy."""
+
+import asyncio
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from litestar import Router, delete, put, route
+from litestar.response.base import ASGIResponse
+
+from gnomon.access.principal import Role
+from gnomon.api.auth.holding import check_whole
+from gnomon.api.context import Request, context_of, principal_of, tenant_of
+from gnomon.api.http.idempotency import answer, respond
+from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.tasks.routes import READ
+from gnomon.api.tasks.schemas import Json, NoQuery, Strict
+from gnomon.api.tasks.submissions import check_line
+from gnomon.model.errors import InvalidSchema, InvalidTask, TaskTypeNotFound
+from gnomon.payload_schemas.schema import MOST_BYTES, PayloadSchema
+from gnomon.settings import OVERHEAD_BYTES
+from gnomon.store.ports.task_types import TaskType
+
+MOST_NAME_CHARACTERS = 200  # as in a submission
+
+
+class PutTaskType(Strict):
+    """What payloads of this type must be like."""
+
+    schema: Annotated[
+        msgspec.Raw,
+        msgspec.Meta(description="A JSON Schema, of draft 4, 6, 7, 2019-09 or 2020-12"),
+    ]
+
+
+class TaskTypeView(msgspec.Struct, kw_only=True):
+    """A task type and its schema."""
+
+    name: str
+    schema: Json
+    created_at: datetime
+    updated_at: datetime
+
+
+class TaskTypeItem(msgspec.Struct, kw_only=True):
+    """A task type that has a schema, of so many bytes."""
+
+    name: str
+    schema_bytes: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class TaskTypeList(msgspec.Struct):
+    """All task types that have a schema, by name."""
+
+    task_types: list[TaskTypeItem]
+
+
+@route(
+    "/",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="list_task_types",
+            role=Role.READ,
+            summary="List the task types that have a payload schema",
+            query=NoQuery,
+            answers={200: TaskTypeList},
+            errors=(503,),
+        )
+    ),
+)
+async def list_task_types(request: Request) -> ASGIResponse:
+    queried(request, NoQuery)
+    found = await context_of(request).task_types.list(tenant_of(request))
+    items = [
+        TaskTypeItem(
+            name=each.name,
+            schema_bytes=each.size,
+            created_at=each.created_at,
+            updated_at=each.updated_at,
+        )
+        for each in found
+    ]
+    return respond(answer(200, TaskTypeList(items)))
+
+
+@route(
+    "/{name:str}",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="get_task_type",
+            role=Role.READ,
+            summary="Read the payload schema of a task type",
+            query=NoQuery,
+            answers={200: TaskTypeView},
+            errors=(404, 503),
+        )
+    ),
+)
+async def get_task_type(request: Request) -> ASGIResponse:
+    queried(request, NoQuery)
+    found = await context_of(request).task_types.get(tenant_of(request), _known_name(request))
+    return respond(answer(200, _view(found)))
+
+
+@put(
+    "/{name:str}",
+    opt=described(
+        Operation(
+            name="put_task_type",
+            grows=True,
+            role=Role.ADMIN,
+            summary="Give a task type this payload schema, for all tasks from now on",
+            body=PutTaskType,
+            body_required=True,
+            answers={200: TaskTypeView, 201: TaskTypeView},
+            errors=(409, 503),
+        )
+    ),
+)
+async def put_task_type(request: Request) -> ASGIResponse:
+    name: str = request.path_params["name"]
+    if len(name) > MOST_NAME_CHARACTERS:
+        raise InvalidTask(f"must have at most {MOST_NAME_CHARACTERS} characters", "/name")
+    check_line(name, "/name")
+    body = await read_body(request, MOST_BYTES + OVERHEAD_BYTES)
+    schema = bytes(decoded(body, PutTaskType).schema)
+    await asyncio.to_thread(_check, schema)
+    check_whole(principal_of(request), name)
+    found, created = await context_of(request).task_types.put(tenant_of(request), name, schema)
+    return respond(answer(201 if created else 200, _view(found)))
+
+
+@delete(
+    "/{name:str}",
+    status_code=200,  # Litestar's rule for a handler that can answer with a body; it is 204
+    opt=described(
+        Operation(
+            name="delete_task_type",
+            role=Role.ADMIN,
+            summary="Forget the payload schema of a task type",
+            answers={204: None},
+            errors=(404, 503),
+        )
+    ),
+)
+async def delete_task_type(request: Request) -> ASGIResponse:
+    name = _known_name(request)
+    check_whole(principal_of(request), name)
+    await context_of(request).task_types.delete(tenant_of(request), name)
+    return respond(answer(204))
+
+
+def _known_name(request: Request) -> str:
+    """The name in the path; one that cannot be kept is one that nobody has."""
+    name: str = request.path_params["name"]
+    if "\0" in name:
+        raise TaskTypeNotFound(repr(name))
+    return name
+
+
+def _check(schema: bytes) -> None:
+    try:
+        schema.decode()  # msgspec skips over what it need not understand
+        PayloadSchema(schema)
+    except InvalidSchema as error:
+        raise error.within("/schema") from error
+    except UnicodeDecodeError as error:
+        raise InvalidSchema("is not UTF-8", "/schema") from error
+
+
+def _view(found: TaskType) -> TaskTypeView:
+    return TaskTypeView(
+        name=found.name,
+        schema=msgspec.Raw(found.schema),
+        created_at=found.created_at,
+        updated_at=found.updated_at,
+    )
+
+
+router = Router(
+    "/api/v1/task-types",
+    route_handlers=[list_task_types, get_task_type, put_task_type, delete_task_type],
+)

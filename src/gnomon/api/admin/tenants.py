@@ -1,0 +1,62 @@
+"""`/tenant`: one's own."""
+
+from datetime import datetime
+
+import msgspec
+from litestar import route
+from litestar.response.base import ASGIResponse
+
+from gnomon.access.principal import Role
+from gnomon.api.context import Request, context_of, tenant_of
+from gnomon.api.http.idempotency import answer, respond
+from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.reading import queried
+from gnomon.api.tasks.routes import READ
+from gnomon.api.tasks.schemas import NoQuery
+from gnomon.model.tenant import Quotas
+from gnomon.store.ports.tasks import Use
+
+
+class TenantView(msgspec.Struct, kw_only=True):
+    """A tenant, what it may use, and what it uses of that; null is no bound."""
+
+    tenant_id: str
+    plan: str
+    weight: float
+    quotas: Quotas
+    functions: tuple[str, ...] | None  # that it is held to
+    hosts: tuple[str, ...] | None
+    use: Use
+    created_at: datetime | None
+
+
+@route(
+    "/api/v1/tenant",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="get_tenant",
+            role=Role.READ,
+            summary="Read the tenant that the key or token is of, with the quotas in force",
+            query=NoQuery,
+            answers={200: TenantView},
+            errors=(503,),
+        )
+    ),
+)
+async def get_tenant(request: Request) -> ASGIResponse:
+    queried(request, NoQuery)
+    context, tenant_id = context_of(request), tenant_of(request)
+    directory = context.directory
+    tenant = directory.tenant(tenant_id)
+    view = TenantView(
+        tenant_id=tenant_id,
+        plan=tenant.plan,
+        weight=tenant.weight,
+        quotas=directory.quotas(tenant_id),
+        functions=tenant.allow.functions,
+        hosts=tenant.allow.hosts,
+        use=await context.store.use(tenant_id),
+        created_at=tenant.created_at,
+    )
+    return respond(answer(200, view))

@@ -1,0 +1,345 @@
+"""`/webhook-secrets`: what the calls of one's own tenant are signed with, and `/webhook-keys`: what
+anybody may check them with."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+import msgspec
+from litestar import Router, delete, post, route
+from litestar.response.base import ASGIResponse
+
+from gnomon.access.grant_errors import LimitedKey
+from gnomon.access.principal import Principal, Role
+from gnomon.access.secret_errors import SecretNotFound
+from gnomon.access.webhook_secret import (
+    ED25519_BYTES,
+    MOST_HOST_CHARACTERS,
+    Scheme,
+    WebhookSecret,
+    key_pair,
+    normal_host,
+    secret_bytes,
+)
+from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
+from gnomon.api.http.idempotency import HEADER, answer, respond
+from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.tasks.routes import READ
+from gnomon.api.tasks.schemas import NoQuery, Strict
+from gnomon.clock import new_id, new_secret
+from gnomon.model.errors import InvalidTask
+from gnomon.settings import OVERHEAD_BYTES
+from gnomon.store.ports.secrets import NewSecret, ReplacingSecret, ShownSecret
+
+DEFAULT_OVERLAP = 24 * 3600.0
+LONGEST_OVERLAP = 30 * 24 * 3600.0
+_UUID_LENGTH = 36
+# Other answers say `no-store` (see response_headers.py); what is public may be kept.
+_CACHED = {"Cache-Control": "public, max-age=60"}
+
+Overlap = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_OVERLAP)]
+Value = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=100,
+        pattern="^whsec_",
+        description="A v1 secret of one's own: 24 to 64 bytes in base64. Without it one is made",
+    ),
+]
+
+
+class CreateWebhookSecret(Strict):
+    """A secret to be made."""
+
+    host: Annotated[
+        Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_HOST_CHARACTERS)] | None,
+        msgspec.Meta(
+            description="Sign calls to this host, which get no other secret; null: to all others"
+        ),
+    ] = None
+    scheme: Scheme = Scheme.V1
+    secret: Value | None = None
+    overlap_seconds: Annotated[
+        Overlap,
+        msgspec.Meta(description="With a host: how long the tenant's secrets sign beside it"),
+    ] = DEFAULT_OVERLAP
+
+
+class RotateWebhookSecret(Strict):
+    """How long the old secret and the new one sign side by side."""
+
+    overlap_seconds: Overlap = DEFAULT_OVERLAP
+    secret: Value | None = None
+
+
+class WebhookSecretView(msgspec.Struct, kw_only=True):
+    """What is known of a secret but its value."""
+
+    secret_id: UUID
+    host: str | None
+    scheme: Scheme
+    public_key: str | None
+    created_at: datetime
+    created_by: str | None
+    shared_until: datetime | None
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class ShownWebhookSecret(WebhookSecretView):
+    """A secret with its value; null of v1a, whose private key is shown to nobody, and of one that
+    has ended."""
+
+    secret: str | None
+
+
+class WebhookSecretList(msgspec.Struct):
+    """Newest first, the last that have ended among them."""
+
+    webhook_secrets: list[WebhookSecretView]
+
+
+class WebhookKey(msgspec.Struct):
+    """A public key of v1a signatures."""
+
+    key_id: UUID
+    public_key: str
+    expires_at: datetime | None
+
+
+class WebhookKeyList(msgspec.Struct):
+    """Public keys that sign the calls of a tenant; empty where it has none, or is unknown."""
+
+    keys: list[WebhookKey]
+
+
+@post(
+    "/",
+    status_code=201,
+    opt=described(
+        Operation(
+            name="create_webhook_secret",
+            role=Role.ADMIN,
+            needs_authentication=True,
+            summary="Make a webhook secret, for all hosts or for one",
+            body=CreateWebhookSecret,
+            answers={201: ShownWebhookSecret},
+            errors=(409, 503),
+        )
+    ),
+)
+async def create_webhook_secret(request: Request) -> ASGIResponse:
+    context, by = context_of(request), _allowed(request)
+    _check_no_idempotency(request)
+    asked = decoded(await read_body(request, OVERHEAD_BYTES), CreateWebhookSecret)
+    host = None if asked.host is None else host_of(asked.host)
+    secret, public_key = value_of(asked.scheme, asked.secret)
+    new = NewSecret(
+        id=new_id(context.clock.now()),
+        tenant_id=by.tenant_id,
+        host=host,
+        scheme=asked.scheme,
+        secret=secret,
+        public_key=public_key,
+        created_by=by.name,
+        shared_seconds=None if host is None else asked.overlap_seconds,
+    )
+    return _shown(201, await context.secrets.create(new))
+
+
+@route(
+    "/",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="list_webhook_secrets",
+            role=Role.ADMIN,
+            needs_authentication=True,
+            summary="List the webhook secrets of the tenant, newest first, without their values",
+            query=NoQuery,
+            answers={200: WebhookSecretList},
+            errors=(503,),
+        )
+    ),
+)
+async def list_webhook_secrets(request: Request) -> ASGIResponse:
+    queried(request, NoQuery)
+    found = await context_of(request).secrets.list(tenant_of(request))
+    return respond(answer(200, WebhookSecretList([_view(secret) for secret in found])))
+
+
+@route(
+    "/{secret_id:str}",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="show_webhook_secret",
+            role=Role.ADMIN,
+            needs_authentication=True,
+            summary="Read a webhook secret with its value",
+            query=NoQuery,
+            answers={200: ShownWebhookSecret},
+            errors=(404, 503),
+        )
+    ),
+)
+async def show_webhook_secret(request: Request) -> ASGIResponse:
+    by = _allowed(request)
+    queried(request, NoQuery)
+    return _shown(200, await context_of(request).secrets.show(by.tenant_id, _id_of(request)))
+
+
+@post(
+    "/{secret_id:str}/rotate",
+    status_code=201,
+    opt=described(
+        Operation(
+            name="rotate_webhook_secret",
+            role=Role.ADMIN,
+            needs_authentication=True,
+            summary="Make a secret that takes the place of this one; both sign during an overlap",
+            body=RotateWebhookSecret,
+            answers={201: ShownWebhookSecret},
+            errors=(404, 409, 503),
+        )
+    ),
+)
+async def rotate_webhook_secret(request: Request) -> ASGIResponse:
+    context, by, secret_id = context_of(request), _allowed(request), _id_of(request)
+    _check_no_idempotency(request)
+    asked = decoded(await read_body(request, OVERHEAD_BYTES), RotateWebhookSecret)
+    before = await context.secrets.get(by.tenant_id, secret_id)
+    secret, public_key = value_of(before.scheme, asked.secret)
+    replacing = ReplacingSecret(
+        id=new_id(context.clock.now()), secret=secret, public_key=public_key, created_by=by.name
+    )
+    made = await context.secrets.rotate(by.tenant_id, secret_id, replacing, asked.overlap_seconds)
+    return _shown(201, made)
+
+
+@delete(
+    "/{secret_id:str}",
+    status_code=200,  # Litestar's rule for a handler that can answer with a body; it is 204
+    opt=described(
+        Operation(
+            name="revoke_webhook_secret",
+            role=Role.ADMIN,
+            needs_authentication=True,
+            summary="End a webhook secret: within a second no node signs with it",
+            answers={204: None},
+            errors=(404, 409, 503),
+        )
+    ),
+)
+async def revoke_webhook_secret(request: Request) -> ASGIResponse:
+    by = _allowed(request)
+    await context_of(request).secrets.revoke(by.tenant_id, _id_of(request))
+    return respond(answer(204))
+
+
+@route(
+    "/api/v1/webhook-keys/{tenant_id:str}",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="list_webhook_keys",
+            role=None,
+            summary="List the public keys that a tenant's v1a signatures are checked with",
+            query=NoQuery,
+            answers={200: WebhookKeyList},
+            errors=(429, 503),
+        )
+    ),
+)
+async def list_webhook_keys(request: Request) -> ASGIResponse:
+    """An unknown tenant answers like one without public keys: so nobody can ask who there is."""
+    queried(request, NoQuery)
+    context = context_of(request)
+    now = context.clock.now()
+    found = context.directory.public_keys(request.path_params["tenant_id"])
+    live = [key for key in found if key.expires_at is None or now < key.expires_at]
+    keys = [WebhookKey(key.id, key.public_key, key.expires_at) for key in live]
+    return respond(answer(200, WebhookKeyList(keys)), headers=_CACHED)
+
+
+def host_of(text: str) -> str:
+    """Raises InvalidTask, with the place."""
+    host = normal_host(text)
+    if host is None:
+        raise InvalidTask("must be a host name or an address, without a port", "/host")
+    return host
+
+
+def value_of(scheme: Scheme, given: str | None) -> tuple[str | None, str | None]:
+    """The secret and the public key to be kept; no secret of v1: the store makes one. Raises
+    InvalidTask, with the place."""
+    if scheme is Scheme.V1A:
+        if given is not None:
+            raise InvalidTask("must be left out: private keys of v1a never leave", "/secret")
+        return key_pair(new_secret(ED25519_BYTES))
+    try:
+        if given is not None:
+            secret_bytes(given)
+    except ValueError as error:
+        raise InvalidTask(str(error), "/secret") from error
+    return given, None
+
+
+def _allowed(request: Request) -> Principal:
+    """Whoever asks. A key that is held to some tasks could forge the calls of all the others."""
+    by = principal_of(request)
+    if by.limited:
+        raise LimitedKey(
+            "webhook secrets sign all tasks, and your key is held to some types or targets"
+        )
+    return by
+
+
+def _check_no_idempotency(request: Request) -> None:
+    if header_of(request, HEADER) is not None:
+        raise InvalidTask(
+            "leave out the header Idempotency-Key: an answer with a secret in it is kept nowhere, "
+            "so it could not be given again"
+        )
+
+
+def _id_of(request: Request) -> UUID:
+    text: str = request.path_params["secret_id"]
+    try:
+        if len(text) == _UUID_LENGTH:
+            return UUID(text)
+    except ValueError:
+        pass
+    raise SecretNotFound(text)
+
+
+def _shown(status: int, secret: ShownSecret) -> ASGIResponse:
+    known = msgspec.structs.asdict(_view(secret.known))
+    return respond(answer(status, ShownWebhookSecret(**known, secret=secret.value)))
+
+
+def _view(secret: WebhookSecret) -> WebhookSecretView:
+    return WebhookSecretView(
+        secret_id=secret.id,
+        host=secret.host,
+        scheme=secret.scheme,
+        public_key=secret.public_key,
+        created_at=secret.created_at,
+        created_by=secret.created_by,
+        shared_until=secret.shared_until,
+        expires_at=secret.expires_at,
+        revoked_at=secret.revoked_at,
+    )
+
+
+router = Router(
+    "/api/v1/webhook-secrets",
+    route_handlers=[
+        create_webhook_secret,
+        list_webhook_secrets,
+        show_webhook_secret,
+        rotate_webhook_secret,
+        revoke_webhook_secret,
+    ],
+)

@@ -1,0 +1,84 @@
+"""From the header of a request to the one who makes it."""
+
+import asyncio
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from gnomon.access.api_key import PREFIX
+from gnomon.access.principal import Principal
+from gnomon.api.auth.key_cache import KeyRing, Recognition
+from gnomon.clock import Clock
+from gnomon.model.errors import Unauthenticated
+from gnomon.settings import Settings
+from gnomon.store.ports.keys import KeyLookup
+from gnomon.store.tenant_cache import Directory
+
+if TYPE_CHECKING:
+    from gnomon.api.auth.tokens import Tokens
+
+_SCHEME = "bearer"
+_FIRST_KEY = "gnomon keys create --name first --role admin"
+
+log = structlog.get_logger("gnomon.api")
+
+
+class Authenticator:
+    """Knows keys and, where they are configured, tokens. `run` must be running."""
+
+    def __init__(self, keys: KeyRing, tokens: "Tokens | None") -> None:
+        self._keys = keys
+        self._tokens = tokens
+
+    async def principal(self, header: str | None) -> Principal:
+        """Who sends this `Authorization`. Raises Unauthenticated, StoreUnavailable."""
+        credentials = _credentials(header)
+        if credentials is None:
+            raise Unauthenticated(given=False)
+        principal = None
+        if credentials.startswith(PREFIX):
+            principal = await self._keys.principal(credentials)
+        elif self._tokens is not None:
+            principal = await self._tokens.principal(credentials)
+        if principal is None:
+            raise Unauthenticated(given=True)
+        return principal
+
+    def recognise(self, header: str | None) -> tuple[Recognition, Hashable]:
+        """What is known of this `Authorization`, and whose it is where it is good."""
+        credentials = _credentials(header)
+        if credentials is None:
+            return Recognition.WRONG, None
+        if credentials.startswith(PREFIX):
+            return self._keys.recognise(credentials)
+        if self._tokens is None:
+            return Recognition.WRONG, None
+        holder = self._tokens.holder(credentials)
+        return Recognition.UNKNOWN if holder is None else Recognition.GOOD, holder
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keys.run())
+            if self._tokens is not None:
+                group.create_task(self._tokens.run())
+
+
+def _credentials(header: str | None) -> str | None:
+    scheme, _, credentials = (header or "").partition(" ")
+    return (credentials.strip() or None) if scheme.lower() == _SCHEME else None
+
+
+async def authenticator_of(
+    settings: Settings, keys: KeyLookup, directory: Directory, clock: Clock
+) -> Authenticator | None:
+    """What the settings ask for; None where nobody need say who they are. Raises SettingsError."""
+    if not settings.authentication:
+        return None
+    # Most servers have no use for the cryptography of tokens, which takes long to import.
+    from gnomon.api.auth.tokens import tokens_of
+
+    tokens = tokens_of(settings, directory, clock)
+    if tokens is None and not await keys.any():
+        log.warning("there is no API key yet", make_one=_FIRST_KEY)
+    return Authenticator(KeyRing(keys, clock), tokens)

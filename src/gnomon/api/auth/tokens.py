@@ -1,0 +1,169 @@
+"""Tokens (JWT): made and signed by somebody else, checked here."""
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any, TypeGuard
+
+import jwt
+import msgspec
+
+from gnomon.access.principal import Principal, roles_of
+from gnomon.api.auth.jwks import Jwks, jwks_at
+from gnomon.clock import Clock
+from gnomon.settings import Settings, SettingsError
+from gnomon.store.tenant_cache import Directory
+
+TRUST_SECONDS = 0.5  # a checked token is checked again after that, like a key
+LEEWAY_SECONDS = 30.0
+MOST_CHARACTERS = 8192
+MOST_REMEMBERED = 10_000
+MOST_NAME_CHARACTERS = 255
+_LATEST = datetime(2199, 12, 31, tzinfo=UTC).timestamp()
+_END_OF_TIME = 2**53  # nothing is lost in a float up to here, and nothing overflows
+
+# Those with a public and a private half. With a shared secret whoever checks could sign as well,
+# and a public key could be passed off as the secret.
+ALGORITHMS = frozenset(
+    ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+)
+# Times are checked here, by the one clock that there is.
+_OPTIONS: Any = {
+    "require": ["exp", "iss", "aud"],
+    "verify_exp": False,
+    "verify_nbf": False,
+    "verify_iat": False,
+    "enforce_minimum_key_length": True,
+}
+
+
+class _Checked(msgspec.Struct, frozen=True):
+    principal: Principal
+    until: float  # on the monotonic clock
+
+
+class Tokens:
+    """Checks tokens of one issuer."""
+
+    def __init__(self, settings: Settings, jwks: Jwks, directory: Directory, clock: Clock) -> None:
+        self._settings = settings
+        self._jwks = jwks
+        self._directory = directory
+        self._clock = clock
+        self._checked: dict[bytes, _Checked] = {}
+
+    async def run(self) -> None:
+        await self._jwks.run()
+
+    async def principal(self, token: str) -> Principal | None:
+        """Who sends this; None where it says nothing that can be believed."""
+        if len(token) > MOST_CHARACTERS or not token.isascii():
+            return None
+        digest = _digest(token)
+        known = self._checked.get(digest)
+        now = self._clock.monotonic()
+        if known is not None and now < known.until:
+            return known.principal
+        principal = await self._check(token)
+        if principal is None:
+            self._checked.pop(digest, None)
+            return None
+        if len(self._checked) >= MOST_REMEMBERED:
+            self._checked.clear()
+        self._checked[digest] = _Checked(principal, now + TRUST_SECONDS)
+        return principal
+
+    def holder(self, token: str) -> tuple[str, str | None] | None:
+        """The tenant and subject of a token that was good when it was last checked."""
+        if len(token) > MOST_CHARACTERS or not token.isascii():
+            return None
+        known = self._checked.get(_digest(token))
+        return None if known is None else (known.principal.tenant_id, known.principal.name)
+
+    async def _check(self, token: str) -> Principal | None:
+        try:
+            header = jwt.get_unverified_header(token)
+            algorithm, kid = header.get("alg"), header.get("kid")
+            # What an extension asks for under `crit`, we would not do.
+            if algorithm not in self._settings.jwt_algorithms or "crit" in header:
+                return None
+            key = await self._jwks.find(kid, algorithm) if isinstance(kid, str) else None
+            if key is None:
+                return None
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=[algorithm],
+                audience=self._settings.jwt_audience,
+                issuer=self._settings.jwt_issuer,
+                options=_OPTIONS,
+            )
+        except (jwt.PyJWTError, ValueError):
+            return None
+        return self._believed(claims) if self._is_current(claims) else None
+
+    def _is_current(self, claims: dict[str, Any]) -> bool:
+        now = self._clock.now().timestamp()
+        expires, begins, issued = claims.get("exp"), claims.get("nbf", 0), claims.get("iat", 0)
+        return (
+            _is_time(expires)
+            and _is_time(begins)
+            and _is_time(issued)
+            and now < expires + LEEWAY_SECONDS
+            and now >= begins - LEEWAY_SECONDS
+            and now >= issued - LEEWAY_SECONDS
+        )
+
+    def _believed(self, claims: dict[str, Any]) -> Principal | None:
+        tenant_id = claims.get(self._settings.jwt_tenant_claim)
+        if not isinstance(tenant_id, str) or not self._directory.knows(tenant_id):
+            return None
+        roles = claims.get(self._settings.jwt_roles_claim)
+        if isinstance(roles, str):
+            roles = roles.split()
+        subject = claims.get("sub")
+        if subject is not None and not _is_name(subject):
+            return None
+        return Principal(
+            tenant_id=tenant_id,
+            name=subject,
+            roles=roles_of(roles if isinstance(roles, list) else ()),
+            expires_at=_moment(claims["exp"]),
+        )
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _is_time(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and abs(value) < _END_OF_TIME
+
+
+def _moment(seconds: float) -> datetime:
+    """A moment that can be stored: whatever lasts longer than that lasts for ever."""
+    return datetime.fromtimestamp(min(max(seconds, 0), _LATEST), UTC)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable() and len(value) <= MOST_NAME_CHARACTERS
+
+
+def tokens_of(settings: Settings, directory: Directory, clock: Clock) -> Tokens | None:
+    """The checker that the settings ask for, if they do. Raises SettingsError."""
+    needed = {
+        "jwt_issuer": settings.jwt_issuer,
+        "jwt_audience": settings.jwt_audience,
+        "jwt_jwks": settings.jwt_jwks,
+    }
+    if not any(needed.values()):
+        return None
+    missing = [name for name, value in needed.items() if not value]
+    if missing:
+        raise SettingsError(f"tokens cannot be checked without {' and '.join(missing)}: set it too")
+    unsafe = sorted(set(settings.jwt_algorithms) - ALGORITHMS)
+    if unsafe or not settings.jwt_algorithms:
+        named = f", not {unsafe[0]}" if unsafe else ""
+        raise SettingsError(f"jwt_algorithms must be among {', '.join(sorted(ALGORITHMS))}{named}")
+    assert settings.jwt_jwks is not None
+    jwks = jwks_at(settings.jwt_jwks, clock, settings.jwt_keep_seconds)
+    return Tokens(settings, jwks, directory, clock)

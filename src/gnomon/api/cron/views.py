@@ -1,0 +1,187 @@
+"""Cron jobs and their runs, as they are shown."""
+
+import base64
+import binascii
+import struct
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from gnomon.access.target_secrets import masked
+from gnomon.api.cron.schemas import (
+    BackfillView,
+    CronJobView,
+    DefinitionView,
+    FieldChange,
+    FireView,
+    JobStatus,
+    PreviewedFire,
+    PreviewView,
+    RunKindView,
+    RunStatus,
+    RunView,
+)
+from gnomon.api.tasks.views import NULL, policy_view, priority_view, raw
+from gnomon.cron.job import CronJob, Definition, Run, Skipped, schedule_of
+from gnomon.cron.schedule import Fire, Schedule
+from gnomon.model.errors import InvalidTask
+from gnomon.model.meaning import meaning_of
+from gnomon.store.ports.cron import Backfilled
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_CURSOR = struct.Struct(">q")
+
+
+def job_view(job: CronJob, now: datetime) -> CronJobView:
+    schedule = schedule_of(job.definition, str(job.id))
+    next_fire_at = _next_fire(job, schedule, now)
+    return CronJobView(
+        **msgspec.structs.asdict(definition_view(job.definition)),
+        cron_job_id=job.id,
+        status=_status(job, next_fire_at),
+        description=schedule.describe(),
+        next_fire_at=next_fire_at,
+        runs=job.runs,
+        active_task_id=job.active_run,
+        paused_at=job.paused_at,
+        pause_reason=job.pause_reason,
+        created_at=job.created_at,
+        updated_at=job.updated_at,
+        created_by=job.created_by,
+    )
+
+
+def _next_fire(job: CronJob, schedule: Schedule, now: datetime) -> datetime | None:
+    """Not the job's own `next_fire_at`: nodes plan ahead, so that may be a later one."""
+    most = job.definition.max_runs
+    if job.paused_at is not None or (most is not None and job.runs >= most):
+        return None
+    return schedule.next_after(now)
+
+
+def _status(job: CronJob, next_fire_at: datetime | None) -> JobStatus:
+    if job.paused_at is not None:
+        return JobStatus.PAUSED
+    return JobStatus.FINISHED if next_fire_at is None else JobStatus.ACTIVE
+
+
+def definition_view(definition: Definition) -> DefinitionView:
+    seconds, payload = definition.interval_seconds, definition.payload_template
+    return DefinitionView(
+        name=definition.name,
+        cron_expression=definition.cron_expression,
+        interval_seconds=None if seconds is None else int(seconds),
+        interval_from=definition.interval_from,
+        timezone=definition.timezone,
+        dst=definition.dst,
+        task_type=definition.task_type,
+        target=masked(definition.target),
+        payload_template=NULL if payload is None else payload,
+        overlap_policy=definition.overlap_policy,
+        missed_run_policy=definition.missed_run_policy,
+        missed_after_seconds=definition.missed_after_seconds,
+        backfill_limit=definition.backfill_limit,
+        backfill_window_seconds=definition.backfill_window_seconds,
+        start_date=definition.start_date,
+        end_date=definition.end_date,
+        max_runs=definition.max_runs,
+        jitter_seconds=definition.jitter_seconds,
+        sla_seconds=definition.sla_seconds,
+        priority=priority_view(definition.priority),
+        delivery=definition.delivery,
+        retry_policy=policy_view(definition.retry_policy),
+        timeout_seconds=definition.timeout_seconds,
+        tags=definition.tags,
+        queue=definition.queue,
+        preemptible=definition.preemptible,
+        keep_payload=definition.keep_payload,
+        source=definition.source,
+    )
+
+
+def difference(before: Definition, after: Definition) -> dict[str, FieldChange]:
+    """The fields in which two definitions do not mean the same."""
+    old, new = definition_view(before), definition_view(after)
+    found: dict[str, FieldChange] = {}
+    for field in old.__struct_fields__:
+        texts = [msgspec.json.encode(getattr(view, field)) for view in (old, new)]
+        # A secret may have changed, and that it has is all that can be shown of it.
+        secret = field == "target" and before.target != after.target
+        if secret or meaning_of(texts[0]) != meaning_of(texts[1]):
+            found[field] = FieldChange(raw(texts[0]), raw(texts[1]))
+    return found
+
+
+def run_view(run: Run) -> RunView:
+    return RunView(
+        run_id=run.task_id,
+        cron_job_id=run.cron_job_id,
+        fire_at=run.fire_at,
+        kind=RunKindView[run.kind.name],
+        status=_run_status(run),
+        reason=_reason(run),
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        attempt=run.attempt,
+        last_error=run.last_error,
+        sla_missed_at=run.sla_missed_at,
+    )
+
+
+def _run_status(run: Run) -> RunStatus | None:
+    if run.skipped is None:
+        return None if run.status is None else RunStatus(run.status)
+    return RunStatus.MISSED if run.skipped is Skipped.MISSED else RunStatus.SKIPPED
+
+
+def _reason(run: Run) -> str | None:
+    match run.skipped:
+        case Skipped.MISSED if run.missed > 1:
+            return f"{run.missed} fires, of which this is the last, could not be started in time"
+        case Skipped.MISSED:
+            return "it could not be started in time"
+        case Skipped.OVERLAP:
+            return "the run before had not ended"
+        case Skipped.SUPERSEDED:
+            return "it waited for the run before to end, and a later one took its place"
+        case Skipped.NO_ROOM:
+            return (
+                f"{run.missed} fires up to this one were skipped: the quota stored_bytes, or the "
+                "disk, had no room for their tasks"
+            )
+    return "its task was removed" if run.status is None else None
+
+
+def backfill_view(found: Backfilled, zone: ZoneInfo, *, dry_run: bool) -> BackfillView:
+    return BackfillView(dry_run, _fires(found.planned, zone), _fires(found.existing, zone))
+
+
+def _fires(moments: Iterable[datetime], zone: ZoneInfo) -> list[FireView]:
+    return [FireView(moment, moment.astimezone(zone)) for moment in moments]
+
+
+def preview_view(fires: Iterable[Fire], description: str) -> PreviewView:
+    return PreviewView([PreviewedFire(f.at, f.local, f.note) for f in fires], description)
+
+
+def run_cursor_view(cursor: datetime | None) -> str | None:
+    """Opaque, like that of every list."""
+    if cursor is None:
+        return None
+    packed = _CURSOR.pack((cursor - _EPOCH) // _MICROSECOND)
+    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def run_cursor_of(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        packed = base64.b64decode(text + "=", altchars=b"-_", validate=True)
+        (micros,) = _CURSOR.unpack(packed)
+        return _EPOCH + timedelta(microseconds=micros)
+    except (binascii.Error, ValueError, struct.error, OverflowError) as error:
+        detail = "is no cursor; use the next_cursor of the page before"
+        raise InvalidTask(detail, "/cursor") from error

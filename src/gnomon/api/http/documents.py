@@ -1,0 +1,33 @@
+"""The API's description, for programs and for people."""
+
+from importlib.resources import files
+
+from litestar import Response, route
+from litestar.response import Redirect
+
+from gnomon.api.auth.access import OPEN
+from gnomon.api.context import Request
+from gnomon.api.http.response_headers import page_policy
+from gnomon.api.tasks.routes import READ
+
+_DOCS_PATH = "/api/v1/docs"
+
+
+@route("/api/v1/openapi.json", http_method=READ, opt=OPEN)
+async def openapi_json(request: Request) -> Response[bytes]:
+    return Response(request.app.state.openapi, media_type="application/json")
+
+
+@route(_DOCS_PATH, http_method=READ, opt=OPEN, sync_to_thread=False)
+def docs() -> Response[bytes]:
+    page = files(__package__).joinpath("docs.html").read_text(encoding="utf-8")
+    return Response(
+        page.encode(),
+        media_type="text/html; charset=utf-8",
+        headers={"Content-Security-Policy": page_policy(page)},
+    )
+
+
+@route("/", http_method=READ, opt=OPEN, sync_to_thread=False)
+def root() -> Redirect:
+    return Redirect(_DOCS_PATH, status_code=307)

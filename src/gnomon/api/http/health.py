@@ -1,0 +1,79 @@
+"""Whether the process lives, whether it can do its work, and what it counts."""
+
+from contextlib import suppress
+
+from litestar import route
+from litestar.response.base import ASGIResponse
+
+from gnomon.access.principal import Role
+from gnomon.api.context import Context, Request, context_of, header_of
+from gnomon.api.http.idempotency import answer, respond
+from gnomon.api.http.openapi import Operation, described
+from gnomon.api.tasks.routes import READ
+from gnomon.api.tasks.schemas import Health
+from gnomon.model.errors import StoreError
+
+
+@route(
+    "/healthz",
+    http_method=READ,
+    opt=described(
+        Operation(name="healthz", role=None, summary="The process answers", answers={200: Health})
+    ),
+)
+async def healthz() -> ASGIResponse:
+    return respond(answer(200, Health("ok")))
+
+
+@route(
+    "/readyz",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="readyz",
+            role=None,
+            summary="The process can store tasks now",
+            answers={200: Health},
+            errors=(503,),
+        )
+    ),
+)
+async def readyz(request: Request) -> ASGIResponse:
+    context = context_of(request)
+    await context.store.ping()
+    # Still 200: whoever is taken out of service cannot let anybody make room either.
+    return respond(answer(200, Health("full" if context.directory.is_full() else "ready")))
+
+
+@route(
+    "/metrics",
+    http_method=READ,
+    opt=described(
+        Operation(
+            name="metrics",
+            role=Role.READ,
+            summary="What the process counts, as Prometheus reads it",
+            answers={200: None},
+            media_type="text/plain",
+        )
+    ),
+)
+async def metrics(request: Request) -> ASGIResponse:
+    context = context_of(request)
+    context.metrics.requests(len(context.under_way), context.bodies.held_bytes)
+    context.metrics.full(context.directory.is_full())
+    context.metrics.nodes(await _nodes(context))
+    with suppress(StoreError):
+        context.metrics.unserved(len(await context.roster.unserved()))
+    body, media_type = context.metrics.text(header_of(request, b"accept") or "")
+    return ASGIResponse(body=body, media_type=media_type)
+
+
+async def _nodes(context: Context) -> dict[str, int]:
+    """Nodes by state. An outage is no reason to hide the rest, so then there are none."""
+    count = {"alive": 0, "silent": 0}
+    with suppress(StoreError):
+        for node in await context.roster.roster():
+            count["alive" if node.alive_until > context.clock.now() else "silent"] += 1
+        return count
+    return {}

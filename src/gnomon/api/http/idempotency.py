@@ -1,0 +1,158 @@
+"""One request, one effect, one answer: keys, fingerprints, and answers given again."""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from litestar.response.base import ASGIResponse
+from litestar.types import Receive, Scope, Send
+
+from gnomon.access.principal import Role
+from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
+from gnomon.api.http.openapi import OPT, Operation
+from gnomon.model.errors import InvalidTask
+from gnomon.model.meaning import meaning_of
+from gnomon.store.ports.tasks import Change, Once
+
+HEADER = b"idempotency-key"
+MOST_KEY_CHARACTERS = 255
+JSON = "application/json"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What is answered, and kept with the key to be answered again."""
+
+    status: int
+    body: msgspec.Raw
+
+
+class _Made(msgspec.Struct):
+    created_by: str | None = None
+
+
+_AGAIN = {"Idempotency-Replayed": "true"}
+_MEDIA_TYPE = (b"content-type", JSON.encode())
+_answer = msgspec.json.Decoder(Answer)
+_made = msgspec.json.Decoder(_Made)
+
+
+def answer(status: int, body: object = None) -> Answer:
+    return Answer(status, msgspec.Raw(msgspec.json.encode(body)))
+
+
+def kept(found: Answer) -> bytes:
+    return msgspec.json.encode(found)
+
+
+def replayed(text: bytes) -> Answer:
+    return _answer.decode(text)
+
+
+def respond(
+    found: Answer, *, again: bool = False, headers: dict[str, str] | None = None
+) -> ASGIResponse:
+    """Ready to be sent."""
+    return _Ready(found, _AGAIN if again else headers)
+
+
+class _Ready(ASGIResponse):
+    """An answer that is finished when it is made. Litestar's own begins with a mapping of headers,
+    and costs a good part of what all of our own work does."""
+
+    def __init__(self, found: Answer, headers: dict[str, str] | None) -> None:
+        self.status_code = found.status
+        self.body = b"" if found.status == 204 else bytes(found.body)
+        self._sent = [(k.lower().encode(), v.encode()) for k, v in (headers or {}).items()]
+        if found.status != 204:
+            self._sent += [_MEDIA_TYPE, (b"content-length", b"%d" % len(self.body))]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await send(
+            {"type": "http.response.start", "status": self.status_code, "headers": self._sent}
+        )
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})
+
+
+def key_of(request: Request, in_body: str | None = None) -> str | None:
+    """The key in the header, quoted or not, or in the body."""
+    header = header_of(request, HEADER)
+    if header is None:
+        return in_body
+    key = header.strip()
+    if len(key) >= 2 and key[0] == key[-1] == '"':
+        key = key[1:-1]
+    if not 1 <= len(key) <= MOST_KEY_CHARACTERS or not key.isascii() or not key.isprintable():
+        raise InvalidTask(
+            f"the header Idempotency-Key must be 1 to {MOST_KEY_CHARACTERS} printable characters"
+        )
+    if in_body is not None and in_body != key:
+        raise InvalidTask("is not the key in the header; give one of them", "/idempotency_key")
+    return key
+
+
+def once_of(key: str, method: str, path: str, body: bytes) -> Once:
+    """The key with the fingerprint of its request."""
+    text = "\n".join((method, path, _canonical(body)))
+    return Once(key, hashlib.sha256(text.encode()).digest())
+
+
+def repeated(key: str | None, method: str, path: str, body: bytes) -> Once | None:
+    """What a request that is refused may have been made as before: None where it cannot have been,
+    for it has no key, or what is in it was never accepted."""
+    if key is None or "\0" in key:
+        return None
+    try:
+        return once_of(key, method, path, body)
+    except UnicodeDecodeError:
+        return None
+
+
+async def changed(
+    request: Request,
+    body: bytes,
+    act: Callable[[Change], Awaitable[Answer]],
+    headers: dict[str, str] | None = None,
+) -> ASGIResponse:
+    """Do `act` in a transaction, once for each key. It may fill in `headers` meanwhile."""
+    context, key = context_of(request), key_of(request)
+    once = None if key is None else once_of(key, request.method, request.scope["path"], body)
+    async with context.store.change(tenant_of(request), once) as change:
+        again = change.replay is not None
+        if change.replay is not None:
+            found = replayed(change.replay)
+        else:
+            found = await act(change)
+            change.answer = kept(found)
+    return respond(shown(request, found, again=again), again=again, headers=headers)
+
+
+def shown(request: Request, found: Answer, *, again: bool = False) -> Answer:
+    """The answer for whoever asks. Those who may not read are told no more than what they have
+    sent, and what it is known by; an answer that is given again may be another's."""
+    by, operation = principal_of(request), _operation(request)
+    if operation.receipt is None or by.may(Role.READ):
+        return found
+    if operation.echoes and not (again and _maker(found) != by.name):
+        return found
+    return answer(found.status, msgspec.json.decode(found.body, type=operation.receipt))
+
+
+def _maker(found: Answer) -> str | None:
+    return _made.decode(found.body).created_by
+
+
+def _operation(request: Request) -> Operation:
+    operation: Operation = request.scope["route_handler"].opt[OPT]
+    return operation
+
+
+def _canonical(body: bytes) -> str:
+    """The same text for bodies that mean the same."""
+    if not body:
+        return "{}"
+    value = meaning_of(body)
+    if isinstance(value, dict):
+        # In the header it is not part of the body either.
+        value.pop("idempotency_key", None)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,224 @@
+"""The OpenAPI document, made from what the handlers say about themselves.
+
+Each handler carries an Operation. The types in it are the ones that check its requests and encode
+its answers, so the document cannot drift from what is served.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from litestar import Litestar
+from litestar.routes import HTTPRoute
+
+from gnomon.access.principal import Role
+from gnomon.api.http.problems import MEDIA_TYPE, TITLES, Problem
+
+OPT = "operation"
+_REF = "#/components/schemas/{name}"
+_JSON = "application/json"
+CSV = "text/csv"
+_SCHEME = "key"
+_BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "An API key, or a token (JWT), where the server asks for one",
+}
+
+
+_PACE = {
+    name: {"description": description, "schema": {"type": "string"}}
+    for name, description in (
+        ("RateLimit-Policy", "The quota of submissions in any second, where the tenant has one"),
+        ("RateLimit", "What is left of it"),
+    )
+}
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler does."""
+
+    name: str
+    role: Role | None  # whoever asks must have it; None: open to all
+    summary: str
+    answers: Mapping[int, type | None]
+    receipt: type | None = None  # what those who may not read get in the place of the answer
+    echoes: bool = False  # the answer holds what was sent: only one to another's request is more
+    body: type | None = None
+    body_required: bool = False
+    query: type | None = None
+    errors: tuple[int, ...] = ()
+    keyed: bool = False  # takes an Idempotency-Key
+    needs_authentication: bool = False  # refused where nobody is asked who they are
+    paced: bool = False  # counts towards a tenant's submissions a second
+    grows: bool = False  # refused where there is no room for new work
+    media_type: str = _JSON
+    also: str | None = None  # another media type that can be asked for
+
+
+def described(operation: Operation) -> dict[str, Any]:
+    """The `opt` of a handler."""
+    return {OPT: operation}
+
+
+def document(app: Litestar, version: str) -> bytes:
+    operations = sorted(_operations(app), key=lambda found: found[:2])
+    # A mapping for its order: the same document from every process.
+    types = dict.fromkeys([Problem, *_types(operation for _, _, operation in operations)])
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    references = dict(zip(types, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for path, method, operation in operations:
+        paths.setdefault(path, {})[method] = _operation(path, operation, references)
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "Gnomon", "version": version, "license": {"name": "Apache-2.0"}},
+            "servers": [{"url": "/"}],
+            "paths": paths,
+            "components": {"schemas": components, "securitySchemes": {_SCHEME: _BEARER}},
+        }
+    )
+
+
+def _operations(app: Litestar) -> Iterator[tuple[str, str, Operation]]:
+    for route in app.routes:
+        if not isinstance(route, HTTPRoute):
+            continue
+        for handler in route.route_handlers:
+            operation = handler.opt.get(OPT)
+            if operation is not None:
+                method = min(method.lower() for method in handler.http_methods)  # not head
+                yield route.path_format.replace(":str}", "}"), method, operation
+
+
+def _types(operations: Iterator[Operation]) -> Iterator[type]:
+    for operation in operations:
+        yield from (kind for kind in operation.answers.values() if kind is not None)
+        if operation.body is not None:
+            yield operation.body
+        if operation.receipt is not None:
+            yield operation.receipt
+
+
+def _operation(path: str, operation: Operation, refs: Mapping[type, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "parameters": [*_parameters(path, operation)],
+        "responses": {
+            **{str(status): _answer(status, kind, operation, refs)
+               for status, kind in operation.answers.items()},
+            **{str(status): _error(status, refs) for status in _errors(operation)},
+        },
+    }  # fmt: skip
+    if operation.role is not None:
+        found["security"] = [{_SCHEME: [operation.role]}]
+    if operation.body is not None:
+        found["requestBody"] = {
+            "required": operation.body_required,
+            "content": {_JSON: {"schema": refs[operation.body]}},
+        }
+    return found
+
+
+def _errors(operation: Operation) -> list[int]:
+    errors = {*operation.errors, 500}
+    if operation.role is not None:
+        errors |= {401, 403, 429, 503}
+    if operation.body is not None:
+        errors |= {400, 408, 413, 415, 422, 503}
+    if operation.query is not None:
+        errors |= {422}
+    if operation.grows:
+        errors |= {507}
+    if operation.keyed:
+        errors |= {409, 422}
+    return sorted(errors - set(operation.answers))
+
+
+def _answer(
+    status: int, kind: type | None, operation: Operation, refs: Mapping[type, Any]
+) -> dict[str, Any]:
+    if status == 204:
+        return {"description": "Done"}
+    if status in (301, 302, 307, 308):
+        return {"description": "Elsewhere"}
+    schema = {"type": "string"} if kind is None else refs[kind]
+    if operation.receipt is not None:
+        schema = {"anyOf": [schema, refs[operation.receipt]]}
+    found: dict[str, Any] = {
+        "description": (kind.__doc__ or "").strip() if kind is not None else "The page",
+        "content": {operation.media_type: {"schema": schema}},
+    }
+    if operation.also is not None:
+        found["content"][operation.also] = {"schema": {"type": "string"}}
+    headers: dict[str, Any] = {}
+    if operation.keyed:
+        headers["Idempotency-Replayed"] = {
+            "description": "true where this is the answer to an earlier request",
+            "schema": {"type": "string", "const": "true"},
+        }
+    if operation.paced:
+        headers |= _PACE
+    return found | {"headers": headers} if headers else found
+
+
+def _error(status: int, refs: Mapping[type, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "description": TITLES[status][1],
+        "content": {MEDIA_TYPE: {"schema": refs[Problem]}},
+    }
+    if status == 401:
+        found["headers"] = {
+            "WWW-Authenticate": {"description": "What to send", "schema": {"type": "string"}}
+        }
+    if status in (429, 503):
+        found["headers"] = {
+            "Retry-After": {"description": "Seconds to wait", "schema": {"type": "string"}}
+        }
+    if status == 429:
+        found["headers"] |= _PACE
+    return found
+
+
+def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
+    for name in ("task_id", "key_id", "secret_id"):
+        if f"{{{name}}}" in path:
+            schema = {"type": "string", "format": "uuid"}
+            yield {"name": name, "in": "path", "required": True, "schema": schema}
+    if "{ref}" in path:
+        yield {
+            "name": "ref",
+            "in": "path",
+            "required": True,
+            "description": "The name of the cron job, or its id",
+            "schema": {"type": "string"},
+        }
+    for name in ("name", "tenant_id"):
+        if f"{{{name}}}" in path:
+            schema = {"type": "string"}
+            yield {"name": name, "in": "path", "required": True, "schema": schema}
+    if operation.query is not None:
+        ((reference,), components) = msgspec.json.schema_components(
+            [operation.query], ref_template="{name}"
+        )
+        for name, schema in components[reference["$ref"]]["properties"].items():
+            yield {"name": name, "in": "query", "schema": _inlined(schema, components)}
+    if operation.keyed:
+        yield {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "description": "Repeat a request under its key to be sure that it takes effect once",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+        }
+
+
+def _inlined(schema: Any, components: Mapping[str, Any]) -> Any:
+    """Without references, and without null: a parameter that is not wanted is left out."""
+    if "$ref" in schema:
+        return components[schema["$ref"]]
+    if "anyOf" in schema:
+        (only,) = (each for each in schema["anyOf"] if each.get("type") != "null")
+        return _inlined(only, components)
+    return schema

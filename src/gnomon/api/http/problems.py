@@ -1,0 +1,283 @@
+"""Every error as a problem document (RFC 9457): what is wrong, where, what would be right."""
+
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from gnomon.access.grant_errors import KeyForbidden, LimitedKey, TargetForbidden, TypeForbidden
+from gnomon.access.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
+from gnomon.api.admin.quotas import pace_headers
+from gnomon.model.errors import (
+    CronJobNotFound,
+    GnomonError,
+    IdempotencyConflict,
+    IdempotencyPending,
+    IllegalTransition,
+    InvalidTask,
+    KeyEnded,
+    KeyNotFound,
+    KeyRingFull,
+    LimiterNotFound,
+    NameTaken,
+    Overlapping,
+    OverQuota,
+    PayloadTooLarge,
+    QuotaExceeded,
+    RoleMissing,
+    SchemasTooLarge,
+    StoreUnavailable,
+    TaskNotFound,
+    TaskTypeNotFound,
+    TooManyKeys,
+    TooManyLimiters,
+    TooManyTaskTypes,
+    Unauthenticated,
+    Unstorable,
+)
+from gnomon.model.room import DatabaseFull
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = "1"
+ROOM_SECONDS = "30"  # somebody has to make it
+
+_log = structlog.get_logger(__name__)
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One mistake; `pointer` is the JSON pointer of the place."""
+
+    pointer: str
+    detail: str
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A problem document."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: tuple[FieldError, ...] = ()
+    # Over a quota: which one, what it is, and what is used of it or would be too much.
+    quota: str | None = None
+    limit: float | None = None
+    used: float | None = None
+
+
+class RequestError(GnomonError):
+    """A request that cannot be answered, in the words of HTTP."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+
+class Overloaded(GnomonError):
+    """More is waiting to be stored than may wait."""
+
+
+class BodyLate(GnomonError):
+    """A body that did not arrive in its time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            "the body did not arrive in time: a body, and of a large one each MiB, has to arrive "
+            f"within {seconds:g} s"
+        )
+
+
+class Busy(GnomonError):
+    """More is under way in this process than it may hold at once."""
+
+
+class NoRoom(Busy):
+    """A body for which there was no room in time."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "too many bytes of requests are under way; try again, or send less at once"
+        )
+
+
+class TooManyBodies(Busy):
+    """A body of a tenant of which too many are arriving."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "too many bodies of this tenant are arriving; send each of them at once and whole, or "
+            "fewer at a time, and try again"
+        )
+
+
+class GaveWay(Busy):
+    """A body that had to go for another request."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "too many bodies are arriving, and this one was longest about it; send it at once and "
+            "whole, and try again"
+        )
+
+
+class RestartNeeded(GnomonError):
+    """This process does not know yet that authentication is on."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "authentication was turned on for this database, and this process was started before "
+            "that; restart it"
+        )
+
+
+# What each status is called, here and in the documentation.
+TITLES = {
+    400: ("malformed", "The request cannot be read"),
+    401: ("unauthenticated", "It is not known who asks"),
+    403: ("forbidden", "Whoever asks may not do this"),
+    404: ("not-found", "There is no such thing"),
+    405: ("method-not-allowed", "This method is not known here"),
+    408: ("timeout", "The body did not arrive in time"),
+    409: ("conflict", "The present state forbids this"),
+    413: ("too-large", "The request is too large"),
+    415: ("unsupported-media-type", "The body must be JSON"),
+    422: ("invalid", "A value cannot be used"),
+    429: ("too-many-requests", "Too much is asked for"),
+    500: ("internal", "Gnomon made a mistake"),
+    503: ("unavailable", "PostgreSQL is not available"),
+    507: ("no-room", "There is no room for new work"),
+}
+
+
+def problem(status: int, detail: str, errors: tuple[FieldError, ...] = ()) -> Problem:
+    slug, title = TITLES.get(status, ("http", "The request failed"))
+    return Problem(
+        type=f"urn:gnomon:problem:{slug}", title=title, status=status, detail=detail, errors=errors
+    )
+
+
+def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """The exception handler of the application."""
+    found, headers = _described(error)
+    if found.status == 500:
+        _log.error("request failed", method=request.method, path=request.url.path, exc_info=error)
+    return Response(
+        msgspec.json.encode(found),
+        status_code=found.status,
+        media_type=MEDIA_TYPE,
+        headers=headers,
+    )
+
+
+def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
+    again = {"Retry-After": RETRY_SECONDS}
+    match error:
+        case Unauthenticated():
+            return problem(401, str(error)), {"WWW-Authenticate": _challenge(error)}
+        case RoleMissing() | KeyForbidden() | LimitedKey():
+            return problem(403, str(error)), {}
+        case TypeForbidden() | TargetForbidden():
+            return _invalid(403, error), {}
+        case QuotaExceeded():
+            return _over_quota(problem(429, str(error)), error.over), _in_time(error)
+        case PayloadTooLarge():
+            return _invalid(413, error), {}
+        case InvalidTask():
+            return _invalid(422, error), {}
+        case Unstorable() | IdempotencyConflict():
+            return problem(422, str(error)), {}
+        case TaskNotFound() | TaskTypeNotFound() | CronJobNotFound() | KeyNotFound():
+            return problem(404, str(error)), {}
+        case LimiterNotFound() | SecretNotFound():
+            return problem(404, str(error)), {}
+        case IllegalTransition() | Overlapping() | TooManyKeys() | TooManyTaskTypes() | KeyEnded():
+            return problem(409, str(error)), {}
+        case TooManyLimiters() | SchemasTooLarge() | TooManySecrets():
+            return problem(409, str(error)), {}
+        case SecretEnded() | LastSecret() | KeyRingFull():
+            return problem(409, str(error)), {}
+        case NameTaken():
+            return problem(409, f"{error} with PUT"), {}
+        case IdempotencyPending():
+            return problem(409, f"{error}; repeat this request to get its answer"), again
+        case Overloaded():
+            return problem(429, str(error)), again
+        case DatabaseFull():
+            return problem(507, str(error)), {"Retry-After": ROOM_SECONDS}
+        case StoreUnavailable():
+            return problem(503, _unavailable()), again
+        case BodyLate():
+            return problem(408, str(error)), {"Connection": "close"}
+        case Busy():
+            return busy(str(error)), again
+        case RestartNeeded():
+            return _restart_needed(str(error)), {}
+        case RecursionError():
+            return problem(422, "the body is nested too deeply"), {}
+        case RequestError():
+            return problem(error.status, error.detail), {}
+        case HTTPException():
+            return _routing(error), dict(error.headers or {})
+        case _:
+            return problem(500, "it is in the log, with the time of this answer"), {}
+
+
+def busy(detail: str) -> Problem:
+    """Not PostgreSQL, but this process has no room: another one may have."""
+    return msgspec.structs.replace(
+        problem(503, detail),
+        type="urn:gnomon:problem:busy",
+        title="Too much is under way at once",
+    )
+
+
+def _restart_needed(detail: str) -> Problem:
+    return msgspec.structs.replace(
+        problem(503, detail),
+        type="urn:gnomon:problem:restart-needed",
+        title="This process has to be restarted",
+    )
+
+
+def _challenge(error: Unauthenticated) -> str:
+    return 'Bearer error="invalid_token"' if error.given else "Bearer"
+
+
+def _invalid(status: int, error: InvalidTask) -> Problem:
+    where = f"{error.pointer}: " if error.pointer else ""
+    errors = tuple(FieldError(*mistake) for mistake in error.mistakes)
+    found = problem(status, f"{where}{error.detail}", errors)
+    return found if error.over is None else _over_quota(found, error.over)
+
+
+def _over_quota(found: Problem, over: OverQuota) -> Problem:
+    return msgspec.structs.replace(
+        found,
+        type="urn:gnomon:problem:quota-exceeded",
+        title="The tenant may not use more",
+        **over._asdict(),
+    )
+
+
+def _in_time(error: QuotaExceeded) -> dict[str, str]:
+    again = {} if error.wait is None else {"Retry-After": str(error.wait)}
+    return again | pace_headers(error.pace)
+
+
+def _unavailable() -> str:
+    # What the driver said names hosts and users: that is for the log, not for the caller.
+    return (
+        "nothing was acknowledged; try again. A request that changes something may have taken "
+        "effect: repeat it under the same Idempotency-Key to be sure that it does once"
+    )
+
+
+def _routing(error: HTTPException) -> Problem:
+    details = {
+        404: "nothing is served under this path; see /api/v1/docs",
+        405: "see the Allow header for the methods that are",
+    }
+    return problem(error.status_code, details.get(error.status_code, error.detail))

@@ -1,0 +1,166 @@
+"""Bodies and queries, read within bounds and checked against their types."""
+
+import asyncio
+import io
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from gnomon.api.context import Request, context_of, header_of, principal_of
+from gnomon.api.http.bodies import BODY, Body
+from gnomon.api.http.dropping import DRAINED_BYTES
+from gnomon.api.http.problems import BodyLate, GaveWay, NoRoom, RequestError
+from gnomon.api.http.validation import explain, position
+from gnomon.model.errors import GnomonError, InvalidTask
+
+_T = TypeVar("_T")
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The whole body. Never holds more than `limit` bytes of it. Raises BodyLate, Busy."""
+    content = await _received(request, principal_of(request).tenant_id, limit)
+    if content:
+        _check_media_type(request)
+    return content
+
+
+def _announced(request: Request) -> int:
+    announced = header_of(request, b"content-length") or ""
+    return int(announced) if announced.isdecimal() else 0
+
+
+async def _received(request: Request, tenant_id: str, limit: int) -> bytes:
+    context, size = context_of(request), _announced(request)
+    body = context.bodies.begin(tenant_id, size or limit)
+    # Whoever answers the request gives back what it holds.
+    request.scope[BODY] = body  # type: ignore[literal-required]
+    reading = None
+    try:
+        content, more = await _next_part(request)
+        # Nearly all are small, and come in one part.
+        if not (0 < size == len(content) <= limit and context.bodies.take_small(body, size)):
+            reading = _Reading(request, body, size, limit)
+            content = await reading.run(content, more=more)
+    except asyncio.CancelledError:
+        if not body.late or body.reader is None or body.reader.uncancel() > 0:
+            raise
+        if body.gave_way:
+            raise GaveWay from None
+        if reading is not None and reading.refusal is not None:
+            raise reading.refusal() from None
+        raise BodyLate(context.settings.body_seconds) from None
+    return content
+
+
+async def _next_part(request: Request) -> tuple[bytes, bool]:
+    """The next part of the body, and whether there may be more."""
+    event = await request.receive()
+    if event["type"] == "http.disconnect":
+        raise RequestError(400, "the body ended before its time")
+    assert event["type"] == "http.request"
+    return event["body"], event["more_body"]
+
+
+class _Reading:
+    """A body as it is read; or as it is dropped, because a client that is still sending does not
+    look for an answer.
+
+    Here and above no error is kept, only how to make it. One that is kept holds the frames that it
+    went through, and they hold it: until Python looks for such cycles the body would stay in
+    memory, and the server would wait for the rest of it.
+    """
+
+    def __init__(self, request: Request, body: Body, size: int, limit: int) -> None:
+        self.refusal: Callable[[], GnomonError] | None = None
+        self._request = request
+        self._bodies = context_of(request).bodies
+        self._body = body
+        self._size = size  # as announced; 0 where nothing is
+        self._limit = limit
+        self._content = io.BytesIO()  # its value is no copy, as that of joined parts would be
+
+    async def run(self, part: bytes, *, more: bool) -> bytes:
+        """The whole body, which begins with that part."""
+        body = self._body
+        while True:
+            self._bodies.arrived(body, len(part))
+            if self.refusal is None:
+                await self._keep(part)
+            if body.received == self._size > 0 or not more:
+                break
+            if max(body.received, self._size) > self._limit + DRAINED_BYTES:
+                break
+            part, more = await _next_part(self._request)
+        self._bodies.complete(body)
+        if self.refusal is not None:
+            raise self.refusal()
+        return self._content.getvalue()
+
+    async def _keep(self, part: bytes) -> None:
+        if max(self._body.received, self._size) > self._limit:
+            detail = f"the body must be at most {self._limit} bytes"
+            self._refuse(partial(RequestError, 413, detail))
+            return
+        try:
+            await self._bodies.room(self._body, len(part))
+        except NoRoom:
+            self._refuse(NoRoom)
+        else:
+            self._content.write(part)
+
+    def _refuse(self, refusal: Callable[[], GnomonError]) -> None:
+        self.refusal = refusal
+        self._content = io.BytesIO()
+        self._bodies.drop(self._body)
+
+
+def decoded(body: bytes, kind: type[_T]) -> _T:
+    """The body as a value of its type."""
+    if not body:
+        body = b"{}"
+    try:
+        decoder: msgspec.json.Decoder[_T] | None = _decoders.get(kind)
+        if decoder is None:
+            decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise explain(error, kind) from error
+    except msgspec.DecodeError as error:
+        raise RequestError(400, f"the body is not JSON: {position(error, body)}") from error
+    except UnicodeDecodeError as error:
+        raise RequestError(400, f"the body is not UTF-8: {error.reason}") from error
+    except RecursionError as error:
+        raise InvalidTask("the body is nested too deeply") from error
+
+
+def queried(request: Request, kind: type[_T]) -> _T:
+    """The query parameters as a value of their type."""
+    text: bytes = request.scope["query_string"]
+    values: dict[str, str] = {}
+    for name, value in parse_qsl(text.decode("latin-1"), keep_blank_values=True):
+        if name in values:
+            raise InvalidTask("is given twice", f"/{name}")
+        if "\0" in value:
+            raise InvalidTask("must not contain the character NUL", f"/{name}")
+        values[name] = value
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        found = explain(error, kind)
+        raise InvalidTask(
+            found.detail.replace("unknown field", "unknown parameter"), found.pointer
+        ) from error
+
+
+def _check_media_type(request: Request) -> None:
+    sent = header_of(request, b"content-type")
+    if not sent:
+        # A browser sends a body of no type for any page, without asking the server first.
+        raise RequestError(415, "say what the body is: content-type: application/json")
+    kind = sent.partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and "+json" in kind):
+        raise RequestError(415, f"the body must be application/json; it is said to be {kind!r}")

@@ -1,0 +1,234 @@
+"""How many requests one address and one key may make, decided before a request is looked at.
+
+Whoever sends a key that this process has lately found good is counted under that key, and under
+the address among others with good keys. Everybody else at an address is a stranger there, and
+strangers have a bucket of their own: however many wrong keys one of them tries, good keys at the
+same address get through. A failed authentication takes as much as many requests. Those who go on
+sending what was found wrong a moment ago have another bucket, apart from keys not seen before.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Hashable
+from enum import StrEnum
+
+import msgspec
+import structlog
+from litestar.types import Scope
+
+from gnomon.access.client_address import ClientAddresses, CountedAddress, Headers
+from gnomon.access.token_buckets import TokenBuckets
+from gnomon.api.auth.authentication import Authenticator
+from gnomon.api.auth.key_cache import Recognition
+from gnomon.api.http.refusals import Refusals
+from gnomon.clock import Clock
+from gnomon.observe.metrics import ApiMetrics
+from gnomon.settings import Settings
+
+BURST_SECONDS = 2.0  # what a bucket gathers in that time may be used at once
+STRANGERS_A_SECOND = 300.0  # requests of one address without a key that is known to be good
+STRANGERS_AT_ONCE = 1_000.0
+FAILURE_COSTS = 20.0  # of those, one failed authentication: 50 at once, then 15 a second
+WATCHERS_A_SECOND = 100.0  # looks of one address at health that are answered without a wait
+WATCHER_WAITS = 0.5  # seconds; what watches over processes gives up after one, or later
+MOST_REMEMBERED = 20_000  # addresses, and keys; some megabytes
+TELL_SECONDS = 10.0  # between two lines in the log
+_HEALTH = frozenset(("/healthz", "/readyz"))
+_UNSAID = (
+    "a trusted proxy does not say whose request it passes on; let it set the header that "
+    "forwarded_header names"
+)
+_UNLISTED = (
+    "requests come through a proxy whose address is not limited, so none of its clients is; name "
+    "it in trusted_proxies"
+)
+_CALLER = "gnomon.caller"  # where the caller of a request is found in its scope
+
+log = structlog.get_logger("gnomon.api")
+
+
+class Limit(StrEnum):
+    """Which limit a request exceeds."""
+
+    ADDRESS = "address"
+    KEY = "key"
+    FAILURES = "failures"
+    UNDER_WAY = "under_way"
+
+
+DETAILS = {
+    Limit.ADDRESS: "too many requests from this address; slow down",
+    Limit.KEY: "too many requests with this key; slow down",
+    Limit.FAILURES: "too many requests from this address without a valid key; slow down",
+    Limit.UNDER_WAY: "too many requests from this address are under way; wait for their answers",
+}
+
+
+class Excess(msgspec.Struct, frozen=True):
+    """A request beyond a limit."""
+
+    limit: Limit
+    seconds: int  # after which it is worth another try
+
+
+class _Caller(msgspec.Struct, frozen=True):
+    address: CountedAddress
+    known: Recognition  # what was known of its key
+
+    @property
+    def stranger(self) -> bool:
+        return self.known is not Recognition.GOOD and not self.address.unlimited
+
+
+class RequestLimits:
+    """The limits of one process. Several processes allow as many times as much."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        authenticator: Authenticator | None,
+        metrics: ApiMetrics,
+        requests: int,
+    ) -> None:
+        """`requests`: how many may be under way at once, from all addresses together."""
+        self.addresses = ClientAddresses(
+            settings.trusted_proxies, settings.unlimited_addresses, settings.forwarded_header
+        )
+        # Whoever watches over this process must see it, also where it has too much to do.
+        self.unlimited_paths = _HEALTH if authenticator else _HEALTH | {"/metrics"}
+        # Less than the connections that it may have, so that some of those are always idle.
+        self._most_under_way = max(min(requests // 4, settings.address_connections // 2), 1)
+        self._under_way: dict[str, int] = {}
+        self._clock = clock
+        self._authenticator = authenticator
+        self._metrics = metrics
+        self._of_address = _buckets(settings.address_requests_per_second)
+        self._of_key = _buckets(settings.key_requests_per_second)
+        strangers = min(STRANGERS_A_SECOND, settings.address_requests_per_second)
+        self._of_strangers = TokenBuckets(strangers, STRANGERS_AT_ONCE, MOST_REMEMBERED)
+        self._of_wrong = TokenBuckets(strangers, STRANGERS_AT_ONCE, MOST_REMEMBERED)
+        self._of_watchers = _buckets(WATCHERS_A_SECOND)
+        self._pace = Refusals(clock)
+        self._refused: Counter[str] = Counter()
+        self._told_at = self._unsaid_at = -math.inf
+
+    def exceeded(self, scope: Scope) -> Excess | None:
+        """Count a request. Gives the limit that it exceeds, if it does."""
+        address = self._address(scope)
+        known, key = Recognition.GOOD, None
+        if self._authenticator is not None:
+            known, key = self._authenticator.recognise(_authorization(scope["headers"]))
+        excess = self._excess(address, known, key)
+        if excess is None:
+            scope[_CALLER] = _Caller(address, known)  # type: ignore[literal-required]
+        return excess
+
+    async def slow_watcher(self, scope: Scope) -> None:
+        """Before health is told. It is never refused, nor told so late that whoever watches over
+        this process gives it up; but who asks for it all the time must not be all of its work."""
+        # Proxies look at health themselves, and then for nobody else.
+        address = self.addresses.of(_host(scope), scope["headers"])
+        if address.unlimited:
+            return
+        if self._of_watchers.take(address.group, self._clock.monotonic()) > 0:
+            await self._clock.sleep(WATCHER_WAITS)
+
+    def _address(self, scope: Scope) -> CountedAddress:
+        host, headers = _host(scope), scope["headers"]
+        peer = self.addresses.peer(host)
+        if (peer.trusted or peer.unlimited) and peer.trusted != self.addresses.says_who(headers):
+            self._tell_of_proxy(peer)
+        return self.addresses.of(host, headers)
+
+    async def wait(self) -> None:
+        """Before a request is refused: whoever repeats it at once must not be the whole work of
+        this process. Meanwhile it is not under way, and its connection may be closed."""
+        await self._pace.wait()
+
+    def failed(self, scope: Scope) -> None:
+        """The request has no valid key."""
+        caller = _caller(scope)
+        if not caller.address.unlimited:
+            buckets = self._buckets_of(caller.known)
+            buckets.charge(caller.address.group, self._clock.monotonic(), FAILURE_COSTS)
+
+    def succeeded(self, scope: Scope) -> None:
+        """The request has a valid key."""
+        caller = _caller(scope)
+        if caller.stranger:  # no longer
+            buckets = self._buckets_of(caller.known)
+            buckets.charge(caller.address.group, self._clock.monotonic(), -1.0)
+
+    def begin(self, scope: Scope) -> Excess | None:
+        """The request is about to be under way, until `end`, unless that is beyond a limit."""
+        address = _caller(scope).address
+        if address.unlimited:
+            return None
+        under_way = self._under_way.get(address.group, 0)
+        if under_way >= self._most_under_way:
+            return self._told(Excess(Limit.UNDER_WAY, 1), address)
+        self._under_way[address.group] = under_way + 1
+        return None
+
+    def end(self, scope: Scope) -> None:
+        address = _caller(scope).address
+        if address.unlimited:
+            return
+        self._under_way[address.group] -= 1
+        if not self._under_way[address.group]:
+            del self._under_way[address.group]
+
+    def refused_busy(self) -> None:
+        """A request within its limits finds no room in this process."""
+        self._metrics.refused("process")
+
+    def _excess(self, address: CountedAddress, known: Recognition, key: Hashable) -> Excess | None:
+        limit, wait, now = Limit.ADDRESS, 0.0, self._clock.monotonic()
+        if known is Recognition.GOOD:
+            if not address.unlimited:
+                wait = self._of_address.take(address.group, now)
+            if wait == 0 and key is not None:
+                limit, wait = Limit.KEY, self._of_key.take(key, now)
+        elif not address.unlimited:
+            limit, wait = Limit.FAILURES, self._buckets_of(known).take(address.group, now)
+        return self._told(Excess(limit, math.ceil(wait)), address) if wait > 0 else None
+
+    def _buckets_of(self, known: Recognition) -> TokenBuckets:
+        # Whoever repeats an old key must not keep out the new ones of the same address.
+        return self._of_wrong if known is Recognition.WRONG else self._of_strangers
+
+    def _told(self, excess: Excess, address: CountedAddress) -> Excess:
+        self._metrics.refused(excess.limit.value)
+        self._refused[excess.limit.value] += 1
+        now = self._clock.monotonic()
+        if now >= self._told_at + TELL_SECONDS:
+            log.warning("refused requests beyond a limit", last=address.group, **self._refused)
+            self._refused, self._told_at = Counter(), now
+        return excess
+
+    def _tell_of_proxy(self, proxy: CountedAddress) -> None:
+        now = self._clock.monotonic()
+        if now >= self._unsaid_at + TELL_SECONDS:
+            self._unsaid_at = now
+            log.warning(_UNSAID if proxy.trusted else _UNLISTED, proxy=proxy.group)
+
+
+def _buckets(rate: float) -> TokenBuckets:
+    return TokenBuckets(rate, max(rate * BURST_SECONDS, 1.0), MOST_REMEMBERED)
+
+
+def _host(scope: Scope) -> str:
+    return scope["client"][0] if scope["client"] else ""
+
+
+def _caller(scope: Scope) -> _Caller:
+    caller: _Caller = scope[_CALLER]  # type: ignore[literal-required]
+    return caller
+
+
+def _authorization(headers: Headers) -> str | None:
+    for name, value in headers:
+        if name == b"authorization":
+            return value.decode("latin-1")
+    return None

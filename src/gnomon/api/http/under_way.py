@@ -1,0 +1,118 @@
+"""The requests under way: how many may be, which connections they use, and what they give back."""
+
+import msgspec
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from gnomon.api.http.bodies import BODY, Bodies
+from gnomon.api.http.connections import Client, Connections, client_of
+from gnomon.api.http.dropping import Dropping
+from gnomon.api.http.problems import MEDIA_TYPE, RETRY_SECONDS, Problem, busy, problem
+from gnomon.api.http.request_limits import DETAILS, Excess, RequestLimits
+
+Header = tuple[bytes, bytes]
+
+_CLOSE: Header = (b"connection", b"close")
+
+
+def requests_at_once(connections: int) -> int:
+    """Half of the connections may have a request under way, so that there are always idle ones that
+    can be closed for new ones."""
+    return max(connections // 2, 1)
+
+
+class UnderWay:
+    """The application, as the HTTP server calls it.
+
+    What an address or a key asks beyond its limits is refused. Of the rest so many requests are
+    under way at once; one more takes the place of a body that arrives slowly, and where there is
+    none, it is told so at once. Health is always told, though not always at once.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        clients: set[Client],  # those with a request under way
+        bodies: Bodies,
+        most: int,
+        limits: RequestLimits,
+        dropping: Dropping,
+        connections: Connections | None = None,
+    ) -> None:
+        self._app = app
+        self._clients = clients
+        self._bodies = bodies
+        self._most = most
+        self._limits = limits
+        self._dropping = dropping
+        self._connections = connections
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = client_of(scope)
+        if self._connections is not None and self._connections.is_crowded(client[0]):
+            send = _closing(send)
+        send = self._dropping.before_answer(scope, receive, send)
+        if scope["path"] in self._limits.unlimited_paths:
+            await self._limits.slow_watcher(scope)
+            await self._answer(client, scope, receive, send)
+        elif (excess := self._limits.exceeded(scope) or self._limits.begin(scope)) is not None:
+            await self._refuse(excess, send)
+        else:
+            try:
+                await self._answer_if_room(client, scope, receive, send)
+            finally:
+                self._limits.end(scope)
+
+    async def _answer_if_room(
+        self, client: Client, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        if self._has_room():
+            await self._answer(client, scope, receive, send)
+            return
+        self._limits.refused_busy()
+        found = busy("too many requests are under way; try again")
+        await _send_problem(send, found, RETRY_SECONDS, _CLOSE)
+
+    async def _answer(self, client: Client, scope: Scope, receive: Receive, send: Send) -> None:
+        self._clients.add(client)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._clients.discard(client)
+            body = scope.get(BODY)
+            if body is not None:
+                self._bodies.give_back(body)  # type: ignore[arg-type]
+
+    async def _refuse(self, excess: Excess, send: Send) -> None:
+        await self._limits.wait()
+        await _send_problem(send, problem(429, DETAILS[excess.limit]), str(excess.seconds))
+
+    def _has_room(self) -> bool:
+        # Whoever is ended is gone in a moment: what it takes to answer that.
+        return (
+            len(self._clients) < self._most
+            or self._bodies.end_slow(1) > 0
+            or self._bodies.end_longest(self._most // 4)
+        )
+
+
+def _closing(send: Send) -> Send:
+    """The same way to answer, over a connection that ends with the answer."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], _CLOSE]
+        await send(message)
+
+    return sent
+
+
+async def _send_problem(send: Send, found: Problem, retry_after: str, *headers: Header) -> None:
+    body = msgspec.json.encode(found)
+    given = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"retry-after", retry_after.encode()),
+        *headers,
+    ]
+    await send({"type": "http.response.start", "status": found.status, "headers": given})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

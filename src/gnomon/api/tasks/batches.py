@@ -1,0 +1,190 @@
+"""`/tasks/batch`: many tasks, one commit, all or none."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+from litestar import post
+from litestar.response.base import ASGIResponse
+
+from gnomon.access.principal import Principal, Role
+from gnomon.api.admin.quotas import pace_headers
+from gnomon.api.context import Context, Request, context_of, principal_of
+from gnomon.api.http.idempotency import (
+    Answer,
+    answer,
+    changed,
+    kept,
+    key_of,
+    once_of,
+    repeated,
+    replayed,
+    respond,
+)
+from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.reading import decoded, read_body
+from gnomon.api.tasks.payloads import MOST_BATCH_WORK, check_schema_in_thread
+from gnomon.api.tasks.routes import PATH
+from gnomon.api.tasks.schemas import BatchView, SubmitBatch, SubmitTask, TaskReceipt
+from gnomon.api.tasks.submissions import allowed, check_own
+from gnomon.api.tasks.views import new_view
+from gnomon.model.errors import InvalidTask
+from gnomon.model.lifecycle import State, status_of
+from gnomon.model.task import Submission
+from gnomon.store.ports.tasks import Change, NewTask, Once, Receipt
+
+
+class _RawBatch(msgspec.Struct):
+    tasks: list[msgspec.Raw]
+
+
+# A new task, or what became of it when it was submitted before.
+_Prepared: TypeAlias = NewTask | Receipt
+
+
+@post(
+    f"{PATH}/batch",
+    status_code=202,
+    opt=described(
+        Operation(
+            name="submit_batch",
+            grows=True,
+            role=Role.SUBMIT,
+            summary="Submit many tasks: all or none",
+            body=SubmitBatch,
+            body_required=True,
+            answers={202: BatchView},
+            errors=(429, 503),
+            keyed=True,
+            paced=True,
+        )
+    ),
+)
+async def submit_batch(request: Request) -> ASGIResponse:
+    context, by = context_of(request), principal_of(request)
+    body = await read_body(request, context.settings.max_batch_bytes)
+    key = key_of(request)
+    # Thousands of tasks take a while; in a thread of their own they hold nobody else up.
+    try:
+        prepared = await asyncio.to_thread(_prepare, body, by, context, {})
+    except InvalidTask:
+        # The rules may have changed since this was accepted, as a whole or task by task.
+        path = request.scope["path"]
+        whole = await asyncio.to_thread(repeated, key, "POST", path, body)
+        requests = await asyncio.to_thread(_requests, body, by, whole)
+        known = await context.store.answered(by.tenant_id, requests) if requests else {}
+        if whole is not None and whole in known:
+            return respond(replayed(known[whole]), again=True)
+        if not known:
+            raise
+        prepared = await asyncio.to_thread(_prepare, body, by, context, known)
+    headers: dict[str, str] = {}
+
+    async def store(change: Change) -> list[Receipt]:
+        stored = iter(await change.insert([new for new in prepared if isinstance(new, NewTask)]))
+        receipts = [next(stored) if isinstance(new, NewTask) else new for new in prepared]
+        _check_keys(receipts)
+        paces = (receipt.pace for receipt in reversed(receipts) if receipt.pace is not None)
+        headers.update(pace_headers(next(paces, None)))
+        return receipts
+
+    if key is None:
+        # Others of the tenant may wait for this transaction: the answer is made afterwards.
+        async with context.store.change(by.tenant_id) as change:
+            receipts = await store(change)
+        return respond(_answer(prepared, receipts, context.clock.now()), headers=headers)
+
+    async def act(change: Change) -> Answer:
+        return _answer(prepared, await store(change), context.clock.now())
+
+    return await changed(request, body, act, headers)
+
+
+def _prepare(
+    body: bytes, by: Principal, context: Context, known: Mapping[Once, bytes]
+) -> list[_Prepared]:
+    """What is to be stored, but for what is known from before. Raises InvalidTask."""
+    asked = decoded(body, SubmitBatch)
+    raw = _raw_items(body, asked)
+    prepared: list[_Prepared] = []
+    work = 0
+    for index, each in enumerate(asked.tasks):
+        before = _repeated(each, raw, index) if known else None
+        if before is not None and before in known:
+            prepared.append(_receipt(known[before]))
+            continue
+        now = context.clock.now()
+        try:
+            submission = allowed(context, each, by, now, each.idempotency_key)
+            work += check_schema_in_thread(
+                context.directory, by.tenant_id, each.task_type, submission.payload
+            )
+        except InvalidTask as error:
+            raise error.within(f"/tasks/{index}") from error
+        if work > MOST_BATCH_WORK:
+            detail = "takes too long to check with those before it; send fewer at once"
+            raise InvalidTask(detail, f"/tasks/{index}/payload")
+        if each.idempotency_key is None:
+            prepared.append(NewTask(submission))
+        else:
+            once = once_of(each.idempotency_key, "POST", PATH, bytes(raw[index]))
+            prepared.append(NewTask(submission, once, _kept(submission, now)))
+    return prepared
+
+
+def _requests(body: bytes, by: Principal, whole: Once | None) -> list[Once]:
+    """All that may have been made before. Raises InvalidTask where it is not theirs to make."""
+    asked = decoded(body, SubmitBatch)
+    raw = _raw_items(body, asked)
+    for index, each in enumerate(asked.tasks):
+        try:
+            check_own(by, each)
+        except InvalidTask as error:
+            raise error.within(f"/tasks/{index}") from error
+    found = [whole, *(_repeated(each, raw, index) for index, each in enumerate(asked.tasks))]
+    return [once for once in found if once is not None]
+
+
+def _raw_items(body: bytes, asked: SubmitBatch) -> list[msgspec.Raw]:
+    if all(each.idempotency_key is None for each in asked.tasks):
+        return []
+    return msgspec.json.decode(body, type=_RawBatch).tasks
+
+
+def _repeated(asked: SubmitTask, raw: Sequence[msgspec.Raw], index: int) -> Once | None:
+    """The same key and body as a single submission are the same submission."""
+    key = asked.idempotency_key
+    return None if key is None else repeated(key, "POST", PATH, bytes(raw[index]))
+
+
+def _kept(submission: Submission, now: datetime) -> bytes:
+    bare = msgspec.structs.replace(submission, payload=None)
+    return kept(answer(202, new_view(bare, now)))
+
+
+def _receipt(replay: bytes) -> Receipt:
+    return Receipt(msgspec.json.decode(replayed(replay).body, type=TaskReceipt).task_id, replay)
+
+
+def _check_keys(receipts: Sequence[Receipt]) -> None:
+    for index, receipt in enumerate(receipts):
+        if receipt.conflict:
+            raise InvalidTask(
+                "this key was used before with a different task; nothing of the batch was stored",
+                f"/tasks/{index}/idempotency_key",
+            )
+
+
+def _answer(prepared: Sequence[_Prepared], receipts: Sequence[Receipt], now: datetime) -> Answer:
+    pairs = zip(prepared, receipts, strict=True)
+    return answer(202, BatchView([_item(each, receipt, now) for each, receipt in pairs]))
+
+
+def _item(prepared: _Prepared, receipt: Receipt, now: datetime) -> TaskReceipt:
+    if receipt.replay is not None:
+        return msgspec.json.decode(replayed(receipt.replay).body, type=TaskReceipt)
+    assert isinstance(prepared, NewTask), "what is known is a replay"
+    due_at = prepared.submission.due_at
+    return TaskReceipt(receipt.task_id, status_of(State.WAITING, due_at, 0, now))

@@ -1,0 +1,116 @@
+"""Payloads against the schemas of their task types.
+
+Compiled schemas are kept by their text. Small payloads are checked at once; what may take longer,
+a large one or a schema that was not seen before, goes to a thread. While the checker itself works
+nothing else of the process does, so that its work is bounded (see gnomon.payload_schemas.schema).
+"""
+
+import asyncio
+import threading
+from collections import OrderedDict
+from datetime import datetime
+
+from gnomon.api.context import Context
+from gnomon.cron.job import Definition, payload_of, schedule_of
+from gnomon.cron.template import Values
+from gnomon.model.errors import InvalidPayload, InvalidSchema, InvalidTask
+from gnomon.payload_schemas.schema import PayloadSchema
+from gnomon.store.tenant_cache import Directory
+
+_AT_ONCE = 8 * 1024
+_MOST_COMPILED = 256
+_COMPILING = 1_000_000  # steps of a check that compiling a schema is worth
+MOST_BATCH_WORK = 200_000_000
+_ANY_RUN = "00000000-0000-7000-8000-000000000000"  # in the place of an id that is not known yet
+
+
+class _Compiled:
+    """The schemas that were used last. Several threads may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._schemas: OrderedDict[bytes, PayloadSchema] = OrderedDict()
+
+    def known(self, text: bytes) -> PayloadSchema | None:
+        with self._lock:
+            schema = self._schemas.get(text)
+            if schema is not None:
+                self._schemas.move_to_end(text)
+            return schema
+
+    def get(self, text: bytes) -> PayloadSchema:
+        schema = self.known(text)
+        if schema is None:
+            schema = PayloadSchema(text)
+            with self._lock:
+                self._schemas[text] = schema
+                if len(self._schemas) > _MOST_COMPILED:
+                    self._schemas.popitem(last=False)
+        return schema
+
+
+_compiled = _Compiled()
+
+
+def check_schema_in_thread(
+    directory: Directory, tenant_id: str, task_type: str, payload: bytes | None
+) -> int:
+    """Raises InvalidPayload, with places under /payload. For threads: it may take a while. Gives
+    how many steps it took at the most: those who check many must not take all the time there is."""
+    text = directory.schema(tenant_id, task_type)
+    if text is None:
+        return 0
+    compiling = _COMPILING if _compiled.known(text) is None else 0
+    _check(text, payload, "/payload")
+    return compiling + _compiled.get(text).work(payload)
+
+
+async def check_schema(
+    context: Context,
+    tenant_id: str,
+    task_type: str,
+    payload: bytes | None,
+    pointer: str = "/payload",
+) -> None:
+    """Raises InvalidPayload, with places under `pointer`."""
+    text = context.directory.schema(tenant_id, task_type)
+    if text is None:
+        return
+    if len(payload or b"") <= _AT_ONCE and _compiled.known(text) is not None:
+        _check(text, payload, pointer)
+    else:
+        await asyncio.to_thread(_check, text, payload, pointer)
+
+
+async def check_template_schema(
+    context: Context, tenant_id: str, definition: Definition, job_id: str = ""
+) -> None:
+    """Check what the next fire of a cron job would send: an example of what all of them send."""
+    if context.directory.schema(tenant_id, definition.task_type) is not None:
+        example = _example(definition, job_id, context.clock.now())
+        await check_schema(context, tenant_id, definition.task_type, example, "/payload_template")
+
+
+def _check(text: bytes, payload: bytes | None, pointer: str) -> None:
+    try:
+        found = _compiled.get(text).mistakes(payload)
+    except InvalidSchema as error:  # one that the API did not let in
+        detail = f"the schema of its task type cannot be used: {error.pointer}: {error.detail}"
+        raise InvalidTask(detail, pointer) from error
+    if found:
+        raise InvalidPayload(found).within(pointer)
+
+
+def _example(definition: Definition, job_id: str, now: datetime) -> bytes | None:
+    if definition.payload_template is None:
+        return None
+    schedule = schedule_of(definition, job_id)
+    fire = schedule.next_after(now) or now  # a job that is over may be run by hand
+    values = Values(
+        fire_time=fire,
+        scheduled_for=fire,
+        previous_fire_time=schedule.previous_before(fire),
+        run_id=_ANY_RUN,
+        job_name=definition.name,
+    )
+    return payload_of(definition).render(values)

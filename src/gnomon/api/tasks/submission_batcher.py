@@ -1,0 +1,205 @@
+"""Submissions that arrive together are stored together: one commit for many answers.
+
+While one insert is under way the next ones gather. So the batch is as large as the load asks for,
+and a lone submission waits for nobody.
+"""
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from gnomon.api.http.problems import Overloaded
+from gnomon.model.errors import (
+    IdempotencyPending,
+    StatementRefused,
+    StoreError,
+    TenantBusy,
+    Unstorable,
+)
+from gnomon.store.ports.tasks import NewTask, Receipt, TaskStore
+
+MOST_WAITING = 10_000
+MOST_WAITING_BYTES = 64 * 1024 * 1024
+MOST_TOGETHER = 1_000
+MOST_TOGETHER_BYTES = 8 * 1024 * 1024
+WRITERS = 2  # the second gathers and sends while the first waits for the disk
+
+
+class _Waiting(msgspec.Struct, frozen=True, eq=False):
+    """A submission and whom to tell."""
+
+    new: NewTask
+    told: asyncio.Future[Receipt]
+    size: int
+
+    @property
+    def tenant_id(self) -> str:
+        return self.new.submission.tenant_id
+
+    def tell(self, outcome: Receipt | Exception) -> None:
+        if self.told.done():
+            return  # the client has gone
+        if isinstance(outcome, Exception):
+            self.told.set_exception(outcome)
+        else:
+            self.told.set_result(outcome)
+
+
+class Intake:
+    """`run` must be running for anything to be stored.
+
+    The writers wait for nobody long. A tenant that others hold up, or a key that is in use, is
+    waited for beside them; what the tenant submits meanwhile gathers there.
+    """
+
+    def __init__(self, store: TaskStore) -> None:
+        self._store = store
+        self._waiting: deque[_Waiting] = deque()
+        self._held: dict[str, deque[_Waiting]] = {}  # of tenants that are held up
+        self._number = 0  # of those that wait in either
+        self._bytes = 0
+        self._filled = asyncio.Event()
+
+    async def submit(self, new: NewTask) -> Receipt:
+        """Returns once it is committed. Raises QuotaExceeded."""
+        if self._number >= MOST_WAITING or self._bytes >= MOST_WAITING_BYTES:
+            raise Overloaded("too many submissions wait to be stored; slow down")
+        told: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        size = len(new.submission.payload or b"")
+        self._waiting.append(_Waiting(new, told, size))
+        self._number += 1
+        self._bytes += size
+        self._filled.set()
+        return await told
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(WRITERS):
+                    group.create_task(self._write(group))
+        finally:
+            for waiting in itertools.chain(self._waiting, *self._held.values()):
+                waiting.told.cancel()
+
+    async def _write(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            await self._filled.wait()
+            gathered = self._gather(self._waiting)
+            if not self._waiting:
+                self._filled.clear()
+            if self._held:
+                gathered = [waiting for waiting in gathered if not self._hold(waiting)]
+            if gathered:
+                await self._store_together(group, gathered)
+
+    def _gather(self, line: deque[_Waiting]) -> list[_Waiting]:
+        gathered: list[_Waiting] = []
+        number = size = 0
+        while line and len(gathered) < MOST_TOGETHER and size < MOST_TOGETHER_BYTES:
+            waiting = line.popleft()
+            number += 1
+            size += waiting.size
+            if not waiting.told.done():
+                gathered.append(waiting)
+        self._number -= number
+        self._bytes -= size
+        return gathered
+
+    def _hold(self, waiting: _Waiting) -> bool:
+        """Put it to those who wait for its tenant; gives whether there are any."""
+        held = self._held.get(waiting.tenant_id)
+        if held is None:
+            return False
+        held.append(waiting)
+        self._number += 1
+        self._bytes += waiting.size
+        return True
+
+    async def _store_together(
+        self, group: asyncio.TaskGroup, batch: Sequence[_Waiting], *, patient: bool = False
+    ) -> None:
+        """One bad submission never fails its mates."""
+        try:
+            receipts = await self._store.insert([w.new for w in batch], patient=patient)
+        except IdempotencyPending as error:
+            await self._store_pending(group, batch, error, patient=patient)
+        except (Unstorable, StatementRefused) as error:
+            await self._store_halves(group, batch, error, patient=patient)
+        except TenantBusy as error:
+            self._store_apart(group, batch, error, patient=patient)
+        except Exception as error:  # noqa: BLE001 - whoever waits answers: 503, or 500 and a log
+            _tell_all(batch, error)
+        except asyncio.CancelledError:
+            for waiting in batch:
+                waiting.told.cancel()
+            raise
+        else:
+            for waiting, receipt in zip(batch, receipts, strict=True):
+                waiting.tell(receipt.refused or receipt)
+
+    async def _store_pending(
+        self,
+        group: asyncio.TaskGroup,
+        batch: Sequence[_Waiting],
+        error: IdempotencyPending,
+        *,
+        patient: bool,
+    ) -> None:
+        """Somebody else is using one of the keys. Those without a key go on; each of the others
+        waits for itself."""
+        if patient and len(batch) == 1:
+            _tell_all(batch, error)
+            return
+        free = [waiting for waiting in batch if waiting.new.once is None]
+        for waiting in batch:
+            if waiting.new.once is not None:
+                group.create_task(self._store_together(group, [waiting], patient=True))
+        if free:
+            await self._store_together(group, free, patient=patient)
+
+    def _store_apart(
+        self,
+        group: asyncio.TaskGroup,
+        batch: Sequence[_Waiting],
+        error: TenantBusy,
+        *,
+        patient: bool,
+    ) -> None:
+        """Others hold up one of the tenants: each of them waits for itself."""
+        if patient:
+            _tell_all(batch, error)
+            return
+        for waiting in batch:
+            if not self._hold(waiting):
+                self._held[waiting.tenant_id] = deque()
+                self._hold(waiting)
+                group.create_task(self._wait_for(group, waiting.tenant_id))
+
+    async def _wait_for(self, group: asyncio.TaskGroup, tenant_id: str) -> None:
+        held = self._held[tenant_id]
+        while held:
+            await self._store_together(group, self._gather(held), patient=True)
+        del self._held[tenant_id]
+
+    async def _store_halves(
+        self,
+        group: asyncio.TaskGroup,
+        batch: Sequence[_Waiting],
+        error: StoreError,
+        *,
+        patient: bool,
+    ) -> None:
+        if len(batch) == 1:
+            _tell_all(batch, error)
+            return
+        middle = len(batch) // 2
+        await self._store_together(group, batch[:middle], patient=patient)
+        await self._store_together(group, batch[middle:], patient=patient)
+
+
+def _tell_all(batch: Sequence[_Waiting], error: Exception) -> None:
+    for waiting in batch:
+        waiting.tell(error)

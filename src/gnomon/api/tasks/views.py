@@ -1,0 +1,150 @@
+"""What is kept, as it is shown."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from gnomon.access.target_secrets import masked
+from gnomon.api.tasks.schemas import (
+    ExecutionPage,
+    ExecutionView,
+    Priority,
+    RetryPolicyView,
+    TaskView,
+)
+from gnomon.model.errors import InvalidTask
+from gnomon.model.ids import created_at
+from gnomon.model.lifecycle import State, status_of
+from gnomon.model.priority import Lane
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.task import Execution, Submission, Task
+
+NULL = msgspec.Raw(b"null")
+_PRIORITIES = tuple(Priority)  # in the order of Lane
+
+
+def task_view(task: Task) -> TaskView:
+    return TaskView(
+        task_id=task.task_id,
+        name=task.name,
+        task_type=task.task_type,
+        status=task.status,
+        priority=priority_view(task.priority),
+        target=masked(task.target),
+        payload=raw(task.payload),
+        tags=task.tags,
+        execute_at=task.execute_at,
+        expires_at=task.expires_at,
+        created_at=task.created_at,
+        created_by=task.created_by,
+        started_at=task.started_at,
+        finished_at=task.finished_at,
+        attempt=task.attempt,
+        next_retry_at=task.next_retry_at,
+        last_error=task.last_error,
+        result=raw(task.result),
+        resolution=task.resolution,
+        cancel_requested=task.cancel_requested,
+        cron_job_id=task.cron_job_id,
+        retry_of=task.retry_of,
+        delivery=task.delivery,
+        retry_policy=policy_view(task.retry_policy),
+        timeout_seconds=task.timeout_seconds,
+        idempotency_key=task.idempotency_key,
+        preemptible=task.preemptible,
+        queue=task.queue,
+        keep_payload=task.keep_payload,
+        payload_kept=task.payload_kept,
+    )
+
+
+def new_view(submission: Submission, now: datetime) -> TaskView:
+    """The task that a submission becomes, as it would be read back."""
+    return TaskView(
+        task_id=submission.id,
+        name=submission.name,
+        task_type=submission.task_type,
+        status=status_of(State.WAITING, submission.due_at, 0, now),
+        priority=priority_view(submission.lane),
+        target=masked(submission.target),
+        payload=raw(submission.payload),
+        tags=submission.tags,
+        execute_at=submission.execute_at,
+        expires_at=submission.expires_at,
+        created_at=created_at(submission.id),
+        created_by=submission.created_by,
+        started_at=None,
+        finished_at=None,
+        attempt=0,
+        next_retry_at=None,
+        last_error=None,
+        result=NULL,
+        resolution=None,
+        cancel_requested=False,
+        cron_job_id=None,
+        retry_of=submission.retry_of,
+        delivery=submission.delivery,
+        retry_policy=policy_view(submission.retry_policy),
+        timeout_seconds=submission.timeout_seconds,
+        idempotency_key=submission.idempotency_key,
+        preemptible=submission.preemptible,
+        queue=submission.queue,
+        keep_payload=submission.keep_payload,
+        payload_kept=True,
+    )
+
+
+def priority_view(lane: Lane) -> Priority:
+    return _PRIORITIES[lane]
+
+
+def policy_view(policy: RetryPolicy) -> RetryPolicyView:
+    return RetryPolicyView(
+        policy.max_retries,
+        policy.backoff,
+        policy.base_seconds,
+        policy.max_seconds,
+        policy.jitter,
+        policy.retry_client_errors,
+    )
+
+
+def execution_page(executions: Iterable[Execution]) -> ExecutionPage:
+    return ExecutionPage([_execution_view(each) for each in executions], None)
+
+
+def _execution_view(execution: Execution) -> ExecutionView:
+    return ExecutionView(
+        attempt=execution.attempt,
+        outcome=execution.outcome,
+        worker=execution.worker,
+        started_at=execution.started_at,
+        finished_at=execution.finished_at,
+        error=execution.error,
+        response_status=execution.response_status,
+        response_body=execution.response_body,
+        result=raw(execution.result),
+    )
+
+
+def cursor_view(cursor: UUID | None) -> str | None:
+    """Opaque, so that what it holds can change."""
+    return None if cursor is None else base64.urlsafe_b64encode(cursor.bytes).decode().rstrip("=")
+
+
+def cursor_of(text: str | None) -> UUID | None:
+    if text is None:
+        return None
+    try:
+        return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError) as error:
+        detail = "is no cursor; use the next_cursor of the page before"
+        raise InvalidTask(detail, "/cursor") from error
+
+
+def raw(text: bytes | None) -> msgspec.Raw:
+    return NULL if text is None else msgspec.Raw(text)

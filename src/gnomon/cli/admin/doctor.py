@@ -1,0 +1,35 @@
+"""`gnomon doctor`: is everything as it should be, and if not, what would be right."""
+
+import typer
+
+from gnomon import loop
+from gnomon.cli.admin.check import Check
+from gnomon.cli.admin.checks import examine
+from gnomon.cli.shared import output
+from gnomon.cli.shared.options import ApiUrl, AsJson, settings_file
+
+
+def doctor(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> None:
+    """Check this installation. Exit code 1 when anything fails.
+
+    \b
+    gnomon doctor
+    gnomon doctor --json
+    """
+    checks = loop.run(examine(settings_file(ctx), api))
+    if as_json:
+        output.document({"ok": all(check.ok for check in checks), "checks": checks})
+    else:
+        for check in checks:
+            _print(check)
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+def _print(check: Check) -> None:
+    mark, style = ("✓", "green") if check.ok else ("✗", "red")
+    console = output.console()
+    console.print(mark, style=style, end=" ")
+    console.print(output.visible(f"{check.name}: {check.detail}"), overflow="fold")
+    if not check.ok and check.remedy:
+        console.print(output.visible(f"  → {check.remedy}"), overflow="fold")

@@ -1,0 +1,343 @@
+"""`gnomon cron`: declare recurring jobs, look at them and steer them."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gnomon.cli.cron import definition, options
+from gnomon.cli.cron import preview as cron_preview
+from gnomon.cli.cron import sync as cron_sync
+from gnomon.cli.cron import views as cron_views
+from gnomon.cli.shared import output, remote, values
+from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, Yes, settings_of
+from gnomon.cli.tasks import submit, views
+from gnomon.cli.tasks.definition import placed, running
+from gnomon.cli.tasks.tasks import Priority
+from gnomon.client.errors import ApiProblem
+from gnomon.cron.job import Missed, Overlap
+from gnomon.cron.schedule import Fold, Gap
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Client, Json
+
+RUNS_SHOWN = 5
+FIRES_SHOWN = 20
+CONFLICT = 409
+
+app = typer.Typer(
+    no_args_is_help=True, help="Recurring jobs: what runs again and again.", rich_markup_mode=None
+)
+
+
+@app.command()
+def add(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the job is called.")],
+    cron: options.Expression = None,
+    every: options.Every = None,
+    phase: options.Phase = None,
+    url: options.Url = None,
+    function: options.Function = None,
+    method: submit.Method = None,
+    headers: submit.Headers = None,
+    task_type: submit.TaskType = None,
+    payload: options.Payload = None,
+    timezone: options.Timezone = None,
+    gap: Annotated[Gap | None, typer.Option(help="When clocks skip the time.")] = None,
+    fold: Annotated[Fold | None, typer.Option(help="When the time comes twice.")] = None,
+    overlap: Annotated[Overlap | None, typer.Option(help="While a run goes on.")] = None,
+    missed: Annotated[Missed | None, typer.Option(help="When none could start.")] = None,
+    missed_after: options.MissedAfter = None,
+    backfill_limit: options.BackfillLimit = None,
+    backfill_window: options.BackfillWindow = None,
+    start: options.Start = None,
+    end: options.End = None,
+    max_runs: options.MaxRuns = None,
+    jitter: options.Jitter = None,
+    sla: options.Sla = None,
+    priority: Annotated[Priority | None, typer.Option(case_sensitive=False)] = None,
+    delivery: submit.Delivery = None,
+    max_retries: submit.Retries = None,
+    timeout: options.Timeout = None,
+    tags: submit.Tags = None,
+    queue: submit.Queue = None,
+    preemptible: submit.Preemptible = False,
+    keep_payload: submit.Keep = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Also if there is one.")] = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Add a recurring job, and print its id.
+
+    \b
+    gnomon cron add report --cron '0 9 * * MON-FRI' --url http://127.0.0.1:9000/report
+    gnomon cron add ping --every 15m --from 09:07 --url http://127.0.0.1:9000/ping --replace
+    """
+    job = {"name": name} | definition.when(cron, every, phase)
+    job |= definition.where(timezone, gap, fold) | definition.within(start, end, max_runs)
+    job |= definition.what(url, function, method, submit.flattened(headers), task_type, payload)
+    job |= definition.meeting(overlap, missed, missed_after, backfill_limit, backfill_window)
+    job |= definition.punctual(jitter, sla)
+    job |= placed(queue, keep_payload, preemptible=preemptible)
+    job |= running(priority, delivery, max_retries, timeout, tags)
+    _declare(remote.api_url(settings_of(ctx), api), job, replace=replace, as_json=as_json)
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Option(help="Only with this in their names.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
+    paused: Annotated[
+        bool | None, typer.Option("--paused/--active", help="Only those, or the others.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Only declared by this, such as sync:default.")
+    ] = None,
+    next_before: Annotated[
+        Any, typer.Option(parser=values.moment, metavar="TIME", help="Only that fire by then.")
+    ] = None,
+    limit: Limit = 50,
+    everything: Everything = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """List recurring jobs, newest first.
+
+    \b
+    gnomon cron list --paused
+    gnomon cron list --tag billing --next-before '2030-01-31 09:00' --json
+    """
+    filters = values.given(
+        name=name,
+        tag=tag,
+        paused=None if paused is None else str(paused).lower(),
+        source=source,
+        next_fire_before=None if next_before is None else values.rfc3339(next_before),
+    )
+
+    async def run(client: "Client") -> None:
+        most = None if everything else limit
+        found = views.limited(lambda query: client.list_cron_jobs(**query), filters, most)
+        await (output.stream("cron_jobs", found) if as_json else cron_views.job_list(found))
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command()
+def show(ctx: typer.Context, ref: options.Ref, as_json: AsJson = False, api: ApiUrl = None) -> None:
+    """Show a job and its latest runs.
+
+    \b
+    gnomon cron show report
+    """
+
+    async def read(client: "Client") -> tuple["Json", list["Json"]]:
+        job = await client.get_cron_job(ref)
+        latest = _runs(client, job["cron_job_id"], RUNS_SHOWN)
+        return job, [run async for run in latest]
+
+    job, runs = remote.call(remote.api_url(settings_of(ctx), api), read)
+    if as_json:
+        output.document({**job, "latest_runs": runs})
+    else:
+        cron_views.show(job, runs)
+
+
+@app.command()
+def runs(
+    ctx: typer.Context,
+    ref: options.Ref,
+    limit: Limit = 50,
+    everything: Everything = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """List what became of a job's fires, latest first.
+
+    \b
+    gnomon cron runs report
+    """
+
+    async def run(client: "Client") -> None:
+        found = _runs(client, ref, None if everything else limit)
+        await (output.stream("runs", found) if as_json else cron_views.run_list(found))
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command()
+def pause(
+    ctx: typer.Context,
+    refs: options.Refs,
+    reason: Annotated[str | None, typer.Option(help="For people.")] = None,
+    api: ApiUrl = None,
+) -> None:
+    """Start nothing more on schedule, until the job is resumed.
+
+    \b
+    gnomon cron pause report --reason 'the warehouse is being moved'
+    """
+
+    async def act(client: "Client", ref: str) -> str:
+        job = await client.pause_cron_job(ref, reason)
+        return f"{job['name']} is {job['status']}"
+
+    remote.for_each(remote.api_url(settings_of(ctx), api), refs, act)
+
+
+@app.command()
+def resume(ctx: typer.Context, refs: options.Refs, api: ApiUrl = None) -> None:
+    """Go on with the next fire. What lay in the pause was not missed.
+
+    \b
+    gnomon cron resume report
+    """
+
+    async def act(client: "Client", ref: str) -> str:
+        job = await client.resume_cron_job(ref)
+        return f"{job['name']} is {job['status']}{_next(job)}"
+
+    remote.for_each(remote.api_url(settings_of(ctx), api), refs, act)
+
+
+@app.command()
+def trigger(
+    ctx: typer.Context,
+    ref: options.Ref,
+    idempotency_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Run once, however often sent.")
+    ] = None,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Run a job now, whatever its schedule says, and print the task's id.
+
+    \b
+    gnomon cron trigger report
+    """
+    run = remote.call(
+        remote.api_url(settings_of(ctx), api),
+        lambda client: client.trigger_cron_job(ref, idempotency_key),
+    )
+    if as_json:
+        output.document(run)
+        return
+    # The id alone on stdout: ID=$(gnomon cron trigger ...)
+    output.echo(run["run_id"])
+    output.note(f"{run['status']}; gnomon tasks show {run['run_id']}")
+
+
+@app.command()
+def backfill(
+    ctx: typer.Context,
+    ref: options.Ref,
+    first: Annotated[Any, typer.Option("--from", parser=values.moment, metavar="TIME")],
+    last: Annotated[Any, typer.Option("--to", parser=values.moment, metavar="TIME")],
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Refuse more than that.")] = 1000,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Run a job for its fires of the past, oldest first, but for those that had a run.
+
+    \b
+    gnomon cron backfill report --from 2026-03-01 --to 2026-03-07 --dry-run
+    """
+    address = remote.api_url(settings_of(ctx), api)
+    asked = {"from": values.rfc3339(first), "to": values.rfc3339(last), "limit": limit}
+
+    def call(dry: bool) -> "Json":
+        body = {**asked, "dry_run": dry}
+        return remote.call(address, lambda client: client.backfill_cron_job(ref, body))
+
+    answer = call(True)
+    if not as_json:
+        _show_backfill(answer)
+    if answer["planned"] and not dry_run:
+        if not yes:
+            output.confirm(f"Run {ref} for {_fires(answer)}?")
+        answer = call(False)
+        output.note(f"{_fires(answer)} planned; gnomon cron runs {ref}")
+    if as_json:
+        output.document(answer)
+
+
+@app.command("rm")
+def remove(ctx: typer.Context, refs: options.Refs, yes: Yes = False, api: ApiUrl = None) -> None:
+    """Remove jobs, with every run that has not started. What runs, goes on.
+
+    \b
+    gnomon cron rm report --yes
+    """
+
+    async def act(client: "Client", ref: str) -> str:
+        await client.delete_cron_job(ref)
+        return f"{ref} is gone"
+
+    url = remote.api_url(settings_of(ctx), api)
+    if not yes:
+        typer.confirm(f"Remove {', '.join(refs)} for good?", abort=True)
+    remote.for_each(url, refs, act)
+
+
+app.command("preview")(cron_preview.preview)
+app.command("explain")(cron_preview.explain)
+app.command("sync")(cron_sync.sync)
+
+
+def _declare(api: remote.Address, job: "Json", *, replace: bool, as_json: bool) -> None:
+    call = _replace if replace else _create
+    done = remote.call(api, lambda client: call(client, job))
+    job = done["cron_job"]
+    if as_json:
+        output.document(job)
+        return
+    # The id alone on stdout: ID=$(gnomon cron add ...)
+    output.echo(job["cron_job_id"])
+    output.note(f"{job['name']} {done['change']}{_description(job)}{_next(job)}")
+
+
+async def _create(client: "Client", job: "Json") -> "Json":
+    try:
+        return {"change": "created", "cron_job": await client.create_cron_job(job)}
+    except ApiProblem as problem:
+        if problem.status == CONFLICT:
+            raise output.CommandFailed(f"{problem} (with --replace)") from problem
+        raise
+
+
+async def _replace(client: "Client", job: "Json") -> "Json":
+    return await client.put_cron_job(job["name"], job)
+
+
+def _runs(client: "Client", ref: str, most: int | None) -> Any:
+    return views.limited(lambda query: client.list_cron_runs(ref, **query), {}, most)
+
+
+def _description(job: "Json") -> str:
+    # A key that may not read is not told of it.
+    return f": {job['description']}" if "description" in job else ""
+
+
+def _next(job: "Json") -> str:
+    at = job.get("next_fire_at")
+    return f"; next {output.moment(at)}" if at else ""
+
+
+def _show_backfill(answer: "Json") -> None:
+    planned, existing = answer["planned"], len(answer["existing"])
+    if planned:
+        cron_views.fire_rows(planned[:FIRES_SHOWN])
+    if len(planned) > FIRES_SHOWN:
+        output.note(f"and {len(planned) - FIRES_SHOWN} more, up to {planned[-1]['local']}")
+    if existing:
+        output.note(f"{existing} in this range had a run already")
+    if not planned:
+        output.note("nothing to run")
+
+
+def _fires(answer: "Json") -> str:
+    count = len(answer["planned"])
+    return "1 fire" if count == 1 else f"{count} fires"

@@ -1,0 +1,103 @@
+"""What the commands about recurring jobs are told, and what the shell completes of it."""
+
+from typing import Annotated, Any
+
+import typer
+
+from gnomon import loop
+from gnomon.cli.shared import remote, values
+from gnomon.cli.shared.options import settings_of
+from gnomon.client.errors import ClientError
+from gnomon.settings import SettingsError
+
+# A shell that completes must not be made to wait.
+COMPLETION_SECONDS = 1.0
+MOST_COMPLETED = 50
+
+
+def complete_job(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of jobs that begin so; none where the API does not answer."""
+    try:
+        api = remote.api_url(settings_of(ctx), ctx.params.get("api"))
+        return loop.run(_names(api, incomplete))
+    except (ClientError, SettingsError, typer.BadParameter):
+        return []
+
+
+async def _names(api: remote.Address, incomplete: str) -> list[str]:
+    from gnomon.client.client import Client
+
+    filters = {"name": incomplete} if incomplete else {}
+    found: list[str] = []
+    async with Client(api.url, key=api.key, timeout=COMPLETION_SECONDS) as client:
+        async for job in client.list_cron_jobs(**filters, limit=str(MOST_COMPLETED)):
+            if job["name"].startswith(incomplete):
+                found.append(job["name"])
+            if len(found) == MOST_COMPLETED:
+                break
+    return found
+
+
+def complete_timezone(incomplete: str) -> list[str]:
+    """IANA names that begin so, or have a city that does."""
+    from zoneinfo import available_timezones
+
+    wanted = incomplete.lower()
+    names = sorted(available_timezones())
+    return [name for name in names if name.lower().startswith(wanted)] or [
+        name for name in names if name.rpartition("/")[2].lower().startswith(wanted)
+    ]
+
+
+def _duration(*names: str, help: str, metavar: str = "DURATION") -> Any:  # noqa: A002
+    return typer.Option(*names, parser=values.duration, metavar=metavar, help=help)
+
+
+def _moment(*names: str, help: str) -> Any:  # noqa: A002
+    return typer.Option(*names, parser=values.moment, metavar="TIME", help=help)
+
+
+_ref = typer.Argument(metavar="JOB", help="The job's name, or its id.", autocompletion=complete_job)
+Ref = Annotated[str, _ref]
+Refs = Annotated[list[str], _ref]
+OptionalRef = Annotated[str | None, _ref]
+
+Expression = Annotated[
+    str | None, typer.Option("--cron", metavar="EXPR", help="When: a cron expression, quoted.")
+]
+Every = Annotated[Any, _duration("--every", help="When: at an interval, such as 15m.")]
+Phase = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TIME", help="Where --every counts from: 09:07, or a moment."),
+]
+Timezone = Annotated[
+    str | None,
+    typer.Option(metavar="ZONE", help="Such as Europe/Berlin.", autocompletion=complete_timezone),
+]
+Start = Annotated[Any, _moment("--start", help="Nothing fires before.")]
+End = Annotated[Any, _moment("--end", help="Nothing fires after.")]
+Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="How many fires to show.")]
+After = Annotated[Any, _moment("--after", help="Show the fires after this time, not after now.")]
+
+Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="The webhook to call.")]
+Function = Annotated[
+    str | None,
+    typer.Option(
+        "--function", "--python", metavar="NAME", help="Instead, a function that the nodes know."
+    ),
+]
+Payload = Annotated[
+    str | None,
+    typer.Option(metavar="JSON|@FILE", help="What each run gets; may hold {{fire_time}} etc."),
+]
+MissedAfter = Annotated[Any, _duration("--missed-after", help="How late a run is missed.")]
+BackfillLimit = Annotated[
+    int | None, typer.Option(min=1, help="How many missed runs are made up for, at most.")
+]
+BackfillWindow = Annotated[
+    Any, _duration("--backfill-window", help="How old a missed run may be to be made up for.")
+]
+MaxRuns = Annotated[int | None, typer.Option(min=1, help="After so many fires it is finished.")]
+Jitter = Annotated[Any, _duration("--jitter", help="Start each run up to so much later.")]
+Sla = Annotated[Any, _duration("--sla", help="Raise an event when a run starts later than that.")]
+Timeout = Annotated[Any, _duration("--timeout", help="Of one try.")]

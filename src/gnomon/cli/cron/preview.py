@@ -1,0 +1,137 @@
+"""`gnomon cron preview` and `explain`: when a schedule fires. An expression needs no server."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gnomon.cli.cron import definition, options
+from gnomon.cli.cron import views as cron_views
+from gnomon.cli.shared import output, remote
+from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
+from gnomon.cli.shared.values import given, rfc3339
+from gnomon.cron.schedule import (
+    Dst,
+    Fire,
+    Fold,
+    Gap,
+    Schedule,
+    cron_schedule,
+    interval_schedule,
+)
+from gnomon.cron.steps import check_steps
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Client, Json
+
+# What a job says about its times, as the API's preview takes it.
+SCHEDULE_FIELDS = (
+    "cron_expression",
+    "interval_seconds",
+    "interval_from",
+    "timezone",
+    "dst",
+    "start_date",
+    "end_date",
+)
+
+
+def preview(
+    ctx: typer.Context,
+    ref: options.OptionalRef = None,
+    cron: options.Expression = None,
+    every: options.Every = None,
+    phase: options.Phase = None,
+    timezone: options.Timezone = None,
+    gap: Annotated[Gap | None, typer.Option(help="When clocks skip the time.")] = None,
+    fold: Annotated[Fold | None, typer.Option(help="When the time comes twice.")] = None,
+    start: options.Start = None,
+    end: options.End = None,
+    after: options.After = None,
+    count: options.Count = 10,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Show when a job fires next, or when a schedule would. Only a job needs the server.
+
+    \b
+    gnomon cron preview report
+    gnomon cron preview --cron '30 2 * * *' --timezone Europe/Berlin --after 2027-03-26
+    """
+    if ref is not None:
+        if any(
+            value is not None for value in (cron, every, phase, timezone, gap, fold, start, end)
+        ):
+            raise typer.BadParameter("give a job, or a schedule; the job brings its own")
+        answer = remote.call(
+            remote.api_url(settings_of(ctx), api),
+            lambda client: _of_job(client, ref, after, count),
+        )
+    else:
+        if cron is None and every is None:
+            raise typer.BadParameter("give a job, or a schedule: --cron '0 9 * * *' or --every 15m")
+        definition.when(cron, every, phase)
+        zone = timezone or "UTC"
+        if cron is not None:
+            dst = Dst(**given(gap=gap, fold=fold))
+            schedule = cron_schedule(cron, zone, dst, starts=start, ends=end)
+            check_steps(cron)
+        else:
+            schedule = interval_schedule(every, zone, phase, starts=start, ends=end)
+        answer = _answer(schedule, after, count)
+    _show(answer, cron or "", as_json=as_json)
+
+
+def explain(
+    expression: Annotated[str, typer.Argument(metavar="EXPR", help="A cron expression, quoted.")],
+    timezone: options.Timezone = None,
+    after: options.After = None,
+    count: options.Count = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a cron expression means, and when it fires next. Needs no server.
+
+    \b
+    gnomon cron explain '0 9 15W * *'
+    gnomon cron explain '30 2 * * *' --timezone America/New_York
+    """
+    schedule = cron_schedule(expression, timezone or "UTC")
+    check_steps(expression)
+    _show(_answer(schedule, after, count), expression, as_json=as_json)
+
+
+async def _of_job(client: "Client", ref: str, after: datetime | None, count: int) -> "Json":
+    job = await client.get_cron_job(ref)
+    fields = given(**{name: job[name] for name in SCHEDULE_FIELDS})
+    moment = None if after is None else rfc3339(after)
+    asked = given(cron_job_id=job["cron_job_id"], count=count, after=moment)
+    if job["status"] != "active":
+        output.note(f"{job['name']} is {job['status']}: as it stands, none of these will fire")
+    return await client.preview_cron_job(fields | asked)
+
+
+def _answer(schedule: Schedule, after: datetime | None, count: int) -> "Json":
+    """What the API would answer."""
+    from gnomon.clock import SystemClock
+
+    found = schedule.preview(after or SystemClock().now(), count)
+    return {"fires": [_fire(fire) for fire in found], "description": schedule.describe()}
+
+
+def _fire(fire: Fire) -> "Json":
+    return {"fire_at": rfc3339(fire.at), "local": fire.local.isoformat(), "note": fire.note}
+
+
+def _show(answer: "Json", expression: str, *, as_json: bool) -> None:
+    if as_json:
+        output.document(answer)
+        return
+    cron_views.fires(answer)
+    if _hashed(expression):
+        output.note("H is drawn from the id of the job: each job has its own times")
+
+
+def _hashed(expression: str) -> bool:
+    """Whether it has an H of its own, not that of THU."""
+    parts = expression.upper().replace(",", " ").split()
+    return any(part == "H" or part.startswith(("H/", "H(")) for part in parts)

@@ -1,0 +1,174 @@
+"""Recurring jobs, their runs and their fires, as people read them."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from gnomon.cli.shared import output
+from gnomon.cli.shared.output import compact, moment, shortened
+from gnomon.cli.tasks import views
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Json
+
+_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+async def job_list(items: AsyncIterator["Json"]) -> None:
+    """A table; one row a job."""
+    await views.in_pieces(items, _job_rows)
+
+
+async def run_list(items: AsyncIterator["Json"]) -> None:
+    """A table; one row a fire."""
+    await views.in_pieces(items, run_rows)
+
+
+def show(job: "Json", runs: Sequence["Json"]) -> None:
+    """Everything about one job that is set, and its latest runs."""
+    output.fields([*_when(job), *_what(job), *_rules(job), *_state(job)])
+    if runs:
+        output.echo()
+        run_rows(runs)
+
+
+def run_rows(runs: Sequence["Json"]) -> None:
+    output.table(
+        ["fire", "status", "kind", "started", "finished", "attempt", "task", "detail"],
+        [
+            (
+                moment(run["fire_at"]),
+                run["status"] or "",
+                run["kind"],
+                moment(run["started_at"]),
+                moment(run["finished_at"]),
+                str(run["attempt"] or ""),
+                run["run_id"] or "",
+                shortened(_detail(run), views.BODY_SHOWN),
+            )
+            for run in runs
+        ],
+    )
+
+
+def fires(answer: "Json") -> None:
+    """What a schedule means, and when it fires next."""
+    output.echo(answer["description"])
+    if not answer["fires"]:
+        output.note("it does not fire any more")
+        return
+    output.echo()
+    fire_rows(answer["fires"])
+
+
+def fire_rows(rows: Iterable["Json"]) -> None:
+    output.table(
+        ["local", "UTC", "note"],
+        [(_local(row["local"]), moment(row["fire_at"]), row.get("note") or "") for row in rows],
+    )
+
+
+def _local(text: str) -> str:
+    local = datetime.fromisoformat(text)
+    return f"{local:%a} {local.isoformat(' ')}"
+
+
+def span(seconds: float | None) -> str:
+    """Seconds the way they are typed: 5400 is 1h30m."""
+    if seconds is None:
+        return ""
+    whole, parts = int(seconds), []
+    for unit, length in _UNITS:
+        count, whole = divmod(whole, length)
+        if count:
+            parts.append(f"{count}{unit}")
+    fraction = seconds - int(seconds)
+    return "".join(parts) if parts and not fraction else f"{seconds:g}s"
+
+
+def _job_rows(jobs: Sequence["Json"]) -> None:
+    output.table(
+        ["job", "status", "when", "zone", "next", "runs", "tags", "source"],
+        [
+            (
+                job["name"],
+                job["status"],
+                job["cron_expression"] or f"every {span(job['interval_seconds'])}",
+                job["timezone"],
+                moment(job["next_fire_at"]),
+                str(job["runs"]),
+                " ".join(job["tags"]),
+                job["source"] or "",
+            )
+            for job in jobs
+        ],
+    )
+
+
+def _when(job: "Json") -> list[tuple[str, str]]:
+    return [
+        ("job", job["name"]),
+        ("id", job["cron_job_id"]),
+        ("status", job["status"]),
+        ("paused", moment(job["paused_at"])),
+        ("because", job["pause_reason"] or ""),
+        ("when", job["description"]),
+        ("cron", job["cron_expression"] or ""),
+        ("every", span(job["interval_seconds"])),
+        ("from", job["interval_from"] or ""),
+        ("clock changes", _dst(job)),
+        ("start", moment(job["start_date"])),
+        ("end", moment(job["end_date"])),
+        ("next", moment(job["next_fire_at"])),
+    ]
+
+
+def _dst(job: "Json") -> str:
+    # An interval follows real time.
+    return f"gap {job['dst']['gap']}, fold {job['dst']['fold']}" if job["cron_expression"] else ""
+
+
+def _what(job: "Json") -> list[tuple[str, str]]:
+    return [
+        ("type", job["task_type"]),
+        ("target", views.target(job["target"])),
+        ("payload", shortened(compact(job["payload_template"]), views.BODY_SHOWN)),
+        ("priority", job["priority"]),
+        ("queue", job["queue"] or ""),
+        ("preemptible", "yes" if job["preemptible"] else ""),
+        ("keep payload", "" if job["keep_payload"] == "always" else job["keep_payload"]),
+        ("delivery", job["delivery"]),
+        ("timeout", span(job["timeout_seconds"])),
+        ("retry policy", compact(job["retry_policy"])),
+        ("tags", " ".join(job["tags"])),
+    ]
+
+
+def _rules(job: "Json") -> list[tuple[str, str]]:
+    return [
+        ("overlap", job["overlap_policy"]),
+        ("missed", job["missed_run_policy"]),
+        ("missed after", span(job["missed_after_seconds"])),
+        ("backfill limit", str(job["backfill_limit"] or "")),
+        ("backfill window", span(job["backfill_window_seconds"])),
+        ("jitter", span(job["jitter_seconds"] or None)),
+        ("sla", span(job["sla_seconds"])),
+    ]
+
+
+def _state(job: "Json") -> list[tuple[str, str]]:
+    most = job["max_runs"]
+    return [
+        ("runs", f"{job['runs']} of {most}" if most else str(job["runs"])),
+        ("active run", job["active_task_id"] or ""),
+        ("source", job["source"] or ""),
+        ("created", moment(job["created_at"])),
+        ("updated", moment(job["updated_at"])),
+    ]
+
+
+def _detail(run: "Json") -> str:
+    # The error of a run that was skipped says the reason, and which run it met.
+    told = run["last_error"] or run["reason"]
+    late = "later than the SLA allows" if run["sla_missed_at"] else ""
+    return "; ".join(part for part in (told, late) if part)

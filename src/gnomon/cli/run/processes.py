@@ -1,0 +1,121 @@
+"""`gnomon api` and `gnomon scheduler`: one process each, against a database that runs."""
+
+import os
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+import typer
+
+from gnomon import loop
+from gnomon import settings as configuration
+from gnomon.cli.run.keyring import check_setting
+from gnomon.cli.shared import database
+from gnomon.cli.shared.options import settings_of
+from gnomon.cli.shared.output import CommandFailed
+from gnomon.model.errors import GnomonError
+from gnomon.settings import Settings, SettingsError
+
+Slots = Annotated[int | None, typer.Option(min=1, help="Tasks that run at once in a node.")]
+ServeTenant = Annotated[
+    list[str] | None, typer.Option("--serve-tenant", help="Run only this tenant's tasks.")
+]
+ServeType = Annotated[
+    list[str] | None, typer.Option("--serve-type", help="Run only tasks of this type.")
+]
+ServeQueue = Annotated[
+    list[str] | None, typer.Option("--serve-queue", help="Run only tasks of this queue.")
+]
+ServeLane = Annotated[
+    list[str] | None, typer.Option("--serve-lane", help="Run only tasks of this priority.")
+]
+Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 picks a free one.")]
+
+
+def api(ctx: typer.Context, port: Port = None) -> None:
+    """Run one API process, until SIGTERM or Ctrl-C.
+
+    Works on DATABASE_URL, or on the embedded server that `gnomon up` runs in the data directory.
+
+    \b
+    DATABASE_URL=postgresql://localhost/gnomon gnomon api --port 8081
+    """
+    from gnomon.wiring import processes as wiring
+
+    settings = settings_of(ctx, overrides(port=port))
+    dsn = _prepared(settings)
+    _run(wiring.run_api(settings, dsn, _started("api")))
+
+
+def scheduler(
+    ctx: typer.Context,
+    slots: Slots = None,
+    serve_tenant: ServeTenant = None,
+    serve_type: ServeType = None,
+    serve_queue: ServeQueue = None,
+    serve_lane: ServeLane = None,
+) -> None:
+    """Run one scheduler node, until SIGTERM or Ctrl-C. Start more for more.
+
+    With --serve-… it runs only what is in all of the lists that are given; each of these options
+    may be repeated.
+
+    \b
+    DATABASE_URL=postgresql://localhost/gnomon gnomon scheduler --slots 2000
+    DATABASE_URL=postgresql://localhost/gnomon gnomon scheduler --serve-tenant acme
+    """
+    from gnomon.wiring import processes as wiring
+
+    pool = _pool(tenants=serve_tenant, types=serve_type, queues=serve_queue, lanes=serve_lane)
+    settings = settings_of(ctx, overrides(slots=slots) | pool)
+    # Functions run in this process and in children of it, and may show their environment.
+    for name in configuration.secret_variables():
+        os.environ.pop(name, None)
+    dsn = _prepared(settings)
+    _run(wiring.run_node(settings, dsn, _started("node")))
+
+
+def _pool(**lists: list[str] | None) -> dict[str, str]:
+    """What the options say, as the variables that say the same."""
+    return {f"GNOMON_SERVE_{name.upper()}": ",".join(of) for name, of in lists.items() if of}
+
+
+def overrides(
+    *, port: int | None = None, slots: int | None = None, data_dir: str | None = None
+) -> dict[str, str]:
+    """What flags say, as the variables that say the same."""
+    flags = {"GNOMON_API_PORT": port, "GNOMON_SLOTS": slots, "GNOMON_DATA_DIR": data_dir}
+    return {name: str(value) for name, value in flags.items() if value is not None}
+
+
+def _prepared(settings: Settings) -> str:
+    from gnomon.observe import logging
+
+    check_setting(settings)
+    logging.configure(settings)
+    return database.existing_dsn(settings)
+
+
+def _started(what: str) -> Callable[[str], None]:
+    import structlog
+
+    log = structlog.get_logger()
+
+    def started(where: str) -> None:
+        log.info(f"{what} started", where=where)
+
+    return started
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    from gnomon.store.postgres.migrate import MigrationError
+
+    try:
+        loop.serve(work)
+    except MigrationError as error:
+        raise CommandFailed(str(error)) from error
+    except ExceptionGroup as group:
+        # What runs side by side fails in groups, even when only one thing is wrong.
+        wrong = group.exceptions[0]
+        if len(group.exceptions) > 1 or not isinstance(wrong, SettingsError | GnomonError):
+            raise
+        raise CommandFailed(str(wrong)) from group

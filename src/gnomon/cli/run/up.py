@@ -1,0 +1,172 @@
+"""`gnomon up`: everything on this machine, with one command."""
+
+import os
+import sys
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from gnomon import __version__, loop
+from gnomon.cli.run.keyring import check_setting
+from gnomon.cli.run.processes import Port, Slots, overrides
+from gnomon.cli.shared import database, output, remote
+from gnomon.cli.shared.options import SETTINGS_VARIABLE, settings_file, settings_of
+from gnomon.cli.shared.output import CommandFailed
+from gnomon.settings import Settings
+
+if TYPE_CHECKING:
+    from gnomon.cli.run.supervise import Child, Interrupts
+
+READY_TIMEOUT_SECONDS = 1.0
+
+BANNER = """
+Gnomon {version} is up. Ctrl-C stops it.
+
+  API   {url}/api/v1
+  docs  {url}/api/v1/docs
+  data  {data}
+
+Run `gnomon listen` in another terminal, and send it a task:
+
+  curl -s {url}/api/v1/tasks -H 'content-type: application/json' \\
+    -d '{{"task_type": "hello", "callback_url": "http://127.0.0.1:9000/", "payload": {{"n": 1}}}}'
+"""
+
+
+def up(
+    ctx: typer.Context,
+    port: Port = None,
+    data_dir: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Of the embedded PostgreSQL.")
+    ] = None,
+    slots: Slots = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what is wrong.")] = False,
+) -> None:
+    """Run everything: PostgreSQL (unless DATABASE_URL names one), the API and a scheduler node.
+
+    \b
+    gnomon up
+    gnomon up --port 8081 --data-dir /var/lib/gnomon --slots 2000
+    DATABASE_URL=postgresql://localhost/gnomon gnomon up
+    """
+    from gnomon.cli.run.supervise import Interrupts
+
+    variables = overrides(port=port, slots=slots, data_dir=data_dir)
+    if (file := settings_file(ctx)) is not None:
+        variables[SETTINGS_VARIABLE] = str(file.resolve())
+    if quiet:
+        variables["GNOMON_LOG_LEVEL"] = "warning"
+    settings = settings_of(ctx, variables)
+    check_setting(settings)
+    settings = msgspec.structs.replace(settings, api_port=_free_port(settings))
+    variables["GNOMON_API_PORT"] = str(settings.api_port)
+    with Interrupts() as interrupts:
+        code = _up(settings, variables, interrupts, quiet=quiet)
+    if not quiet:
+        output.note("Gnomon has stopped.")
+    raise typer.Exit(code)
+
+
+def _up(
+    settings: Settings, variables: dict[str, str], interrupts: "Interrupts", *, quiet: bool
+) -> int:
+    from gnomon.cli.run import supervise
+    from gnomon.store.postgres.identity.installation import agreed
+
+    with ExitStack() as stack:
+        tend = None
+        dsn = settings.database_url
+        if dsn is None:
+            server = stack.enter_context(database.embedded(Path(settings.data_dir)))
+            dsn, tend = server.dsn, server.tend
+        if interrupts.requested:
+            return 0
+        loop.run(database.prepare(settings.direct_database_url or dsn))
+        _check_authentication(loop.run(agreed(settings, dsn)))
+        variables = {**os.environ, **variables, "DATABASE_URL": dsn}
+        for name in ("GNOMON_API_KEY", "GNOMON_API_KEY_FILE"):  # for commands, not for servers
+            variables.pop(name, None)
+        return supervise.run(
+            _children(settings, variables),
+            on_ready=None if quiet else partial(_announce, settings),
+            tend=tend,
+            interrupts=interrupts,
+            policy=supervise.Policy(stop_seconds=settings.drain_seconds + 10.0),
+        )
+
+
+def _children(settings: Settings, environ: dict[str, str]) -> list["Child"]:
+    from gnomon.cli.run.supervise import Child
+
+    program = [sys.executable, "-m", "gnomon"]
+    return [
+        Child("api", [*program, "api"], environ, ready=partial(_ready, settings)),
+        Child("scheduler", [*program, "scheduler"], environ),
+    ]
+
+
+def _free_port(settings: Settings) -> int:
+    """The port that the API will have, before anything else is started."""
+    import socket
+
+    host, port = settings.api_host, settings.api_port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, port), family=family) as probe:
+            if settings.authentication is False:
+                _check_loopback(probe.getsockname()[0])
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise CommandFailed(
+            f"the API cannot listen on {host} port {port}: {error.strerror}; "
+            "choose another port with --port, or GNOMON_API_PORT"
+        ) from error
+
+
+def _check_authentication(settings: Settings) -> None:
+    """Whether the API may listen where it is to, now that it is known who is asked for a key."""
+    import socket
+
+    if not settings.authentication:
+        where = socket.getaddrinfo(settings.api_host, settings.api_port, type=socket.SOCK_STREAM)
+        _check_loopback(str(where[0][4][0]))
+
+
+def _check_loopback(address: str) -> None:
+    # The API refuses by itself too; here it is one line, before anything is started.
+    import ipaddress
+
+    if not ipaddress.ip_address(address).is_loopback:
+        raise CommandFailed(
+            f"without authentication the API listens only on loopback, not on {address}; "
+            "set authentication to true (GNOMON_AUTHENTICATION=true), or api_host to 127.0.0.1"
+        )
+
+
+def _ready(settings: Settings) -> bool:
+    import http.client
+
+    address = remote.api_url(settings, None).url.removeprefix("http://")
+    connection = http.client.HTTPConnection(address, timeout=READY_TIMEOUT_SECONDS)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _announce(settings: Settings) -> None:
+    own = settings.database_url is not None
+    output.note(
+        BANNER.format(
+            version=__version__,
+            url=remote.api_url(settings, None),
+            data="in your PostgreSQL (DATABASE_URL)" if own else Path(settings.data_dir).resolve(),
+        )
+    )

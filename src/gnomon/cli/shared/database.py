@@ -1,0 +1,138 @@
+"""Which PostgreSQL a command works on: the one of DATABASE_URL, or the embedded one."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gnomon import loop
+from gnomon.cli.shared.output import CommandFailed
+from gnomon.model.errors import StatementRefused, StoreUnavailable, Unstorable
+from gnomon.settings import Settings
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from gnomon.store.postgres.database import Database
+
+_T = TypeVar("_T")
+
+_NO_SCHEMA = ("42P01", "3F000")  # a table, or the whole schema, is not there
+
+NO_DATABASE = (
+    "there is no database: DATABASE_URL is not set, and no embedded server runs in {data_dir} "
+    "(start `gnomon up`, or set DATABASE_URL)"
+)
+
+
+def known_dsn(settings: Settings) -> str | None:
+    """DATABASE_URL, or the embedded server that some process says it runs."""
+    from gnomon.store.embedded import running_dsn
+
+    return settings.database_url or running_dsn(Path(settings.data_dir))
+
+
+def existing_dsn(settings: Settings) -> str:
+    """The same; CommandFailed where there is none."""
+    dsn = known_dsn(settings)
+    if dsn is None:
+        raise CommandFailed(NO_DATABASE.format(data_dir=settings.data_dir))
+    return dsn
+
+
+@contextmanager
+def running_database(settings: Settings) -> Iterator[str]:
+    """A server that answers; the embedded one is started for as long as this takes."""
+    dsn = known_dsn(settings)
+    folder = Path(settings.data_dir)
+    if settings.database_url is None and (folder / "postgres").exists():
+        # A killed owner leaves the note of its server's address behind.
+        if dsn is not None and loop.run(_answers(dsn)):
+            yield dsn
+            return
+        with embedded(folder) as server:
+            yield server.dsn
+        return
+    yield settings.direct_database_url or existing_dsn(settings)
+
+
+@contextmanager
+def embedded(folder: Path) -> Iterator[Any]:
+    """The embedded server, started and stopped; its troubles in words for the user."""
+    from gnomon.store.embedded import EmbeddedError, EmbeddedServer
+
+    server = EmbeddedServer(folder)
+    try:
+        server.start()
+    except EmbeddedError as error:
+        raise CommandFailed(str(error)) from error
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@asynccontextmanager
+async def connection(dsn: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """One connection. A server that cannot be reached, or says no, is a CommandFailed."""
+    from gnomon.store.postgres.database import connect
+
+    try:
+        opened = await connect(dsn)
+    except (StatementRefused, Unstorable) as error:
+        raise CommandFailed(f"PostgreSQL refused the connection: {error}") from error
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def prepare(dsn: str) -> list[str]:
+    """Bring the schema up to date and make the partitions of the days ahead.
+
+    Gives the names of the migrations that were taken.
+    """
+    import asyncpg
+
+    from gnomon.store.postgres import migrate
+    from gnomon.store.postgres.retention import partitions
+
+    async with connection(dsn) as opened:
+        try:
+            taken = await migrate.up(opened)
+            today = (await opened.fetchval("SELECT gnomon.now()")).date()
+            await partitions.make(opened, today)
+        except migrate.MigrationError as error:
+            raise CommandFailed(str(error)) from error
+        except asyncpg.PostgresError as error:
+            raise CommandFailed(f"the schema could not be brought up to date: {error}") from error
+    return [str(step) for step in taken]
+
+
+def with_database(settings: Settings, use: Callable[["Database"], Awaitable[_T]]) -> _T:
+    """What `use` makes of the database, which is started for it if need be."""
+    with running_database(settings) as dsn:
+        return loop.run(_used(dsn, use))
+
+
+async def _used(dsn: str, use: Callable[["Database"], Awaitable[_T]]) -> _T:
+    from gnomon.store.postgres.database import Database
+
+    opened = Database(dsn, 1)
+    try:
+        await opened.open()
+        return await use(opened)
+    except StatementRefused as error:
+        if error.sqlstate in _NO_SCHEMA:
+            raise CommandFailed("the schema is not up to date; run `gnomon migrate`") from error
+        raise CommandFailed(str(error)) from error
+    finally:
+        await opened.close()
+
+
+async def _answers(dsn: str) -> bool:
+    try:
+        async with connection(dsn):
+            return True
+    except (CommandFailed, StoreUnavailable):
+        return False

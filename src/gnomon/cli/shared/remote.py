@@ -1,0 +1,103 @@
+"""The API, as the task commands reach it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+import typer
+
+from gnomon import loop
+from gnomon.cli.shared import output
+from gnomon.client.errors import ApiProblem
+from gnomon.settings import Settings
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Client
+
+_T = TypeVar("_T")
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to connect instead
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where the API is, and what to show at its door."""
+
+    url: str
+    key: str | None = None
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def api_url(settings: Settings, given: str | None) -> Address:
+    """Where the API is: as given, else where the settings have it listen."""
+    return Address(_url(settings, given), settings.api_key)
+
+
+def _url(settings: Settings, given: str | None) -> str:
+    if given is None:
+        host = _EVERYWHERE.get(settings.api_host, settings.api_host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{settings.api_port}"
+    parts = urlsplit(given)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise typer.BadParameter(
+            "--api must be like http://127.0.0.1:8080; a key goes into GNOMON_API_KEY"
+        )
+    return given.rstrip("/").removesuffix("/api/v1")
+
+
+@asynccontextmanager
+async def connected(api: Address) -> AsyncIterator["Client"]:
+    # Here and not above: aiohttp takes longer to import than `--help` may take.
+    from gnomon.client.client import Client
+
+    async with Client(api.url, key=api.key) as client:
+        yield client
+
+
+def call(api: Address, use: Callable[["Client"], Coroutine[Any, Any, _T]]) -> _T:
+    """Run `use` with a client of the API."""
+
+    async def within() -> _T:
+        async with connected(api) as client:
+            return await use(client)
+
+    return loop.run(within())
+
+
+def tell(
+    api: Address,
+    ask: Callable[["Client"], Coroutine[Any, Any, _T]],
+    show: Callable[[_T], None],
+    *,
+    as_json: bool,
+) -> None:
+    """Ask for one thing and print it: as JSON, or as `show` does."""
+    answer = call(api, ask)
+    if as_json:
+        output.document(answer)
+    else:
+        show(answer)
+
+
+def for_each(
+    api: Address, task_ids: list[str], act: Callable[["Client", str], Awaitable[str]]
+) -> None:
+    """Do one thing to several tasks, and say of each what came of it."""
+
+    async def all_of_them(client: "Client") -> int:
+        refused = 0
+        for task_id in task_ids:
+            try:
+                output.echo(await act(client, task_id))
+            except ApiProblem as problem:
+                if problem.status == HTTPStatus.UNAUTHORIZED:
+                    raise
+                output.trouble(f"{task_id}: {problem}")
+                refused += 1
+        return refused
+
+    if call(api, all_of_them):
+        raise typer.Exit(1)

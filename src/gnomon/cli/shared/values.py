@@ -1,0 +1,126 @@
+"""What people type for durations, moments and payloads, turned into values."""
+
+import re
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+
+from gnomon.access.target_secrets import is_secret_parameter
+from gnomon.cli.shared.output import note
+
+_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST = 200 * 366 * 86400.0
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
+
+
+def duration(text: str) -> float:
+    """Seconds in `90`, `90s`, `1.5m`, `2h`, `1d` or `1h30m`."""
+    text = text.strip()
+    parts = list(_DURATION.finditer(text))
+    if not parts or "".join(part[0] for part in parts) != text:
+        raise typer.BadParameter(f"{text!r} is not a duration like 90, 90s, 5m, 2h or 1d")
+    if len(parts) > 1 and not all(part[2] for part in parts):
+        raise typer.BadParameter(f"{text!r} needs a unit after each number, like 1h30m")
+    seconds = sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+    if seconds > _LONGEST:
+        raise typer.BadParameter(f"{text!r} is longer than 200 years")
+    return seconds
+
+
+def moment(text: str) -> datetime:
+    """A date and time; without an offset it is taken in this machine's time zone."""
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is not a time like 2030-01-31T09:00:00Z or '2030-01-31 09:00' (local)"
+        ) from None
+
+
+def day(text: str) -> date:
+    """A day of the calendar."""
+    try:
+        return date.fromisoformat(text.strip())
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a day like 2030-01-31") from None
+
+
+def rfc3339(value: datetime) -> str:
+    return value.isoformat().replace("+00:00", "Z")
+
+
+def payload(text: str | None, file: str | None) -> msgspec.Raw | None:
+    """The JSON of `--payload` or `--payload-file`, exactly as typed; None where neither is."""
+    if text is not None and file is not None:
+        raise typer.BadParameter("give either --payload or --payload-file")
+    if file is not None:
+        return _json(read(file), "--payload-file")
+    return None if text is None else _json(text.encode(), "--payload")
+
+
+def payload_or_file(text: str) -> msgspec.Raw:
+    """JSON as typed, or what `@FILE` holds (`@-` is stdin): no JSON begins with @."""
+    content = read(text[1:]) if text.startswith("@") else text.encode()
+    return _json(content, "--payload")
+
+
+def json_file(file: str) -> msgspec.Raw:
+    """The JSON of a file (`-` is stdin), exactly as written."""
+    return _json(read(file), "stdin" if file == "-" else file)
+
+
+def path_part(text: str) -> str:
+    """A name that has to fit into a path of the API."""
+    if "/" in text:
+        raise typer.BadParameter(f"{text!r} must not contain a /")
+    return text
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Those that are not None: what was left out is for the API to fill in."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def headers(text: str) -> list[tuple[str, str]]:
+    """`Name: value`, or those of `@FILE` (`@-` is stdin), one a line: for secret ones."""
+    if not text.startswith("@"):
+        name, value = _header(text)
+        if is_secret_parameter(name) or name.lower() == "cookie":
+            note(f"every user of this machine can read {name}: give it as --header @FILE")
+        return [(name, value)]
+    try:
+        lines = read(text[1:]).decode().splitlines()
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{text[1:]} is not text") from None
+    return [_header(line) for line in lines if line.strip()]
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise typer.BadParameter("a header must be like 'Name: value', or @FILE with such lines")
+    return name.strip(), value.strip()
+
+
+def read(file: str) -> bytes:
+    """What a file holds, or stdin (`-`)."""
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _json(content: bytes, option: str) -> msgspec.Raw:
+    try:
+        msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(
+            f"{option} is not JSON ({error}); a string needs its double quotes"
+        ) from error
+    return msgspec.Raw(content)

@@ -1,0 +1,149 @@
+"""`gnomon dead`: the dead letters, tasks whose retries are spent."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gnomon.cli.shared import output, remote
+from gnomon.cli.shared.options import (
+    ApiUrl,
+    AsJson,
+    Everything,
+    Limit,
+    TaskId,
+    TaskIds,
+    Yes,
+    settings_of,
+)
+from gnomon.cli.tasks import views
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Client
+
+app = typer.Typer(
+    no_args_is_help=True, help="Dead letters: tasks whose retries are spent.", rich_markup_mode=None
+)
+
+TypeFilter = Annotated[str | None, typer.Option("--type", help="Only this task type.")]
+QueueFilter = Annotated[str | None, typer.Option("--queue", help="Only of this queue.")]
+TagFilter = Annotated[str | None, typer.Option("--tag", help="Only with this tag.")]
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    task_type: TypeFilter = None,
+    tag: TagFilter = None,
+    queue: QueueFilter = None,
+    limit: Limit = 50,
+    everything: Everything = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """List dead letters that are not resolved, newest first.
+
+    \b
+    gnomon dead list --type email.send
+    """
+    filters = _filters(task_type, tag, queue)
+
+    async def run(client: "Client") -> None:
+        found = views.limited(client.dead_letters, filters, None if everything else limit)
+        await (output.stream("dead_letters", found) if as_json else views.task_list(found))
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command()
+def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiUrl = None) -> None:
+    """Show a dead letter and all its tries.
+
+    \b
+    gnomon dead show ID
+    """
+    task = remote.call(
+        remote.api_url(settings_of(ctx), api), lambda client: views.read(client, task_id)
+    )
+    if as_json:
+        output.document(task)
+    else:
+        views.show(task)
+
+
+@app.command()
+def retry(
+    ctx: typer.Context,
+    task_ids: Annotated[list[str] | None, typer.Argument(metavar="ID")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All of them, or all that the filters leave.")
+    ] = False,
+    task_type: TypeFilter = None,
+    tag: TagFilter = None,
+    queue: QueueFilter = None,
+    yes: Yes = False,
+    api: ApiUrl = None,
+) -> None:
+    """Run dead letters again, now, with a new retry budget.
+
+    \b
+    gnomon dead retry ID ID
+    gnomon dead retry --all --type email.send
+    """
+    if everything == bool(task_ids):
+        raise typer.BadParameter("give the ids of dead letters, or --all")
+    filters = _filters(task_type, tag, queue)
+    if filters and not everything:
+        raise typer.BadParameter("--type, --tag and --queue choose among --all")
+    url = remote.api_url(settings_of(ctx), api)
+    if task_ids:
+        _act(url, task_ids, "retry")
+        return
+    if not yes:
+        chosen = ", ".join(f"{name} {value}" for name, value in filters.items())
+        typer.confirm(f"Retry all dead letters{f' with {chosen}' if chosen else ''}?", abort=True)
+    remote.call(url, lambda client: _retry_all(client, filters))
+
+
+@app.command()
+def archive(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
+    """Put dead letters to rest as dealt with. Their history is kept.
+
+    \b
+    gnomon dead archive ID
+    """
+    _act(remote.api_url(settings_of(ctx), api), task_ids, "archive")
+
+
+@app.command()
+def discard(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
+    """Put dead letters to rest as not needed. Their history is kept.
+
+    \b
+    gnomon dead discard ID
+    """
+    _act(remote.api_url(settings_of(ctx), api), task_ids, "discard")
+
+
+def _filters(task_type: str | None, tag: str | None, queue: str | None) -> dict[str, str]:
+    wanted = {"task_type": task_type, "tag": tag, "queue": queue}
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+async def _retry_all(client: "Client", filters: dict[str, str]) -> None:
+    total = 0
+    more = True
+    while more:
+        answer = await client.retry_dead_letters(filters)
+        total += answer["retried"]
+        more = answer["more"]
+        if more:
+            output.note(f"{total} so far")
+    output.echo(f"{total} retried")
+
+
+def _act(url: remote.Address, task_ids: list[str], verb: str) -> None:
+    async def act(client: "Client", task_id: str) -> str:
+        task = await client.dead_letter_action(task_id, verb)
+        return f"{task_id} is {task.get('resolution') or task['status']}"
+
+    remote.for_each(url, task_ids, act)

@@ -1,0 +1,63 @@
+"""`gnomon events`: what somebody may want to be told of."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gnomon.cli.shared import output, remote
+from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, settings_of
+from gnomon.cli.shared.output import compact, moment
+from gnomon.cli.tasks import views
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Client, Json
+
+
+def events(
+    ctx: typer.Context,
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help="Only these, like cron.sla_missed.")
+    ] = None,
+    limit: Limit = 50,
+    everything: Everything = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """List events, newest first: runs of recurring jobs that missed their SLA, breakers.
+
+    \b
+    gnomon events
+    gnomon events --kind cron.sla_missed --json
+    """
+    filters = {} if kind is None else {"kind": kind}
+
+    async def run(client: "Client") -> None:
+        found = views.limited(client.events, filters, None if everything else limit)
+        await (output.stream("events", found) if as_json else views.in_pieces(found, _rows))
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+def _rows(events: Sequence["Json"]) -> None:
+    output.table(
+        ["at", "kind", "job", "task", "detail"],
+        [
+            (
+                moment(event["at"]),
+                event["kind"],
+                event["detail"].get("cron_job") or event["cron_job_id"] or "",
+                event["task_id"] or "",
+                _detail(event["detail"]),
+            )
+            for event in events
+        ],
+    )
+
+
+def _detail(detail: "Json") -> str:
+    """What the other columns do not show; null and nothing missed say nothing."""
+    shown = ((name, value) for name, value in detail.items() if name != "cron_job" and value)
+    return " ".join(
+        f"{name}={value if isinstance(value, str) else compact(value)}" for name, value in shown
+    )

@@ -1,0 +1,203 @@
+"""`gnomon tasks`: look at tasks and steer them."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gnomon.cli.shared import output, remote, values
+from gnomon.cli.shared.options import (
+    ApiUrl,
+    AsJson,
+    Everything,
+    Limit,
+    TaskId,
+    TaskIds,
+    Yes,
+    settings_of,
+)
+from gnomon.cli.tasks import views
+from gnomon.model.lifecycle import Status
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Client
+
+app = typer.Typer(no_args_is_help=True, help="Look at tasks and steer them.", rich_markup_mode=None)
+
+
+class Priority(StrEnum):
+    """The lanes, as they are typed."""
+
+    CRITICAL = "CRITICAL"
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+Moment = Annotated[Any, typer.Option(parser=values.moment, metavar="TIME")]
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    status: Annotated[Status | None, typer.Option(case_sensitive=False)] = None,
+    task_type: Annotated[str | None, typer.Option("--type")] = None,
+    priority: Annotated[Priority | None, typer.Option(case_sensitive=False)] = None,
+    tag: Annotated[str | None, typer.Option()] = None,
+    queue: Annotated[str | None, typer.Option()] = None,
+    due_before: Moment = None,
+    due_after: Moment = None,
+    limit: Limit = 50,
+    everything: Everything = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """List tasks, newest first.
+
+    \b
+    gnomon tasks list --status FAILED --type email.send
+    gnomon tasks list --tag customer-42 --due-after 2030-01-01 --all --json
+    """
+    filters = {
+        name: _query_value(value)
+        for name, value in {
+            "status": status,
+            "task_type": task_type,
+            "priority": priority,
+            "tag": tag,
+            "queue": queue,
+            "due_before": due_before,
+            "due_after": due_after,
+        }.items()
+        if value is not None
+    }
+
+    async def run(client: "Client") -> None:
+        found = views.limited(client.list, filters, None if everything else limit)
+        await (output.stream("tasks", found) if as_json else views.task_list(found))
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command()
+def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiUrl = None) -> None:
+    """Show a task and its tries.
+
+    \b
+    gnomon tasks show 0199f3a2-7c1e-7d43-a7f5-0c6a53a9d1f0
+    """
+    task = remote.call(
+        remote.api_url(settings_of(ctx), api), lambda client: views.read(client, task_id)
+    )
+    if as_json:
+        output.document(task)
+    else:
+        views.show(task)
+
+
+@app.command()
+def explain(
+    ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
+    """Say why a task has not run yet, or what became of it.
+
+    \b
+    gnomon tasks explain ID
+    """
+    answer = remote.call(
+        remote.api_url(settings_of(ctx), api), lambda client: client.explain(task_id)
+    )
+    if as_json:
+        output.document(answer)
+        return
+    output.echo(answer["summary"])
+    for fact in answer["facts"]:
+        output.echo(f"- {fact}")
+
+
+@app.command()
+def cancel(
+    ctx: typer.Context,
+    task_ids: TaskIds,
+    interrupt: Annotated[
+        bool, typer.Option("--interrupt", help="Also cancel it while it runs.")
+    ] = False,
+    api: ApiUrl = None,
+) -> None:
+    """Cancel tasks that have not finished.
+
+    \b
+    gnomon tasks cancel ID
+    gnomon tasks cancel ID ID --interrupt
+    """
+
+    async def act(client: "Client", task_id: str) -> str:
+        task = await client.action(task_id, "cancel", {"interrupt": interrupt})
+        if task["status"] == "RUNNING":
+            return f"{task_id} is being interrupted"
+        return f"{task_id} is {task['status']}"
+
+    remote.for_each(remote.api_url(settings_of(ctx), api), task_ids, act)
+
+
+@app.command()
+def pause(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
+    """Keep waiting tasks from running, until they are resumed.
+
+    \b
+    gnomon tasks pause ID ID
+    """
+    _act(ctx, api, task_ids, "pause")
+
+
+@app.command()
+def resume(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
+    """Let paused tasks run: at their time, or now where that has passed.
+
+    \b
+    gnomon tasks resume ID
+    """
+    _act(ctx, api, task_ids, "resume")
+
+
+@app.command()
+def retry(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
+    """Run tasks again: a dead letter under its id, a finished task as a new one.
+
+    \b
+    gnomon tasks retry ID
+    """
+    _act(ctx, api, task_ids, "retry")
+
+
+@app.command()
+def delete(ctx: typer.Context, task_ids: TaskIds, yes: Yes = False, api: ApiUrl = None) -> None:
+    """Remove tasks with their payload and their tries, as if they had never been.
+
+    \b
+    gnomon tasks delete ID --yes
+    """
+
+    async def act(client: "Client", task_id: str) -> str:
+        await client.delete(task_id)
+        return f"{task_id} is gone"
+
+    url = remote.api_url(settings_of(ctx), api)
+    if not yes:
+        typer.confirm(f"Remove {', '.join(task_ids)} for good?", abort=True)
+    remote.for_each(url, task_ids, act)
+
+
+def _act(ctx: typer.Context, api: str | None, task_ids: list[str], verb: str) -> None:
+    async def act(client: "Client", task_id: str) -> str:
+        task = await client.action(task_id, verb)
+        if task["task_id"] != task_id.lower():
+            return f"{task_id} runs again as {task['task_id']}"
+        return f"{task_id} is {task['status']}"
+
+    remote.for_each(remote.api_url(settings_of(ctx), api), task_ids, act)
+
+
+def _query_value(value: str | datetime) -> str:
+    return values.rfc3339(value) if isinstance(value, datetime) else str(value)

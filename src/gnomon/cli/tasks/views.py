@@ -1,0 +1,143 @@
+"""A task, its tries, and lists of tasks, as people read them."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gnomon.cli.shared import output
+from gnomon.cli.shared.output import compact, moment, shortened
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Client, Json
+
+ROWS_AT_ONCE = 500  # a longer list is printed in pieces, as it comes in
+LARGEST_PAGE = 500
+BODY_SHOWN = 200
+
+
+async def limited(
+    read: Callable[[Mapping[str, str]], AsyncIterator["Json"]],
+    filters: Mapping[str, str],
+    most: int | None,
+) -> AsyncIterator["Json"]:
+    """The first `most` that match (None: all), without asking for more than that."""
+    page = LARGEST_PAGE if most is None else min(most, LARGEST_PAGE)
+    count = 0
+    async for item in read({**filters, "limit": str(page)}):
+        yield item
+        count += 1
+        if count == most:
+            return
+
+
+async def task_list(items: AsyncIterator["Json"]) -> None:
+    """A table; one row a task."""
+    await in_pieces(items, _task_rows)
+
+
+async def in_pieces(
+    items: AsyncIterator["Json"], show_rows: Callable[[Sequence["Json"]], None]
+) -> None:
+    """A table of what comes in, printed while it does."""
+    rows: list[Json] = []
+    found = 0
+    async for item in items:
+        rows.append(item)
+        found += 1
+        if len(rows) == ROWS_AT_ONCE:
+            show_rows(rows)
+            rows.clear()
+    if rows:
+        show_rows(rows)
+    if not found:
+        output.note("nothing found")
+
+
+def _task_rows(tasks: Sequence["Json"]) -> None:
+    output.table(
+        ["task", "status", "type", "priority", "queue", "due", "attempt", "name", "tags"],
+        [
+            (
+                task["task_id"],
+                task["status"],
+                task["task_type"],
+                task["priority"],
+                task["queue"] or "",
+                moment(task["next_retry_at"] or task["execute_at"]),
+                str(task["attempt"]),
+                task.get("name") or "",
+                " ".join(task["tags"]),
+            )
+            for task in tasks
+        ],
+    )
+
+
+async def read(client: "Client", task_id: str) -> "Json":
+    """A task with its tries, as one document."""
+    task = await client.get(task_id)
+    return {**task, "executions": await client.executions(task_id)}
+
+
+def show(task: "Json") -> None:
+    """Everything about one task that is set, and a table of its tries."""
+    output.fields(_facts(task))
+    tries = task["executions"]
+    if tries:
+        output.echo()
+        output.table(
+            ["attempt", "outcome", "worker", "started", "finished", "status", "detail"],
+            [_try_row(each) for each in tries],
+        )
+
+
+def _facts(task: "Json") -> list[tuple[str, str]]:
+    return [
+        ("task", task["task_id"]),
+        ("name", task.get("name") or ""),
+        ("type", task["task_type"]),
+        ("status", task["status"]),
+        ("resolution", task.get("resolution") or ""),
+        ("priority", task["priority"]),
+        ("queue", task["queue"] or ""),
+        ("preemptible", "yes" if task["preemptible"] else ""),
+        ("target", target(task["target"])),
+        ("payload", _payload(task)),
+        ("tags", " ".join(task["tags"])),
+        ("due", moment(task["execute_at"])),
+        ("created", moment(task["created_at"])),
+        ("started", moment(task.get("started_at"))),
+        ("finished", moment(task.get("finished_at"))),
+        ("attempt", str(task["attempt"])),
+        ("next retry", moment(task.get("next_retry_at"))),
+        ("last error", shortened(task.get("last_error") or "", BODY_SHOWN)),
+        ("result", shortened(compact(task.get("result")), BODY_SHOWN)),
+        ("retry of", task.get("retry_of") or ""),
+        ("delivery", task["delivery"]),
+        ("retry policy", compact(task.get("retry_policy"))),
+    ]
+
+
+def _payload(task: "Json") -> str:
+    if not task["payload_kept"]:
+        return f"not kept (keep_payload: {task['keep_payload']})"
+    return shortened(compact(task.get("payload")), BODY_SHOWN)
+
+
+def target(called: "Json") -> str:
+    """What a task calls, in a few words."""
+    if called["type"] == "http":
+        return f"{called.get('method', 'POST')} {called['url']}"
+    return f"{called['type']} {called.get('function', '')}".strip()
+
+
+def _try_row(each: "Json") -> tuple[str, ...]:
+    detail = each.get("error") or each.get("response_body") or compact(each.get("result"))
+    return (
+        str(each["attempt"]),
+        each["outcome"],
+        each.get("worker") or "",
+        moment(each.get("started_at")),
+        moment(each.get("finished_at")),
+        str(each.get("response_status") or ""),
+        shortened(detail, BODY_SHOWN),
+    )

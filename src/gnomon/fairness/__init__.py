@@ -1,0 +1,8 @@
+"""Who goes first when more is due than there are slots."""
+
+from gnomon.fairness.fair_queue import FairQueue
+from gnomon.fairness.lanes import LaneRound
+from gnomon.fairness.ready_queue import ReadyQueue
+from gnomon.fairness.slot_shares import Slots
+
+__all__ = ["FairQueue", "LaneRound", "ReadyQueue", "Slots"]

@@ -1,0 +1,48 @@
+"""What a node and the store say to each other about permits."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from gnomon.limits.limiter import Bucket
+
+
+class Told(msgspec.Struct, frozen=True, gc=False):
+    """What became of starts that are good until `until`."""
+
+    until: datetime
+    starts: int
+    at: datetime | None = None  # by when their calls had arrived; None: they will not be made
+
+
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """What a node keeps of a bucket, and would like to have."""
+
+    bucket: Bucket
+    kept: int  # permits that are in use, or may be before the answer is heard
+    wanted: int  # permits, those included
+    starts: int  # more of them,
+    seconds: float = 0.0  # good for so long, or longer
+    rate: int | None = None  # starts a minute, of what is no limiter in the store
+    told: Sequence[Told] = ()
+
+
+class Starts(msgspec.Struct, frozen=True, gc=False):
+    """So many, good from when to when by the store's clock."""
+
+    count: int
+    since: datetime
+    until: datetime
+
+
+class Grant(msgspec.Struct, frozen=True, gc=False):
+    """What a node has of a bucket from now on."""
+
+    bucket: Bucket
+    now: datetime  # by the store's clock, when it was made
+    permits: int  # that it holds
+    allowed: int  # that may be in use; the others are to be returned as soon as they are not in use
+    contended: bool  # others wait
+    again: float = 0.0  # seconds until there may be more starts, where some lack
+    starts: Sequence[Starts] = ()

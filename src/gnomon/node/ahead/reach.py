@@ -1,0 +1,92 @@
+"""How far behind the cursors a repair reads. Pure.
+
+A row that was invisible at one repair and is visible at the next was written by a transaction that
+has ended in between. So the next one reads from where the first of those began, and not from where
+the oldest that is still open did: what that one has written cannot be seen yet, however often it is
+looked for.
+
+Now and then everything is read again, from the first task that was found to wait in each shard.
+Only some shards are read from the very beginning, for what was backdated, by hand or by a
+transaction that was never seen to be open: while an old snapshot keeps dead index entries, all of
+them would be walked. How many is decided by how long it takes, and by how late such a row may be
+found.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from gnomon.store.ports.dispatch import BEGINNING, Cursor
+from gnomon.store.ports.writer import Writer
+
+# A row may be due since its transaction began, which it did before it was seen to write.
+SLACK = timedelta(seconds=5)
+EVERYWHERE_SECONDS = 30.0
+_LONG_SECONDS, _SHORT_SECONDS = 0.1, 0.02  # that a look everywhere takes
+# However long it takes, all shards are read from the very beginning within this time: a transaction
+# that began long ago, and wrote and ended between two repairs, was not seen by either.
+ROUND_SECONDS = 120.0
+_MOST = 256  # shards that are read from the very beginning at once
+_FEWEST = math.ceil(_MOST * EVERYWHERE_SECONDS / ROUND_SECONDS)
+
+
+class Reach:
+    """What was seen at the last repair, and so what the next one must read."""
+
+    def __init__(self) -> None:
+        self._open: frozenset[Writer] = frozenset()
+        self._seen_at = BEGINNING
+        self._first: dict[int, datetime] = {}  # before it, nothing of a shard waits
+        self._everywhere_at = float("-inf")
+        self._from_beginning = _MOST
+        self._turn = 0  # the shard from which on the next are read from the beginning
+
+    def retain(self, shards: Iterable[int]) -> None:
+        """Forget what is known of other shards than these."""
+        kept = set(shards)
+        self._first = {shard: at for shard, at in self._first.items() if shard in kept}
+
+    def look_everywhere(self) -> None:
+        """Read everything at the next repair."""
+        self._everywhere_at = float("-inf")
+
+    def is_everywhere(self, monotonic: float) -> bool:
+        """Whether it is time to read everything."""
+        return monotonic - self._everywhere_at >= EVERYWHERE_SECONDS
+
+    def looking_everywhere(self, monotonic: float) -> None:
+        """It is being done; whoever asks for it from now on means another one."""
+        self._everywhere_at = monotonic
+
+    def since(self, writers: frozenset[Writer]) -> datetime:
+        """From when on to read what has become visible since the last repair."""
+        ended = (writer.began for writer in self._open - writers)
+        return min(self._seen_at, min(ended, default=self._seen_at)) - SLACK
+
+    def everything(self, cursors: Sequence[Cursor], since: datetime) -> list[datetime]:
+        """From when on to read each shard, if everything is to be read."""
+        return [
+            BEGINNING
+            if self._has_turn(c.shard)
+            else min(since, self._first.get(c.shard, BEGINNING))
+            for c in cursors
+        ]
+
+    def _has_turn(self, shard: int) -> bool:
+        return (shard - self._turn) % _MOST < self._from_beginning
+
+    def done(self, writers: frozenset[Writer], now: datetime) -> None:
+        """A repair has read what it was told to, after these were seen to be open."""
+        self._open = writers
+        self._seen_at = now
+
+    def done_everywhere(
+        self, cursors: Sequence[Cursor], first: Mapping[int, datetime], now: datetime, took: float
+    ) -> None:
+        """Everything up to the cursors was read; `first` that waits in each shard, if any does."""
+        self._first |= {c.shard: first.get(c.shard, min(c.due_at, now - SLACK)) for c in cursors}
+        self._turn = (self._turn + self._from_beginning) % _MOST
+        if took > _LONG_SECONDS:
+            self._from_beginning = max(_FEWEST, self._from_beginning // 2)
+        elif took < _SHORT_SECONDS:
+            self._from_beginning = min(_MOST, self._from_beginning * 2)

@@ -1,0 +1,258 @@
+"""Reads the near future of the owned shards into the agenda.
+
+Forward: each shard has a cursor, and what lies behind it has been read. Repair: a cursor alone
+never sees rows that commit late, are written by plain SQL, or wait again after a try; so the
+last stretch behind the cursors is read again and again, as far back as what has ended since the
+last time may have brought such a row (`gnomon.node.ahead.reach`). Now and then everything is. While
+more is due than fits, the backlog's flows are read beside (`gnomon.node.ahead.backlog`).
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from gnomon.clock import Clock
+from gnomon.model.pool import Territory, Work
+from gnomon.model.shard import SHARDS, shard_of
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.backlog import Backlog
+from gnomon.node.ahead.flow_book import FlowBook
+from gnomon.node.ahead.reach import Reach
+from gnomon.settings import Settings
+from gnomon.store.ports.dispatch import BEGINNING, Cursor, DispatchStore, Entry
+from gnomon.store.ports.tasks import HIGHEST_ID, LOWEST_ID
+
+# What a repair looks ahead: by the time that the next one runs, all before this has been seen.
+_REPAIR_AHEAD = timedelta(seconds=2)
+# Entries read in one go. Taking in more would hold up all else for a tenth of a second; and what is
+# due can start while the rest is read.
+_AT_ONCE = 8_000
+
+
+class ScanResult(msgspec.Struct, frozen=True):
+    """What a pass found: entries read, and those that were news."""
+
+    read: int = 0
+    new: int = 0
+
+
+class Scanner:
+    """Keeps the agenda filled. Call `run_once` often; it does what is due of the three passes."""
+
+    def __init__(
+        self,
+        store: DispatchStore,
+        agenda: Agenda,
+        clock: Clock,
+        settings: Settings,
+        flows: FlowBook | None = None,
+    ) -> None:
+        self._store = store
+        self._agenda = agenda
+        self._clock = clock
+        self._horizon = timedelta(seconds=settings.horizon_seconds)
+        # The forward scan leaves a quarter of the window to hints, repairs and the flows of a
+        # backlog, so that no backlog can shut out what comes in now.
+        self._forward_window = settings.window * 3 // 4
+        self._reserve = max(1, settings.window // 8)
+        self._backlog = Backlog(store, agenda, clock, self._reserve)
+        self._cursors: dict[int, Cursor] = {}
+        self.territory = Territory()
+        self._whole = True
+        self._flows = FlowBook() if flows is None else flows
+        self.unsure: Callable[[], None] = lambda: None  # a hint may or may not be for this node
+        self._reach = Reach()
+        self._dropped = False  # something that was read before, since the last look everywhere
+        self.behind = True  # more is due than was read
+        self._reading = asyncio.Lock()  # two readers at one cursor would read everything twice
+
+    def own(self, territory: Territory) -> None:
+        """Serve this from now on; shards that are new, or hold more, are read from their
+        beginning."""
+        before, self.territory = self.territory, territory
+        self._whole = territory.is_whole
+        kept = {
+            shard: cursor
+            for shard, cursor in self._cursors.items()
+            if shard in territory.shards and before.others.get(shard) == territory.others.get(shard)
+        }
+        self._reach.retain(kept)
+        for shard in territory.shards - kept.keys():
+            kept[shard] = Cursor(shard, BEGINNING, LOWEST_ID)
+        self._cursors = kept
+        self.behind = True
+        self._agenda.retain(self.own_of)
+        self._backlog.reset()
+        # A node that goes gives back what it had claimed, also of shards that were ours already.
+        self.look_everywhere()
+
+    def look_everywhere(self) -> None:
+        """Let the next repair read everything: something waits again that was due long ago."""
+        self._reach.look_everywhere()
+
+    def start_over(self) -> None:
+        """Find anew what is due: most of what was ready here has been taken by others."""
+        self.behind = True
+        self._agenda.forget_ready()
+        self._backlog.reset()
+        self.look_everywhere()
+
+    def hinted(self, entries: Iterable[Entry]) -> int:
+        """Take hints about owned shards; what does not fit is found by a repair. Where little
+        fits, it is kept for flows that have little here."""
+        room = self._agenda.room()
+        if room <= 0:
+            return 0
+        own = self._surely_own(entries)
+        if room > self._reserve:
+            return self._agenda.add(own)
+        few = self._backlog.each
+        waiting = self._agenda.waiting
+        return self._agenda.add(e for e in own if waiting(e.key.tenant_id, e.lane, e.flow) < few)
+
+    def own_of(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Those that are for this node, as far as is known of their flows."""
+        if not self._whole:
+            return [e for e in entries if self._may_own(e)]
+        owned = self._cursors
+        if len(owned) == SHARDS:
+            return list(entries)
+        return [e for e in entries if shard_of(e.key.id) in owned]
+
+    def still_own(self, entries: list[Entry]) -> list[Entry]:
+        """Those of the agenda's that have not turned out to be for others: it holds only own ones,
+        but of some of them the flow was not known."""
+        return entries if self._whole else self.own_of(entries)
+
+    def _may_own(self, entry: Entry) -> bool:
+        flow = self._flows.known(entry)
+        work = Work(entry.key.tenant_id, entry.lane)
+        if flow is not None:
+            work = Work(entry.key.tenant_id, entry.lane, flow.task_type, flow.queue)
+        return self.territory.may_own(shard_of(entry.key.id), work)
+
+    def _surely_own(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Hints of unknown flows are left to a repair, which asks for what this node serves."""
+        own = self.own_of(entries)
+        if not self.territory.pool.asks_for_type:
+            return own
+        known = [e for e in own if self._flows.find(e) is not None]
+        if len(known) < len(own):
+            self.unsure()
+        return known
+
+    async def forward(self) -> ScanResult:
+        """Read on from the cursors, as far as the horizon and the window allow."""
+        async with self._reading:
+            self._make_room()
+            result, all_read = await self._forward()
+            self.behind = not all_read or self._dropped
+            if not self.behind:
+                self._backlog.reset()
+                return result
+            heads = self._take_in(await self._backlog.read(self.territory))
+            return ScanResult(result.read + heads.read, result.new + heads.new)
+
+    def _make_room(self) -> None:
+        """One tenant's flows that may not start, if they are very many, must not keep out what
+        may. Those that are dropped here are read again as the flows of a backlog are."""
+        room = self._agenda.room()
+        if room > self._reserve // 2:
+            return
+        if self._agenda.make_room(kept=self._reserve, most=self._reserve - room):
+            self._dropped = True
+            self._backlog.read_anew()
+
+    async def _forward(self) -> tuple[ScanResult, bool]:
+        """What was read, and whether that was all there is up to the horizon."""
+        room = self._forward_window - len(self._agenda)
+        cursors = list(self._cursors.values())
+        if not cursors:
+            return ScanResult(), True
+        # A handful of entries is not worth a probe of every shard.
+        if room < self._forward_window // 8:
+            return ScanResult(), False
+        until = self._clock.now() + self._horizon
+        each = max(1, min(room, _AT_ONCE) // len(cursors))
+        entries = await self._store.scan(cursors, until, each, self.territory)
+        by_shard = _by_shard(entries)
+        all_read = True
+        for cursor in cursors:
+            if cursor.shard not in self._cursors:
+                continue
+            found = by_shard.get(cursor.shard, [])
+            if len(found) == each:
+                all_read = False
+                last = found[-1]
+                self._cursors[cursor.shard] = Cursor(cursor.shard, last.due_at, last.key.id)
+            elif until > cursor.due_at:
+                self._cursors[cursor.shard] = Cursor(cursor.shard, until, HIGHEST_ID)
+        return self._take_in(entries), all_read
+
+    async def repair(self) -> ScanResult:
+        """Read again what lies shortly behind the cursors; now and then, all that lies there."""
+        async with self._reading:
+            return await self._repair()
+
+    async def _repair(self) -> ScanResult:
+        cursors = list(self._cursors.values())
+        room = self._agenda.room()
+        if not cursors or room < 1:
+            return ScanResult()  # `since` stays, so nothing is skipped
+        each = max(1, min(room, _AT_ONCE) // len(cursors))
+        asked_at = self._clock.monotonic()
+        writers, now = await self._store.open_writers()
+        self._clock.observe(now, asked_at)  # an idle node would part from the database's clock
+        since = self._reach.since(writers)
+        if self._reach.is_everywhere(asked_at):
+            entries = await self._read_everything(cursors, since, now, each)
+        else:
+            reach = [since] * len(cursors)
+            entries = await self._store.repair(
+                cursors, reach, now + _REPAIR_AHEAD, each, self.territory
+            )
+        for shard, found in _by_shard(entries).items():
+            if len(found) == each and shard in self._cursors:
+                # More than fits: the forward scan goes on from here.
+                self._cursors[shard] = Cursor(shard, found[-1].due_at, found[-1].key.id)
+        self._reach.done(writers, now)
+        return self._take_in(entries)
+
+    async def _read_everything(
+        self, cursors: list[Cursor], since: datetime, now: datetime, each: int
+    ) -> list[Entry]:
+        began = self._clock.monotonic()
+        self._reach.looking_everywhere(began)
+        self._dropped = False
+        territory = self.territory
+        try:
+            entries = await self._store.repair(
+                cursors,
+                self._reach.everything(cursors, since),
+                now + _REPAIR_AHEAD,
+                each,
+                territory,
+            )
+        except BaseException:
+            self.look_everywhere()
+            raise
+        if territory == self.territory:  # else others were left out than would be now
+            first = {shard: found[0].due_at for shard, found in _by_shard(entries).items()}
+            took = self._clock.monotonic() - began
+            self._reach.done_everywhere(cursors, first, now, took)
+        return entries
+
+    def _take_in(self, entries: list[Entry]) -> ScanResult:
+        own = self.own_of(entries)  # what is served may have changed while they were read
+        # Shards come one after the other; time must not.
+        own.sort(key=lambda entry: entry.due_at)
+        return ScanResult(read=len(entries), new=self._agenda.add(own))
+
+
+def _by_shard(entries: list[Entry]) -> dict[int, list[Entry]]:
+    grouped: dict[int, list[Entry]] = {}
+    for entry in entries:
+        grouped.setdefault(shard_of(entry.key.id), []).append(entry)
+    return grouped

@@ -1,0 +1,336 @@
+"""Keeps tasks from being started whose calls would most likely fail.
+
+One breaker for each host that a tenant calls, and one for each tenant; see `gnomon.breakers` for
+when they open and close. While one is open its tasks wait, unclaimed, with their flows set aside.
+Those that were claimed before are given back unstarted. Each node goes by what it has seen itself:
+so nothing needs to be agreed on, and a fleet makes one probe a node.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from gnomon.breakers.breaker import HOST_RULE, TENANT_RULE, WINDOW_SECONDS, Breaker, Change, Rule
+from gnomon.chores import About, Troubles, isolated
+from gnomon.clock import Clock, new_id
+from gnomon.fairness.ready_queue import Flow
+from gnomon.model.errors import StoreError
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.target import HttpTarget, host_of
+from gnomon.model.task import TaskKey
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.observe.events import BreakerClosed, BreakerOpened, BreakersForgotten, Observer
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.store.ports.breakers import BreakerEvent, BreakerStore, Circuit
+from gnomon.store.ports.dispatch import Entry
+
+NOTE_SECONDS = 0.5  # between writes of what has changed
+_SHORTEST_PAUSE = 0.01  # between looks at all that are open
+_CLAIM_SECONDS = 60.0  # for a probe to be claimed
+_SETTLE_SECONDS = 60.0  # for it to be settled after its timeout
+_MOST_FLOWS = 50_000  # remembered of hosts that are open
+_TOO_MANY_REQUESTS = 429
+_MOST_EVENTS = 1_000  # that wait to be written; older ones are only in the log
+_NOT_SHOWN = "the breaker works, but is not shown; nothing is to be done"
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """When breakers open."""
+
+    host: Rule = HOST_RULE
+    tenant: Rule = TENANT_RULE
+
+
+RULES = Rules()
+
+
+class _Guard:
+    """A breaker and the flows that it holds up."""
+
+    __slots__ = ("aside", "breaker", "circuit", "flows", "host", "opened_at", "tenant_id")
+
+    def __init__(self, circuit: Circuit, rule: Rule) -> None:
+        self.circuit = circuit
+        self.tenant_id, self.host = circuit
+        self.breaker = Breaker(rule)
+        self.aside: set[Flow] = set()  # refused here, to be let in again
+        self.flows: set[Flow] = set()  # known to call this host, while it is open
+        self.opened_at = 0.0
+
+
+class Breakers:
+    """An `Admission`, and the last look before a call is made. `run` must be running for tasks to
+    be let in again, `note` be called for others to know."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        clock: Clock,
+        store: BreakerStore,
+        wake: Callable[[], None],
+        emit: Observer,
+        troubles: Troubles,
+        rules: Rules = RULES,
+    ) -> None:
+        self._troubles = troubles
+        self._agenda = agenda
+        self._clock = clock
+        self._store = store
+        self._wake = wake
+        self._emit = emit
+        self._rules = rules
+        self._guards: dict[Circuit, _Guard] = {}
+        self._open: dict[Circuit, _Guard] = {}
+        self._by_flow: dict[Flow, _Guard] = {}  # of open hosts; learned from what was claimed
+        self._probes: dict[TaskKey, set[_Guard]] = {}  # what each is, or was, the probe of
+        self._has_closed = False
+        self._look_for_idle_at = clock.monotonic() + WINDOW_SECONDS
+        self._changed = asyncio.Event()
+        self._unwritten: set[Circuit] = set()
+        self._events: list[BreakerEvent] = []
+
+    # Before the claim, and after it
+
+    def admit(self, entry: Entry) -> bool:
+        if not self._open:
+            return True
+        flow = (entry.key.tenant_id, entry.flow)
+        guards = (self._open.get((entry.key.tenant_id, None)), self._by_flow.get(flow))
+        refusing = self._refusing([g for g in guards if g is not None], entry.key)
+        if refusing is not None:
+            refusing.aside.add(flow)
+        return refusing is None
+
+    def missed(self, keys: Iterable[TaskKey]) -> None:
+        if self._probes:
+            for key in keys:
+                self._forgo(key)
+
+    def unanswered(self, keys: Iterable[TaskKey]) -> None:
+        """What is the probe stays it: it is chosen again."""
+
+    def claimed(self, delivery: Delivery) -> bool:
+        guards = self._guards_before(delivery)
+        if not guards:
+            return True
+        now = self._clock.monotonic()
+        if self._refusing(guards, delivery.key) is not None:
+            return False
+        latest = now + _CLAIM_SECONDS + delivery.timeout_seconds + _SETTLE_SECONDS
+        for guard in guards:
+            guard.breaker.extend(delivery.key, latest)
+        return True
+
+    def ended(self, report: Report) -> None:
+        """What is still the probe by now was not called, or its call says nothing."""
+        if self._probes:
+            self._forgo(report.delivery.key)
+
+    def _refusing(self, guards: Collection[_Guard], key: TaskKey) -> _Guard | None:
+        """The one that does not let it pass. Then none of the others keeps it as a probe."""
+        now = self._clock.monotonic()
+        for guard in guards:
+            before = guard.breaker.probe
+            if not guard.breaker.admits(key, now, now + _CLAIM_SECONDS):
+                self._forgo(key)
+                return guard
+            if guard.breaker.probe == key:
+                self._probes.setdefault(key, set()).add(guard)
+                if before in self._probes and before != key:
+                    self._probes[before].discard(guard)
+                    if not self._probes[before]:
+                        del self._probes[before]
+        return None
+
+    def _forgo(self, key: TaskKey) -> None:
+        for guard in self._probes.pop(key, ()):
+            if guard.breaker.forgo(key):
+                self._changed.set()  # another may be the probe
+
+    def _guards_before(self, delivery: Delivery) -> list[_Guard]:
+        """The open ones that concern it. Whoever looks here learns where its flow leads."""
+        if not self._open:
+            return []
+        guards = (self._open.get(circuit) for circuit in _circuits(delivery))
+        found = [guard for guard in guards if guard is not None]
+        for guard in found:
+            self._learn(guard, delivery)
+        return found
+
+    def _learn(self, guard: _Guard, delivery: Delivery) -> None:
+        if guard.host is None:
+            return
+        if len(self._by_flow) >= _MOST_FLOWS:  # each costs one claim to learn again
+            self._by_flow.clear()
+            for each in self._open.values():
+                each.flows.clear()
+        flow = (delivery.key.tenant_id, delivery.flow)
+        guard.flows.add(flow)
+        self._by_flow[flow] = guard
+
+    # At the call
+
+    def may_call(self, delivery: Delivery) -> bool:
+        """Whether what was claimed may still be called: a breaker may have opened meanwhile."""
+        if not self._open:
+            return True
+        return all(g.breaker.passes(delivery.key) for g in self._guards_before(delivery))
+
+    def called(self, report: Report) -> None:
+        """A call was made; be told at once, not only when it is settled."""
+        outcome = report.outcome
+        if outcome is None:
+            return
+        now = self._clock.monotonic()
+        # Only where one has closed before does it matter when a call began.
+        began = now - (report.seconds or 0.0) if self._has_closed else now
+        delivery = report.delivery
+        succeeded = outcome.kind is OutcomeKind.SUCCEEDED
+        for circuit in _circuits(delivery):
+            failed = False if succeeded else _failed(outcome, of_host=circuit[1] is not None)
+            if failed is None:
+                continue
+            guard = self._guards.get(circuit) or self._guard(circuit)
+            change = guard.breaker.record(delivery.key, began, now, failed=failed)
+            if change is not None:
+                self._note_change(guard, change, now)
+                if change is Change.OPENED:
+                    self._learn(guard, delivery)
+
+    def _guard(self, circuit: Circuit) -> _Guard:
+        rule = self._rules.tenant if circuit[1] is None else self._rules.host
+        guard = self._guards[circuit] = _Guard(circuit, rule)
+        return guard
+
+    def _note_change(self, guard: _Guard, change: Change, now: float) -> None:
+        self._unwritten.add(guard.circuit)
+        self._changed.set()
+        if change is Change.OPENED:
+            self._open[guard.circuit] = guard
+            guard.opened_at = now
+            self._tell(
+                BreakerOpened(
+                    tenant_id=guard.tenant_id,
+                    host=guard.host,
+                    failures=guard.breaker.tally.failures,
+                    calls=guard.breaker.tally.calls,
+                    until=self._until(guard),
+                )
+            )
+        elif change is Change.CLOSED:
+            self._close(guard, now)
+
+    def _close(self, guard: _Guard, now: float) -> None:
+        self._has_closed = True
+        del self._open[guard.circuit]
+        for flow in guard.flows:
+            self._by_flow.pop(flow, None)
+        guard.flows.clear()
+        self._let_in(guard.aside)
+        guard.aside.clear()
+        self._tell(
+            BreakerClosed(tenant_id=guard.tenant_id, host=guard.host, seconds=now - guard.opened_at)
+        )
+
+    def _tell(self, event: BreakerOpened | BreakerClosed) -> None:
+        now = self._clock.now()
+        self._events.append(BreakerEvent(new_id(now), now, event))
+        del self._events[:-_MOST_EVENTS]
+        self._emit(event)
+
+    def _until(self, guard: _Guard) -> datetime:
+        """When the next probe may be made, by the store's clock."""
+        assert guard.breaker.until is not None, "it is open"
+        seconds = guard.breaker.until - self._clock.monotonic()
+        return self._clock.now() + timedelta(seconds=seconds)
+
+    # As time goes by
+
+    async def run(self) -> None:
+        """Let in what may be tried, when it may."""
+        try:
+            while True:
+                self._changed.clear()
+                await self._clock.wait(self._changed, self._let_in_due())
+                await self._clock.sleep(_SHORTEST_PAUSE)
+        finally:
+            self._emit(BreakersForgotten())
+
+    def _let_in_due(self) -> float:
+        """Gives the seconds until there is more to let in, or to forget."""
+        now = self._clock.monotonic()
+        if self._look_for_idle_at <= now:  # there may be a great many of them
+            self._look_for_idle_at = now + WINDOW_SECONDS
+            for guard in [g for g in self._guards.values() if g.breaker.is_idle(now)]:
+                del self._guards[guard.circuit]
+        soonest = now + WINDOW_SECONDS
+        for guard in self._open.values():
+            probe_at = guard.breaker.next_probe_at()
+            if probe_at <= now:
+                self._let_in(guard.aside)  # all but the first will be refused again
+                guard.aside.clear()
+            else:
+                soonest = min(soonest, probe_at)
+        return soonest - now
+
+    def _let_in(self, flows: Collection[Flow]) -> None:
+        if flows and self._agenda.let_in(list(flows)):
+            self._wake()
+
+    async def note(self) -> None:
+        """Write what has changed since the last time. What cannot be written is not shown, and
+        works all the same."""
+        if not self._unwritten and not self._events:
+            return
+        circuits, events = list(self._unwritten), list(self._events)
+        news: list[Circuit | BreakerEvent] = [*circuits, *events]
+        await isolated(news, self._write, self._blame)
+        self._unwritten.difference_update(circuits)
+        self._events = [e for e in self._events if e not in events]
+
+    async def _write(self, news: Sequence[Circuit | BreakerEvent]) -> list[None]:
+        events = [each for each in news if isinstance(each, BreakerEvent)]
+        circuits = [each for each in news if not isinstance(each, BreakerEvent)]
+        opened = [(c, self._until(self._open[c])) for c in circuits if c in self._open]
+        await self._store.note(opened, [c for c in circuits if c not in self._open], events)
+        return []
+
+    async def _blame(self, news: Circuit | BreakerEvent, error: StoreError) -> list[None]:
+        if isinstance(news, BreakerEvent):
+            tenant_id, host = news.told.tenant_id, news.told.host
+        else:
+            tenant_id, host = news
+        about = About(tenant_id, "" if host is None else f"host {host}")
+        self._troubles.note("breakers", error, about, _NOT_SHOWN)
+        return []
+
+
+def _circuits(delivery: Delivery) -> tuple[Circuit, ...]:
+    tenant_id, target = delivery.key.tenant_id, delivery.target
+    if isinstance(target, HttpTarget):
+        return (tenant_id, None), (tenant_id, host_of(target.url))
+    return ((tenant_id, None),)
+
+
+def _failed(outcome: Outcome, *, of_host: bool) -> bool | None:
+    """Whether a call failed; None: it says nothing. A host that answers works, whatever it says
+    about the request; and what went wrong on our side is not the fault of whoever was to be
+    called."""
+    if outcome.uncalled:
+        return None
+    match outcome.kind:
+        case OutcomeKind.SUCCEEDED | OutcomeKind.SNOOZED:
+            return False
+        case OutcomeKind.TIMED_OUT:
+            return True
+        case OutcomeKind.FAILED if not of_host:
+            return True
+        case OutcomeKind.FAILED if outcome.response_status is not None:
+            status = outcome.response_status
+            return status >= 500 or status == _TOO_MANY_REQUESTS
+        case OutcomeKind.FAILED if outcome.unreachable:
+            return True
+        case _:
+            return None

@@ -1,0 +1,336 @@
+"""Lets tasks start only with a permit of every bucket that they are limited by.
+
+Nothing is asked of the store here: what is not in hand is refused, and noted for the
+`PermitKeeper`, which gets more and lets the flows in again. A task's permits are its own from its
+choice to its settlement. Where the answer to a claim was lost, nobody knows whether it runs: then
+they stay with its key until that is known.
+"""
+
+import asyncio
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from gnomon.clock import Clock
+from gnomon.fairness.ready_queue import Flow as FlowId
+from gnomon.limits.holdings import Account
+from gnomon.limits.limiter import Bucket, Limiter, buckets
+from gnomon.limits.needs import NOTHING, Needs, Stake
+from gnomon.model.flow import Flow
+from gnomon.model.task import TaskKey
+from gnomon.model.tenant import EXECUTIONS_PER_MINUTE, Quotas
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.flow_book import FlowBook
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.store.ports.dispatch import Entry
+
+# Flows that wait for one bucket are many where it has no key and another one has. Letting all of
+# them in for every permit that is free would cost more than the tasks.
+_LET_IN_AT_ONCE = 32
+_MOST_NEEDS = 50_000
+
+
+class Limits(Protocol):
+    """What is known of the limits in force: see gnomon.store.tenant_cache."""
+
+    def limiters(self, tenant_id: str) -> Sequence[Limiter]: ...
+    def quotas(self, tenant_id: str) -> Quotas: ...
+    def on_change(self, told: Callable[[], None]) -> None: ...
+
+
+class Permits:
+    """An `Admission`, and a `Gate` before the call."""
+
+    def __init__(
+        self, limits: Limits, agenda: Agenda, clock: Clock, wake: Callable[[], None]
+    ) -> None:
+        self.flows = FlowBook()
+        self.accounts: dict[Bucket, Account] = {}
+        self.hot: set[Account] = set()  # something is to be asked of the store, soon
+        self.short: set[Account] = set()  # flows wait for more of it, or did
+        self.wanted = asyncio.Event()  # now
+        self.stuck: Container[TaskKey] = ()  # ended, and running for good by their rows
+        self._limits = limits
+        self._agenda = agenda
+        self._clock = clock
+        self._wake = wake
+        self._rules: dict[str, tuple[Limiter, ...]] = {}
+        self._needs: dict[FlowId, Needs] = {}
+        self._rated = False  # whether any of these needs starts
+        self._era = 0  # grows whenever limits change
+        self._taken: dict[TaskKey, Stake] = {}
+        self._doubtful: set[TaskKey] = set()  # may have been claimed, with an answer that was lost
+        limits.on_change(self._changed)
+
+    # Before the claim, and after it. For every task: so what is the same for all of a flow is
+    # looked up once, and what they take is one thing that they share.
+
+    def admit(self, entry: Entry) -> bool:
+        key = entry.key
+        needs = self._needs.get((key.tenant_id, entry.flow))
+        if needs is None:
+            if not self._rules_of(key.tenant_id) or self.flows.is_stale(entry):
+                return True
+            flow = self.flows.find(entry)
+            if flow is None:
+                self.wanted.set()
+                return False
+            needs = self._needs_of((key.tenant_id, entry.flow), flow)
+        if key in self._taken:
+            return self._take_again(entry, needs)
+        if needs.is_nothing:
+            return True
+        for account in needs.permits:
+            if account.used >= account.allowed:
+                self._refuse(entry, needs, NOTHING)
+                return False
+        stake = self._take_starts(needs) if needs.starts else needs.plain
+        if stake is None:
+            self._refuse(entry, needs, NOTHING)
+            return False
+        for account in needs.permits:
+            account.used += 1
+            account.touched = True
+        self._taken[key] = stake
+        return True
+
+    def missed(self, keys: Iterable[TaskKey]) -> None:
+        if not self._taken:
+            return
+        for key in keys:
+            if key not in self._doubtful:
+                self._free(key, unstarted=True)
+
+    def unanswered(self, keys: Iterable[TaskKey]) -> None:
+        """They keep what they took: it may be in use."""
+
+    def claimed(self, delivery: Delivery) -> bool:
+        """Whether its starts are still good is asked right before the call."""
+        key = delivery.key
+        stake = self._taken.get(key)
+        if self._doubtful:
+            self._doubtful.discard(key)
+        if stake is not None and stake.flow == delivery.flow and stake.era == self._era:
+            return True
+        if not self._rules_of(key.tenant_id):
+            return True
+        needs = self._needs_of((key.tenant_id, delivery.flow), self.flows.learn(delivery))
+        if stake is not None and stake.has_all_of(needs):
+            # As another flow, or under other limits, it may have taken more.
+            self._taken[key] = stake.only(needs, self._era)
+            self._return(account for account in stake.permits if account not in needs.permits)
+            return True
+        return needs.is_nothing
+
+    def may_call(self, delivery: Delivery) -> bool:
+        """Whether its starts are still good. One that ran out on the way, or was used by an earlier
+        try, is made up for by another of the same bucket, if there is one."""
+        if not self._rated:
+            return True
+        key = delivery.key
+        stake = self._taken.get(key)
+        if stake is None or not stake.batches:
+            return True
+        now = self._clock.monotonic()
+        if now >= stake.use_until or stake.called:
+            fresh = stake.renewed(now)
+            if fresh is None:
+                return False
+            stake = fresh
+        self._taken[key] = stake.when_called()
+        for batch in stake.batches:
+            batch.spend(now)
+        return True
+
+    def called(self, report: Report) -> None:
+        """Its permits are in use until it is settled; its starts have been made by now."""
+        if not self._rated:
+            return
+        stake = self._taken.get(report.delivery.key)
+        if stake is not None and stake.called:
+            now = self._clock.monotonic()
+            for batch in stake.batches:
+                batch.came_back(now)
+
+    def ended(self, report: Report) -> None:
+        key = report.delivery.key
+        if key in self._taken and key not in self.stuck:
+            self._free(key, unstarted=report.outcome is None)
+
+    # What is taken
+
+    def _take_starts(self, needs: Needs) -> Stake | None:
+        now = self._clock.monotonic()
+        stake = needs.current
+        if stake is None or not stake.can_be_taken(now):
+            stake = needs.current = needs.stake(now, self._era)
+            if stake is None:
+                return None
+        for batch in stake.batches:
+            batch.left -= 1
+            if batch.left < batch.low:
+                self._note_low(stake, now)
+        return stake
+
+    def _note_low(self, stake: Stake, now: float) -> None:
+        for account, batch in zip(stake.rated, stake.batches, strict=True):
+            if batch.left < batch.low:
+                batch.low = 0  # said once
+                if account.ask_at <= now:
+                    self._note(account)
+
+    def _take_again(self, entry: Entry, needs: Needs) -> bool:
+        """It has been chosen before, and may have been claimed: only what lacks is taken."""
+        key, now = entry.key, self._clock.monotonic()
+        self._doubtful.add(key)
+        before = self._taken[key]
+        if before.is_good(entry.flow, self._era, now):
+            return True
+        after = before.completed(needs, now, self._era)
+        if after is None:
+            self._refuse(entry, needs, before)
+            return False
+        self._taken[key] = after
+        return True
+
+    def _refuse(self, entry: Entry, needs: Needs, before: Stake) -> None:
+        """Note what is lacking. What comes before it is kept for a while; what comes after it is
+        the first to be returned, so that two nodes never keep from each other what both need."""
+        now = self._clock.monotonic()
+        place = needs.lacking(before, now)
+        lacking = needs.each[place]
+        lacking.refused += 1
+        lacking.flows[(entry.key.tenant_id, entry.flow)] = None
+        self.short.add(lacking)
+        for account in needs.each[:place]:
+            account.touched = True
+        for account in needs.each[place + 1 :]:
+            if account.used == 0:
+                account.touched = False
+                account.used_at = float("-inf")
+        if lacking.ask_at <= now:
+            self._note(lacking)
+
+    def _note(self, account: Account) -> None:
+        self.hot.add(account)
+        self.wanted.set()
+
+    def _free(self, key: TaskKey, *, unstarted: bool) -> None:
+        if self._doubtful:
+            self._doubtful.discard(key)
+        stake = self._taken.pop(key, None)
+        if stake is None:
+            return
+        if unstarted:
+            stake.give_back()
+        self._return(stake.permits)
+        if unstarted and stake.batches:
+            for account in stake.rated:
+                self.let_in(account)
+
+    def _return(self, accounts: Iterable[Account]) -> None:
+        for account in accounts:
+            account.used -= 1
+            if account.permits > account.allowed and account.has_surplus:
+                self._note(account)
+            elif account.flows:
+                self.let_in(account)
+
+    def let_in(self, account: Account) -> None:
+        """Let flows that wait for this bucket be asked for again, if it has something to give."""
+        if account.flows and account.can_give(self._clock.monotonic()):
+            chosen = list(account.flows)[:_LET_IN_AT_ONCE]
+            for flow in chosen:
+                del account.flows[flow]
+            self.let_in_flows(chosen)
+
+    def let_in_flows(self, flows: list[FlowId]) -> None:
+        if self._agenda.let_in(flows):
+            self._wake()
+
+    # What is not known to be claimed
+
+    def unclaimed(self, held: Container[TaskKey]) -> list[TaskKey]:
+        """Keys that have taken something, and are not known to run."""
+        return [key for key in self._taken if key not in held and key not in self.stuck]
+
+    def free(self, keys: Iterable[TaskKey]) -> None:
+        """These do not run after all."""
+        for key in keys:
+            self._free(key, unstarted=True)
+
+    # What is needed
+
+    def expect(self, flow: FlowId) -> bool:
+        """A flow that is known by now wants to be let in: first get what lacks; gives whether
+        anything does."""
+        known = self.flows.named(flow)
+        if known is None or not self._rules_of(flow[0]):
+            return False
+        now = self._clock.monotonic()
+        lacking = self._needs_of(flow, known).all_lacking(now)
+        for account in lacking:
+            account.flows[flow] = None
+            self.short.add(account)
+            if account.ask_at <= now:
+                self.hot.add(account)
+        return bool(lacking)
+
+    def forget(self, accounts: Iterable[Account]) -> None:
+        """These are at rest."""
+        for account in accounts:
+            del self.accounts[account.bucket]
+            self.hot.discard(account)
+            self.short.discard(account)
+        self._needs.clear()
+
+    def _changed(self) -> None:
+        """Limits have changed: what was refused by the old ones may be taken by the new."""
+        self._rules.clear()
+        self._needs.clear()
+        self._era += 1
+        now = self._clock.monotonic()
+        for account in self.accounts.values():
+            rules = self._rules_of(account.bucket.tenant_id)
+            rule = next((r for r in rules if r.name == account.bucket.limiter), None)
+            if rule == account.limiter:
+                continue
+            if rule is not None:
+                account.change(rule)
+            flows, account.flows = list(account.flows), {}
+            self.let_in_flows(flows)
+            account.ask_at = now
+            self._note(account)
+
+    def _rules_of(self, tenant_id: str) -> tuple[Limiter, ...]:
+        rules = self._rules.get(tenant_id)
+        if rules is None:
+            rules = self._rules[tenant_id] = tuple(_rules(self._limits, tenant_id))
+        return rules
+
+    def _needs_of(self, number: FlowId, flow: Flow) -> Needs:
+        needs = self._needs.get(number)
+        if needs is None:
+            found = sorted(buckets(self._rules_of(flow.tenant_id), flow), key=lambda f: f[1])
+            each = tuple(self._account(limiter, bucket) for limiter, bucket in found)
+            needs = Needs(each, number[1], self._era)
+            self._rated = self._rated or bool(needs.starts)
+            if len(self._needs) >= _MOST_NEEDS:
+                self._needs.clear()
+            if number[1]:
+                self._needs[number] = needs
+        return needs
+
+    def _account(self, limiter: Limiter, bucket: Bucket) -> Account:
+        account = self.accounts.get(bucket)
+        if account is None:
+            now = self._clock.monotonic()
+            account = self.accounts[bucket] = Account(bucket, limiter, now)
+        account.limiter = limiter
+        return account
+
+
+def _rules(limits: Limits, tenant_id: str) -> Iterator[Limiter]:
+    yield from limits.limiters(tenant_id)
+    quota = limits.quotas(tenant_id).executions_per_minute
+    if quota is not None:
+        yield Limiter(tenant_id=tenant_id, name=EXECUTIONS_PER_MINUTE, rate=quota, per_seconds=60.0)

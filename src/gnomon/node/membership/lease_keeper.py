@@ -1,0 +1,102 @@
+"""Renews the node's lease from a thread and a connection of its own.
+
+A busy event loop must not let a lease run out, and a hung one must not keep it: so the thread
+renews only while the loop shows progress.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+import structlog
+
+from gnomon.clock import Clock
+from gnomon.model.errors import LeaseLost, StoreError
+from gnomon.node.membership.lease import Lease
+
+log = structlog.get_logger("gnomon.node")
+
+
+class Renewal(Protocol):
+    """A connection that only renews."""
+
+    async def renew(self, incarnation: UUID, lease: float) -> datetime:
+        """Extend the lease. Raises LeaseLost or StoreError."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class LeaseKeeper:
+    """The thread. `progress` is called by the event loop that it watches over."""
+
+    def __init__(
+        self, lease: Lease, renewal: Renewal, clock: Clock, on_lost: Callable[[], None]
+    ) -> None:
+        self._lease = lease
+        self._renewal = renewal
+        self._clock = clock
+        self._on_lost = on_lost  # called on the watched loop
+        self._progress_at = clock.monotonic()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._stopped = False  # also where the thread had not come to make its event
+        self._thread: threading.Thread | None = None
+
+    @property
+    def interval(self) -> float:
+        return self._lease.ttl / 5
+
+    def progress(self) -> None:
+        """The loop is alive."""
+        self._progress_at = self._clock.monotonic()
+
+    def start(self) -> None:
+        watched = asyncio.get_running_loop()
+        self.progress()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._keep(watched)), name="gnomon-lease", daemon=True
+        )
+        self._thread.start()
+
+    async def stop(self) -> None:
+        self._stopped = True
+        if self._loop is not None and self._stop is not None and self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, self._lease.ttl)
+
+    async def _keep(self, watched: asyncio.AbstractEventLoop) -> None:
+        # In this order: `stop` looks for the loop first.
+        self._stop = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if self._stopped:
+            self._stop.set()
+        try:
+            while not await self._clock.wait(self._stop, self.interval):
+                await self._renew()
+        except LeaseLost:
+            self._lease.lost = True
+            log.warning("this node was declared dead", incarnation=str(self._lease.incarnation))
+            if not watched.is_closed():
+                watched.call_soon_threadsafe(self._on_lost)
+        finally:
+            self._renewal.close()
+
+    async def _renew(self) -> None:
+        asked_at = self._clock.monotonic()
+        if asked_at - self._progress_at > self._lease.ttl / 2:
+            log.error("the event loop stands still: the lease is not renewed")
+            self._lease.missed()
+            return
+        try:
+            await self._renewal.renew(self._lease.incarnation, self._lease.ttl)
+        except StoreError as error:
+            if self._lease.since is not None:
+                log.warning("the lease could not be renewed", why=str(error))
+            self._lease.missed()
+        else:
+            self._lease.renewed(asked_at)

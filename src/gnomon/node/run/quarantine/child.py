@@ -1,0 +1,211 @@
+"""The child's side: calls functions for the node, until the node has no more use for it.
+
+It must never outlive its node, which may be declared dead while it is stopped: a child that hears
+nothing for the length of a lease ends, whatever it runs. And it must tell that a call begins before
+that is true: so frames are written at once, and not when the event loop gets to it.
+"""
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from gnomon import loop
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.node.run.description import describe
+from gnomon.node.run.parent import die_with_parent
+from gnomon.node.run.quarantine.frames import (
+    Call,
+    Cancel,
+    Cancelled,
+    Completing,
+    Ended,
+    Frames,
+    Hello,
+    Left,
+    Orphaned,
+    Ping,
+    Pong,
+    Ready,
+    Returned,
+    Started,
+    ToChild,
+    ToNode,
+    Unfit,
+    framed,
+    frames_to_child,
+)
+from gnomon.node.run.targets.python import PythonCaller, load_functions
+from gnomon.node.run.task_context import Run
+from gnomon.node.run.threads import LeftRunning
+from gnomon.observe import logging
+from gnomon.pipe.envelope import Delivery
+from gnomon.settings import Settings
+
+_READ_BYTES = 1 << 16
+
+
+class Wire:
+    """The pipes to the node. Any thread may send."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        self._source = source
+        self._sink = sink
+        self._lock = threading.Lock()
+        self._frames: Frames[ToChild] = frames_to_child()
+
+    def send(self, message: ToNode) -> None:
+        data = memoryview(framed(message))
+        with self._lock:
+            try:
+                while data:
+                    data = data[os.write(self._sink, data) :]
+            except OSError:  # the node is gone
+                os._exit(1)
+
+    def receive(self, seconds: float | None) -> list[ToChild]:
+        """What has come, once anything has. Ends the process with its node, or when that has not
+        been heard of for so long."""
+        readable, _, _ = select.select([self._source], [], [], seconds)
+        if not readable:
+            self.send(Orphaned())
+            os._exit(1)
+        data = os.read(self._source, _READ_BYTES)
+        if not data:
+            os._exit(0)
+        return list(self._frames.feed(data))
+
+
+class ChildRun(Run):
+    """A run whose node must know, whatever becomes of this process, that the function was about to
+    complete it."""
+
+    __slots__ = ("_completed", "_number", "_wire")
+
+    def __init__(self, delivery: Delivery, number: int, wire: Wire) -> None:
+        self._wire = wire
+        self._number = number
+        self._completed = False
+        super().__init__(delivery)
+
+    @property
+    def completed(self) -> bool:
+        return self._completed
+
+    @completed.setter
+    def completed(self, completed: bool) -> None:
+        if completed != self._completed:
+            self._completed = completed
+            self._wire.send(Completing(self._number, completed))
+
+
+class Server:
+    """Calls what it is told to, all at once."""
+
+    def __init__(self, wire: Wire, caller: PythonCaller, silence_seconds: float) -> None:
+        self._wire = wire
+        self._caller = caller
+        self._silence = silence_seconds
+        self._calls: dict[int, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """For good: the process ends from within `Wire.receive`."""
+        self._loop = asyncio.get_running_loop()
+        threading.Thread(target=self._listen, name="gnomon-node", daemon=True).start()
+        self._wire.send(Ready())
+        await asyncio.Event().wait()
+
+    def _listen(self) -> None:
+        """In a thread, so that a function that blocks the loop does not outlive the node."""
+        while True:
+            for message in self._wire.receive(self._silence):
+                self._loop.call_soon_threadsafe(self._heard, message)
+
+    def _heard(self, message: ToChild) -> None:
+        match message:
+            case Ping():
+                self._wire.send(Pong())
+            case Call(number=number):
+                task = self._loop.create_task(self._make(message))
+                self._calls[number] = task
+                task.add_done_callback(lambda _: self._made(number))
+            case Cancel(number=number):
+                if number in self._calls:
+                    self._calls[number].cancel()
+
+    async def _make(self, call: Call) -> None:
+        number = call.number
+        run = ChildRun(call.delivery, number, self._wire)
+        self._wire.send(Started(number))
+        self._wire.send(await self._outcome(call, run))
+
+    def _made(self, number: int) -> None:
+        task = self._calls.pop(number)
+        if task.cancelled():  # before its first step
+            self._wire.send(Cancelled(number))
+
+    async def _outcome(self, call: Call, run: Run) -> ToNode:
+        number = call.number
+        try:
+            return Ended(number, await self._caller.call(call.delivery, call.payload, run))
+        except LeftRunning as left:
+            left.returned.add_done_callback(lambda _: self._wire.send(Returned(number)))
+            return Left(number)
+        except asyncio.CancelledError:
+            return Cancelled(number)
+        except BaseException as error:  # noqa: BLE001 - as in the node: it fails this call alone
+            return Ended(number, Outcome(OutcomeKind.FAILED, error=describe(error)))
+
+
+def main() -> None:
+    """Serve the node that is at the other end of stdin and stdout."""
+    wire = _take_wire()
+    hello = _hello(wire)
+    die_with_parent(hello.parent)
+    _ignore_signals()
+    _be_killed_first()
+    logging.configure(Settings(log_format=hello.log_format, log_level=hello.log_level))
+    sys.path[:] = hello.path
+    try:
+        caller = PythonCaller(load_functions(hello.functions), hello.threads)
+    except BaseException as error:  # noqa: BLE001 - whatever importing user code raises
+        wire.send(Unfit(describe(error)))
+        os._exit(1)
+    with caller:
+        loop.serve(Server(wire, caller, hello.silence_seconds).run())
+
+
+def _take_wire() -> Wire:
+    """Take the pipes away from whatever the functions print, read and start."""
+    source, sink = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    os.close(null)
+    return Wire(source, sink)
+
+
+def _hello(wire: Wire) -> Hello:
+    while not (messages := wire.receive(None)):
+        pass  # a part of it
+    (hello,) = messages
+    assert isinstance(hello, Hello), "the node waits for an answer before it says more"
+    return hello
+
+
+def _ignore_signals() -> None:
+    """Those that are meant for the node, and that terminals and service managers send to all of its
+    processes. The node ends its children itself. (With a handler: what a function starts would
+    inherit that they are ignored.)"""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+
+
+def _be_killed_first() -> None:
+    """Where memory runs out, the kernel should take this process and not the node."""
+    with contextlib.suppress(OSError):  # not Linux, or not allowed
+        Path("/proc/self/oom_score_adj").write_text("1000")

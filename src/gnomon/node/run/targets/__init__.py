@@ -1,0 +1,40 @@
+"""The ways to run a task, one file each."""
+
+from collections.abc import Awaitable
+from typing import NamedTuple, Protocol
+
+from gnomon.model.outcome import Outcome
+from gnomon.model.target import Target
+from gnomon.node.run.task_context import Run
+from gnomon.pipe.envelope import Delivery
+
+
+class Place(NamedTuple):
+    """What a call takes up while it lasts, of which a node has only so many."""
+
+    name: str
+    room: int  # how many there are
+
+
+class Caller(Protocol):
+    """Calls targets of one type.
+
+    `call` gives an outcome for everything that the target did, failure included; it raises only
+    when it is cancelled, or for a fault of Gnomon's own. It is cancelled at the task's timeout.
+    `run` is what the target may be told of the try; whether it was completed, and whether it is
+    called in a thread, the runner reads there even when the call never returns.
+    """
+
+    @property
+    def least_room(self) -> float:
+        """The least that there is of any place; infinite where no call takes up one."""
+
+    def place(self, target: Target) -> Place | None:
+        """What a call of this target takes up; None where there is enough of it for everybody."""
+
+    def ready(self, delivery: Delivery) -> Awaitable[object] | None:
+        """What to wait for before the call, which is not the target's time: it may be given up at
+        any moment. None: nothing."""
+
+    async def call(self, delivery: Delivery, payload: bytes | None, run: Run) -> Outcome | None:
+        """One try. None: the target was not called after all."""

@@ -1,0 +1,45 @@
+"""Calls only what a tenant is allowed to call, whoever has stored the task, and when."""
+
+from collections.abc import Awaitable
+
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.target import Target
+from gnomon.model.text import storable
+from gnomon.node.run.targets import Caller, Place
+from gnomon.node.run.task_context import Run
+from gnomon.pipe.envelope import Delivery
+from gnomon.store.tenant_cache import Directory
+
+
+class AllowedCaller:
+    """`Caller` that asks the tenant's allow-list before another one is called. No redirect is ever
+    followed, so the target is all that is called."""
+
+    def __init__(self, caller: Caller, directory: Directory) -> None:
+        self._caller = caller
+        self._directory = directory
+
+    @property
+    def least_room(self) -> float:
+        return self._caller.least_room
+
+    def place(self, target: Target) -> Place | None:
+        return self._caller.place(target)
+
+    def ready(self, delivery: Delivery) -> Awaitable[object] | None:
+        """Nothing of what is not allowed, not even its name: a look-up tells it to others."""
+        return None if self._refused(delivery) else self._caller.ready(delivery)
+
+    async def call(self, delivery: Delivery, payload: bytes | None, run: Run) -> Outcome | None:
+        # Asked again: the list may have changed while the call was waited for.
+        refused = self._refused(delivery)
+        return refused or await self._caller.call(delivery, payload, run)
+
+    def _refused(self, delivery: Delivery) -> Outcome | None:
+        allow = self._directory.tenant(delivery.key.tenant_id).allow
+        if allow.allows(delivery.target):
+            return None
+        error = f"it is not called: it {allow.refusal(delivery.target, 'its tenant')}"
+        return Outcome(
+            OutcomeKind.FAILED, error=storable(error[:2000]), retryable=False, uncalled=True
+        )

@@ -1,0 +1,181 @@
+"""The slots of a node: long-lived coroutines that take tasks from the pipe and run them."""
+
+import asyncio
+from collections.abc import Awaitable
+
+import structlog
+
+from gnomon.clock import Clock
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.task import TaskKey
+from gnomon.node.membership.lease import Lease
+from gnomon.node.run.description import describe
+from gnomon.node.run.runner import Runner
+from gnomon.node.run.slot_pool import Slots
+from gnomon.node.run.starter import Starter
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.port import Pipe
+
+log = structlog.get_logger("gnomon.node.run")
+
+_PACE_SECONDS = 0.5
+TIMEOUT_RESOLUTION = 0.05  # seconds that a timeout may be late
+
+
+class Worker:
+    """`slots` tasks at once, without a coroutine being made for any of them. One that ignores
+    being told to stop keeps its coroutine, but not its place."""
+
+    def __init__(
+        self,
+        pipe: Pipe,
+        runner: Runner,
+        starter: Starter,
+        lease: Lease,
+        clock: Clock,
+        slots: int,
+    ) -> None:
+        self._pipe = pipe
+        self._runner = runner
+        self._starter = starter
+        self._lease = lease
+        self._clock = clock
+        self._slots = Slots(self._slot, slots, clock, runner.patience)
+        self._draining = False
+        self._awaiting: dict[TaskKey, asyncio.Task[None]] = {}  # what calls need; with the slots
+        self._told: set[asyncio.Task[None]] = set()  # of these slots, to wait no longer
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._starter.run())
+            group.create_task(self._keep_time())
+            group.create_task(self._keep_pace())
+            group.create_task(self._slots.run())
+
+    def drain(self) -> None:
+        """Start nothing more; give back what no slot has begun."""
+        self._draining = True
+        for key in list(self._awaiting):
+            self._stop_waiting(key)
+        for delivery in self._pipe.unsent():
+            self._pipe.report(Report(delivery))
+
+    def give_back_late(self) -> None:
+        """Give back what waits for a slot longer than it may: others have one."""
+        for delivery in self._pipe.late(self._clock.seconds()):
+            self._pipe.report(Report(delivery))
+
+    def interrupt(self, key: TaskKey, reason: str) -> bool:
+        """End a running task; False where it does not run here."""
+        return self._stop_waiting(key) or self._runner.interrupt(key, reason)
+
+    def interrupt_all(self, reason: str) -> None:
+        self._runner.interrupt_all(reason)
+
+    def give_up_hung(self, *, at_once: bool = False) -> None:
+        """Report what goes on although it was told to stop, and replace its slots."""
+        for slot, report in self._runner.give_up(at_once=at_once):
+            self._pipe.report(report)
+            self._slots.replace(slot)
+
+    async def _slot(self) -> None:
+        slot = asyncio.current_task()
+        assert slot is not None
+        while True:
+            delivery = await self._pipe.receive()
+            report: Report | None = Report(delivery)
+            if await self._is_ready(delivery) and (
+                not delivery.asks or await self._consents(delivery)
+            ):
+                try:
+                    report = await self._runner.run(delivery, slot)
+                except (GeneratorExit, RuntimeError) as error:
+                    if asyncio.current_task() is not slot:
+                        raise  # this slot is being closed
+                    # A function has waited for a future with such an error: asyncio throws it at
+                    # the outermost coroutine, which is here, and closes those within.
+                    report = Report(delivery, Outcome(OutcomeKind.FAILED, error=describe(error)))
+            if report is None:
+                return  # it hung, and was replaced
+            if not self._slots.ending:  # what the end cuts off is not the fault of the task
+                self._pipe.report(report)
+            if slot.cancelling():
+                return  # told to stop, by its owner or by a handler
+
+    async def _is_ready(self, delivery: Delivery) -> bool:
+        """Whether the call can be made now. Asked before the store marks the task as begun: what
+        is lost while it waits was surely not called."""
+        if not self._may_start(delivery):
+            return False
+        waiting = self._runner.awaited(delivery)
+        return waiting is None or (
+            await self._has_come(waiting, delivery.key) and self._may_start(delivery)
+        )
+
+    async def _has_come(self, waiting: Awaitable[None], key: TaskKey) -> bool:
+        """Whether the wait came to its end. It may not where it is cancelled or fails, or the
+        delivery would be lost with the slot."""
+        slot = asyncio.current_task()
+        assert slot is not None
+        self._awaiting[key] = slot
+        try:
+            return await self._has_ended(waiting, key)
+        except asyncio.CancelledError:
+            if slot in self._told:
+                slot.uncancel()  # it was not meant for the slot
+            return False
+        finally:
+            self._told.discard(slot)
+            if self._awaiting.get(key) is slot:
+                del self._awaiting[key]
+
+    async def _has_ended(self, waiting: Awaitable[None], key: TaskKey) -> bool:
+        try:
+            await waiting
+        except Exception:  # whatever it is: it must not end the slot, and with it the node
+            log.exception(
+                "waiting for what a call needs has failed: the task is given back",
+                tenant=key.tenant_id,
+                task_id=str(key.id),
+            )
+            await self._clock.sleep(_PACE_SECONDS)  # it may be claimed again at once
+            return False
+        return True
+
+    def _stop_waiting(self, key: TaskKey) -> bool:
+        """Have a task given back that waits to be called; False where it does not."""
+        slot = self._awaiting.pop(key, None)
+        if slot is None:
+            return False
+        self._told.add(slot)
+        return slot.cancel()
+
+    async def _consents(self, delivery: Delivery) -> bool:
+        """Whether the store agrees to the call. It may not be made where the slot is cancelled
+        meanwhile: the delivery would be lost with the slot."""
+        try:
+            consent = await self._starter.may_begin(delivery)
+        except asyncio.CancelledError:
+            return False
+        # The lease may have run out while the store was asked.
+        return consent and self._may_start(delivery)
+
+    def _may_start(self, delivery: Delivery) -> bool:
+        return (
+            not self._draining
+            and not delivery.expired
+            and self._clock.seconds() <= delivery.start_by
+            and self._lease.is_trusted(self._clock.monotonic())
+        )
+
+    async def _keep_time(self) -> None:
+        while True:
+            await self._clock.sleep(TIMEOUT_RESOLUTION)
+            self._runner.end_overdue()
+            self.give_up_hung()
+
+    async def _keep_pace(self) -> None:
+        while True:
+            await self._clock.sleep(_PACE_SECONDS)
+            self._pipe.pace()
+            self.give_back_late()

@@ -1,0 +1,18 @@
+"""What wakes the loops of a node."""
+
+import asyncio
+
+
+class Signals:
+    """What wakes the loops."""
+
+    def __init__(self) -> None:
+        self.due = asyncio.Event()  # the agenda has something earlier than before
+        self.ready = asyncio.Event()  # something is ready, or there is room again
+        self.look = asyncio.Event()  # look behind the cursors
+        self.ended = asyncio.Event()  # a cron job's run has ended
+        self.room = asyncio.Event()  # there is room again
+
+    def made_room(self) -> None:
+        self.ready.set()
+        self.room.set()

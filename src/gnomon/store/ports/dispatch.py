@@ -1,0 +1,215 @@
+"""What a node asks of its store about tasks: the contract that every store keeps."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.flow import UNKNOWN_FLOW
+from gnomon.model.lifecycle import State
+from gnomon.model.outcome import OutcomeKind
+from gnomon.model.pool import EVERYTHING, WHOLE, Pool, Territory, Work
+from gnomon.model.priority import Lane
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.target import Target
+from gnomon.model.task import (
+    DeliveryMode,
+    TaskKey,
+)
+from gnomon.model.verdict import Verdict
+from gnomon.pipe.envelope import Delivery
+from gnomon.store.ports.writer import Writer
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """A hint that a task will be due: all that is kept in memory about it."""
+
+    key: TaskKey
+    due_at: datetime
+    lane: Lane
+    losses: int = 0  # any make it a suspect, and say how it must run: see `model.quarantine`
+    recurring: bool = False  # a cron job's run, which may need its consent to start
+    flow: int = UNKNOWN_FLOW  # what keeps one task of a flow from starting keeps all
+
+
+# Before and after all places that a cursor can be at.
+BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
+
+
+class Cursor(msgspec.Struct, frozen=True, gc=False):
+    """How far a shard has been read."""
+
+    shard: int
+    due_at: datetime
+    id: UUID
+
+
+class FlowKey(msgspec.Struct, frozen=True, order=True, gc=False):
+    """One lane of one flow: what is read by itself when not all that is due fits into memory."""
+
+    tenant_id: str
+    lane: int  # a Lane, or any number that plain SQL has written
+    flow: int
+
+
+class WaitingFlow(NamedTuple):
+    """A flow that has waiting tasks, the first of them due at `due_at`."""
+
+    key: FlowKey
+    work: Work | None  # None: its lane does not exist, so it is read by time only
+    due_at: datetime
+
+
+NOTHING_KNOWN: Mapping[FlowKey, datetime] = MappingProxyType({})
+
+
+class FlowCursor(msgspec.Struct, frozen=True, gc=False):
+    """How far a flow has been read, and how many more are wanted."""
+
+    key: FlowKey
+    due_at: datetime
+    id: UUID
+    most: int
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A batch that was taken."""
+
+    deliveries: list[Delivery]
+    now: datetime | None  # the store's time, where anything was claimed
+    unreadable: Sequence["Burial"] = ()  # claimed as well, and to be buried
+
+
+class Burial(msgspec.Struct, frozen=True):
+    """A running task that can only become a dead letter, under its fence, and why."""
+
+    key: TaskKey
+    fence: int
+    reason: str
+
+
+class Settlement(msgspec.Struct, frozen=True, gc=False):
+    """What became of one running task, to be written under its fence."""
+
+    key: TaskKey
+    fence: int
+    incarnation: UUID
+    verdict: Verdict
+    outcome: OutcomeKind | None = None  # None: no try was made
+    started_at: float | None = None  # seconds since the epoch; None: as the store has it
+    finished_at: float | None = None
+    worker: str | None = None
+    error: str | None = None
+    response_status: int | None = None
+    response_body: str | None = None
+    result: str | None = None
+    unbegun: bool = False  # holds only while the task has not begun
+
+
+class Settled(msgspec.Struct, frozen=True, gc=False):
+    """A settlement that was accepted, and where it led."""
+
+    key: TaskKey
+    fence: int
+    state: State
+    due_at: datetime | None  # of a task that will run again
+    cron_job_id: UUID | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen by itself."""
+        return self.state.is_final or self.state is State.DEAD
+
+
+class RunningTask(msgspec.Struct, frozen=True):
+    """A row that says it is running, as the sweeper sees it."""
+
+    key: TaskKey
+    fence: int
+    incarnation: UUID
+    worker: str | None
+    attempt: int
+    retries_left: int
+    losses: int
+    retry_policy: RetryPolicy
+    cancel_requested: bool
+    mode: DeliveryMode
+    begun: bool  # known only of those that ask before they start
+    target: Target
+
+
+class DispatchStore(Protocol):
+    """What a node asks, for the tasks."""
+
+    async def scan(
+        self, cursors: Sequence[Cursor], until: datetime, each: int, within: Territory = WHOLE
+    ) -> list[Entry]:
+        """Waiting tasks of a territory after the cursors, due by `until`, at most `each` a shard,
+        in order."""
+
+    async def repair(
+        self,
+        cursors: Sequence[Cursor],
+        since: Sequence[datetime],
+        until: datetime,
+        each: int,
+        within: Territory = WHOLE,
+    ) -> list[Entry]:
+        """Waiting tasks behind the cursors, due from `since`, of each, to `until`, in order."""
+
+    async def flows(
+        self,
+        after: FlowKey | None,
+        most: int,
+        *,
+        typed: bool = False,
+        known: Mapping[FlowKey, datetime] = NOTHING_KNOWN,
+    ) -> list[WaitingFlow]:
+        """Flows that have waiting tasks, in order, after the given one; with their types and
+        queues if asked for. Of `known` ones, only what is due from then on is looked at."""
+
+    async def heads(self, cursors: Sequence[FlowCursor], shards: Collection[int]) -> list[Entry]:
+        """Due tasks in these shards, after the cursors, as many of each flow as it wants."""
+
+    async def stealable(
+        self,
+        shards: Sequence[int],
+        seconds: float,
+        each: int,
+        most: int,
+        *,
+        suspects: bool,
+        pool: Pool = EVERYTHING,
+    ) -> list[Entry]:
+        """Waiting tasks of a pool that are overdue by so long, the latest of each shard first, at
+        most `each` a shard and `most` in all; suspects only if asked for."""
+
+    async def open_writers(self) -> tuple[frozenset[Writer], datetime]:
+        """The transactions that have written something and not ended, and the store's time."""
+
+    async def claim(
+        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+    ) -> Claim:
+        """Make RUNNING those of `keys` that are waiting and due, and still of the flow that is
+        given for them. In the order of the keys."""
+
+    async def begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:
+        """Mark as begun those whose claim still stands; only these may be called."""
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """Write outcomes; those whose fence or incarnation is stale are left out."""
+
+    async def bury(self, incarnation: UUID, burials: Sequence[Burial]) -> list[TaskKey]:
+        """Make dead letters of running tasks that cannot be read or settled; gives which."""
+
+    async def payload(self, key: TaskKey) -> bytes | None:
+        """A payload that is kept apart."""
+
+    async def running_on(self, incarnation: UUID) -> list[RunningTask]:
+        """What the store believes that this node runs."""
+
+    async def orphans(self, most: int, *, overdue: bool) -> list[RunningTask]:
+        """Running tasks of dead nodes and, with `overdue`, those past `run_until`."""

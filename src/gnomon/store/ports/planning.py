@@ -1,0 +1,53 @@
+"""What a node asks of its store about cron jobs: the contract that every store keeps."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from gnomon.cron.job import CronJob, Skipped
+from gnomon.cron.plan import Plan
+from gnomon.model.task import TaskKey
+from gnomon.store.ports.dispatch import Claim, Entry
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """What came of asking jobs whether their runs may start."""
+
+    claim: Claim
+    settled: list[TaskKey]  # skipped or queued: nothing is left to claim now
+    let_go: list[Entry]  # runs that were queued, and may start
+    skipped: list[Skipped] = []  # why, of each that was
+
+
+UNPLANNABLE = "it cannot be planned:"  # how the reason of a pause begins that nobody asked for
+
+
+class PlanningStore(Protocol):
+    """What a node asks."""
+
+    async def due(
+        self, shards: Sequence[int], until: datetime, each: int, aside: Sequence[UUID] = ()
+    ) -> list[CronJob]:
+        """Jobs of these shards whose next fire is at or before `until`, at most `each` a shard; not
+        those `aside`. One whose row cannot be read is paused, with the reason."""
+
+    async def advance(self, plans: Sequence[Plan]) -> list[Entry]:
+        """Carry out plans; those made from what is no longer so are left out."""
+
+    async def park(self, job: CronJob, reason: str) -> None:
+        """Pause a job that cannot be planned, unless it was changed meanwhile."""
+
+    async def admit(
+        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+    ) -> Admission:
+        """Claim first runs of jobs that forbid overlap, as far as their policies let them start
+        now; queue or skip the others."""
+
+    async def release(self, jobs: Sequence[TaskKey]) -> list[Entry]:
+        """Let the next queued run of these jobs start where no run is active any more."""
+
+    async def queued(self, shards: Sequence[int], most: int) -> list[TaskKey]:
+        """Jobs of these shards that have queued runs."""

@@ -1,0 +1,74 @@
+"""What the engine asks about its nodes, and for the chores of the one that holds them.
+
+The promises at the head of `gnomon.store.ports.tasks` hold here, too.
+"""
+
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.pool import EVERYTHING, Pool, Work
+from gnomon.model.retention import RowKind
+
+
+class NodeRecord(msgspec.Struct, frozen=True):
+    """A node as the roster shows it."""
+
+    incarnation: UUID
+    name: str
+    version: str
+    slots: int
+    started_at: datetime
+    alive_until: datetime
+    beat: int
+    dead: bool
+    pool: Pool = EVERYTHING  # what it serves
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """A batch of rows that were removed."""
+
+    removed: int
+    more: bool  # there may be more past their time
+
+
+class RosterStore(Protocol):
+    """What a node asks, about nodes."""
+
+    async def join(
+        self, incarnation: UUID, name: str, slots: int, lease: float, pool: Pool = EVERYTHING
+    ) -> datetime:
+        """Enter the roster. Gives the store's time."""
+
+    async def renew(self, incarnation: UUID, lease: float) -> datetime:
+        """Extend the lease, however late. Raises LeaseLost once declared dead."""
+
+    async def leave(self, incarnation: UUID) -> None:
+        """Go, with nothing left running."""
+
+    async def roster(self) -> list[NodeRecord]:
+        """The nodes that are not dead."""
+
+    async def unserved(self) -> list[Work]:
+        """What waits and none of them serves; of many kinds of work, only some."""
+
+    async def declare_dead(self, incarnation: UUID, beat: int) -> bool:
+        """Declare a node dead, if it has not renewed since `beat`."""
+
+
+class ChoreStore(Protocol):
+    """What the holder of the singleton chores asks."""
+
+    async def hold(self, chore: str, incarnation: UUID, seconds: float) -> bool:
+        """Take or keep a chore. False while another node holds it."""
+
+    async def make_partitions(self) -> list[str]:
+        """Make the partitions of the days ahead; gives the new ones."""
+
+    async def drop_partitions(self, retention_days: float) -> list[str]:
+        """Drop those whose tasks are all past retention, and what is past it elsewhere."""
+
+    async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
+        """Remove rows past their time, at most so many at once."""

@@ -1,0 +1,337 @@
+"""One transaction that changes cron jobs: lock the job, withdraw what it planned, plan anew."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import asyncpg
+import msgspec
+
+from gnomon.clock import new_id
+from gnomon.cron.job import (
+    CronJob,
+    Definition,
+    Overlap,
+    Run,
+    RunKind,
+    schedule_of,
+    schedule_pointer,
+)
+from gnomon.cron.plan import Occurrence, plan
+from gnomon.cron.rhythm import check_interval
+from gnomon.limits.limiter import Limiter
+from gnomon.model.errors import (
+    CronJobNotFound,
+    InvalidSchedule,
+    NameTaken,
+    Overlapping,
+    QuotaExceeded,
+    StoreUnavailable,
+)
+from gnomon.model.lifecycle import Status
+from gnomon.model.meaning import meaning_of
+from gnomon.model.tenant import Quotas
+from gnomon.store.ports.cron import Backfilled, Put
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.cron import overlap as gate
+from gnomon.store.postgres.cron import planning
+from gnomon.store.postgres.cron.jobs import id_in
+from gnomon.store.postgres.cron.rows import job_of, stored_definition
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import stored_tags
+from gnomon.store.postgres.tasks.admitting import add_bytes, check_stored
+from gnomon.store.postgres.usage import sizes
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+# What fires within this time is planned with the change itself; the rest is for the nodes.
+AHEAD = timedelta(seconds=10)
+_INSTANT = timedelta(microseconds=1)
+_AT_ONCE = 500  # runs made without letting others have their turn
+_SCHEDULED = (RunKind.SCHEDULED,)
+_ALL_KINDS = tuple(RunKind)
+# A definition that differs in one of these fires at other times.
+_TIMES = (
+    "cron_expression",
+    "interval_seconds",
+    "interval_from",
+    "timezone",
+    "dst",
+    "start_date",
+    "end_date",
+)
+
+
+class PostgresCronChange:
+    """`CronChange` on PostgreSQL; `due` is told what to hint at once it is committed."""
+
+    def __init__(
+        self,
+        connection: "Connection",
+        tenant_id: str,
+        quotas: Quotas,
+        limiters: Sequence[Limiter],
+        due: list[Entry],
+    ) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+        self._quotas = quotas
+        self._limiters = limiters
+        self._due = due
+
+    async def create(self, definition: Definition, created_by: str | None = None) -> CronJob:
+        now = await self._now()
+        row = await self._insert(definition, now, created_by)
+        if row is None:
+            raise NameTaken(definition.name)
+        return await self._begin(job_of(row), now)
+
+    async def put(
+        self, definition: Definition, created_by: str | None = None
+    ) -> tuple[CronJob, Put]:
+        now = await self._now()
+        row = await self._insert(definition, now, created_by)
+        if row is not None:
+            return await self._begin(job_of(row), now), Put.CREATED
+        before, _ = await self._lock(definition.name)
+        job = await self.patch(definition.name, lambda _: definition)
+        return job, Put.UNCHANGED if job.version == before.version else Put.CHANGED
+
+    async def patch(self, ref: str, edit: Callable[[Definition], Definition]) -> CronJob:
+        job, now = await self._lock(ref)
+        definition = edit(job.definition)
+        if same(job.definition, definition):
+            return job
+        self._check_interval(definition, str(job.id), now)
+        before, new = (sizes.of_job(stored_definition(d)) for d in (job.definition, definition))
+        if new > before:  # whoever has no room left may still make it smaller
+            await check_stored(self._connection, self._tenant_id, self._quotas, new)
+        await add_bytes(self._connection, self._tenant_id, new)
+        withdrawn = await self._withdraw(job, now, _SCHEDULED)
+        next_fire_at = None
+        if job.paused_at is None:
+            next_fire_at = self._next(job, definition, now, len(withdrawn))
+        job = msgspec.structs.replace(job, definition=definition)
+        return await self._update(job, next_fire_at, len(withdrawn), now)
+
+    async def pause(self, ref: str, reason: str | None) -> CronJob:
+        job, now = await self._lock(ref)
+        withdrawn = await self._withdraw(job, None, _SCHEDULED)
+        paused_at = job.paused_at or now
+        job = msgspec.structs.replace(job, paused_at=paused_at, pause_reason=reason)
+        return await self._update(job, None, len(withdrawn), now)
+
+    async def resume(self, ref: str) -> CronJob:
+        job, now = await self._lock(ref)
+        if job.paused_at is None:
+            return job
+        next_fire_at = self._next(job, job.definition, now, 0, anew=True)
+        job = msgspec.structs.replace(job, paused_at=None, pause_reason=None)
+        return await self._update(job, next_fire_at, 0, now)
+
+    async def delete(self, ref: str) -> None:
+        job, _ = await self._lock(ref)
+        await self._withdraw(job, None, _ALL_KINDS)
+        await self._connection.execute(query("delete_job"), self._tenant_id, job.id)
+
+    async def trigger(self, ref: str) -> Run:
+        job, now = await self._lock(ref)
+        await check_stored(self._connection, self._tenant_id, self._quotas, planning.run_bytes(job))
+        # Schedules fire at whole seconds, so this can be no fire of theirs.
+        fire_at = now if now.microsecond else now + _INSTANT
+        by_hand = Occurrence(fire_at, fire_at, None, RunKind.MANUAL)
+        fires = planning.fires_of(job, [by_hand], now, self._limiters)
+        if job.definition.overlap_policy is not Overlap.ALLOW:
+            fires = await self._admitted(job, fires[0])
+        await self._enter(job, fires)
+        return Run(
+            cron_job_id=job.id,
+            fire_at=fire_at,
+            kind=RunKind.MANUAL,
+            task_id=fires[0].run.id,
+            skipped=None,
+            missed=0,
+            status=Status.READY,
+            started_at=None,
+            finished_at=None,
+            attempt=0,
+            last_error=None,
+            sla_missed_at=None,
+        )
+
+    async def backfill(
+        self, ref: str, first: datetime, last: datetime, most: int, *, dry_run: bool
+    ) -> Backfilled:
+        job, now = await self._lock(ref)
+        if last > now:
+            raise InvalidSchedule("must not lie in the future; what comes fires by itself", "/to")
+        schedule = schedule_of(job.definition, str(job.id))
+        fires: list[datetime] = []
+        for fire in schedule.fires(first - _INSTANT, last):
+            fires.append(fire)
+            if len(fires) > most:
+                detail = f"has more than {most} fires before it: shorten the range, or raise limit"
+                raise InvalidSchedule(detail, "/to")
+        rows = await self._connection.fetch(query("entered_fires"), job.id, fires)
+        existing = {row["fire_at"] for row in rows}
+        planned = [fire for fire in fires if fire not in existing]
+        for i in range(0, 0 if dry_run else len(planned), _AT_ONCE):
+            number = len(planned[i : i + _AT_ONCE])
+            more = number * planning.run_bytes(job)
+            await check_stored(self._connection, self._tenant_id, self._quotas, more)
+            part = [Occurrence(f, f, None, RunKind.BACKFILL) for f in planned[i : i + _AT_ONCE]]
+            await self._enter(job, planning.fires_of(job, part, now, self._limiters, first=i))
+        return Backfilled(planned, sorted(existing))
+
+    async def _admitted(self, job: CronJob, fire: planning.Fire) -> list[planning.Fire]:
+        """Make the run the active one right away, where no other is."""
+        if await gate.take_place(self._connection, job, fire.run.id):
+            run = msgspec.structs.replace(fire.run, gated=False)
+            return [msgspec.structs.replace(fire, run=run)]
+        if job.definition.overlap_policy is Overlap.SKIP:
+            raise Overlapping(job.definition.name, job.active_task_id)
+        return [fire]
+
+    async def _enter(self, job: CronJob, fires: Sequence[planning.Fire]) -> None:
+        """Enter runs that the schedule knows nothing of; the version tells planners so."""
+        await self._connection.execute(query("touch_job"), self._tenant_id, job.id)
+        with _asked_again():
+            self._due += await planning.enter(self._connection, fires)
+
+    async def _now(self) -> datetime:
+        now: datetime = await self._connection.fetchval("SELECT gnomon.now()")
+        return now
+
+    async def _lock(self, ref: str) -> tuple[CronJob, datetime]:
+        row = await self._connection.fetchrow(query("lock_job"), self._tenant_id, id_in(ref), ref)
+        if row is None:
+            raise CronJobNotFound(ref)
+        return job_of(row), row["now"]
+
+    async def _insert(
+        self, definition: Definition, now: datetime, created_by: str | None
+    ) -> asyncpg.Record | None:
+        job_id = new_id(now)
+        return await self._connection.fetchrow(
+            query("insert_job"),
+            self._tenant_id,
+            job_id,
+            definition.name,
+            definition.source,
+            stored_tags(definition.tags),
+            stored_definition(definition),
+            schedule_of(definition, str(job_id)).next_after(now),
+            now,
+            created_by,
+        )
+
+    async def _begin(self, job: CronJob, now: datetime) -> CronJob:
+        """Let a new job begin, where the quotas of its tenant leave room for it."""
+        self._check_interval(job.definition, str(job.id), now)
+        quota = self._quotas.cron_jobs
+        if quota is not None:
+            # Whoever creates another one waits until this one is there, or is not.
+            await self._connection.execute(query("hold_cron_jobs"), self._tenant_id)
+            number = await self._connection.fetchval(query("count_cron_jobs"), self._tenant_id)
+            if number > quota:
+                raise QuotaExceeded("cron_jobs", quota, number - 1)
+        size = sizes.of_job(stored_definition(job.definition))
+        await check_stored(self._connection, self._tenant_id, self._quotas, size)
+        await add_bytes(self._connection, self._tenant_id, size)
+        return await self._plan_ahead(job, now)
+
+    def _check_interval(self, definition: Definition, job_id: str, now: datetime) -> None:
+        least = self._quotas.cron_interval_seconds
+        check_interval(schedule_of(definition, job_id), now, least, schedule_pointer(definition))
+
+    async def _withdraw(
+        self, job: CronJob, after: datetime | None, kinds: Sequence[RunKind]
+    ) -> list[datetime]:
+        """Take back what has not started; gives the scheduled fires among it."""
+        rows = await self._connection.fetch(
+            query("withdraw_runs"), self._tenant_id, job.id, after, list(kinds)
+        )
+        return [row["fire_at"] for row in rows if row["kind"] == RunKind.SCHEDULED]
+
+    def _next(
+        self,
+        job: CronJob,
+        definition: Definition,
+        now: datetime,
+        withdrawn: int,
+        *,
+        anew: bool = False,
+    ) -> datetime | None:
+        """Where planning goes on after a change. Fires that nobody has planned yet, though their
+        time has come, are kept, unless the job fires at other times now."""
+        if definition.max_runs is not None and job.runs - withdrawn >= definition.max_runs:
+            return None
+        moved = any(getattr(job.definition, f) != getattr(definition, f) for f in _TIMES)
+        overdue = job.next_fire_at is not None and job.next_fire_at <= now
+        if overdue and not moved and not anew:
+            return job.next_fire_at
+        return schedule_of(definition, str(job.id)).next_after(now)
+
+    async def _update(
+        self, job: CronJob, next_fire_at: datetime | None, withdrawn: int, now: datetime
+    ) -> CronJob:
+        definition = job.definition
+        try:
+            row = await self._connection.fetchrow(
+                query("update_job"),
+                self._tenant_id,
+                job.id,
+                definition.name,
+                definition.source,
+                stored_tags(definition.tags),
+                stored_definition(definition),
+                next_fire_at,
+                withdrawn,
+                job.paused_at,
+                job.pause_reason,
+                now,
+            )
+        except asyncpg.UniqueViolationError as error:
+            raise NameTaken(definition.name) from error
+        assert row is not None, "the job is locked"
+        updated = msgspec.structs.replace(job_of(row), active_run=job.active_run)
+        return await self._plan_ahead(updated, now)
+
+    async def _plan_ahead(self, job: CronJob, now: datetime) -> CronJob:
+        """Plan what fires so soon that the nodes might come too late for it."""
+        if job.next_fire_at is None or job.next_fire_at > now + AHEAD:
+            return job
+        with _asked_again():
+            self._due += await planning.advance(
+                self._connection,
+                [plan(job, now, now + AHEAD)],
+                now,
+                lambda _: self._limiters,
+                lambda _: self._quotas,
+            )
+        return (await self._lock(str(job.id)))[0]
+
+
+@contextmanager
+def _asked_again() -> Iterator[None]:
+    """The ledger has room for every fire, but for a while as partitions of long ago become one. So
+    whoever asks for a fire then may ask again."""
+    try:
+        yield
+    except asyncpg.CheckViolationError as error:
+        if error.table_name != "occurrence":
+            raise
+        raise StoreUnavailable(f"the ledger has no room yet: {error}", error.sqlstate) from error
+
+
+def same(one: Definition, other: Definition) -> bool:
+    """Whether two definitions mean the same, however their payloads are written."""
+    bare = [msgspec.structs.replace(d, payload_template=None) for d in (one, other)]
+    return bare[0] == bare[1] and _payload(one) == _payload(other)
+
+
+def _payload(definition: Definition) -> object:
+    payload = definition.payload_template
+    return None if payload is None else meaning_of(bytes(payload))

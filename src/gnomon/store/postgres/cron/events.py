@@ -1,0 +1,76 @@
+"""Events on PostgreSQL: entered by the watchdog's statement, read by pages."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import asyncpg
+
+from gnomon.model.task import TaskKey
+from gnomon.observe.events import SLA_MISSED, SlaMissed
+from gnomon.store.ports.events import EventFilter, EventPage, EventRecord, Judged
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+# A start that was made in time, by a statement that is still under way, is not seen yet.
+_COMMIT_SECONDS = 1.0
+
+
+class PostgresEvents:
+    """`EventStore` on PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list(
+        self, tenant_id: str, chosen: EventFilter, cursor: UUID | None, limit: int
+    ) -> EventPage:
+        async with self._database.scoped(tenant_id) as connection:
+            rows = await connection.fetch(
+                query("list_events"),
+                tenant_id,
+                cursor or _AFTER_ALL,
+                limit + 1,
+                chosen.kind,
+                chosen.cron_job_id,
+            )
+        events = [_record(row) for row in rows[:limit] if row["kind"] is not None]
+        if len(rows) > limit:
+            return EventPage(events, events[-1].id)
+        stopped = bool(rows) and rows[-1]["kind"] is None
+        return EventPage(events, rows[-1]["id"] if stopped else None)
+
+
+class PostgresWatch:
+    """`WatchStore` on PostgreSQL."""
+
+    def __init__(self, database: Database, grace_seconds: float) -> None:
+        self._database = database
+        self._grace = grace_seconds
+
+    async def judge(self, ids: Sequence[UUID], aside: Sequence[UUID] = ()) -> Judged:
+        rows = await self._database.fetch(
+            "judge_fires", list(ids), _COMMIT_SECONDS, self._grace, SLA_MISSED, list(aside)
+        )
+        return Judged(len(rows), [_missed(row) for row in rows if row["event_id"] is not None])
+
+    async def next_job(self, aside: Sequence[UUID]) -> TaskKey | None:
+        row = await self._database.fetchrow(
+            "next_to_judge", _COMMIT_SECONDS, self._grace, list(aside)
+        )
+        return None if row is None else TaskKey(row["tenant_id"], row["cron_job_id"])
+
+
+def _record(row: asyncpg.Record) -> EventRecord:
+    return EventRecord(
+        id=row["id"],
+        kind=row["kind"],
+        at=row["at"],
+        cron_job_id=row["cron_job_id"],
+        task_id=row["task_id"],
+        detail=row["detail"].encode(),
+    )
+
+
+def _missed(row: asyncpg.Record) -> SlaMissed:
+    return SlaMissed(**row)

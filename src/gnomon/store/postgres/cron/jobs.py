@@ -1,0 +1,79 @@
+"""Cron jobs as they stand: one, a page, and what they ran."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from gnomon.cron.job import CronJob
+from gnomon.model.errors import CronJobNotFound
+from gnomon.store.ports.cron import CronFilter, CronPage, RunPage
+from gnomon.store.postgres.cron.rows import job_of, run_of
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import readable
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+LOOKED_AT = 20_000  # jobs of one page at the most, however rare those are that it wants
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+_END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
+_UUID_LENGTH = 36
+
+
+def id_in(ref: str) -> UUID | None:
+    """The id that a reference is, or None where it is a name."""
+    try:
+        return UUID(ref) if len(ref) == _UUID_LENGTH else None
+    except ValueError:
+        return None
+
+
+class PostgresCronJobs:
+    """`CronStore` on PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, tenant_id: str, ref: str) -> CronJob:
+        async with self._database.scoped(tenant_id) as connection:
+            return await _get(connection, tenant_id, ref)
+
+    async def list(
+        self, tenant_id: str, chosen: CronFilter, cursor: UUID | None, limit: int
+    ) -> CronPage:
+        after = cursor or _AFTER_ALL
+        async with self._database.scoped(tenant_id) as connection:
+            rows = await connection.fetch(
+                query("list_jobs"),
+                tenant_id,
+                after,
+                limit + 1,
+                LOOKED_AT,
+                chosen.name,
+                chosen.tag,
+                chosen.paused,
+                chosen.source,
+                chosen.next_fire_before,
+            )
+            jobs = readable(rows[:limit], job_of, "cron job")
+            if len(rows) > limit:
+                return CronPage(jobs, rows[limit - 1]["id"])
+            last = await connection.fetchval(query("jobs_looked_at"), tenant_id, after, LOOKED_AT)
+        return CronPage(jobs, last)
+
+    async def runs(self, tenant_id: str, ref: str, cursor: datetime | None, limit: int) -> RunPage:
+        async with self._database.scoped(tenant_id) as connection:
+            job = await _get(connection, tenant_id, ref)
+            rows = await connection.fetch(
+                query("runs"), tenant_id, job.id, cursor or _END_OF_TIME, limit + 1
+            )
+        runs = readable(rows[:limit], run_of, "run")
+        return RunPage(runs, rows[limit - 1]["fire_at"] if len(rows) > limit else None)
+
+
+async def _get(connection: "Connection", tenant_id: str, ref: str) -> CronJob:
+    row = await connection.fetchrow(query("get_job"), tenant_id, id_in(ref), ref)
+    if row is None:
+        raise CronJobNotFound(ref)
+    return job_of(row)

@@ -1,0 +1,337 @@
+"""The node's side of the store: find, claim, settle."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from gnomon.model.lifecycle import State
+from gnomon.model.pool import EVERYTHING, WHOLE, Pool, Territory, Work
+from gnomon.model.priority import Lane
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.target import Target
+from gnomon.model.task import TaskKey
+from gnomon.pipe.envelope import Delivery
+from gnomon.store.ports.dispatch import (
+    NOTHING_KNOWN,
+    Burial,
+    Claim,
+    Cursor,
+    Entry,
+    FlowCursor,
+    FlowKey,
+    RunningTask,
+    Settled,
+    Settlement,
+    WaitingFlow,
+)
+from gnomon.store.ports.writer import Writer
+from gnomon.store.postgres.columns import same_or_all
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatch.pools import pool_columns, territory_columns
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import (
+    ANY_LANE,
+    LANES,
+    MODES,
+    NO_TARGET,
+    SAFE_MODE,
+    UNREADABLE,
+)
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+_DEFAULT_POLICY = RetryPolicy()
+_BEFORE_ALL = FlowKey("", Lane.CRITICAL, -(1 << 63))
+_MOST_REASON = 500
+_ANY_LOSSES = 32767  # more than a task survives
+
+
+# Tasks of one kind share their target and policy to the letter, so decoding them once is enough.
+@lru_cache(maxsize=4096)
+def _target(text: str) -> Target:
+    target: Target = msgspec.json.decode(text, type=Target)
+    return target
+
+
+@lru_cache(maxsize=4096)
+def _policy(text: str) -> RetryPolicy:
+    return msgspec.json.decode(text, type=RetryPolicy)
+
+
+class PostgresDispatch:
+    """`DispatchStore` on PostgreSQL."""
+
+    def __init__(self, database: Database, grace_seconds: float) -> None:
+        self._database = database
+        self._grace = grace_seconds
+
+    async def scan(
+        self, cursors: Sequence[Cursor], until: datetime, each: int, within: Territory = WHOLE
+    ) -> list[Entry]:
+        columns, pool = _columns(cursors), territory_columns(within, cursors)
+        rows = await self._database.fetch("scan", *columns, until, each, *pool)
+        return [entry_of(row) for row in rows]
+
+    async def repair(
+        self,
+        cursors: Sequence[Cursor],
+        since: Sequence[datetime],
+        until: datetime,
+        each: int,
+        within: Territory = WHOLE,
+    ) -> list[Entry]:
+        columns, pool = _columns(cursors), territory_columns(within, cursors)
+        rows = await self._database.fetch("repair", *columns, since, until, each, *pool)
+        return [entry_of(row) for row in rows]
+
+    async def flows(
+        self,
+        after: FlowKey | None,
+        most: int,
+        *,
+        typed: bool = False,
+        known: Mapping[FlowKey, datetime] = NOTHING_KNOWN,
+    ) -> list[WaitingFlow]:
+        start = _BEFORE_ALL if after is None else after
+        # By code points, as the index has them, and not as a reader would.
+        passed = sorted(flow for flow in known if flow > start)
+        rows = await self._database.fetch(
+            "flows",
+            start.tenant_id,
+            start.lane,
+            start.flow,
+            most,
+            typed,
+            [flow.tenant_id for flow in passed],
+            [flow.lane for flow in passed],
+            [flow.flow for flow in passed],
+            [known[flow] for flow in passed],
+        )
+        return [_waiting_flow(*row) for row in rows]
+
+    async def heads(self, cursors: Sequence[FlowCursor], shards: Collection[int]) -> list[Entry]:
+        rows = await self._database.fetch(
+            "heads",
+            [c.key.tenant_id for c in cursors],
+            [c.key.lane for c in cursors],
+            [c.key.flow for c in cursors],
+            [c.due_at for c in cursors],
+            [c.id for c in cursors],
+            [c.most for c in cursors],
+            list(shards),
+        )
+        return [entry_of(row) for row in rows]
+
+    async def stealable(
+        self,
+        shards: Sequence[int],
+        seconds: float,
+        each: int,
+        most: int,
+        *,
+        suspects: bool,
+        pool: Pool = EVERYTHING,
+    ) -> list[Entry]:
+        losses = _ANY_LOSSES if suspects else 0
+        rows = await self._database.fetch(
+            "steal", shards, seconds, each, most, losses, *pool_columns(pool)
+        )
+        return [entry_of(row) for row in rows]
+
+    async def open_writers(self) -> tuple[frozenset[Writer], datetime]:
+        row = await self._database.fetchrow("open_writers")
+        assert row is not None, "an aggregate always gives a row"
+        began, sessions = row["began"], row["sessions"]
+        return frozenset(map(Writer, began, sessions)), row["now"]
+
+    async def claim(
+        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+    ) -> Claim:
+        async with self._database.connection() as connection:
+            return await claim(connection, incarnation, keys, self._grace, flows)
+
+    async def begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:
+        rows = await self._database.fetch(
+            "begin",
+            incarnation,
+            [d.key.tenant_id for d in claimed],
+            [d.key.id for d in claimed],
+            [d.fence for d in claimed],
+        )
+        return {TaskKey(tenant_id, task_id) for tenant_id, task_id in rows}
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        settled = await self._settle(settlements)
+        if len(settled) < len(settlements):
+            # Stale, or a cancellation was requested just then: only a second look can tell.
+            done = {s.key for s in settled}
+            settled += await self._settle([s for s in settlements if s.key not in done])
+        return settled
+
+    async def _settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        # One order for all, so that two batches that meet cannot wait for each other.
+        batch = sorted(settlements, key=_order)
+        verdicts = same_or_all([s.verdict for s in batch])
+        rows = await self._database.fetch(
+            "settle",
+            same_or_all([s.key.tenant_id for s in batch]),
+            [s.key.id for s in batch],
+            same_or_all([s.fence for s in batch]),
+            same_or_all([s.incarnation for s in batch]),
+            same_or_all([v.kind for v in verdicts]),
+            same_or_all([s.outcome for s in batch]),
+            same_or_all([v.delay for v in verdicts]),
+            same_or_all([v.spends for v in verdicts]),
+            same_or_all([v.losses for v in verdicts]),
+            [s.started_at for s in batch],
+            [s.finished_at for s in batch],
+            same_or_all([s.worker for s in batch]),
+            same_or_all([s.error for s in batch]),
+            same_or_all([s.response_status for s in batch]),
+            same_or_all([s.response_body for s in batch]),
+            same_or_all([s.result for s in batch]),
+            same_or_all([s.unbegun for s in batch]),
+        )
+        settled = []
+        for places, state, due_at, cron_job_id in rows:
+            reached = State(state)
+            for place in places:
+                asked = batch[place - 1]
+                settled.append(Settled(asked.key, asked.fence, reached, due_at, cron_job_id))
+        return settled
+
+    async def bury(self, incarnation: UUID, burials: Sequence[Burial]) -> list[TaskKey]:
+        rows = await self._database.fetch(
+            "bury",
+            incarnation,
+            [b.key.tenant_id for b in burials],
+            [b.key.id for b in burials],
+            [b.fence for b in burials],
+            [b.reason for b in burials],
+        )
+        return [TaskKey(tenant_id, task_id) for tenant_id, task_id in rows]
+
+    async def payload(self, key: TaskKey) -> bytes | None:
+        row = await self._database.fetchrow("payload", key.tenant_id, key.id)
+        return None if row is None else row["payload"].encode()
+
+    async def running_on(self, incarnation: UUID) -> list[RunningTask]:
+        rows = await self._database.fetch("running_on", incarnation)
+        return [_running(row) for row in rows]
+
+    async def orphans(self, most: int, *, overdue: bool) -> list[RunningTask]:
+        rows = await self._database.fetch("overdue" if overdue else "orphans", most)
+        return [_running(row) for row in rows]
+
+
+async def claim(
+    connection: "Connection",
+    incarnation: UUID,
+    keys: Sequence[TaskKey],
+    grace: float,
+    flows: Sequence[int] = (),
+    *,
+    admitted: bool = False,
+) -> Claim:
+    """`admitted`: the jobs of runs that need consent have given it. PostgreSQL gives the rows by
+    their places in the table; here they are in the order of the keys again."""
+    tenants = same_or_all([k.tenant_id for k in keys])
+    ids = [k.id for k in keys]
+    rows = await connection.fetch(
+        query("claim"), incarnation, tenants, ids, grace, admitted, same_or_all(flows)
+    )
+    if not rows:
+        return Claim([], None)
+    now: float = rows[0]["now"]
+    start_by = now + grace / 2
+    claimed: list[Delivery] = []
+    unreadable: list[Burial] = []
+    for row in rows:
+        try:
+            claimed.append(_delivery(row, incarnation, start_by))
+        except UNREADABLE as error:
+            key, why = TaskKey(row["tenant_id"], row["id"]), f"its row cannot be read: {error}"
+            unreadable.append(Burial(key, row["fence"], why[:_MOST_REASON]))
+    places = {task_id: place for place, task_id in enumerate(ids)}
+    claimed.sort(key=lambda delivery: places[delivery.key.id])
+    return Claim(claimed, datetime.fromtimestamp(now, UTC), unreadable)
+
+
+def _order(settlement: Settlement) -> bytes:
+    return settlement.key.id.bytes
+
+
+def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list[UUID]]:
+    return [c.shard for c in cursors], [c.due_at for c in cursors], [c.id for c in cursors]
+
+
+def entry_of(row: Iterable[Any]) -> Entry:
+    tenant_id, task_id, due_at, lane, losses, recurring, flow = row
+    key = TaskKey(tenant_id, task_id)
+    # Of a lane that there is not, too: it must be claimed to become a dead letter that says so.
+    return Entry(key, due_at, LANES.get(lane, ANY_LANE), losses, recurring, flow)
+
+
+def _waiting_flow(
+    tenant_id: str, lane: int, flow: int, due_at: datetime, kind: str | None, queue: str | None
+) -> WaitingFlow:
+    known = LANES.get(lane)
+    if known is None:
+        return WaitingFlow(FlowKey(tenant_id, lane, flow), None, due_at)
+    return WaitingFlow(FlowKey(tenant_id, known, flow), Work(tenant_id, known, kind, queue), due_at)
+
+
+def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delivery:
+    (
+        tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
+        timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
+        preemptible, queue, limit_keys, flow, expired, _,
+    ) = row  # fmt: skip
+    # By position: names take as long as all the rest.
+    return Delivery(
+        TaskKey(tenant_id, task_id), fence, incarnation, attempt, retries_left, losses,
+        _target(target), None if payload is None else payload.encode(), payload_size,
+        timeout_seconds, _DEFAULT_POLICY if retry_policy is None else _policy(retry_policy),
+        task_type, LANES[lane], scheduled_for, start_by, idempotency_key, expired, MODES[mode],
+        preemptible, queue, limit_keys, flow,
+    )  # fmt: skip
+
+
+def _running(row: asyncpg.Record) -> RunningTask:
+    return RunningTask(
+        key=TaskKey(row["tenant_id"], row["id"]),
+        fence=row["fence"],
+        incarnation=row["node"],
+        worker=row["worker"],
+        attempt=row["attempt"],
+        retries_left=row["retries_left"],
+        losses=row["losses"],
+        retry_policy=_policy_of(row["retry_policy"]),
+        cancel_requested=row["cancel_requested"],
+        mode=MODES.get(row["delivery"], SAFE_MODE),
+        begun=row["begun"],
+        target=_target_of(row["target"]),
+    )
+
+
+def _target_of(text: str) -> Target:
+    """Of a task that nobody runs any more: one that cannot be read must not keep it from that,
+    nor all the others of its node."""
+    try:
+        return _target(text)
+    except UNREADABLE:
+        return NO_TARGET
+
+
+def _policy_of(text: str | None) -> RetryPolicy:
+    """As `_target_of`."""
+    try:
+        return _DEFAULT_POLICY if text is None else _policy(text)
+    except UNREADABLE:
+        return _DEFAULT_POLICY

@@ -1,0 +1,77 @@
+"""Worker pools as PostgreSQL keeps them, and as parameters of what is read."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gnomon.model.pool import EVERYTHING, Pool, Territory, Work
+from gnomon.store.ports.dispatch import Cursor
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import UNREADABLE, lane_of
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from gnomon.store.postgres.database import Connection
+
+_MOST_FLOWS = 2000  # that are looked at for what nobody serves
+_LOWEST_FLOW = -(1 << 63)
+_UNREADABLE_POOL = Pool(tenants=frozenset({"(unreadable)"}))  # no tenant can have this id
+_Names = list[str] | None
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def serves_of(pool: Pool) -> str | None:
+    """A pool as the roster keeps it."""
+    return None if pool == EVERYTHING else _encoder.encode(_lists(pool)).decode()
+
+
+def pool_of(serves: str | None) -> Pool:
+    """One that cannot be read serves nothing, so that the others serve all of it."""
+    try:
+        return EVERYTHING if serves is None else msgspec.json.decode(serves, type=Pool)
+    except UNREADABLE:
+        return _UNREADABLE_POOL
+
+
+def pool_columns(pool: Pool) -> tuple[bool, _Names, list[int] | None, _Names, _Names]:
+    """Whether it is less than everything; tenants, lanes, types and queues; None for all."""
+    return (
+        pool != EVERYTHING,
+        list(pool.tenants) or None,
+        list(pool.lanes) or None,
+        list(pool.types) or None,
+        list(pool.queues) or None,
+    )
+
+
+def territory_columns(within: Territory, cursors: Sequence[Cursor]) -> tuple[object, ...]:
+    """The pool, and the pools of others in the shards of the cursors."""
+    _, *pool = pool_columns(within.pool)
+    others = [_others(within, cursor.shard) for cursor in cursors] if within.others else []
+    return (not within.is_whole, *pool, others)
+
+
+async def unserved(
+    connection: "Connection | asyncpg.Connection[asyncpg.Record]",
+) -> list[Work]:
+    """What waits and no node in the roster serves, of the first flows. With nobody in the roster
+    it is not a matter of pools."""
+    pools = {pool_of(row["serves"]) for row in await connection.fetch(query("roster"))}
+    if not pools or EVERYTHING in pools:
+        return []
+    known: list[list[object]] = [[]] * 4
+    rows = await connection.fetch(query("flows"), "", 0, _LOWEST_FLOW, _MOST_FLOWS, True, *known)
+    waiting = {Work(r["tenant_id"], lane_of(r["lane"]), r["task_type"], r["queue"]) for r in rows}
+    return sorted((w for w in waiting if not any(p.accepts(w) for p in pools)), key=str)
+
+
+def _others(within: Territory, shard: int) -> str | None:
+    pools = within.others.get(shard)
+    return None if pools is None else _encoder.encode(list(map(_lists, pools))).decode()
+
+
+def _lists(pool: Pool) -> dict[str, object]:
+    """Those that are not empty."""
+    return {name: of for name, of in msgspec.structs.asdict(pool).items() if of}

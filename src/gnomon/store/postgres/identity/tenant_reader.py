@@ -1,0 +1,96 @@
+"""Tenants and what is theirs, read from PostgreSQL: all of it, or of those that have changed."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import asyncpg
+import msgspec
+
+from gnomon.access.webhook_secret import PublicKey, SigningSecret
+from gnomon.limits.limiter import Limiter
+from gnomon.model.allow_list import allow_list
+from gnomon.model.tenant import Tenant, networks_of, overrides_of
+from gnomon.store.postgres.database import Database
+from gnomon.store.tenant_cache import Belongings, Changes, Revision
+
+_MOST_NAMED = 1_000  # tenants; where more have changed, all are read
+
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+class PostgresDirectory:
+    """`DirectoryStore` on PostgreSQL. Only the API needs the schemas, which can be large. Only
+    nodes need the webhook secrets; others get their public keys."""
+
+    def __init__(
+        self, database: Database, *, with_schemas: bool, with_secrets: bool = False
+    ) -> None:
+        self._database = database
+        self._with_schemas = with_schemas
+        self._with_secrets = with_secrets
+
+    async def revision(self) -> Revision:
+        row = await self._database.fetchrow("revision")
+        assert row is not None, "the table has one row"
+        return Revision(*row)
+
+    async def changes(self, since: int | None) -> Changes:
+        revision, *_ = await self.revision()  # first: what changes from here on is read again
+        names = None if since is None else await self._changed(since)
+        tenants = {row["id"]: row for row in await self._database.fetch("tenants", names)}
+        things: dict[str, dict[str, Any]] = defaultdict(dict)
+        await self._add(things, "limiters", "limiters", Limiter, names)
+        if self._with_schemas:
+            for row in await self._database.fetch("task_schemas", names):
+                schemas = things[row["tenant_id"]].setdefault("schemas", {})
+                schemas[row["name"]] = row["schema"].encode()
+        if self._with_secrets:
+            await self._add(things, "secrets", "signing_secrets", SigningSecret, names)
+        else:
+            await self._add(things, "public_keys", "public_webhook_keys", PublicKey, names)
+        return Changes(
+            revision=revision,
+            whole=names is None,
+            tenants={
+                tenant_id: _belongings(tenants.get(tenant_id), things[tenant_id])
+                for tenant_id in {*tenants, *things, *(names or ())}
+            },
+        )
+
+    async def _add(
+        self,
+        things: dict[str, dict[str, Any]],
+        member: str,
+        statement: str,
+        kind: type[_T],
+        names: Iterable[str] | None,
+    ) -> None:
+        fields = kind.__struct_fields__
+        for row in await self._database.fetch(statement, names):
+            thing = kind(**{name: row[name] for name in fields})
+            things[row["tenant_id"]].setdefault(member, []).append(thing)
+
+    async def _changed(self, since: int) -> list[str] | None:
+        rows = await self._database.fetch("revised", since)
+        return [row["tenant"] for row in rows] if len(rows) <= _MOST_NAMED else None
+
+
+def _belongings(row: asyncpg.Record | None, things: Mapping[str, Any]) -> Belongings:
+    if row is None:
+        return Belongings(**things)
+    try:
+        quotas, mistake = overrides_of(row["quotas"]), ""
+    except ValueError as error:
+        quotas, mistake = {}, str(error)
+    tenant = Tenant(
+        id=row["id"],
+        plan=row["plan"],
+        weight=row["weight"],
+        quotas=quotas,
+        created_at=row["created_at"],
+        targets_allow=networks_of(row["targets_allow"]),
+        allow=allow_list(row["functions"], row["hosts"]),
+    )
+    return Belongings(tenant, **things, mistake=mistake)

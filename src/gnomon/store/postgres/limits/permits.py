@@ -1,0 +1,73 @@
+"""The node's side of limits on PostgreSQL."""
+
+from collections.abc import Collection, Sequence
+from itertools import chain, repeat
+from uuid import UUID
+
+from gnomon.limits.exchange import Ask, Grant, Starts
+from gnomon.limits.limiter import Bucket
+from gnomon.model.flow import Flow
+from gnomon.model.task import TaskKey
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatch.dispatch_store import entry_of
+from gnomon.store.postgres.queries import query
+
+
+class PostgresLimits:
+    """`LimitStore` on PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[Grant]:
+        # One order for all, so that two calls that meet cannot wait for each other.
+        batch = sorted(asks, key=lambda ask: ask.bucket)
+        told = list(chain.from_iterable(zip(repeat(i), ask.told) for i, ask in enumerate(batch, 1)))
+        rows = await self._database.fetch(
+            "exchange_permits",
+            node,
+            turn,
+            [ask.bucket.tenant_id for ask in batch],
+            [ask.bucket.limiter for ask in batch],
+            [ask.bucket.key for ask in batch],
+            [ask.rate for ask in batch],
+            [ask.kept for ask in batch],
+            [ask.wanted for ask in batch],
+            [ask.starts for ask in batch],
+            [ask.seconds for ask in batch],
+            [place for place, _ in told],
+            [each.until for _, each in told],
+            [each.starts for _, each in told],
+            [each.at for _, each in told],
+        )
+        return [
+            Grant(
+                batch[place - 1].bucket,
+                now,
+                permits,
+                allowed,
+                contended,
+                again,
+                [*map(Starts, *starts)],
+            )
+            for place, now, permits, allowed, contended, again, *starts in rows
+        ]
+
+    async def wanted(self, node: UUID) -> list[Bucket]:
+        rows = await self._database.fetch("wanted_buckets", node)
+        return [Bucket(*row) for row in rows]
+
+    async def flows_of(self, keys: Collection[TaskKey]) -> list[tuple[Entry, Flow]]:
+        rows = await self._database.fetch(
+            "flows_of", [key.tenant_id for key in keys], [key.id for key in keys]
+        )
+        return [(entry_of(row[:7]), Flow(row["tenant_id"], *row[7:])) for row in rows]
+
+    async def running(self, node: UUID) -> set[TaskKey] | None:
+        async with self._database.transaction() as connection:
+            # In this order: what was claimed before the lock is seen by the second statement.
+            if await connection.fetchrow(query("hold_node"), node) is None:
+                return None
+            rows = await connection.fetch(query("running_keys"), node)
+        return {TaskKey(tenant_id, task_id) for tenant_id, task_id in rows}

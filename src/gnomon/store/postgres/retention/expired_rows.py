@@ -1,0 +1,120 @@
+"""Rows past their time, removed a batch at a time.
+
+A batch is one short transaction over the index that has the rows in the order of their end. It goes
+on where the one before it stopped: while an old snapshot keeps dead rows from being cleaned up,
+nobody walks over them again and again.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from gnomon.model.ids import lowest_id
+from gnomon.model.retention import RowKind
+from gnomon.store.ports.roster import Removal
+from gnomon.store.ports.usage import KEPT_DAYS
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+# One plan, whatever is known of the table: it may be full of dead rows, and never analyzed.
+BY_INDEX = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
+# How often the keys are looked through from the first one on, for those that were passed over
+# because somebody had them locked, or because they were committed late.
+_KEY_PASSES = 20
+_FROM_THE_BEGINNING = ("", UUID(int=0))
+
+
+class ExpiredRows:
+    """Removes them, and knows where it stopped."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._keys_from: datetime | None = None
+        self._key_passes = 0
+        self._events_from = _FROM_THE_BEGINNING
+        self._buckets_after = 0
+        self._removers: dict[RowKind, Callable[[int, float], Awaitable[Removal]]] = {
+            RowKind.KEYS: self._keys,
+            RowKind.EVENTS: self._events,
+            RowKind.BUCKETS: self._buckets,
+            RowKind.USAGE: self._usage,
+            RowKind.SESSIONS: self._sessions,
+            RowKind.NODES: self._nodes,
+        }
+
+    async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
+        return await self._removers[kind](most, retention_days)
+
+    async def _keys(self, most: int, _retention_days: float) -> Removal:
+        async with self._by_index() as connection:
+            row = await connection.fetchrow(query("remove_keys"), self._keys_from, most)
+        assert row is not None, "a count is always there"
+        if row["reached"] is not None:
+            self._keys_from = row["reached"]
+        more = row["removed"] == most
+        if not more:
+            self._key_passes += 1
+            if self._key_passes % _KEY_PASSES == 0:
+                self._keys_from = None
+        return Removal(row["removed"], more)
+
+    async def _events(self, most: int, retention_days: float) -> Removal:
+        async with self._by_index() as connection:
+            now: datetime = await connection.fetchval("SELECT gnomon.now()")
+            first_kept = lowest_id(now - timedelta(days=retention_days))
+            row = await connection.fetchrow(
+                query("remove_events"), first_kept, most, *self._events_from
+            )
+        if row is None or row["removed"] < most:
+            self._events_from = _FROM_THE_BEGINNING
+            return Removal(0 if row is None else row["removed"], False)
+        self._events_from = (row["tenant_id"], row["id"])
+        return Removal(row["removed"], True)
+
+    async def _buckets(self, most: int, _retention_days: float) -> Removal:
+        """Looks at so many in the order of their making, and round again from the first."""
+        removed = 0
+        async with self._by_index() as connection:
+            row = await connection.fetchrow(query("idle_buckets"), self._buckets_after, most)
+            assert row is not None, "a count is always there"
+            if row["idle"]:
+                held = await connection.fetch(query("hold_buckets"), row["idle"])
+                ids = [each["id"] for each in held]
+                await connection.execute(
+                    "SELECT gnomon.drop_dead_leases(id) FROM unnest($1::bigint[]) AS id", ids
+                )
+                removed = _count(await connection.execute(query("remove_buckets"), ids))
+        more = row["looked_at"] == most
+        self._buckets_after = row["last"] if more else 0
+        return Removal(removed, more)
+
+    async def _usage(self, most: int, _retention_days: float) -> Removal:
+        async with self._by_index() as connection:
+            removed = _count(await connection.execute(query("remove_usage"), KEPT_DAYS, most))
+        return Removal(removed, removed == most)
+
+    async def _sessions(self, most: int, _retention_days: float) -> Removal:
+        async with self._database.transaction() as connection:
+            row = await connection.fetchrow(query("gather_usage"), most)
+        assert row is not None, "a count is always there"
+        return Removal(row["gathered"], row["gathered"] == most)
+
+    async def _nodes(self, most: int, _retention_days: float) -> Removal:
+        async with self._by_index() as connection:
+            removed = _count(await connection.execute(query("remove_nodes"), most))
+        return Removal(removed, removed == most)
+
+    @asynccontextmanager
+    async def _by_index(self) -> AsyncIterator["Connection"]:
+        async with self._database.transaction() as connection:
+            await connection.execute(BY_INDEX)
+            yield connection
+
+
+def _count(answer: str) -> int:
+    return int(answer.rpartition(" ")[2])

@@ -1,0 +1,161 @@
+"""Tasks as they stand: one, a page, and what was tried."""
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.errors import TaskNotFound
+from gnomon.model.explanation import (
+    COUNTED_AHEAD,
+    Circumstances,
+    FailingChore,
+    LimitUse,
+    OpenBreaker,
+)
+from gnomon.model.lifecycle import State, Status
+from gnomon.model.pool import Work
+from gnomon.model.shard import owner, shard_of
+from gnomon.model.task import Execution, Task, TaskKey
+from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.store.ports.tasks import Page, TaskFilter
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatch.pools import pool_of
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import execution_of, lane_of, readable, task_of
+
+_AFTER_ALL = UUID(int=(1 << 128) - 1)
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    """A status in terms of the row: which states, and whether it is due and was tried."""
+
+    states: tuple[State, ...]
+    due: bool | None = None
+    tried: bool | None = None
+
+
+_SHOWN = {
+    Status.SCHEDULED: _Shown((State.WAITING,), due=False, tried=False),
+    Status.READY: _Shown((State.WAITING,), due=True),
+    Status.FAILED: _Shown((State.WAITING,), due=False, tried=True),
+    Status.RUNNING: _Shown((State.RUNNING,)),
+    Status.PAUSED: _Shown((State.PAUSED,)),
+    Status.BLOCKED: _Shown((State.BLOCKED,)),
+    Status.COMPLETED: _Shown((State.COMPLETED,)),
+    Status.CANCELLED: _Shown((State.CANCELLED,)),
+    Status.EXPIRED: _Shown((State.EXPIRED,)),
+    Status.DEAD_LETTERED: _Shown((State.DEAD, State.RESOLVED)),
+}
+
+
+async def get(database: Database, key: TaskKey) -> Task:
+    async with database.scoped(key.tenant_id) as connection:
+        row = await connection.fetchrow(query("get_task"), key.tenant_id, key.id)
+    if row is None:
+        raise TaskNotFound(key.id)
+    return task_of(row)
+
+
+async def circumstances(database: Database, key: TaskKey) -> Circumstances:
+    async with database.scoped(key.tenant_id) as connection:
+        row = await connection.fetchrow(query("circumstances"), key.tenant_id, key.id)
+        limits = await connection.fetch(query("limits_around"), key.tenant_id, key.id)
+        starts = await connection.fetch(query("limiter_starts"), key.tenant_id, None)
+        breakers = await connection.fetch(query("open_breakers"), key.tenant_id)
+        own = await connection.fetch(query("own_troubles"), key.tenant_id, key.id)
+    assert row is not None, "the store's time is always there"
+    # Other tenants' tasks are before it, too: those are counted from outside the wall.
+    ahead = await database.fetchrow("ahead", key.tenant_id, key.id, COUNTED_AHEAD)
+    assert ahead is not None, "a count is always there"
+    common = await database.fetch("common_troubles")
+    facts = dict(row)
+    lane, kind, queue = (facts.pop(name) for name in ("lane", "task_type", "queue"))
+    nodes = {node["incarnation"]: node for node in await database.fetch("roster")}
+    serving = set(nodes)
+    if lane is not None:  # it is live
+        work = Work(key.tenant_id, lane_of(lane), kind, queue)
+        serving = {each for each in nodes if pool_of(nodes[each]["serves"]).accepts(work)}
+    shard = shard_of(key.id)
+    server = nodes.get(owner(shard, serving))
+    return Circumstances(
+        **facts,
+        **ahead,
+        shard=shard,
+        server=None if server is None else server["name"],
+        server_alive_until=None if server is None else server["alive_until"],
+        nodes=len(nodes),
+        breakers=tuple(OpenBreaker(**row) for row in breakers),
+        limits=_limits(limits, starts),
+        failing=tuple(FailingChore(**row) for row in (*own, *common)),
+    )
+
+
+def _limits(rows: list[Any], starts: list[Any]) -> tuple[LimitUse, ...]:
+    started = {(limiter, key): count for limiter, key, count in starts}
+    limits = [LimitUse(**row, started=started.get((row["name"], row["key"]), 0)) for row in rows]
+    executions = started.get((EXECUTIONS_PER_MINUTE, ""), 0)
+    # How many there may be is not in the store: plans are settings.
+    limits.append(LimitUse(EXECUTIONS_PER_MINUTE, None, None, 60.0, "", 0, executions))
+    return tuple(limits)
+
+
+async def executions(database: Database, key: TaskKey) -> list[Execution]:
+    async with database.scoped(key.tenant_id) as connection:
+        rows = await connection.fetch(query("executions"), key.tenant_id, key.id)
+    if not rows:
+        raise TaskNotFound(key.id)
+    return readable((r for r in rows if r["fence"] is not None), execution_of, "try")
+
+
+async def page(
+    database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
+) -> Page:
+    shown = None if chosen.status is None else _SHOWN[chosen.status]
+    async with database.scoped(tenant_id) as connection:
+        rows = await connection.fetch(
+            query("list_tasks"),
+            tenant_id,
+            cursor or _AFTER_ALL,
+            limit + 1,
+            None if shown is None else list(shown.states),
+            None if shown is None else shown.due,
+            None if shown is None else shown.tried,
+            *filter_columns(chosen),
+        )
+    return _page(rows, limit)
+
+
+async def page_of_dead(
+    database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
+) -> Page:
+    async with database.scoped(tenant_id) as connection:
+        rows = await connection.fetch(
+            query("list_dead"), tenant_id, cursor or _AFTER_ALL, limit + 1, *filter_columns(chosen)
+        )
+    return _page(rows, limit)
+
+
+def filter_columns(chosen: TaskFilter) -> tuple[object, ...]:
+    """The parameters that all lists share, but for the status, in their order."""
+    return (
+        chosen.task_type,
+        chosen.priority,
+        chosen.tag,
+        chosen.cron_job_id,
+        chosen.due_after,
+        chosen.due_before,
+        chosen.queue,
+    )
+
+
+def _page(rows: list[Any], limit: int) -> Page:
+    """Cut off the row that only says that there are more, be it the next task or where the
+    examining stopped."""
+    shown = rows[:limit]
+    stopped = None
+    if len(rows) > limit:
+        stopped = rows[limit - 1]["id"]
+    elif rows and rows[-1]["state"] is None:
+        shown, stopped = rows[:-1], rows[-1]["id"]
+    return Page(readable(shown, task_of, "task"), stopped)

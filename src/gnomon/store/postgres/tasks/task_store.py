@@ -1,0 +1,203 @@
+"""The store of tasks as the API sees it, on PostgreSQL."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from gnomon.model.errors import (
+    IdempotencyConflict,
+    QuotaExceeded,
+    StatementRefused,
+    StoreError,
+    StoreUnavailable,
+)
+from gnomon.model.explanation import Circumstances
+from gnomon.model.task import Execution, Submission, Task, TaskKey
+from gnomon.model.tenant import Quotas
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.ports.tasks import NewTask, Once, Page, Receipt, TaskFilter, Use
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.hints import Hints
+from gnomon.store.postgres.limits.limit_keys import LimitersOf, limited, no_limiters
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.tasks import admitting, reading
+from gnomon.store.postgres.tasks import idempotency as keys
+from gnomon.store.postgres.tasks.admitting import Asked, QuotasOf, no_quotas
+from gnomon.store.postgres.tasks.changing import PostgresChange
+from gnomon.store.postgres.tasks.inserting import insert_once, insert_within
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+_INTEGRITY = "23"  # the class of SQLSTATEs
+
+
+class PostgresTasks:
+    """Implements TaskStore."""
+
+    def __init__(
+        self,
+        database: Database,
+        hints: Hints,
+        idempotency_seconds: float,
+        quotas_of: QuotasOf = no_quotas,
+        limiters_of: LimitersOf = no_limiters,
+    ) -> None:
+        self._database = database
+        self._hints = hints
+        self._keep_seconds = idempotency_seconds
+        self._quotas_of = quotas_of
+        self._limiters_of = limiters_of
+        self._pinging = asyncio.Lock()
+        self._pings = 0  # that have begun,
+        self._pinged: tuple[int, StoreError | None] = (0, None)  # and the last that ended, and how
+
+    async def insert(self, batch: Sequence[NewTask], *, patient: bool = True) -> list[Receipt]:
+        with _refusals():
+            receipts, entries = await self._insert(self._limited(batch), patient)
+        self._hints.due(entries)
+        return receipts
+
+    def _limited(self, batch: Sequence[NewTask]) -> Sequence[NewTask]:
+        tenants = {new.submission.tenant_id for new in batch}
+        limiters = {tenant: self._limiters_of(tenant) for tenant in tenants}
+        if not any(limiters.values()):
+            return batch
+        return [limited(new, limiters[new.submission.tenant_id]) for new in batch]
+
+    async def _insert(
+        self, batch: Sequence[NewTask], patient: bool
+    ) -> tuple[list[Receipt], list[Entry]]:
+        def ask(submissions: Sequence[Submission]) -> Asked:
+            return admitting.asked(submissions, self._quotas_of, patient=patient)
+
+        if all(new.once is None for new in batch):
+            submissions = [new.submission for new in batch]
+            # One statement is one transaction and one round trip.
+            async with self._database.connection() as connection:
+                return await insert_within(connection, submissions, ask(submissions))
+        async with self._database.transaction() as connection:
+            await _wait_at_most(
+                connection, keys.ALONE_SECONDS if patient else keys.TOGETHER_SECONDS
+            )
+            return await insert_once(connection, batch, self._keep_seconds, ask)
+
+    @asynccontextmanager
+    async def change(
+        self, tenant_id: str, once: Once | None = None
+    ) -> AsyncIterator[PostgresChange]:
+        quotas = self._quotas_of(tenant_id)
+        try:
+            with _refusals():
+                async with self._database.scoped(tenant_id, keys.ALONE_SECONDS) as connection:
+                    used = None if once is None else await self._claim(connection, tenant_id, once)
+                    change = PostgresChange(
+                        connection,
+                        tenant_id,
+                        quotas,
+                        self._limiters_of(tenant_id),
+                        self._keep_seconds,
+                        replay=used,
+                    )
+                    yield change
+                    if once is not None and used is None:
+                        await keys.answer(connection, tenant_id, once.key, change.answer)
+        except QuotaExceeded as error:
+            if error.over.quota == "scheduled_tasks":
+                await self._remember_room(tenant_id, quotas)
+            raise
+        self._hints.due(change.due)
+        for key in change.cancels:
+            self._hints.cancel(key)
+
+    async def _remember_room(self, tenant_id: str, quotas: Quotas) -> None:
+        with suppress(StoreUnavailable):
+            async with self._database.scoped(tenant_id) as connection:
+                await admitting.remember_room(connection, tenant_id, quotas)
+
+    async def _claim(self, connection: "Connection", tenant_id: str, once: Once) -> bytes | None:
+        """Take the key; gives the first answer where it was used before."""
+        wanted = keys.Wanted(tenant_id, once, None, keys.UNANSWERED)
+        (used,) = await keys.claim(connection, [wanted], self._keep_seconds)
+        if used is None:
+            return None
+        if used.fingerprint != once.fingerprint:
+            raise IdempotencyConflict(once.key)
+        return used.answer
+
+    async def answered(self, tenant_id: str, requests: Sequence[Once]) -> Mapping[Once, bytes]:
+        async with self._database.scoped(tenant_id) as connection:
+            return await keys.answered(connection, tenant_id, requests)
+
+    async def get(self, key: TaskKey) -> Task:
+        return await reading.get(self._database, key)
+
+    async def executions(self, key: TaskKey) -> list[Execution]:
+        return await reading.executions(self._database, key)
+
+    async def circumstances(self, key: TaskKey) -> Circumstances:
+        return await reading.circumstances(self._database, key)
+
+    async def list(
+        self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
+    ) -> Page:
+        return await reading.page(self._database, tenant_id, chosen, cursor, limit)
+
+    async def list_dead(
+        self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
+    ) -> Page:
+        return await reading.page_of_dead(self._database, tenant_id, chosen, cursor, limit)
+
+    async def use(self, tenant_id: str) -> Use:
+        quotas = self._quotas_of(tenant_id)
+        async with self._database.scoped(tenant_id) as connection:
+            row = await connection.fetchrow(
+                query("use"),
+                tenant_id,
+                quotas.scheduled_tasks is not None,
+                quotas.submissions_per_second is not None,
+                quotas.cron_jobs is not None,
+                quotas.stored_bytes is not None,
+            )
+        assert row is not None, "it is one row"
+        return Use(**row)
+
+    async def ping(self) -> None:
+        # Anybody may ask without a key: all who do meanwhile share one question, or they would take
+        # the connections that work needs.
+        asked = self._pings
+        async with self._pinging:
+            if self._pinged[0] <= asked:
+                self._pings = number = self._pings + 1
+                self._pinged = number, await self._ping()
+            failure = self._pinged[1]
+        if failure is not None:
+            raise failure.with_traceback(None)
+
+    async def _ping(self) -> StoreError | None:
+        """A standby, or a server that is shutting down, answers but could store nothing."""
+        try:
+            row = await self._database.fetchrow("ping")
+        except StoreError as error:
+            return error
+        if row is None or row["standby"]:
+            return StoreUnavailable("PostgreSQL only reads here: it is a standby")
+        return None
+
+
+async def _wait_at_most(connection: "Connection", seconds: float) -> None:
+    """For locks: of keys that others are using, and of tasks that others are changing."""
+    await connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What another request has just taken, or removed, may be free or there again."""
+    try:
+        yield
+    except StatementRefused as error:
+        if error.sqlstate is None or not error.sqlstate.startswith(_INTEGRITY):
+            raise
+        raise StoreUnavailable(f"PostgreSQL cannot do this now: {error}", error.sqlstate) from error

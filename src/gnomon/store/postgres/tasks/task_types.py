@@ -1,0 +1,68 @@
+"""Task types and their schemas on PostgreSQL."""
+
+from collections.abc import Iterable
+
+import asyncpg
+
+from gnomon.model.errors import (
+    GnomonError,
+    SchemasTooLarge,
+    TaskTypeNotFound,
+    TooManyTaskTypes,
+)
+from gnomon.store.ports.task_types import MOST_SCHEMA_BYTES, MOST_TASK_TYPES, TaskType, TaskTypeLine
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+
+
+class PostgresTaskTypes:
+    """Implements TaskTypeStore."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list(self, tenant_id: str) -> list[TaskTypeLine]:
+        async with self._database.scoped(tenant_id) as connection:
+            rows = await connection.fetch(query("list_task_types"), tenant_id)
+        return [TaskTypeLine(*row) for row in rows]
+
+    async def get(self, tenant_id: str, name: str) -> TaskType:
+        async with self._database.scoped(tenant_id) as connection:
+            row = await connection.fetchrow(query("get_task_type"), tenant_id, name)
+        if row is None:
+            raise TaskTypeNotFound(name)
+        return _task_type(row)
+
+    async def put(self, tenant_id: str, name: str, schema: bytes) -> tuple[TaskType, bool]:
+        async with self._database.scoped(tenant_id) as connection:
+            # Those who add to the same tenant count one after the other.
+            await connection.execute(query("lock_task_types"), tenant_id)
+            row = await connection.fetchrow(
+                query("put_task_type"),
+                tenant_id,
+                name,
+                schema.decode(),
+                MOST_TASK_TYPES,
+                MOST_SCHEMA_BYTES,
+            )
+            if row is None:
+                lines = await connection.fetch(query("list_task_types"), tenant_id)
+                raise _refusal([TaskTypeLine(*line) for line in lines], name, len(schema))
+        return _task_type(row), row["created"]
+
+    async def delete(self, tenant_id: str, name: str) -> None:
+        async with self._database.scoped(tenant_id) as connection:
+            row = await connection.fetchrow(query("delete_task_type"), tenant_id, name)
+        if row is None:
+            raise TaskTypeNotFound(name)
+
+
+def _refusal(present: Iterable[TaskTypeLine], name: str, size: int) -> GnomonError:
+    others = [line.size for line in present if line.name != name]
+    if len(others) >= MOST_TASK_TYPES:
+        return TooManyTaskTypes(MOST_TASK_TYPES)
+    return SchemasTooLarge(sum(others) + size, MOST_SCHEMA_BYTES)
+
+
+def _task_type(row: asyncpg.Record) -> TaskType:
+    return TaskType(row["name"], row["schema"].encode(), row["created_at"], row["updated_at"])

@@ -1,0 +1,25 @@
+"""What tenants use, read from PostgreSQL. Submissions and settlements write it themselves."""
+
+from datetime import date
+
+from gnomon.store.ports.usage import DayUsage
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+
+
+class PostgresUsage:
+    """Implements UsageStore."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def today(self) -> date:
+        row = await self._database.fetchrow("usage_day")
+        assert row is not None, "a SELECT without FROM gives its row"
+        day: date = row["day"]
+        return day
+
+    async def days(self, tenant_id: str, first: date, last: date) -> list[DayUsage]:
+        async with self._database.scoped(tenant_id) as connection:
+            rows = await connection.fetch(query("usage"), tenant_id, first, last)
+        return [DayUsage(*row) for row in rows]

@@ -1,0 +1,351 @@
+"""How a node is put together: each of its parts once, and what each is made of."""
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from uuid import UUID
+
+from gnomon.chores import Chores, TroubleKeeper, Troubles, about_task
+from gnomon.clock import Clock, chance, new_incarnation
+from gnomon.fairness import FairQueue, LaneRound, Slots
+from gnomon.model.pool import EVERYTHING, Pool
+from gnomon.model.priority import Lane
+from gnomon.model.target import Target
+from gnomon.model.task import TaskKey
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.planner import Planner
+from gnomon.node.ahead.scanner import Scanner
+from gnomon.node.ahead.suspects import SuspectRoom
+from gnomon.node.dispatch.accountant import Accountant
+from gnomon.node.dispatch.admission import Admission, Admissions
+from gnomon.node.dispatch.breaker_check import Breakers, Rules
+from gnomon.node.dispatch.dispatcher import Dispatcher
+from gnomon.node.dispatch.permit_keeper import PermitKeeper
+from gnomon.node.dispatch.permits import Permits
+from gnomon.node.dispatch.places import Places
+from gnomon.node.dispatch.pool_check import Serving
+from gnomon.node.dispatch.preemption import Preemption
+from gnomon.node.dispatch.stealer import Thief
+from gnomon.node.maintenance.pruner import Pruner
+from gnomon.node.maintenance.storage_counter import StorageCounter
+from gnomon.node.maintenance.watchdog import Watchdog
+from gnomon.node.membership.lease import Lease
+from gnomon.node.membership.roster import Roster
+from gnomon.node.node import Node
+from gnomon.node.run.call_checks import Gates
+from gnomon.node.run.runner import Runner
+from gnomon.node.run.starter import Starter
+from gnomon.node.run.targets import Caller, Place
+from gnomon.node.run.worker import Worker
+from gnomon.node.settle.recorder import Recorder
+from gnomon.node.settle.sweeper import Sweeper
+from gnomon.node.signals import Signals
+from gnomon.observe.events import Observer
+from gnomon.pipe.envelope import Delivery
+from gnomon.pipe.memory import MemoryPipe
+from gnomon.settings import Settings
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.cron.events import PostgresWatch
+from gnomon.store.postgres.cron.planning_store import PostgresPlanning
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores, PostgresRoster
+from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
+from gnomon.store.postgres.limits.permits import PostgresLimits
+from gnomon.store.postgres.usage.room import PostgresRoom
+from gnomon.store.postgres.usage.storage import PostgresStorage
+from gnomon.store.room_watch import RoomWatch
+from gnomon.store.tenant_cache import Directory
+
+Callers = dict[type[Target], Caller]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a node is given, whatever it does with it."""
+
+    settings: Settings
+    database: Database
+    callers: Callers
+    takes_suspects: Callable[[], bool]  # whether the quarantine is open
+    directory: Directory
+    clock: Clock
+    emit: Observer
+    rules: Rules
+
+
+class Assembly:
+    """The parts of one incarnation. A part is made when the first other part asks for it, so that
+    each names what it needs and nothing has to be listed in order."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._settings = around.settings
+        self._database = around.database
+        self._callers = around.callers
+        self._takes_suspects = around.takes_suspects
+        self._directory = around.directory
+        self._clock = around.clock
+        self._emit = around.emit
+        self._rules = around.rules
+        self._name = self._settings.node_name or f"{socket.gethostname()}:{os.getpid()}"
+        self._signals = Signals()
+        self._troubles = Troubles(self._clock, self._emit)
+        self._lease = Lease(new_incarnation(), self._settings.node_lease_seconds)
+
+    def node(self) -> Node:
+        """All of them, at work together."""
+        return Node(
+            settings=self._settings,
+            clock=self._clock,
+            lease=self._lease,
+            signals=self._signals,
+            roster_store=self._roster_store,
+            roster=Roster(self._roster_store, self._lease, self._clock),
+            agenda=self._agenda,
+            scanner=self._scanner,
+            dispatcher=self._dispatcher,
+            thief=Thief(self._store, self._scanner, self._dispatcher, chance, self._settings),
+            worker=self._worker,
+            recorder=self._recorder,
+            planner=self._planner,
+            sweeper=self._sweeper,
+            pruner=self._pruner,
+            storage_counter=self._storage_counter,
+            room_watch=self._room_watch,
+            watchdog=self._watchdog,
+            accountant=Accountant(self._agenda, self._runner, self._clock, self._emit),
+            directory=self._directory,
+            breakers=self._breakers,
+            pool=self._pool,
+            permits=self._permit_keeper,
+            chores=Chores(self._clock, self._troubles),
+            trouble_keeper=self._trouble_keeper,
+            name=self._name,
+        )
+
+    # What the store is asked for
+
+    @cached_property
+    def _store(self) -> PostgresDispatch:
+        return PostgresDispatch(self._database, self._settings.timeout_grace_seconds)
+
+    @cached_property
+    def _roster_store(self) -> PostgresRoster:
+        return PostgresRoster(self._database)
+
+    @cached_property
+    def _chores(self) -> PostgresChores:
+        return PostgresChores(self._database, self._clock)
+
+    @cached_property
+    def _planning(self) -> PostgresPlanning:
+        grace = self._settings.timeout_grace_seconds
+        known = self._directory
+        return PostgresPlanning(
+            self._database, self._clock, grace, known.limiters, known.quotas, known.is_full
+        )
+
+    # What is due, and what of it may start
+
+    @cached_property
+    def _agenda(self) -> Agenda:
+        return Agenda(self._ready_queue(), self._clock.now(), self._settings.window)
+
+    def _ready_queue(self) -> FairQueue[Entry]:
+        settings = self._settings
+        reserved = settings.reserved_slots
+        return FairQueue(
+            LaneRound({Lane[name]: weight for name, weight in settings.lane_weights.items()}),
+            timedelta(seconds=settings.aging_seconds),
+            Slots(settings.slots - reserved, reserved, settings.tenant_share),
+            self._directory.weight,
+            self._directory.others_than,
+        )
+
+    @cached_property
+    def _scanner(self) -> Scanner:
+        flows = self._permits.flows
+        scanner = Scanner(self._store, self._agenda, self._clock, self._settings, flows)
+        scanner.unsure = self._signals.look.set
+        return scanner
+
+    @cached_property
+    def _permits(self) -> Permits:
+        return Permits(self._directory, self._agenda, self._clock, self._signals.ready.set)
+
+    @cached_property
+    def _breakers(self) -> Breakers:
+        store = PostgresBreakers(self._database, self._lease.incarnation, self._name)
+        ready = self._signals.ready.set
+        return Breakers(
+            self._agenda, self._clock, store, ready, self._emit, self._troubles, self._rules
+        )
+
+    @cached_property
+    def _pool(self) -> Pool:
+        settings = self._settings
+        return Pool(
+            tenants=frozenset(settings.serve_tenants),
+            types=frozenset(settings.serve_types),
+            queues=frozenset(settings.serve_queues),
+            lanes=frozenset(Lane[name] for name in settings.serve_lanes),
+        )
+
+    def _admissions(self) -> Admissions:
+        doors: list[Admission] = [self._breakers, self._permits]
+        room = min(caller.least_room for caller in self._callers.values())
+        if room < self._settings.slots:
+            doors.append(Places(self._place_of, self._agenda, self._signals.ready.set, int(room)))
+        if self._pool != EVERYTHING:
+            doors.append(Serving(self._pool, self._permits.flows))
+        return Admissions(doors)
+
+    def _place_of(self, target: Target) -> Place | None:
+        """What a task must have before it is claimed. Where there are no more slots than places,
+        nobody waits for one."""
+        place = self._callers[type(target)].place(target)
+        return None if place is None or place.room >= self._settings.slots else place
+
+    # What starts tasks, runs them and records how they ended
+
+    @cached_property
+    def _dispatcher(self) -> Dispatcher:
+        return Dispatcher(
+            self._store,
+            self._planning,
+            self._agenda,
+            self._scanner,
+            self._pipe,
+            self._lease,
+            self._clock,
+            self._settings.batch,
+            self._emit,
+            self._admissions(),
+            preemption=Preemption(self._pipe, self._runner, self._clock, self._emit),
+            troubles=self._troubles,
+            suspect_room=self._suspect_room(),
+        )
+
+    def _suspect_room(self) -> SuspectRoom:
+        settings = self._settings
+        return SuspectRoom(settings.quarantine_processes, settings.slots, self._takes_suspects)
+
+    @cached_property
+    def _pipe(self) -> MemoryPipe:
+        settings = self._settings
+        return MemoryPipe(
+            settings.slots, self._signals.made_room, settings.prefetch, settings.reserved_slots
+        )
+
+    @cached_property
+    def _runner(self) -> Runner:
+        settings = self._settings
+        return Runner(
+            self._callers,
+            self._payload,
+            self._clock,
+            settings.payload_memory_bytes,
+            # The other half is for the claim to reach a slot, and for the report to be written.
+            patience=settings.timeout_grace_seconds / 2,
+            emit=self._emit,
+            gate=Gates([self._breakers, self._permits]),
+        )
+
+    async def _begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:
+        return await self._troubles.noting("begin", self._store.begin(incarnation, claimed))
+
+    async def _payload(self, key: TaskKey) -> bytes | None:
+        return await self._troubles.noting("payload", self._store.payload(key), about_task(key))
+
+    @cached_property
+    def _worker(self) -> Worker:
+        starter = Starter(self._begin)
+        slots = self._settings.slots
+        return Worker(self._pipe, self._runner, starter, self._lease, self._clock, slots)
+
+    @cached_property
+    def _recorder(self) -> Recorder:
+        return Recorder(
+            self._store,
+            self._pipe,
+            self._dispatcher,
+            self._scanner,
+            self._clock,
+            chance,
+            self._troubles,
+            worker=self._name,
+            horizon_seconds=self._settings.horizon_seconds,
+            on_ended=self._ended,
+        )
+
+    def _ended(self, jobs: Iterable[TaskKey]) -> None:
+        self._planner.ended(jobs)
+        self._signals.ended.set()
+
+    # What keeps the rest going
+
+    @cached_property
+    def _planner(self) -> Planner:
+        return Planner(
+            self._planning,
+            self._scanner,
+            self._clock,
+            self._settings,
+            self._troubles,
+            self._emit,
+        )
+
+    @cached_property
+    def _permit_keeper(self) -> PermitKeeper:
+        return PermitKeeper(
+            PostgresLimits(self._database),
+            self._permits,
+            self._agenda,
+            self._dispatcher,
+            self._pipe,
+            self._clock,
+            self._lease.incarnation,
+            self._troubles,
+        )
+
+    @cached_property
+    def _sweeper(self) -> Sweeper:
+        held, runs = self._dispatcher, self._worker
+        return Sweeper(self._store, held, runs, self._lease, self._clock, chance, self._troubles)
+
+    @cached_property
+    def _watchdog(self) -> Watchdog:
+        watch = PostgresWatch(self._database, self._settings.timeout_grace_seconds)
+        return Watchdog(watch, self._chores, self._lease, self._clock, self._emit, self._troubles)
+
+    @cached_property
+    def _pruner(self) -> Pruner:
+        return Pruner(
+            self._chores, self._lease, self._settings, self._clock, self._emit, self._troubles
+        )
+
+    @cached_property
+    def _storage_counter(self) -> StorageCounter:
+        return StorageCounter(
+            PostgresStorage(self._database, self._clock),
+            self._chores,
+            self._lease,
+            self._directory,
+            self._clock,
+            self._troubles,
+        )
+
+    @cached_property
+    def _room_watch(self) -> RoomWatch:
+        store = PostgresRoom(self._database, self._settings.data_dir)
+        return RoomWatch(store, self._settings, self._clock, self._lease.incarnation)
+
+    @cached_property
+    def _trouble_keeper(self) -> TroubleKeeper:
+        process = str(self._lease.incarnation)
+        store = PostgresTroubles(self._database, process, self._name)
+        return TroubleKeeper(self._troubles, store, self._clock)

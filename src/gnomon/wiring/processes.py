@@ -1,0 +1,210 @@
+"""The composition root: builds the processes out of their parts, and runs them."""
+
+import asyncio
+import gc
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import asyncpg
+import structlog
+
+from gnomon.access.webhook_secret import secret_bytes
+from gnomon.clock import Clock, SystemClock, new_id
+from gnomon.file_limit import raise_file_limit
+from gnomon.model.errors import LeaseLost, StoreError
+from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.node.dispatch.breaker_check import RULES, Rules
+from gnomon.node.membership.lease_keeper import LeaseKeeper
+from gnomon.node.node import Node
+from gnomon.node.run.quarantine.pool import Quarantine
+from gnomon.node.run.targets.allowed import AllowedCaller
+from gnomon.node.run.targets.functions import FunctionCaller
+from gnomon.node.run.targets.http import HttpCaller
+from gnomon.node.run.targets.python import PythonCaller, load_functions
+from gnomon.node.run.targets.signing import Signatory
+from gnomon.observe.events import Observer, fan_out, to_log
+from gnomon.observe.metrics import NodeMetrics
+from gnomon.settings import Settings, SettingsError
+from gnomon.store.guards import Guards
+from gnomon.store.postgres import migrate
+from gnomon.store.postgres.database import Database, connect
+from gnomon.store.postgres.dispatch.roster import LeaseConnection
+from gnomon.store.postgres.hints import Listener
+from gnomon.store.postgres.identity.installation import PostgresInstallation
+from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.webhook_secrets import give_default
+from gnomon.store.postgres.refusals import translated
+from gnomon.store.postgres.retention import partitions
+from gnomon.store.tenant_cache import Directory, plans_of
+from gnomon.wiring.node import Assembly, Callers, Surroundings
+
+log = structlog.get_logger("gnomon")
+
+Started = Callable[[str], None]
+
+_REJOIN_SECONDS = 1.0
+
+
+async def prepare(dsn: str, webhook_secret: str | None = None) -> None:
+    """Bring the schema up to date, and make sure that today has its partitions, and the tenant
+    `default` its webhook secret: the one given, where it has none yet."""
+    connection = await connect(dsn)
+    try:
+        with translated():
+            for step in await migrate.up(connection):
+                log.info("migrated", version=step.version, name=step.name)
+            await connection.execute("SELECT gnomon.keep_pages()")
+            await _partitions(connection)
+            await _first_secret(connection, webhook_secret)
+    finally:
+        connection.terminate()
+
+
+async def _first_secret(
+    connection: "asyncpg.Connection[asyncpg.Record]", given: str | None
+) -> None:
+    try:
+        if given is not None:
+            secret_bytes(given)
+    except ValueError as error:
+        raise SettingsError(f"webhook_secret cannot be used: {error}") from error
+    made = await give_default(connection, new_id(SystemClock().now()), given)
+    if made and given is not None:
+        log.info("the setting webhook_secret is now the first secret of the tenant default")
+    if made is None:
+        log.warning(
+            "the setting webhook_secret is not used: the tenant default has other secrets in the "
+            "database; unset it, and see `gnomon secrets`"
+        )
+
+
+async def _partitions(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    now = await connection.fetchval("SELECT gnomon.now()")
+    await partitions.make(connection, now.date())
+
+
+async def run_api(
+    settings: Settings, dsn: str, on_started: Started, stop: asyncio.Event | None = None
+) -> None:
+    """Serve the API until SIGTERM or SIGINT (or `stop`)."""
+    # A node has no use for a web framework, which takes longer to import than all the rest.
+    from gnomon.api.serve import serve
+
+    stop = stop or _stop_on_signals()
+    await prepare(settings.direct_database_url or dsn, settings.webhook_secret)
+    async with asyncio.TaskGroup() as group:
+        serving = group.create_task(serve(settings, dsn, SystemClock(), on_started))
+        stopping = group.create_task(stop.wait())
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        serving.cancel()
+        stopping.cancel()
+
+
+async def run_node(
+    settings: Settings,
+    dsn: str,
+    on_started: Started,
+    stop: asyncio.Event | None = None,
+    rules: Rules = RULES,
+) -> None:
+    """Serve as a node until SIGTERM or SIGINT (or `stop`). A node that was declared dead begins
+    a new life at once."""
+    stop = stop or _stop_on_signals()
+    raise_file_limit()  # each webhook that is under way has a connection
+    _calm_the_collector()
+    await prepare(settings.direct_database_url or dsn, settings.webhook_secret)
+    metrics = NodeMetrics()
+    with metrics.served(settings):
+        await _live(settings, dsn, fan_out(metrics, to_log), on_started, stop, rules)
+
+
+async def _live(
+    settings: Settings,
+    dsn: str,
+    emit: Observer,
+    on_started: Started,
+    stop: asyncio.Event,
+    rules: Rules,
+) -> None:
+    """One life after the other."""
+    while not stop.is_set():
+        try:
+            async with _node(settings, dsn, SystemClock(), emit, rules) as (
+                node,
+                listener,
+                keeper,
+            ):
+                on_started(node.name)
+                async with asyncio.TaskGroup() as group:
+                    listening = group.create_task(node.chores.loop("listen", listener.run))
+                    await node.run(keeper, stop)
+                    listening.cancel()
+        except* LeaseLost:
+            log.warning("beginning a new life after being declared dead")
+        except* StoreError as away:
+            log.warning("the roster cannot be joined yet", why=str(away.exceptions[0]))
+            await SystemClock().wait(stop, _REJOIN_SECONDS)
+
+
+@asynccontextmanager
+async def _node(
+    settings: Settings, dsn: str, clock: Clock, emit: Observer, rules: Rules
+) -> AsyncIterator[tuple[Node, Listener, LeaseKeeper]]:
+    """A node that has joined the roster, and what speaks to it from outside of its loop."""
+    async with AsyncExitStack() as stack:
+        database = Database(dsn, settings.database_connections, settings.direct_database_url)
+        await database.open()
+        stack.push_async_callback(database.close)
+        await PostgresInstallation(database).agree(settings.authentication)
+        tenants = PostgresDirectory(database, with_schemas=False, with_secrets=True)
+        directory = Directory(tenants, clock, plans_of(settings))
+        await directory.load()
+        quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
+        callers = await _callers(stack, settings, clock, directory, quarantine)
+        around = Surroundings(
+            settings, database, callers, quarantine.is_open, directory, clock, emit, rules
+        )
+        node = Assembly(around).node()
+        await node.join()
+        listener = Listener(
+            database.direct, clock, node.heard_due, node.heard_cancel, settings.scan_seconds
+        )
+        renewal = LeaseConnection(database.direct)
+        keeper = LeaseKeeper(node.lease, renewal, clock, node.heard_lost)
+        yield node, listener, keeper
+
+
+async def _callers(
+    stack: AsyncExitStack,
+    settings: Settings,
+    clock: Clock,
+    directory: Directory,
+    quarantine: Quarantine,
+) -> Callers:
+    guards = Guards(directory, settings.targets_allow)
+    signatory = Signatory(directory, clock)
+    http = HttpCaller(clock, signatory, settings.connections_per_host, guards.of)
+    python = PythonCaller(load_functions(settings.functions), settings.threads)
+    await stack.enter_async_context(http)
+    stack.enter_context(python)
+    functions = FunctionCaller(python, quarantine)
+    return {
+        HttpTarget: AllowedCaller(http, directory),
+        PythonTarget: AllowedCaller(functions, directory),
+    }
+
+
+def _calm_the_collector() -> None:
+    """Tens of thousands of short-lived records a second make cycles of none of them; looking for
+    cycles among them at every 700th costs more than running the tasks."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
