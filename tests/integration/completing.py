@@ -16,12 +16,12 @@ from tests.integration.handlers import calls, gates, note
 
 from gnomon.model.errors import RunLost
 from gnomon.node.run.targets.python import Reject, Snooze
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 
 Connection: TypeAlias = "asyncpg.Connection[Any]"
 
 ready: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)  # a function is at its gate
-runs: defaultdict[str, list[Run]] = defaultdict(list)
+runs: defaultdict[str, list[TaskContext]] = defaultdict(list)
 raised: defaultdict[str, list[Exception]] = defaultdict(list)
 thread_gates: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 
@@ -45,12 +45,12 @@ async def at_the_gate(payload: Any) -> None:
     await gates[payload["who"]].wait()
 
 
-def keep(payload: Any, run: Run) -> int:
+def keep(payload: Any, run: TaskContext) -> int:
     runs[payload["who"]].append(run)
     return note(payload)
 
 
-async def book(payload: Any, run: Run) -> str:
+async def book(payload: Any, run: TaskContext) -> str:
     keep(payload, run)
     isolation = payload.get("isolation", "read_committed")
     async with connected(payload) as connection, connection.transaction(isolation=isolation):
@@ -59,7 +59,7 @@ async def book(payload: Any, run: Run) -> str:
     return "not the result"
 
 
-async def book_from_a_pool(payload: Any, run: Run) -> None:
+async def book_from_a_pool(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     async with (
         asyncpg.create_pool(payload["dsn"], min_size=1, max_size=1) as pool,
@@ -70,7 +70,7 @@ async def book_from_a_pool(payload: Any, run: Run) -> None:
         await run.complete(connection)
 
 
-async def fail_at_first(payload: Any, run: Run) -> None:
+async def fail_at_first(payload: Any, run: TaskContext) -> None:
     first = keep(payload, run) == 1
     async with connected(payload) as connection, connection.transaction():
         await write(connection, payload)
@@ -79,7 +79,7 @@ async def fail_at_first(payload: Any, run: Run) -> None:
             raise ValueError("thought better of it")
 
 
-async def roll_back_at_first(payload: Any, run: Run) -> None:
+async def roll_back_at_first(payload: Any, run: TaskContext) -> None:
     """Quietly: the function returns as if all were well."""
     first = keep(payload, run) == 1
     async with connected(payload) as connection:
@@ -90,7 +90,7 @@ async def roll_back_at_first(payload: Any, run: Run) -> None:
         await (transaction.rollback() if first else transaction.commit())
 
 
-async def end_otherwise(payload: Any, run: Run) -> None:
+async def end_otherwise(payload: Any, run: TaskContext) -> None:
     """Complete, commit, and raise something all the same."""
     keep(payload, run)
     async with connected(payload) as connection, connection.transaction():
@@ -99,7 +99,7 @@ async def end_otherwise(payload: Any, run: Run) -> None:
     raise {"snooze": Snooze(0.01), "reject": Reject("no"), "fail": ValueError("no")}[payload["how"]]
 
 
-async def wait_before_completing(payload: Any, run: Run) -> None:
+async def wait_before_completing(payload: Any, run: TaskContext) -> None:
     first = keep(payload, run) == 1
     isolation = payload.get("isolation", "read_committed")
     async with connected(payload) as connection, connection.transaction(isolation=isolation):
@@ -113,14 +113,14 @@ async def wait_before_completing(payload: Any, run: Run) -> None:
             raise
 
 
-async def complete_without_a_transaction(payload: Any, run: Run) -> None:
+async def complete_without_a_transaction(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     async with connected(payload) as connection:
         await write(connection, payload)
         await run.complete(connection)
 
 
-async def complete_in_two_transactions(payload: Any, run: Run) -> None:
+async def complete_in_two_transactions(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     async with connected(payload) as connection:
         with contextlib.suppress(RunLost):
@@ -130,7 +130,7 @@ async def complete_in_two_transactions(payload: Any, run: Run) -> None:
                     await run.complete(connection)
 
 
-async def complete_twice_in_one_transaction(payload: Any, run: Run) -> None:
+async def complete_twice_in_one_transaction(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     async with connected(payload) as connection, connection.transaction():
         await write(connection, payload)
@@ -138,7 +138,7 @@ async def complete_twice_in_one_transaction(payload: Any, run: Run) -> None:
         await run.complete(connection)
 
 
-async def lose_the_connection_at_commit(payload: Any, run: Run) -> None:
+async def lose_the_connection_at_commit(payload: Any, run: TaskContext) -> None:
     first = keep(payload, run) == 1
     async with connected(payload) as connection, connection.transaction():
         await write(connection, payload)
@@ -148,7 +148,7 @@ async def lose_the_connection_at_commit(payload: Any, run: Run) -> None:
                 await other.execute("SELECT pg_terminate_backend($1)", connection.get_server_pid())
 
 
-async def commit_at_the_gate(payload: Any, run: Run) -> None:
+async def commit_at_the_gate(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     async with connected(payload) as connection, connection.transaction():
         await write(connection, payload)
@@ -156,7 +156,7 @@ async def commit_at_the_gate(payload: Any, run: Run) -> None:
         await at_the_gate(payload)
 
 
-async def book_slowly(payload: Any, run: Run) -> None:
+async def book_slowly(payload: Any, run: TaskContext) -> None:
     """Long enough for the next fire of a job to come meanwhile."""
     keep(payload, run)
     async with connected(payload) as connection, connection.transaction():
@@ -168,7 +168,7 @@ async def book_slowly(payload: Any, run: Run) -> None:
 # In threads
 
 
-def book_by_psycopg(payload: Any, run: Run) -> None:
+def book_by_psycopg(payload: Any, run: TaskContext) -> None:
     first = keep(payload, run) == 1
     with psycopg.connect(payload["dsn"]) as connection:
         connection.execute("INSERT INTO public.effect VALUES (%s)", (payload["who"],))
@@ -180,7 +180,7 @@ def book_by_psycopg(payload: Any, run: Run) -> None:
             raise ValueError("thought better of it")
 
 
-def complete_by_autocommit(payload: Any, run: Run) -> None:
+def complete_by_autocommit(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     with psycopg.connect(payload["dsn"], autocommit=True) as connection:
         if payload.get("explicit"):
@@ -191,7 +191,7 @@ def complete_by_autocommit(payload: Any, run: Run) -> None:
             run.complete_by(connection.execute)
 
 
-def complete_by_what_was_lost(payload: Any, run: Run) -> None:
+def complete_by_what_was_lost(payload: Any, run: TaskContext) -> None:
     """Another connection takes the task over first."""
     keep(payload, run)
     with psycopg.connect(payload["dsn"]) as connection:
@@ -205,7 +205,7 @@ def complete_by_what_was_lost(payload: Any, run: Run) -> None:
             raise
 
 
-def hang_with_an_open_transaction(payload: Any, run: Run) -> None:
+def hang_with_an_open_transaction(payload: Any, run: TaskContext) -> None:
     if keep(payload, run) > 1:
         return
     with psycopg.connect(payload["dsn"]) as connection:
@@ -213,7 +213,7 @@ def hang_with_an_open_transaction(payload: Any, run: Run) -> None:
         thread_gates[payload["who"]].wait(60)
 
 
-def be_busy_with_an_open_transaction(payload: Any, run: Run) -> None:
+def be_busy_with_an_open_transaction(payload: Any, run: TaskContext) -> None:
     if keep(payload, run) > 1:
         return
     with psycopg.connect(payload["dsn"]) as connection:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gnomon.node.run.targets.python import Reject, Snooze
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 
 
 async def echo(payload: Any) -> Any:
@@ -135,7 +135,7 @@ def hang_in_a_thread(payload: Any) -> None:
     time.sleep(600)
 
 
-async def complete(payload: Any, run: Run) -> None:
+async def complete(payload: Any, run: TaskContext) -> None:
     run.completed = True
     note(payload)
     await asyncio.Event().wait()

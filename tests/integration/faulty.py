@@ -23,9 +23,9 @@ from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.targets.python import PythonCaller, load_functions
 from gnomon.observe.metrics import NodeMetrics
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.queries import statements
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 from gnomon.wiring.node import Assembly, Surroundings
 
 if TYPE_CHECKING:
@@ -206,8 +206,8 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
         stack.push_async_callback(database.close)
         http = await stack.enter_async_context(HttpCaller(clock, None, 10))
         python = stack.enter_context(PythonCaller(load_functions(settings.functions), 2))
-        tenants = PostgresDirectory(database, with_schemas=False)
-        directory = Directory(tenants, clock, {})
+        tenants = PostgresTenantReader(database, with_schemas=False)
+        directory = TenantCache(tenants, clock, {})
         await directory.load()
         around = Surroundings(
             settings,

@@ -11,7 +11,7 @@ from tests.integration.quota_calls import stop_the_clock, turn
 from tests.integration.support import Connection, blocked_by, database_now, submission
 from tests.waiting import eventually
 
-from gnomon.api.tasks.submission_batcher import WRITERS, Intake
+from gnomon.api.tasks.submission_batcher import WRITERS, SubmissionBatcher
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.errors import QuotaExceeded
 from gnomon.model.tenant import Quotas
@@ -122,7 +122,7 @@ async def test_a_tenant_that_is_held_up_holds_up_no_other(
 ) -> None:
     quotas = {tenant: Quotas(scheduled_tasks=2) for tenant in ("held", "other")}
     store = _store(database, database_dsn, quotas)
-    intake, now = Intake(store), await database_now(connection)
+    intake, now = SubmissionBatcher(store), await database_now(connection)
     for tenant in quotas:
         await store.insert([NewTask(submission(now, 60, tenant_id=tenant))])
     other = await connected(database_dsn)
@@ -151,7 +151,7 @@ async def test_one_that_is_held_up_again_and_again_takes_no_writer_from_others(
     database: Database, database_dsn: str, connection: Connection, lock: str
 ) -> None:
     store = _store(database, database_dsn, {"held": Quotas(scheduled_tasks=10)})
-    intake, now = Intake(store), await database_now(connection)
+    intake, now = SubmissionBatcher(store), await database_now(connection)
     await store.insert([NewTask(submission(now, 60, tenant_id="held"))])
     other = await connected(database_dsn)
     async with asyncio.TaskGroup() as group:

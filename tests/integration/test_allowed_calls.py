@@ -17,14 +17,14 @@ from gnomon.model.allow_list import AllowList
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import TaskKey
-from gnomon.node.run.resolver import Found, Names
+from gnomon.node.run.resolver import Found, Resolver
 from gnomon.node.run.targets.allowed import AllowedCaller
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.tenants import PostgresTenants, TenantChange
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 from gnomon.testing.pipe_contract import a_delivery
 
 
@@ -117,10 +117,10 @@ async def test_a_name_that_is_not_allowed_is_not_even_looked_up(
 
     clock = SystemClock()
     await held_to(database, functions=[], hosts=["*.example.com"])
-    directory = Directory(PostgresDirectory(database, with_schemas=False), clock, {})
+    directory = TenantCache(PostgresTenantReader(database, with_schemas=False), clock, {})
     await directory.load()
     port = urlsplit(receiver.url).port
-    async with HttpCaller(clock, None, 10, names=Names(clock, look_up)) as http:
+    async with HttpCaller(clock, None, 10, names=Resolver(clock, look_up)) as http:
         caller = AllowedCaller(http, directory)
         for host, allowed in (("payload.evil.example", False), ("api.example.com", True)):
             target = HttpTarget(f"http://{host}:{port}/hook")
@@ -129,7 +129,7 @@ async def test_a_name_that_is_not_allowed_is_not_even_looked_up(
             )
             if (waiting := caller.ready(delivery)) is not None:
                 await waiting
-            outcome = await caller.call(delivery, b"{}", Run(delivery))
+            outcome = await caller.call(delivery, b"{}", TaskContext(delivery))
             assert outcome is not None
             assert (outcome.error is None) == allowed
             if not allowed:

@@ -23,8 +23,8 @@ from tests.waiting import eventually
 from gnomon.clock import SystemClock
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
+from gnomon.store.tenant_cache import TenantCache
 
 ISSUER, AUDIENCE = "https://issuer.example", "gnomon"
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -278,6 +278,6 @@ def test_settings_that_would_let_others_in_are_refused(
     file.write_bytes(KEYS)
     chosen = Settings(**(settings(str(file)) | change))
     clock = SystemClock()
-    directory = Directory(PostgresDirectory(Database("", 1), with_schemas=False), clock, {})
+    directory = TenantCache(PostgresTenantReader(Database("", 1), with_schemas=False), clock, {})
     with pytest.raises(SettingsError, match=words):
         tokens_of(chosen, directory, clock)

@@ -14,9 +14,9 @@ from gnomon.settings import Settings, SettingsError
 from gnomon.store.guards import Guards
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.installation import PostgresInstallation, agreed
-from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.tenants import PostgresTenants, TenantChange
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 Api = aiohttp.ClientSession
 
@@ -52,7 +52,7 @@ async def test_an_api_that_was_started_before_serves_no_more(api: Api, database:
 
 async def test_guards_follow_the_database(database: Database) -> None:
     await make_tenant(database, "acme")
-    directory = Directory(PostgresDirectory(database, with_schemas=False), SystemClock(), {})
+    directory = TenantCache(PostgresTenantReader(database, with_schemas=False), SystemClock(), {})
     guards = Guards(directory, ("10.1.0.0/16",))
     assert guards.of("acme") is not None, "until it is known"
     await directory.load()

@@ -9,15 +9,15 @@ from tests.integration.support import Connection
 from gnomon.clock import SystemClock
 from gnomon.model.tenant import BUILT_IN_PLANS, STANDARD
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
-from gnomon.store.tenant_cache import Belongings, Changes, Directory
+from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
+from gnomon.store.tenant_cache import Belongings, Changes, TenantCache
 
 TENANT = "INSERT INTO gnomon.tenant (id, quotas) VALUES ($1, $2)"
 TYPE = "INSERT INTO gnomon.task_type (tenant_id, name, schema) VALUES ($1, $2, $3)"
 LIMITER = "INSERT INTO gnomon.limiter (tenant_id, name, concurrency) VALUES ($1, 'all', 1)"
 
 
-class Watched(PostgresDirectory):
+class Watched(PostgresTenantReader):
     """Shows what was read."""
 
     read: Mapping[str, Belongings] = {}
@@ -37,14 +37,14 @@ async def store(connection: Connection, database: Database) -> Watched:
 
 
 @pytest.fixture
-async def directory(store: Watched) -> Directory:
-    directory = Directory(store, SystemClock(), {})
+async def directory(store: Watched) -> TenantCache:
+    directory = TenantCache(store, SystemClock(), {})
     assert await directory.load()
     return directory
 
 
 async def test_only_what_is_of_changed_tenants_is_read_again(
-    connection: Connection, store: Watched, directory: Directory
+    connection: Connection, store: Watched, directory: TenantCache
 ) -> None:
     assert {"acme", "zed", "default"} <= set(store.read)
     await connection.execute(TYPE, "acme", "call", "true")
@@ -60,7 +60,7 @@ async def test_only_what_is_of_changed_tenants_is_read_again(
 
 
 async def test_what_is_gone_is_forgotten(
-    connection: Connection, store: Watched, directory: Directory
+    connection: Connection, store: Watched, directory: TenantCache
 ) -> None:
     await connection.execute("DELETE FROM gnomon.task_type WHERE tenant_id = 'zed'")
     await connection.execute("DELETE FROM gnomon.tenant WHERE id = 'acme'")
@@ -74,7 +74,7 @@ async def test_what_is_gone_is_forgotten(
 
 
 async def test_many_changes_are_read_as_a_whole(
-    connection: Connection, store: Watched, directory: Directory
+    connection: Connection, store: Watched, directory: TenantCache
 ) -> None:
     await connection.execute("DELETE FROM gnomon.tenant WHERE id = 'acme'")
     await connection.execute(
@@ -88,7 +88,7 @@ async def test_many_changes_are_read_as_a_whole(
 
 @pytest.mark.parametrize("wrong", ['{"cron_jobs": -1}', '{"cron_jobs": "many"}', '"none"'])
 async def test_wrong_quotas_end_no_process(
-    connection: Connection, store: Watched, directory: Directory, wrong: str
+    connection: Connection, store: Watched, directory: TenantCache, wrong: str
 ) -> None:
     change = "UPDATE gnomon.tenant SET quotas = $1, weight = 2 WHERE id = 'acme'"
     with structlog.testing.capture_logs() as logs:
@@ -98,7 +98,7 @@ async def test_wrong_quotas_end_no_process(
         assert directory.weight("acme") == 2
         assert [line["tenant"] for line in logs] == ["acme"]
         # Who has not seen the right ones goes by the plan.
-        fresh = Directory(store, SystemClock(), {})
+        fresh = TenantCache(store, SystemClock(), {})
         assert await fresh.load()
         assert fresh.quotas("acme") == BUILT_IN_PLANS[STANDARD]
     await connection.execute(change, '{"cron_jobs": 5}')

@@ -28,7 +28,7 @@ from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.admission import Admissions
+from gnomon.node.dispatch.admission import StartChecks
 from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.permit_keeper import RECONCILE_SECONDS, PermitKeeper
 from gnomon.node.dispatch.permits import Permits
@@ -43,9 +43,9 @@ from gnomon.store.ports.dispatch import Claim, RunningTask
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
-from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.limits.permits import PostgresLimits
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 
 class Forgetful(PostgresDispatch):
@@ -75,13 +75,13 @@ class Stage:
         self.agenda = Agenda(FairQueue(), clock.now(), settings.window)
         self.scanner = Scanner(self.store, self.agenda, clock, settings)
         self.scanner.own(everything_in(frozenset(range(SHARDS))))
-        self.directory = Directory(PostgresDirectory(database, with_schemas=False), clock, {})
+        self.directory = TenantCache(PostgresTenantReader(database, with_schemas=False), clock, {})
         self.permits = Permits(self.directory, self.agenda, clock, lambda: None)
         self.pipe = pipe = MemoryPipe(10, lambda: None)
         planning = PostgresPlanning(database, clock, 10.0)
         self.dispatcher = Dispatcher(
             self.store, planning, self.agenda, self.scanner, pipe, lease, clock, 10,
-            admission=Admissions([self.permits]), suspect_room=SuspectRoom(1, 10),
+            admission=StartChecks([self.permits]), suspect_room=SuspectRoom(1, 10),
         )  # fmt: skip
         self.keeper = PermitKeeper(
             PostgresLimits(database), self.permits, self.agenda, self.dispatcher, pipe, clock, node,

@@ -10,7 +10,7 @@ from tests.integration.support import database_now, store, submission
 
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.fairness import FairQueue
-from gnomon.fairness.slot_shares import Slots
+from gnomon.fairness.slot_shares import SlotShares
 from gnomon.model.pool import everything_in
 from gnomon.model.priority import Lane
 from gnomon.model.quarantine import ALONE_FROM
@@ -38,7 +38,9 @@ class Stage:
         self._clock = clock
         self._roster = PostgresRoster(database)
         self.lease = Lease(new_incarnation(), 10)
-        self.ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 0, 0.1), has_others=lambda _: True)
+        self.ready: FairQueue[Entry] = FairQueue(
+            slots=SlotShares(10, 0, 0.1), has_others=lambda _: True
+        )
         self._agenda = Agenda(self.ready, now, 100)
         dispatch = PostgresDispatch(database, 10)
         self._scanner = Scanner(dispatch, self._agenda, clock, Settings())

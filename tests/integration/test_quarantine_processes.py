@@ -22,7 +22,7 @@ from gnomon.model.task import DeliveryMode
 from gnomon.node.run.quarantine.frames import Ended, Started, framed
 from gnomon.node.run.quarantine.pool import Quarantine
 from gnomon.node.run.quarantine.process import ChildProcess, Job, Unstarted
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe.events import ChildDied, ChildUnfit, Event
 from gnomon.pipe.envelope import Delivery
@@ -74,21 +74,21 @@ class Ward:
         self.clock = HurriedClock()
         self.quarantine = Quarantine(settings, self.clock, self.events.append)
         self.tasks: list[asyncio.Task[Outcome | None]] = []
-        self.runs: list[Run] = []
+        self.runs: list[TaskContext] = []
         self._numbers = count(1)
 
     def call(
         self, function: str, tenant: str = "a", losses: int = 1, mode: str = "", **payload: Any
     ) -> "asyncio.Task[Outcome | None]":
         delivery = self.delivery(function, tenant, losses, mode)
-        run = Run(delivery)
+        run = TaskContext(delivery)
         body = msgspec.json.encode({"notes": str(self.folder), **payload})
         task = asyncio.create_task(self._call(delivery, body, run))
         self.tasks.append(task)
         self.runs.append(run)
         return task
 
-    async def _call(self, delivery: Delivery, payload: bytes, run: Run) -> Outcome | None:
+    async def _call(self, delivery: Delivery, payload: bytes, run: TaskContext) -> Outcome | None:
         """As a slot does."""
         waiting = self.quarantine.ready(delivery)
         if waiting is not None:
@@ -408,7 +408,7 @@ async def test_what_a_process_told_before_its_node_ended_it_is_heard(ward: Ward)
     jobs = []
     for number in (1, 2, 3):
         delivery = ward.delivery("echo", "a", 1, "")
-        jobs.append(Job(number, delivery, None, Run(delivery)))
+        jobs.append(Job(number, delivery, None, TaskContext(delivery)))
         child.give(jobs[-1])
     child.close_by_node("its node has ended")
     ended = Ended(1, Outcome(OutcomeKind.SUCCEEDED))
@@ -471,7 +471,7 @@ async def test_the_start_of_a_process_is_not_the_time_of_the_function(
     await asyncio.gather(*[each for each in waiting if each is not None])
     started = alive_children()
     assert len(started) == processes
-    calls = [ward.quarantine.call(each, b"{}", Run(each)) for each in deliveries]
+    calls = [ward.quarantine.call(each, b"{}", TaskContext(each)) for each in deliveries]
     outcomes = [outcome for outcome in await asyncio.gather(*calls) if outcome is not None]
     assert len(outcomes) == 4
     assert {outcome.result for outcome in outcomes} == {str(pid) for pid in started}
@@ -485,11 +485,11 @@ async def test_a_place_is_kept_until_the_call_must_have_begun(ward: Ward) -> Non
     assert ward.quarantine.ready(first) is None, "it has its place already"
     ward.clock.ahead += START_SECONDS + 1
     await ward.clock.looked()
-    assert await ward.quarantine.call(first, b"{}", Run(first)) is None
+    assert await ward.quarantine.call(first, b"{}", TaskContext(first)) is None
     waiting = ward.quarantine.ready(second)
     if waiting is not None:
         await waiting
-    outcome = await ward.quarantine.call(second, b"{}", Run(second))
+    outcome = await ward.quarantine.call(second, b"{}", TaskContext(second))
     assert outcome is not None
     assert outcome.kind is OutcomeKind.SUCCEEDED
 
@@ -505,5 +505,5 @@ async def test_one_that_waits_no_longer_leaves_its_place(ward: Ward) -> None:
     assert waiting is not None
     await waiting
     assert len(alive_children()) == 1
-    assert await ward.quarantine.call(first, b"{}", Run(first)) is None
-    assert await ward.quarantine.call(second, b"{}", Run(second)) is not None
+    assert await ward.quarantine.call(first, b"{}", TaskContext(first)) is None
+    assert await ward.quarantine.call(second, b"{}", TaskContext(second)) is not None

@@ -17,7 +17,7 @@ import pytest
 from tests.system.limits.judge import most_within
 
 from gnomon.limits.exchange import Grant, Starts
-from gnomon.limits.holdings import Account, Batch, Wish
+from gnomon.limits.holdings import Batch, Holding, Wish
 from gnomon.limits.limiter import Bucket, Limiter
 from gnomon.limits.store_time import StoreTime
 from gnomon.store.postgres.database import Database
@@ -121,7 +121,7 @@ class Node:
         # By less than what is allowed for, and anything apart.
         self._pace = 1.0 + self._chance.uniform(-9e-4, 9e-4)
         self._origin = world.now - self._chance.uniform(0, 1e5)
-        self._account = Account(Bucket("default", "few"), world.limiter, self._clock())
+        self._account = Holding(Bucket("default", "few"), world.limiter, self._clock())
         self._time = StoreTime()
         self._turn = 0
         self._stands_until = 0.0

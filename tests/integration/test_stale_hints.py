@@ -7,7 +7,7 @@ from uuid import UUID
 from tests.integration.support import Connection, database_now, joined, store, submission
 
 from gnomon.clock import SystemClock
-from gnomon.fairness import FairQueue, Slots
+from gnomon.fairness import FairQueue, SlotShares
 from gnomon.model.pool import everything_in
 from gnomon.model.priority import Lane
 from gnomon.model.quarantine import ALONE_FROM
@@ -16,9 +16,9 @@ from gnomon.model.target import Target
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.admission import Admissions
+from gnomon.node.dispatch.admission import StartChecks
 from gnomon.node.dispatch.dispatcher import Dispatcher
-from gnomon.node.dispatch.places import Places
+from gnomon.node.dispatch.places import PlaceCheck
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.targets import Place
 from gnomon.pipe.envelope import Report
@@ -42,7 +42,7 @@ class Stage:
         lease = Lease(node, 3600.0)
         lease.renewed(clock.monotonic())
         self.clock = clock
-        self.queue = FairQueue[Entry](slots=Slots(4, 0, 0.5), has_others=lambda _: True)
+        self.queue = FairQueue[Entry](slots=SlotShares(4, 0, 0.5), has_others=lambda _: True)
         self.agenda = Agenda(self.queue, clock.now(), 100)
         self.scanner = Scanner(dispatch, self.agenda, clock, Settings(window=100))
         self.scanner.own(everything_in(frozenset(range(SHARDS))))
@@ -50,7 +50,8 @@ class Stage:
         self.suspect_room = SuspectRoom(4, 10)
         self.dispatcher = Dispatcher(
             dispatch, PostgresPlanning(database, clock, 10.0), self.agenda, self.scanner, self.pipe,
-            lease, clock, 10, admission=Admissions([Places(_place, self.agenda, lambda: None, 1)]),
+            lease, clock, 10,
+            admission=StartChecks([PlaceCheck(_place, self.agenda, lambda: None, 1)]),
             suspect_room=self.suspect_room,
         )  # fmt: skip
 

@@ -17,16 +17,16 @@ from gnomon.observe.events import nobody
 from gnomon.store.ports.storage import StorageLevel, StorageStore
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
-from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.usage.storage import PostgresStorage
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 
 async def counter(
     database: Database, clock: Clock | None = None, store: StorageStore | None = None
 ) -> StorageCounter:
     clock = clock or SystemClock()
-    directory = Directory(PostgresDirectory(database, with_schemas=False), clock, {})
+    directory = TenantCache(PostgresTenantReader(database, with_schemas=False), clock, {})
     await directory.load()
     return StorageCounter(
         store or PostgresStorage(database, clock),

@@ -25,7 +25,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.dispatcher import Dispatcher
-from gnomon.node.dispatch.stealer import StealResult, Thief
+from gnomon.node.dispatch.stealer import Stealer, StealResult
 from gnomon.node.membership.lease import Lease
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
@@ -67,7 +67,7 @@ class Stage:
             1000,
             suspect_room=SuspectRoom(1, slots),
         )
-        self.thief = Thief(store, self.scanner, self.dispatcher, lambda: 0.5, settings)
+        self.thief = Stealer(store, self.scanner, self.dispatcher, lambda: 0.5, settings)
 
     async def join(self) -> None:
         asked_at = self.clock.monotonic()

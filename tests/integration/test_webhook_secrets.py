@@ -38,9 +38,9 @@ from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, 
 from gnomon.node.run.targets.signing import Signatory, Unsigned
 from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets, give_default
-from gnomon.store.tenant_cache import Directory, Revision
+from gnomon.store.tenant_cache import Revision, TenantCache
 from gnomon.wiring.processes import prepare
 
 
@@ -189,13 +189,13 @@ async def test_a_secret_written_wrongly_by_hand_stops_nothing(
 
 
 @pytest.fixture
-async def directory(database: Database) -> Directory:
-    store = PostgresDirectory(database, with_schemas=False, with_secrets=True)
-    return Directory(store, SystemClock(), {})
+async def directory(database: Database) -> TenantCache:
+    store = PostgresTenantReader(database, with_schemas=False, with_secrets=True)
+    return TenantCache(store, SystemClock(), {})
 
 
 async def test_a_look_at_the_directory_is_all_that_a_revocation_takes(
-    database: Database, connection: Connection, directory: Directory
+    database: Database, connection: Connection, directory: TenantCache
 ) -> None:
     """So it takes half a second, the time between two looks, and a statement or two."""
     await prepare_default(connection)
@@ -225,7 +225,7 @@ async def prepare_default(connection: Connection, given: str | None = None) -> b
 
 
 async def test_an_old_secret_ends_by_itself(
-    database: Database, connection: Connection, directory: Directory
+    database: Database, connection: Connection, directory: TenantCache
 ) -> None:
     await prepare_default(connection)
     (first,) = await PostgresSecrets(database).list("default")
@@ -242,7 +242,7 @@ async def test_an_old_secret_ends_by_itself(
 
 
 async def test_many_hosts_do_not_fill_the_memory(
-    connection: Connection, directory: Directory
+    connection: Connection, directory: TenantCache
 ) -> None:
     await prepare_default(connection)
     await directory.load()
@@ -253,7 +253,7 @@ async def test_many_hosts_do_not_fill_the_memory(
 
 
 async def test_all_who_ask_at_once_share_a_look(connection: Connection, database: Database) -> None:
-    class Counted(PostgresDirectory):
+    class Counted(PostgresTenantReader):
         looks = 0
 
         async def revision(self) -> Revision:
@@ -261,7 +261,7 @@ async def test_all_who_ask_at_once_share_a_look(connection: Connection, database
             return await super().revision()
 
     store = Counted(database, with_schemas=False, with_secrets=True)
-    directory = Directory(store, SystemClock(), {})
+    directory = TenantCache(store, SystemClock(), {})
     await directory.load()
     signatory = Signatory(directory, SystemClock())
     store.looks = 0
@@ -279,7 +279,7 @@ async def all_ready(signatory: Signatory, tenants: list[str]) -> None:
 
 
 async def test_nothing_goes_out_unsigned_because_nobody_looked(
-    database: Database, connection: Connection, directory: Directory
+    database: Database, connection: Connection, directory: TenantCache
 ) -> None:
     await directory.load()
     signatory = Signatory(directory, SystemClock())
@@ -298,7 +298,7 @@ async def test_nothing_goes_out_unsigned_because_nobody_looked(
 
 
 async def test_a_tenant_that_has_lost_its_secrets_is_not_called_unsigned(
-    database: Database, connection: Connection, directory: Directory
+    database: Database, connection: Connection, directory: TenantCache
 ) -> None:
     signatory = Signatory(directory, SystemClock())
     await all_ready(signatory, ["acme"])
@@ -312,7 +312,7 @@ async def test_a_tenant_that_has_lost_its_secrets_is_not_called_unsigned(
 
 
 async def test_what_was_learned_of_a_tenant_outlives_the_changes_of_others(
-    database: Database, connection: Connection, directory: Directory
+    database: Database, connection: Connection, directory: TenantCache
 ) -> None:
     signatory = Signatory(directory, SystemClock())
     await all_ready(signatory, ["nobody"])
@@ -325,7 +325,7 @@ async def test_what_was_learned_of_a_tenant_outlives_the_changes_of_others(
 async def test_an_outage_is_waited_for_by_all_who_ask(
     database: Database, error: StoreError
 ) -> None:
-    class Away(PostgresDirectory):
+    class Away(PostgresTenantReader):
         times = 3
 
         async def revision(self) -> Revision:
@@ -335,7 +335,7 @@ async def test_an_outage_is_waited_for_by_all_who_ask(
             return await super().revision()
 
     store = Away(database, with_schemas=False, with_secrets=True)
-    signatory = Signatory(Directory(store, SystemClock(), {}), SystemClock())
+    signatory = Signatory(TenantCache(store, SystemClock(), {}), SystemClock())
     await make_tenant(database, "acme")
     await all_ready(signatory, ["acme", "acme", "nobody", "acme"])
     assert signatory.sign("acme", "https://a.example/", "id", "1", b"") is not None
@@ -345,7 +345,7 @@ async def test_an_outage_is_waited_for_by_all_who_ask(
 async def test_a_look_that_fails_is_nobodys_answer(database: Database) -> None:
     """Those who waited for the look of another must not take its failure for knowledge."""
 
-    class Failing(PostgresDirectory):
+    class Failing(PostgresTenantReader):
         failures = 0
 
         async def revision(self) -> Revision:
@@ -356,7 +356,7 @@ async def test_a_look_that_fails_is_nobodys_answer(database: Database) -> None:
             return await super().revision()
 
     store = Failing(database, with_schemas=False, with_secrets=True)
-    directory = Directory(store, SystemClock(), {})
+    directory = TenantCache(store, SystemClock(), {})
     await directory.load()
     await make_tenant(database, "acme")
     store.failures = 1
@@ -526,7 +526,7 @@ async def test_what_is_anothers_is_not_there(database: Database) -> None:
 
 
 async def test_a_tenant_goes_with_its_secrets_and_comes_back_with_others(
-    database: Database, connection: Connection, directory: Directory
+    database: Database, connection: Connection, directory: TenantCache
 ) -> None:
     await make_tenant(database, "acme")
     first = await secret_of(connection, "acme")

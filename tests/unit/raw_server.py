@@ -14,7 +14,7 @@ from gnomon.clock import SystemClock
 from gnomon.model.outcome import Outcome
 from gnomon.model.target import HttpTarget
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.testing.pipe_contract import a_delivery
 
 PLAIN = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -109,7 +109,7 @@ async def called(caller: HttpCaller, url: str, method: str = "POST", **values: A
     """One try at a webhook."""
     given = {"target": HttpTarget(url, method), **values}
     delivery = msgspec.structs.replace(a_delivery(1), **given)
-    return await caller.call(delivery, b"{}", Run(delivery))
+    return await caller.call(delivery, b"{}", TaskContext(delivery))
 
 
 async def called_at(server: RawServer, method: str = "POST", **values: Any) -> Outcome:

@@ -7,7 +7,7 @@ import msgspec
 from tests.unit.fair_entries import START, entry
 
 from gnomon.clock import SystemClock
-from gnomon.fairness import FairQueue, Slots
+from gnomon.fairness import FairQueue, SlotShares
 from gnomon.limits.exchange import Grant
 from gnomon.limits.holdings import Wish
 from gnomon.limits.limiter import Bucket, Limiter
@@ -17,9 +17,9 @@ from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.tenant import Quotas
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.admission import Admissions
+from gnomon.node.dispatch.admission import StartChecks
 from gnomon.node.dispatch.permits import Permits
-from gnomon.node.dispatch.places import Places
+from gnomon.node.dispatch.places import PlaceCheck
 from gnomon.node.run.targets import Place
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
@@ -47,12 +47,12 @@ class World:
     """Permits before places, as on a node where a tenant may hold seven of ten slots."""
 
     def __init__(self) -> None:
-        self.queue = FairQueue[Entry](slots=Slots(10, 0, 0.7), has_others=lambda _: True)
+        self.queue = FairQueue[Entry](slots=SlotShares(10, 0, 0.7), has_others=lambda _: True)
         self.agenda = Agenda(self.queue, START, 1000)
         self.woken = 0
         self.permits = Permits(Known(), self.agenda, SystemClock(lambda: 0.0), self._wake)
-        places = Places(_place_of, self.agenda, self._wake, 2)
-        self.doors = Admissions([self.permits, places])
+        places = PlaceCheck(_place_of, self.agenda, self._wake, 2)
+        self.doors = StartChecks([self.permits, places])
 
     def _wake(self) -> None:
         self.woken += 1

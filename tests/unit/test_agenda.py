@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.fairness import FairQueue, Slots
+from gnomon.fairness import FairQueue, SlotShares
 from gnomon.model.priority import Lane
 from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda, tick_at_or_after, tick_at_or_before
@@ -123,7 +123,7 @@ def test_what_is_put_back_keeps_its_order() -> None:
 
 
 def test_a_tenant_that_may_hold_no_more_leaves_the_slots_to_what_can_be_stolen() -> None:
-    slots = Slots(general=10, share=0.9)
+    slots = SlotShares(general=10, share=0.9)
     ready: FairQueue[Entry] = FairQueue(slots=slots, has_others=lambda _: True)
     known = Agenda(ready, START, 100)
     known.add([entry(number) for number in range(20)])
@@ -274,7 +274,7 @@ def test_against_a_model(steps: list[tuple[str, int, int, bool]]) -> None:
 
 
 def test_a_task_that_was_changed_while_it_was_due_is_kept_as_what_it_is() -> None:
-    queue = FairQueue[Entry](slots=Slots(8, 0, 0.5), has_others=lambda _: True)
+    queue = FairQueue[Entry](slots=SlotShares(8, 0, 0.5), has_others=lambda _: True)
     known = Agenda(queue, START, 100)
     known.add([entry(1, flow=1), entry(2, flow=1)])
     for flow in (2, 3):
@@ -296,7 +296,7 @@ def test_what_is_there_once_stays_in_its_order() -> None:
 
 def test_what_is_let_in_while_others_are_taken_is_so_afterwards() -> None:
     """Whoever refuses one flow may thereby have something for another."""
-    queue = FairQueue[Entry](slots=Slots(4, 0, 0.5), has_others=lambda _: True)
+    queue = FairQueue[Entry](slots=SlotShares(4, 0, 0.5), has_others=lambda _: True)
     known = Agenda(queue, START, 100)
     known.add(entry(n, flow=1) for n in range(10))
     assert known.take(10, room(), lambda _: False) == []

@@ -32,7 +32,7 @@ from gnomon.api.cron.views import (
     run_view,
 )
 from gnomon.api.http.reading import decoded
-from gnomon.cron.job import CronJob, Definition, Run, RunKind, Skipped
+from gnomon.cron.job import CronJob, CronRun, Definition, RunKind, Skipped
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane
@@ -66,13 +66,13 @@ def job(of: Definition, **fields: Any) -> CronJob:
     return CronJob(**(whole | fields))
 
 
-def run(**fields: Any) -> Run:
+def run(**fields: Any) -> CronRun:
     whole: dict[str, Any] = {
         "cron_job_id": JOB_ID, "fire_at": NOW, "kind": RunKind.SCHEDULED, "task_id": None,
         "skipped": None, "missed": 0, "status": None, "started_at": None, "finished_at": None,
         "attempt": None, "last_error": None, "sla_missed_at": None,
     }  # fmt: skip
-    return Run(**(whole | fields))
+    return CronRun(**(whole | fields))
 
 
 def test_defaults_are_those_of_a_definition() -> None:

@@ -16,7 +16,7 @@ from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.node.ahead.agenda import Agenda
-from gnomon.node.dispatch.breaker_check import Breakers, Rules
+from gnomon.node.dispatch.breaker_check import BreakerCheck, Rules
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.breakers import BreakerEvent, Circuit
@@ -44,7 +44,7 @@ class World:
         agenda = Agenda(FairQueue(), START, 100)
         clock = SystemClock(lambda: self.time)
         troubles = Troubles(clock, nobody)
-        self.breakers = Breakers(agenda, clock, Told(), lambda: None, nobody, troubles, QUICK)
+        self.breakers = BreakerCheck(agenda, clock, Told(), lambda: None, nobody, troubles, QUICK)
         for number in range(hosts):
             self.fail(entry(number, flow=number + 1))
 

@@ -10,7 +10,7 @@ from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.node.ahead.agenda import Agenda
-from gnomon.node.dispatch.breaker_check import Breakers, Rules
+from gnomon.node.dispatch.breaker_check import BreakerCheck, Rules
 from gnomon.observe.events import BreakerOpened, Event, nobody
 from gnomon.pipe.envelope import Report
 
@@ -44,7 +44,7 @@ class World:
         self.time = 0.0
         self.events: list[Event] = []
         clock = SystemClock(lambda: self.time)
-        self.breakers = Breakers(
+        self.breakers = BreakerCheck(
             Agenda(FairQueue(), START, 100), clock, Told(), lambda: None, self.events.append,
             Troubles(clock, nobody), rules,
         )  # fmt: skip

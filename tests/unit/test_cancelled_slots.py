@@ -11,7 +11,7 @@ from tests.waiting import eventually
 from gnomon.clock import SystemClock
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.target import PythonTarget
-from gnomon.node.run.slot_pool import Slots
+from gnomon.node.run.slot_pool import SlotPool
 from gnomon.node.run.targets import Caller
 from gnomon.pipe.envelope import Delivery
 
@@ -154,7 +154,7 @@ async def test_a_slot_that_is_replaced_at_the_end_has_no_successor() -> None:
             except asyncio.CancelledError:
                 slots.replace(slot)  # given up while the worker ends
 
-    slots = Slots(serve, 1, SystemClock(), 30.0)
+    slots = SlotPool(serve, 1, SystemClock(), 30.0)
     running = asyncio.create_task(slots.run())
 
     async def begun() -> bool:

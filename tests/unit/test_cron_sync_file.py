@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnomon.cli.cron.difference import Change, Step, Verb, acts_of
+from gnomon.cli.cron.difference import JobChange, Step, Verb, acts_of
 from gnomon.cli.cron.file import BadFile, Declaration, Declared, declaration
 
 JOB = """
@@ -192,12 +192,12 @@ def test_renames_that_a_second_sync_could_not_tell(renames: dict[str, str], mess
 
 def test_renames_come_first_and_removals_last() -> None:
     steps = [
-        Step(change=Change.REMOVED, name="gone"),
-        Step(change=Change.UNCHANGED, name="same"),
-        Step(change=Change.LEFT, name="other"),
-        Step(change=Change.CREATED, name="new"),
-        Step(change=Change.RENAMED, name="moved", fields={"tags": {}}, renamed_from="old"),
-        Step(change=Change.RENAMED, name="only moved", renamed_from="older"),
+        Step(change=JobChange.REMOVED, name="gone"),
+        Step(change=JobChange.UNCHANGED, name="same"),
+        Step(change=JobChange.LEFT, name="other"),
+        Step(change=JobChange.CREATED, name="new"),
+        Step(change=JobChange.RENAMED, name="moved", fields={"tags": {}}, renamed_from="old"),
+        Step(change=JobChange.RENAMED, name="only moved", renamed_from="older"),
     ]
     assert [(act.verb, act.step.name) for act in acts_of(steps)] == [
         (Verb.RENAME, "moved"),

@@ -5,13 +5,13 @@ from itertools import pairwise
 import pytest
 
 from gnomon.fairness import LaneRound
-from gnomon.fairness.virtual_time import Account
+from gnomon.fairness.virtual_time import TenantShare
 from gnomon.model.errors import BrokenInvariant
 from gnomon.store.ports.dispatch import Entry
 
 
-def account(weight: float = 1.0) -> Account[Entry]:
-    made: Account[Entry] = Account("acme", 0, LaneRound())
+def account(weight: float = 1.0) -> TenantShare[Entry]:
+    made: TenantShare[Entry] = TenantShare("acme", 0, LaneRound())
     made.weight = weight
     return made
 

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.fair_entries import START, entry, number_of
 
 from gnomon.fairness import FairQueue
-from gnomon.fairness.slot_shares import Slots
+from gnomon.fairness.slot_shares import SlotShares
 from gnomon.model.priority import Lane
 from gnomon.store.ports.dispatch import Entry
 
@@ -14,7 +14,7 @@ TENANTS = 1000
 class Crowd:
     def __init__(self, lane: Lane) -> None:
         self.looks = 0
-        self.queue: FairQueue[Entry] = FairQueue(slots=Slots(9, 1, 0.9), has_others=self._look)
+        self.queue: FairQueue[Entry] = FairQueue(slots=SlotShares(9, 1, 0.9), has_others=self._look)
         for number in range(TENANTS):
             self.queue.put_all([entry(number, tenant=f"t{number}", lane=lane)])
 

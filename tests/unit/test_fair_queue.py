@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.unit.fair_entries import at, entry, number_of
 
-from gnomon.fairness import FairQueue, Slots
+from gnomon.fairness import FairQueue, SlotShares
 from gnomon.model.priority import Lane
 from gnomon.store.ports.dispatch import Entry
 
@@ -163,13 +163,13 @@ TestModel.settings = settings(deadline=None, max_examples=80, stateful_step_coun
     st.lists(st.tuples(tenants, lanes, flows, st.sampled_from([0, 60, 100])), max_size=60),
     st.sets(st.tuples(tenants, flows), max_size=4),
     st.lists(st.integers(0, 9), max_size=30),
-    st.sampled_from([None, Slots(10, 0, 0.9), Slots(30, 3, 0.5)]),
+    st.sampled_from([None, SlotShares(10, 0, 0.9), SlotShares(30, 3, 0.5)]),
 )
 def test_the_order_does_not_depend_on_how_takes_are_cut(
     puts: list[tuple[str, Lane, int, int]],
     blocked: set[tuple[str, int]],
     cuts: list[int],
-    slots: Slots | None,
+    slots: SlotShares | None,
 ) -> None:
     def queue() -> FairQueue[Entry]:
         return FairQueue(slots=slots, has_others=lambda _: True)

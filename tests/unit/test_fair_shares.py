@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.fair_entries import START, at, entry
 
-from gnomon.fairness import FairQueue, Slots
+from gnomon.fairness import FairQueue, SlotShares
 from gnomon.model.priority import Lane
 from gnomon.store.ports.dispatch import Entry
 
@@ -92,9 +92,9 @@ def test_two_backlogged_tenants_are_never_further_apart_than_their_longest_tasks
             assert apart <= held * (most[a] + most[b]) + 1e-6
 
 
-@pytest.mark.parametrize("slots", [Slots(10), Slots(60, 0, 0.9), Slots(57, 3, 0.9)])
+@pytest.mark.parametrize("slots", [SlotShares(10), SlotShares(60, 0, 0.9), SlotShares(57, 3, 0.9)])
 @pytest.mark.parametrize(("a", "b"), [(0.005, 0.02), (0.02, 0.005), (0.1, 1.0)])
-def test_weights_of_three_to_one_are_shares_of_work(slots: Slots, a: float, b: float) -> None:
+def test_weights_of_three_to_one_are_shares_of_work(slots: SlotShares, a: float, b: float) -> None:
     ready: FairQueue[Entry] = FairQueue(
         slots=slots, weight={"a": 3.0, "b": 1.0}.__getitem__, has_others=lambda _: True
     )
@@ -235,19 +235,19 @@ def greedy(ready: FairQueue[Entry], tenant: str, lane: Lane = Lane.MEDIUM) -> in
 def test_tasks_that_never_end_leave_slots_to_those_who_come_later(
     slots: int, held: list[int]
 ) -> None:
-    ready: FairQueue[Entry] = FairQueue(slots=Slots(slots, 0, 0.9), has_others=lambda _: True)
+    ready: FairQueue[Entry] = FairQueue(slots=SlotShares(slots, 0, 0.9), has_others=lambda _: True)
     got = [greedy(ready, f"t{number}") for number in range(len(held))]
     assert got == held
     assert sum(got) == slots
 
 
 def test_a_tenant_alone_may_hold_everything() -> None:
-    ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 0, 0.9))
+    ready: FairQueue[Entry] = FairQueue(slots=SlotShares(10, 0, 0.9))
     assert greedy(ready, "a") == 2000  # the pipe says how many there are
 
 
 def test_slots_for_critical_tasks_are_left_to_others_too() -> None:
-    ready: FairQueue[Entry] = FairQueue(slots=Slots(90, 10, 0.9), has_others=lambda _: True)
+    ready: FairQueue[Entry] = FairQueue(slots=SlotShares(90, 10, 0.9), has_others=lambda _: True)
     assert greedy(ready, "a", Lane.MEDIUM) == 81
     assert greedy(ready, "a", Lane.CRITICAL) == 9
     assert greedy(ready, "b", Lane.CRITICAL) > 1  # one that is kept, others of the general ones
@@ -257,7 +257,7 @@ def test_slots_for_critical_tasks_are_left_to_others_too() -> None:
 def test_who_has_its_part_of_the_kept_slots_does_not_stand_in_the_way_of_others() -> None:
     """All general slots are taken, and the first in turn may hold no more of the kept ones."""
     ready: FairQueue[Entry] = FairQueue(
-        slots=Slots(10, 4, 0.9),
+        slots=SlotShares(10, 4, 0.9),
         has_others=lambda _: True,
         weight=lambda tenant: 1000.0 if tenant == "a" else 1.0,
     )
@@ -268,13 +268,13 @@ def test_who_has_its_part_of_the_kept_slots_does_not_stand_in_the_way_of_others(
 
 
 def test_critical_tasks_of_one_tenant_do_not_take_what_is_kept_for_newcomers() -> None:
-    ready: FairQueue[Entry] = FairQueue(slots=Slots(90, 10, 0.9), has_others=lambda _: True)
+    ready: FairQueue[Entry] = FairQueue(slots=SlotShares(90, 10, 0.9), has_others=lambda _: True)
     assert greedy(ready, "a", Lane.CRITICAL) == 91  # the general ones, and the kept
     assert greedy(ready, "b", Lane.MEDIUM) > 0
 
 
 def test_a_critical_task_for_which_another_leaves_its_slot_costs_nobody_else_one() -> None:
-    ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 0, 0.9), has_others=lambda _: True)
+    ready: FairQueue[Entry] = FairQueue(slots=SlotShares(10, 0, 0.9), has_others=lambda _: True)
     assert greedy(ready, "a") == 9
     ready.put_all([entry(1, "a", Lane.CRITICAL)])
     assert ready.take(1, START, urgent=True) == []
@@ -290,7 +290,9 @@ def test_a_critical_task_for_which_another_leaves_its_slot_costs_nobody_else_one
 def test_a_slot_goes_to_whoever_holds_few_and_stays_free_only_for_those(
     steps: list[tuple[str, bool]], general: int, share: float
 ) -> None:
-    ready: FairQueue[Entry] = FairQueue(slots=Slots(general, 0, share), has_others=lambda _: True)
+    ready: FairQueue[Entry] = FairQueue(
+        slots=SlotShares(general, 0, share), has_others=lambda _: True
+    )
     rest = math.ceil(round(general * (1 - share), 6))
     held: Counter[str] = Counter()
 
@@ -316,7 +318,7 @@ def test_a_slot_goes_to_whoever_holds_few_and_stays_free_only_for_those(
 
 def test_slots_are_free_again_whether_tasks_were_put_back_or_have_ended() -> None:
     """As many as before, in every lane."""
-    ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 5, 0.8), has_others=lambda _: True)
+    ready: FairQueue[Entry] = FairQueue(slots=SlotShares(10, 5, 0.8), has_others=lambda _: True)
     for number in range(100):
         ready.put_all([entry(number, "a"), entry(number, "a", Lane.CRITICAL)])
     counts = set()
@@ -334,7 +336,7 @@ def test_slots_are_free_again_whether_tasks_were_put_back_or_have_ended() -> Non
 
 
 def test_critical_tasks_that_have_ended_leave_their_own_slots_and_no_others() -> None:
-    ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 5, 0.8), has_others=lambda _: True)
+    ready: FairQueue[Entry] = FairQueue(slots=SlotShares(10, 5, 0.8), has_others=lambda _: True)
     assert greedy(ready, "a") == 8
     for number in range(20):
         ready.put_all([entry(number, "b", Lane.CRITICAL)])
@@ -345,7 +347,7 @@ def test_critical_tasks_that_have_ended_leave_their_own_slots_and_no_others() ->
 
 
 def test_who_held_too_much_is_not_owed_what_others_gained_meanwhile() -> None:
-    ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 0, 0.9), has_others=lambda _: True)
+    ready: FairQueue[Entry] = FairQueue(slots=SlotShares(10, 0, 0.9), has_others=lambda _: True)
     ready.put_all([entry(number, "a") for number in range(100)])
     assert len(ready.take(10, START)) == 9
     ready.put_all([entry(number, "b") for number in range(300)])
@@ -374,7 +376,7 @@ def test_who_comes_while_long_tasks_run_and_nobody_waits_is_not_owed_their_time(
 
 def test_who_has_nothing_critical_left_does_not_stand_in_the_way_of_others() -> None:
     """It holds all that it may, and comes before the other."""
-    ready: FairQueue[Entry] = FairQueue(slots=Slots(10, 4, 0.9), has_others=lambda _: True)
+    ready: FairQueue[Entry] = FairQueue(slots=SlotShares(10, 4, 0.9), has_others=lambda _: True)
     assert greedy(ready, "a") == 9
     ready.put_all([entry(number, "a", Lane.CRITICAL) for number in range(3)])
     assert len(ready.take(9, START, urgent=True)) == 3

@@ -20,19 +20,19 @@ from gnomon.model.errors import InvalidTask
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import TaskKey
-from gnomon.node.run.resolver import Found, Names
+from gnomon.node.run.resolver import Found, Resolver
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.testing.pipe_contract import a_delivery
 
 
-def names(answer: Sequence[str]) -> Names:
+def names(answer: Sequence[str]) -> Resolver:
     """Any name leads there."""
 
     def look_up(_: str) -> list[Found]:
         return [Found(socket.AF_INET, 0, each) for each in answer]
 
-    return Names(SystemClock(), look_up)
+    return Resolver(SystemClock(), look_up)
 
 
 class Inside:
@@ -50,7 +50,7 @@ class Inside:
     async def called(self, caller: HttpCaller, host: str) -> Outcome:
         target = HttpTarget(f"http://{host}:{self.port}/")
         delivery = msgspec.structs.replace(a_delivery(1), target=target)
-        return await caller.call(delivery, b"{}", Run(delivery))
+        return await caller.call(delivery, b"{}", TaskContext(delivery))
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def inside() -> AsyncIterator[Inside]:
 
 @asynccontextmanager
 async def calling(
-    guard: AddressGuard | None, found: Names | None = None
+    guard: AddressGuard | None, found: Resolver | None = None
 ) -> AsyncIterator[HttpCaller]:
     async with HttpCaller(SystemClock(), None, 10, lambda _: guard, found) as caller:
         yield caller
@@ -172,6 +172,6 @@ async def test_a_connection_of_one_tenant_serves_no_other_that_may_not_have_it()
             delivery = a_delivery(1)
             key = TaskKey(tenant, delivery.key.id)
             delivery = msgspec.structs.replace(delivery, key=key, target=target)
-            outcomes[tenant] = (await caller.call(delivery, b"{}", Run(delivery))).kind
+            outcomes[tenant] = (await caller.call(delivery, b"{}", TaskContext(delivery))).kind
     assert outcomes == {"inside": OutcomeKind.SUCCEEDED, "outside": OutcomeKind.FAILED}
     assert calls == ["inside", "inside"]

@@ -15,8 +15,8 @@ from gnomon.api.http.connections import (
     AddressLimit,
     Client,
     Connections,
+    ConnectionUse,
     Idleness,
-    Use,
     idleness,
 )
 from gnomon.clock import SystemClock
@@ -30,20 +30,22 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere none 
 @pytest.mark.parametrize(
     ("use", "lag", "expected"),
     [
-        (Use(sent_ago=0.9, received_ago=30, unread=0), 0.1, None),
-        (Use(sent_ago=30, received_ago=1.1, unread=0), 0.1, Idleness.QUIET),
-        (Use(sent_ago=4.9, received_ago=0.9, unread=0), 0.1, None),
-        (Use(sent_ago=5.1, received_ago=0.9, unread=0), 0.1, Idleness.SENDS),
+        (ConnectionUse(sent_ago=0.9, received_ago=30, unread=0), 0.1, None),
+        (ConnectionUse(sent_ago=30, received_ago=1.1, unread=0), 0.1, Idleness.QUIET),
+        (ConnectionUse(sent_ago=4.9, received_ago=0.9, unread=0), 0.1, None),
+        (ConnectionUse(sent_ago=5.1, received_ago=0.9, unread=0), 0.1, Idleness.SENDS),
         # The answer is on its way.
-        (Use(sent_ago=4.9, received_ago=30, unread=1), 0.1, None),
-        (Use(sent_ago=5.1, received_ago=30, unread=1), 0.1, Idleness.DOES_NOT_READ),
+        (ConnectionUse(sent_ago=4.9, received_ago=30, unread=1), 0.1, None),
+        (ConnectionUse(sent_ago=5.1, received_ago=30, unread=1), 0.1, Idleness.DOES_NOT_READ),
         # The loop lags: what came since then may be a request.
-        (Use(sent_ago=30, received_ago=2.9, unread=0), 3.0, None),
-        (Use(sent_ago=30, received_ago=0.1, unread=0), 3.0, None),
-        (Use(sent_ago=30, received_ago=3.1, unread=0), 3.0, Idleness.QUIET),
+        (ConnectionUse(sent_ago=30, received_ago=2.9, unread=0), 3.0, None),
+        (ConnectionUse(sent_ago=30, received_ago=0.1, unread=0), 3.0, None),
+        (ConnectionUse(sent_ago=30, received_ago=3.1, unread=0), 3.0, Idleness.QUIET),
     ],
 )
-def test_when_a_connection_is_idle(use: Use, lag: float, expected: Idleness | None) -> None:
+def test_when_a_connection_is_idle(
+    use: ConnectionUse, lag: float, expected: Idleness | None
+) -> None:
     assert idleness(use, lag) is expected
 
 

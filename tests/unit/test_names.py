@@ -19,7 +19,7 @@ from gnomon.model.outcome import OutcomeKind
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import DeliveryMode
 from gnomon.node.membership.lease import Lease
-from gnomon.node.run.resolver import Found, Names, system_look_up
+from gnomon.node.run.resolver import Found, Resolver, system_look_up
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
 from gnomon.node.run.targets.http import HttpCaller
@@ -49,8 +49,8 @@ class System:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return LOOPBACK
 
-    def names(self, **values: Any) -> Names:
-        return Names(SystemClock(lambda: self.time), self.look_up, **values)
+    def names(self, **values: Any) -> Resolver:
+        return Resolver(SystemClock(lambda: self.time), self.look_up, **values)
 
     async def has_asked(self, *hosts: str) -> None:
         async def look() -> bool:
@@ -66,13 +66,13 @@ async def system() -> AsyncIterator[System]:
     made.answer.set()
 
 
-async def until_ready(names: Names, host: str, tenant: str = "a") -> None:
+async def until_ready(names: Resolver, host: str, tenant: str = "a") -> None:
     waiting = names.ready(host, tenant)
     if waiting is not None:
         await waiting
 
 
-async def asking(names: Names, host: str, tenant: str = "a") -> "asyncio.Task[None]":
+async def asking(names: Resolver, host: str, tenant: str = "a") -> "asyncio.Task[None]":
     """Somebody who waits for a name."""
 
     async def wait(waiting: Awaitable[None]) -> None:
@@ -85,7 +85,7 @@ async def asking(names: Names, host: str, tenant: str = "a") -> "asyncio.Task[No
     return task
 
 
-async def addresses(names: Names, host: str) -> list[str]:
+async def addresses(names: Resolver, host: str) -> list[str]:
     return [found["host"] for found in await names.resolve(host, 80)]
 
 
@@ -220,7 +220,7 @@ async def test_no_more_answers_are_kept_than_may_be(system: System) -> None:
 
 async def test_the_system_is_asked_as_it_is_set_up() -> None:
     assert {found.address for found in system_look_up("localhost")} <= {"127.0.0.1", "::1"}
-    names = Names(SystemClock())
+    names = Resolver(SystemClock())
     with pytest.raises(OSError, match=r"not known|No address|failure"):
         await names.resolve("no-such-host.invalid", 80)
 
@@ -228,7 +228,7 @@ async def test_the_system_is_asked_as_it_is_set_up() -> None:
 class Node:
     """A worker that calls webhooks by these names, and what it reports."""
 
-    def __init__(self, names: Names, caller: HttpCaller, slots: int) -> None:
+    def __init__(self, names: Resolver, caller: HttpCaller, slots: int) -> None:
         self.clock = SystemClock()
         self.reports: list[Report] = []
         self.pipe = MemoryPipe(slots, lambda: None, prefetch=100)
@@ -266,7 +266,7 @@ class Node:
 
 
 @asynccontextmanager
-async def node(names: Names, slots: int = 20) -> AsyncIterator[Node]:
+async def node(names: Resolver, slots: int = 20) -> AsyncIterator[Node]:
     async with HttpCaller(SystemClock(), None, 100, names=names) as caller:
         made = Node(names, caller, slots)
         running = [asyncio.create_task(made.worker.run()), asyncio.create_task(made.collect())]
@@ -280,7 +280,7 @@ async def node(names: Names, slots: int = 20) -> AsyncIterator[Node]:
 
 async def test_slow_names_of_some_cost_others_nothing(system: System) -> None:
     """More names hang than a pool of the usual size has threads, and waiting is not running."""
-    names = Names(SystemClock(), system.look_up)
+    names = Resolver(SystemClock(), system.look_up)
     async with answering(PLAIN) as server, node(names) as worker:
         for number in range(10):
             worker.send(f"http://slow{number}.example:9/", 100 + number, timeout_seconds=0.2)
@@ -294,7 +294,7 @@ async def test_slow_names_of_some_cost_others_nothing(system: System) -> None:
 
 
 async def test_who_waits_for_a_name_too_long_is_given_back_unmarked(system: System) -> None:
-    names = Names(SystemClock(), system.look_up)
+    names = Resolver(SystemClock(), system.look_up)
     async with node(names) as worker:
         once = DeliveryMode.AT_MOST_ONCE
         worker.send("http://slow.example:9/", 1, start_in=0.1, mode=once, timeout_seconds=60.0)
@@ -304,7 +304,7 @@ async def test_who_waits_for_a_name_too_long_is_given_back_unmarked(system: Syst
 
 
 async def test_a_name_that_takes_too_long_is_a_failure_of_its_host(system: System) -> None:
-    names = Names(SystemClock(), system.look_up, seconds=0.1)
+    names = Resolver(SystemClock(), system.look_up, seconds=0.1)
     async with node(names) as worker:
         worker.send("http://slow.example:9/", 1, timeout_seconds=60.0)
         (report,) = await worker.reported(1)
@@ -316,7 +316,7 @@ async def test_a_name_that_takes_too_long_is_a_failure_of_its_host(system: Syste
 
 
 async def test_what_waits_for_a_name_can_be_stopped(system: System) -> None:
-    names = Names(SystemClock(), system.look_up)
+    names = Resolver(SystemClock(), system.look_up)
     async with answering(PLAIN) as server, node(names, slots=2) as worker:
         worker.send("http://slow.example:9/", 1)
         await system.has_asked("slow.example")

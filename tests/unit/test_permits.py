@@ -11,7 +11,7 @@ from tests.unit.fair_entries import START, entry
 from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue
 from gnomon.limits.exchange import Grant, Starts, Told
-from gnomon.limits.holdings import Account, Wish
+from gnomon.limits.holdings import Holding, Wish
 from gnomon.limits.limiter import Bucket, Limiter
 from gnomon.limits.store_time import StoreTime
 from gnomon.model.outcome import Outcome, OutcomeKind
@@ -72,7 +72,7 @@ class World:
 
     def give(
         self, bucket: str, permits: int = 0, starts: int = 0, key: str = "", later: float = 0.0
-    ) -> Account:
+    ) -> Holding:
         """Starts are good for a second, or as long as is asked for, or the second after it."""
         account = self.permits.accounts[Bucket("acme", bucket, key)]
         ask = account.ask(Wish(100, stopping=False), self.time)
@@ -513,7 +513,7 @@ def test_a_quota_of_executions_is_a_limiter() -> None:
 
 
 def test_more_is_returned_than_is_not_allowed() -> None:
-    account = Account(Bucket("acme", "all"), ALL, 0.0)
+    account = Holding(Bucket("acme", "all"), ALL, 0.0)
     grant = Grant(account.bucket, START, 5, 5, contended=False)
     account.granted(grant, account.ask(Wish(5, stopping=False), 0.0), StoreTime(), 0.0)
     account.used = 3

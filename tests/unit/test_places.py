@@ -11,7 +11,7 @@ from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.places import Places
+from gnomon.node.dispatch.places import PlaceCheck
 from gnomon.node.run.targets import Place
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
@@ -30,7 +30,7 @@ class World:
     def __init__(self) -> None:
         self.agenda = Agenda(FairQueue(), START, 1000)
         self.woken = 0
-        self.places = Places(_place_of, self.agenda, self._wake, FIRST)
+        self.places = PlaceCheck(_place_of, self.agenda, self._wake, FIRST)
 
     def _wake(self) -> None:
         self.woken += 1

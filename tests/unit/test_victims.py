@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gnomon.model.priority import Lane
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.victims import LAST_PREEMPTED_ATTEMPT, may_give_way, victims
 from gnomon.pipe.envelope import Delivery
 from gnomon.testing.pipe_contract import a_delivery
@@ -17,7 +17,7 @@ class Running:
         given = {"preemptible": True, **values}
         self.delivery: Delivery = msgspec.structs.replace(a_delivery(number, lane), **given)
         self.started_at = -ago
-        self.run = Run(self.delivery)
+        self.run = TaskContext(self.delivery)
         self.reason: str | None = None
 
 

@@ -20,7 +20,7 @@ from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
 from gnomon.node.run.targets import Caller
 from gnomon.node.run.targets.python import PythonCaller, Snooze
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.worker import Worker
 from gnomon.observe.events import Event
 from gnomon.pipe.envelope import Delivery, Report
@@ -116,15 +116,15 @@ class World:
     async def _snooze(self, payload: Any) -> None:
         raise Snooze(1.0)
 
-    async def _complete_and_hang(self, payload: Any, run: Run) -> None:
+    async def _complete_and_hang(self, payload: Any, run: TaskContext) -> None:
         run.completed = True
         await self._hang(payload)
 
-    async def _complete_and_wait(self, payload: Any, run: Run) -> None:
+    async def _complete_and_wait(self, payload: Any, run: TaskContext) -> None:
         run.completed = True
         await self.gate.wait()
 
-    async def _complete_when_told(self, payload: Any, run: Run) -> None:
+    async def _complete_when_told(self, payload: Any, run: TaskContext) -> None:
         try:
             await self._wait(payload)
         finally:

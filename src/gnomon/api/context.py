@@ -12,7 +12,7 @@ from gnomon.api.http.bodies import Bodies
 from gnomon.api.http.connections import Client
 from gnomon.api.http.refusals import Refusals
 from gnomon.api.http.request_limits import RequestLimits
-from gnomon.api.tasks.submission_batcher import Intake
+from gnomon.api.tasks.submission_batcher import SubmissionBatcher
 from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.observe.metrics import ApiMetrics
@@ -27,7 +27,7 @@ from gnomon.store.ports.secrets import SecretStore
 from gnomon.store.ports.task_types import TaskTypeStore
 from gnomon.store.ports.tasks import TaskStore
 from gnomon.store.ports.usage import UsageStore
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 Request: TypeAlias = LitestarRequest[Any, Any, Any]
 
@@ -40,12 +40,12 @@ class Context(msgspec.Struct, frozen=True):
     settings: Settings
     clock: Clock
     store: TaskStore
-    intake: Intake
+    intake: SubmissionBatcher
     cron: CronStore
     events: EventStore
     roster: RosterStore
     metrics: ApiMetrics
-    directory: Directory
+    directory: TenantCache
     guards: Guards
     keys: KeyStore
     authenticator: Authenticator | None  # None: whoever can connect is welcome

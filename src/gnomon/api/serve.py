@@ -19,7 +19,7 @@ from gnomon.api.http.refusals import Refusals
 from gnomon.api.http.request_limits import RequestLimits
 from gnomon.api.http.response_headers import WithHeaders
 from gnomon.api.http.under_way import UnderWay, requests_at_once
-from gnomon.api.tasks.submission_batcher import Intake
+from gnomon.api.tasks.submission_batcher import SubmissionBatcher
 from gnomon.chores import Chores, TroubleKeeper, Troubles
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
@@ -34,7 +34,7 @@ from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.identity.installation import agreed
-from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 from gnomon.store.postgres.limits.limiters import PostgresLimiters
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
@@ -43,7 +43,7 @@ from gnomon.store.postgres.usage.room import PostgresRoom
 from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
-from gnomon.store.tenant_cache import LOOK_SECONDS, Directory, plans_of
+from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache, plans_of
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -101,8 +101,8 @@ async def _context(
     try:
         await _align(database, clock)
         announcer = Announcer(dsn, clock, settings.horizon_seconds)
-        tenants = PostgresDirectory(database, with_schemas=True)
-        directory = Directory(tenants, clock, plans_of(settings))
+        tenants = PostgresTenantReader(database, with_schemas=True)
+        directory = TenantCache(tenants, clock, plans_of(settings))
         await directory.load()
         store = PostgresTasks(
             database,
@@ -111,7 +111,7 @@ async def _context(
             directory.quotas,
             directory.limiters,
         )
-        intake = Intake(store)
+        intake = SubmissionBatcher(store)
         keys = PostgresKeys(database)
         room = RoomWatch(
             PostgresRoom(database, settings.data_dir), settings, clock, new_incarnation()

@@ -29,7 +29,7 @@ HOST_RULE = Rule(share=0.5, pause=30.0)
 TENANT_RULE = Rule(share=0.9, lasting=300.0, pause=60.0)
 
 
-class Change(Enum):
+class BreakerChange(Enum):
     """What a call did to a breaker."""
 
     OPENED = "opened"
@@ -126,7 +126,9 @@ class Breaker:
             self.probe = None
         return was_probe
 
-    def record(self, key: Hashable, began: float, now: float, *, failed: bool) -> Change | None:
+    def record(
+        self, key: Hashable, began: float, now: float, *, failed: bool
+    ) -> BreakerChange | None:
         """A call has ended. While the breaker is open only the probe's end counts: the others
         began before."""
         if self.until is None:
@@ -135,13 +137,13 @@ class Breaker:
             return None
         if failed:
             self.until = now + self.rule.pause
-            return Change.STAYED_OPEN
+            return BreakerChange.STAYED_OPEN
         self.until = None
         self.tally.clear()
         self._counts_from = now
-        return Change.CLOSED
+        return BreakerChange.CLOSED
 
-    def _count(self, began: float, now: float, *, failed: bool) -> Change | None:
+    def _count(self, began: float, now: float, *, failed: bool) -> BreakerChange | None:
         if began < self._counts_from:
             return None
         self.tally.add(now, failed=failed)
@@ -154,7 +156,7 @@ class Breaker:
             return None
         self.until = now + self.rule.pause
         self._bad_since = None
-        return Change.OPENED
+        return BreakerChange.OPENED
 
     def _is_bad(self) -> bool:
         calls = self.tally.calls

@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 import yarl
 
-from gnomon.client.errors import ApiProblem, ApiUnreachable, FieldError
+from gnomon.client.errors import ApiProblem, ApiUnreachable, InvalidField
 
 Json = dict[str, Any]
 
@@ -24,7 +24,7 @@ class _Problem(msgspec.Struct):
 
     title: str = ""
     detail: str = ""
-    errors: list[FieldError] = []
+    errors: list[InvalidField] = []
 
 
 class Client:

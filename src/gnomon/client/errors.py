@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 
-class FieldError(msgspec.Struct, frozen=True):
+class InvalidField(msgspec.Struct, frozen=True):
     """What is wrong with one value of a request."""
 
     detail: str = ""
@@ -34,7 +34,7 @@ class ApiProblem(ClientError):
     """An answer that is an RFC 9457 problem document, or was no answer of the API at all."""
 
     def __init__(
-        self, status: int, title: str, detail: str = "", errors: Sequence[FieldError] = ()
+        self, status: int, title: str, detail: str = "", errors: Sequence[InvalidField] = ()
     ) -> None:
         lines = [f"{title}: {detail}" if detail else title]
         # One mistake alone is told in the detail already.

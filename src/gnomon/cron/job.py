@@ -109,7 +109,7 @@ class Skipped(IntEnum):
     NO_ROOM = 3  # the tenant, or the disk, had no room for it
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class CronRun(msgspec.Struct, frozen=True, kw_only=True):
     """One occurrence, and what became of it."""
 
     cron_job_id: UUID

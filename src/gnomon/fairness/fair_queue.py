@@ -9,8 +9,8 @@ from typing import Generic
 
 from gnomon.fairness.lanes import Ages, LaneRound
 from gnomon.fairness.ready_queue import Admit, End, Flow, T, everyone
-from gnomon.fairness.slot_shares import Slots
-from gnomon.fairness.virtual_time import CAPPED, LEAST_WEIGHT, NOWHERE, QUEUED, Account
+from gnomon.fairness.slot_shares import SlotShares
+from gnomon.fairness.virtual_time import CAPPED, LEAST_WEIGHT, NOWHERE, QUEUED, TenantShare
 from gnomon.model.priority import Lane
 
 _CRITICAL = int(Lane.CRITICAL)
@@ -32,8 +32,8 @@ class FairQueue(Generic[T]):
     """Tenants first, then the lanes of the one whose turn it is (see `TenantLanes`): however many
     tasks of whatever priority one tenant has, another does not wait longer for it.
 
-    The tenant with the lowest tag is served (see `Account`); of two backlogged ones, neither gets
-    ahead by more work, divided by weight, than its longest task and that of the other, for every
+    The tenant with the lowest tag is served (see `TenantShare`); of two backlogged ones, neither
+    gets ahead by more work, divided by weight, than its longest task and that of the other, for every
     slot that is held. One that begins to wait takes the lowest tag of those who do, or keeps its
     own where that is higher: it is served as soon as they are, and nothing is saved up while idle.
     A tenant that holds all the slots that it may is passed over, and what others gain meanwhile is
@@ -44,7 +44,7 @@ class FairQueue(Generic[T]):
         self,
         order: LaneRound | None = None,
         bound: timedelta = timedelta(minutes=1),
-        slots: Slots | None = None,
+        slots: SlotShares | None = None,
         weight: Callable[[str], float] = alike,
         has_others: Callable[[str], bool] = alone,
     ) -> None:
@@ -53,19 +53,19 @@ class FairQueue(Generic[T]):
         self._slots = slots
         self._weight = weight
         self._has_others = has_others
-        self._accounts: dict[str, Account[T]] = {}
+        self._accounts: dict[str, TenantShare[T]] = {}
         self._serials = count()
         self._pushes = count()
         # Accounts by tag. One whose tag has grown is found by its old one, and moved then; one
         # whose tag has sunk is here twice, and skipped where it is not found under its key.
-        self._heap: list[tuple[float, int, int, Account[T]]] = []
+        self._heap: list[tuple[float, int, int, TenantShare[T]]] = []
         self._queued = 0  # accounts in it
-        self._capped: list[Account[T]] = []
+        self._capped: list[TenantShare[T]] = []
         self._freed = False  # a slot, since these were put there
         self._passed = _NOBODY  # the highest tag of others that was served since then
         self._gained = 0.0  # by those others, meanwhile
         self._highest = 0.0  # tag ever reached
-        self._urgent: dict[str, Account[T]] = {}  # those that may have CRITICAL entries
+        self._urgent: dict[str, TenantShare[T]] = {}  # those that may have CRITICAL entries
         self._size = 0
         self._held = 0  # below CRITICAL
         self._critical = 0  # held there
@@ -103,15 +103,15 @@ class FairQueue(Generic[T]):
                 self._grown(account, before)
         return found
 
-    def _account(self, tenant_id: str) -> Account[T]:
+    def _account(self, tenant_id: str) -> TenantShare[T]:
         account = self._accounts.get(tenant_id)
         if account is None:
-            account = Account(tenant_id, next(self._serials), self._order)
+            account = TenantShare(tenant_id, next(self._serials), self._order)
             account.weight = max(self._weight(tenant_id), LEAST_WEIGHT)
             self._accounts[tenant_id] = account
         return account
 
-    def _grown(self, account: Account[T], before: int) -> None:
+    def _grown(self, account: TenantShare[T], before: int) -> None:
         """More of it may be ready than before."""
         lanes = account.lanes
         if lanes.ready == before:
@@ -131,7 +131,7 @@ class FairQueue(Generic[T]):
 
     # The heap
 
-    def _push(self, account: Account[T]) -> None:
+    def _push(self, account: TenantShare[T]) -> None:
         if account.where != QUEUED:
             account.where = QUEUED
             self._queued += 1
@@ -142,7 +142,7 @@ class FairQueue(Generic[T]):
             self._heap = list({e[1]: e for e in kept}.values())
             heapify(self._heap)
 
-    def _first(self) -> Account[T] | None:
+    def _first(self) -> TenantShare[T] | None:
         """The account with the lowest tag, at the top of the heap."""
         heap = self._heap
         while heap:
@@ -156,7 +156,7 @@ class FairQueue(Generic[T]):
                 return account
         return None
 
-    def _leave(self, account: Account[T], where: int) -> None:
+    def _leave(self, account: TenantShare[T], where: int) -> None:
         if account.where == QUEUED:
             self._queued -= 1
         account.where = where
@@ -200,7 +200,7 @@ class FairQueue(Generic[T]):
             self._size += account.lanes.ready - before
         return taken
 
-    def _limit(self, account: Account[T], most: int) -> int:
+    def _limit(self, account: TenantShare[T], most: int) -> int:
         """How many it may take until it is the turn of the next."""
         following = self._first()
         if following is None:
@@ -208,7 +208,7 @@ class FairQueue(Generic[T]):
         return account.affords(following.tag, most, ties=account.serial < following.serial)
 
     def _serve(
-        self, account: Account[T], most: int, ages: Ages, admit: Admit[T], *, bounded: bool
+        self, account: TenantShare[T], most: int, ages: Ages, admit: Admit[T], *, bounded: bool
     ) -> list[T]:
         """Take from one tenant, which is not in the heap meanwhile."""
         lanes = account.lanes
@@ -231,14 +231,14 @@ class FairQueue(Generic[T]):
             self._push(account)
         return taken
 
-    def _cap(self, account: Account[T]) -> None:
+    def _cap(self, account: TenantShare[T]) -> None:
         """It holds all that it may."""
         if not self._capped:
             self._passed, self._gained = _NOBODY, 0.0
         self._leave(account, CAPPED)
         self._capped.append(account)
 
-    def _hold(self, account: Account[T], count: int, critical: int) -> float:
+    def _hold(self, account: TenantShare[T], count: int, critical: int) -> float:
         """Gives the tag before the last of them."""
         passed = account.hold(count, critical)
         self._critical += critical
@@ -276,7 +276,7 @@ class FairQueue(Generic[T]):
 
     # Slots
 
-    def _is_bounded(self, account: Account[T]) -> bool:
+    def _is_bounded(self, account: TenantShare[T]) -> bool:
         slots = self._slots
         return slots is not None and slots.share < 1 and self._has_others(account.tenant_id)
 
@@ -287,7 +287,7 @@ class FairQueue(Generic[T]):
             return False
         return not urgent or not slots.urgent_room(0, self._critical)
 
-    def _may_hold(self, account: Account[T]) -> int:
+    def _may_hold(self, account: TenantShare[T]) -> int:
         assert self._slots is not None
         return self._slots.room(account.held, self._held, self._critical)
 
@@ -318,7 +318,9 @@ class FairQueue(Generic[T]):
         for tenant_id, batch in by_tenant.items():
             self._release(self._account(tenant_id), batch, critical[tenant_id])
 
-    def _release(self, account: Account[T], seconds: Sequence[float | None], critical: int) -> None:
+    def _release(
+        self, account: TenantShare[T], seconds: Sequence[float | None], critical: int
+    ) -> None:
         account.release(seconds, critical)
         self._critical -= critical
         self._held -= len(seconds) - critical
@@ -385,7 +387,7 @@ class FairQueue(Generic[T]):
         return self._size
 
 
-def _aside(account: Account[T]) -> int:
+def _aside(account: TenantShare[T]) -> int:
     """How many entries of a tenant are set aside."""
     return account.lanes.held_back
 

@@ -3,7 +3,7 @@
 import math
 
 
-class Slots:
+class SlotShares:
     """The slots of a node, and the part of them that one tenant may hold.
 
     The rest is kept for tenants that hold few: whoever holds n of them leaves the last n times n

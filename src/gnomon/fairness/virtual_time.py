@@ -19,7 +19,7 @@ _LEARNING = 1 / 8  # how much of a guess each run replaces
 NOWHERE, QUEUED, CAPPED = range(3)
 
 
-class Account(Generic[T]):
+class TenantShare(Generic[T]):
     """A tenant: what waits, what it holds, and its tag.
 
     The tag is the virtual time up to which the tenant has been served. A task is charged when it

@@ -124,7 +124,7 @@ class Wish(msgspec.Struct, frozen=True, gc=False):
     stopping: bool  # it starts nothing more
 
 
-class Account:
+class Holding:
     """One bucket."""
 
     __slots__ = (

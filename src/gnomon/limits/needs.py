@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gnomon.limits.holdings import TAKE_SECONDS, Account, Batch
+from gnomon.limits.holdings import TAKE_SECONDS, Batch, Holding
 from gnomon.model.flow import UNKNOWN_FLOW
 
 _EVER = float("inf")
@@ -18,8 +18,8 @@ class Stake:
 
     def __init__(
         self,
-        permits: tuple[Account, ...],
-        rated: tuple[Account, ...] = (),
+        permits: tuple[Holding, ...],
+        rated: tuple[Holding, ...] = (),
         batches: tuple[Batch, ...] = (),
         flow: int | None = None,
         era: int = -1,
@@ -98,7 +98,7 @@ class Stake:
         stake = Stake(needs.permits, needs.starts, batches, needs.flow, era)
         return stake.when_called() if self.called else stake
 
-    def start(self, account: Account, now: float) -> Batch | None:
+    def start(self, account: Holding, now: float) -> Batch | None:
         """What it has of this bucket, if that can still be used."""
         if self.called:
             return None
@@ -109,8 +109,8 @@ class Stake:
 
     def _with(
         self,
-        permits: tuple[Account, ...],
-        rated: tuple[Account, ...],
+        permits: tuple[Holding, ...],
+        rated: tuple[Holding, ...],
         batches: Sequence[Batch],
         flow: int | None,
         era: int,
@@ -130,7 +130,7 @@ class Needs:
 
     __slots__ = ("current", "each", "flow", "is_nothing", "permits", "plain", "starts")
 
-    def __init__(self, each: tuple[Account, ...], flow: int, era: int) -> None:
+    def __init__(self, each: tuple[Holding, ...], flow: int, era: int) -> None:
         self.each = each
         self.flow = None if flow == UNKNOWN_FLOW else flow
         self.is_nothing = not each
@@ -154,10 +154,10 @@ class Needs:
                 return place
         raise AssertionError("nothing lacks")
 
-    def all_lacking(self, now: float) -> list[Account]:
+    def all_lacking(self, now: float) -> list[Holding]:
         return [account for account in self.each if self._lacks(account, NOTHING, now)]
 
-    def _lacks(self, account: Account, before: Stake, now: float) -> bool:
+    def _lacks(self, account: Holding, before: Stake, now: float) -> bool:
         limiter = account.limiter
         full = limiter.concurrency is not None and account.used >= account.allowed
         if full and account not in before.permits:

@@ -23,10 +23,10 @@ from gnomon.node.ahead.planner import Planner
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.dispatch.accountant import EVERY_SECONDS as ACCOUNT_SECONDS
 from gnomon.node.dispatch.accountant import Accountant
-from gnomon.node.dispatch.breaker_check import NOTE_SECONDS, Breakers
+from gnomon.node.dispatch.breaker_check import NOTE_SECONDS, BreakerCheck
 from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.permit_keeper import RECONCILE_SECONDS, PermitKeeper
-from gnomon.node.dispatch.stealer import Thief
+from gnomon.node.dispatch.stealer import Stealer
 from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.node.maintenance.pruner import Pruner
 from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
@@ -46,7 +46,7 @@ from gnomon.store.ports.roster import RosterStore
 from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS as DIRECTORY_SECONDS
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 log = structlog.get_logger("gnomon.node")
 
@@ -76,7 +76,7 @@ class Node:
         agenda: Agenda,
         scanner: Scanner,
         dispatcher: Dispatcher,
-        thief: Thief,
+        thief: Stealer,
         worker: Worker,
         recorder: Recorder,
         planner: Planner,
@@ -86,8 +86,8 @@ class Node:
         room_watch: RoomWatch,
         watchdog: Watchdog,
         accountant: Accountant,
-        directory: Directory,
-        breakers: Breakers,
+        directory: TenantCache,
+        breakers: BreakerCheck,
         pool: Pool,
         permits: PermitKeeper,
         chores: Chores,

@@ -3,14 +3,14 @@
 from functools import lru_cache
 
 from gnomon.access.addresses import AddressGuard
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 
 class Guards:
     """On while authentication is. A tenant may have networks of its own beside those of the
     settings."""
 
-    def __init__(self, directory: Directory, allow: tuple[str, ...]) -> None:
+    def __init__(self, directory: TenantCache, allow: tuple[str, ...]) -> None:
         self._directory = directory
         self._allow = allow
 

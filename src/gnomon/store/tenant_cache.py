@@ -45,7 +45,7 @@ class Revision(NamedTuple):
     full: str | None = None  # why there is no room for new work, where there is none
 
 
-class DirectoryStore(Protocol):
+class TenantSource(Protocol):
     """Where tenants are kept."""
 
     async def revision(self) -> "Revision":
@@ -64,10 +64,10 @@ def plans_of(settings: Settings) -> dict[str, Quotas]:
         raise SettingsError(f"plans cannot be used: {error}") from error
 
 
-class Directory:
+class TenantCache:
     """Answers from memory. `load` must be called every LOOK_SECONDS for changes to be seen."""
 
-    def __init__(self, store: DirectoryStore, clock: Clock, plans: Mapping[str, Quotas]) -> None:
+    def __init__(self, store: TenantSource, clock: Clock, plans: Mapping[str, Quotas]) -> None:
         self._store = store
         self._clock = clock
         self._plans = plans

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from gnomon.chores import Chores, TroubleKeeper, Troubles, about_task
 from gnomon.clock import Clock, chance, new_incarnation
-from gnomon.fairness import FairQueue, LaneRound, Slots
+from gnomon.fairness import FairQueue, LaneRound, SlotShares
 from gnomon.model.pool import EVERYTHING, Pool
 from gnomon.model.priority import Lane
 from gnomon.model.target import Target
@@ -20,22 +20,22 @@ from gnomon.node.ahead.planner import Planner
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.accountant import Accountant
-from gnomon.node.dispatch.admission import Admission, Admissions
-from gnomon.node.dispatch.breaker_check import Breakers, Rules
+from gnomon.node.dispatch.admission import StartCheck, StartChecks
+from gnomon.node.dispatch.breaker_check import BreakerCheck, Rules
 from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.permit_keeper import PermitKeeper
 from gnomon.node.dispatch.permits import Permits
-from gnomon.node.dispatch.places import Places
-from gnomon.node.dispatch.pool_check import Serving
+from gnomon.node.dispatch.places import PlaceCheck
+from gnomon.node.dispatch.pool_check import PoolCheck
 from gnomon.node.dispatch.preemption import Preemption
-from gnomon.node.dispatch.stealer import Thief
+from gnomon.node.dispatch.stealer import Stealer
 from gnomon.node.maintenance.pruner import Pruner
 from gnomon.node.maintenance.storage_counter import StorageCounter
 from gnomon.node.maintenance.watchdog import Watchdog
 from gnomon.node.membership.lease import Lease
 from gnomon.node.membership.roster import Roster
 from gnomon.node.node import Node
-from gnomon.node.run.call_checks import Gates
+from gnomon.node.run.call_checks import CallChecks
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
 from gnomon.node.run.targets import Caller, Place
@@ -59,7 +59,7 @@ from gnomon.store.postgres.limits.permits import PostgresLimits
 from gnomon.store.postgres.usage.room import PostgresRoom
 from gnomon.store.postgres.usage.storage import PostgresStorage
 from gnomon.store.room_watch import RoomWatch
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 Callers = dict[type[Target], Caller]
 
@@ -72,7 +72,7 @@ class Surroundings:
     database: Database
     callers: Callers
     takes_suspects: Callable[[], bool]  # whether the quarantine is open
-    directory: Directory
+    directory: TenantCache
     clock: Clock
     emit: Observer
     rules: Rules
@@ -108,7 +108,7 @@ class Assembly:
             agenda=self._agenda,
             scanner=self._scanner,
             dispatcher=self._dispatcher,
-            thief=Thief(self._store, self._scanner, self._dispatcher, chance, self._settings),
+            thief=Stealer(self._store, self._scanner, self._dispatcher, chance, self._settings),
             worker=self._worker,
             recorder=self._recorder,
             planner=self._planner,
@@ -161,7 +161,7 @@ class Assembly:
         return FairQueue(
             LaneRound({Lane[name]: weight for name, weight in settings.lane_weights.items()}),
             timedelta(seconds=settings.aging_seconds),
-            Slots(settings.slots - reserved, reserved, settings.tenant_share),
+            SlotShares(settings.slots - reserved, reserved, settings.tenant_share),
             self._directory.weight,
             self._directory.others_than,
         )
@@ -178,10 +178,10 @@ class Assembly:
         return Permits(self._directory, self._agenda, self._clock, self._signals.ready.set)
 
     @cached_property
-    def _breakers(self) -> Breakers:
+    def _breakers(self) -> BreakerCheck:
         store = PostgresBreakers(self._database, self._lease.incarnation, self._name)
         ready = self._signals.ready.set
-        return Breakers(
+        return BreakerCheck(
             self._agenda, self._clock, store, ready, self._emit, self._troubles, self._rules
         )
 
@@ -195,14 +195,16 @@ class Assembly:
             lanes=frozenset(Lane[name] for name in settings.serve_lanes),
         )
 
-    def _admissions(self) -> Admissions:
-        doors: list[Admission] = [self._breakers, self._permits]
+    def _admissions(self) -> StartChecks:
+        doors: list[StartCheck] = [self._breakers, self._permits]
         room = min(caller.least_room for caller in self._callers.values())
         if room < self._settings.slots:
-            doors.append(Places(self._place_of, self._agenda, self._signals.ready.set, int(room)))
+            doors.append(
+                PlaceCheck(self._place_of, self._agenda, self._signals.ready.set, int(room))
+            )
         if self._pool != EVERYTHING:
-            doors.append(Serving(self._pool, self._permits.flows))
-        return Admissions(doors)
+            doors.append(PoolCheck(self._pool, self._permits.flows))
+        return StartChecks(doors)
 
     def _place_of(self, target: Target) -> Place | None:
         """What a task must have before it is claimed. Where there are no more slots than places,
@@ -252,7 +254,7 @@ class Assembly:
             # The other half is for the claim to reach a slot, and for the report to be written.
             patience=settings.timeout_grace_seconds / 2,
             emit=self._emit,
-            gate=Gates([self._breakers, self._permits]),
+            gate=CallChecks([self._breakers, self._permits]),
         )
 
     async def _begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:

@@ -32,11 +32,11 @@ from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.dispatch.roster import LeaseConnection
 from gnomon.store.postgres.hints import Listener
 from gnomon.store.postgres.identity.installation import PostgresInstallation
-from gnomon.store.postgres.identity.tenant_reader import PostgresDirectory
+from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.webhook_secrets import give_default
 from gnomon.store.postgres.refusals import translated
 from gnomon.store.postgres.retention import partitions
-from gnomon.store.tenant_cache import Directory, plans_of
+from gnomon.store.tenant_cache import TenantCache, plans_of
 from gnomon.wiring.node import Assembly, Callers, Surroundings
 
 log = structlog.get_logger("gnomon")
@@ -157,8 +157,8 @@ async def _node(
         await database.open()
         stack.push_async_callback(database.close)
         await PostgresInstallation(database).agree(settings.authentication)
-        tenants = PostgresDirectory(database, with_schemas=False, with_secrets=True)
-        directory = Directory(tenants, clock, plans_of(settings))
+        tenants = PostgresTenantReader(database, with_schemas=False, with_secrets=True)
+        directory = TenantCache(tenants, clock, plans_of(settings))
         await directory.load()
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
         callers = await _callers(stack, settings, clock, directory, quarantine)
@@ -179,7 +179,7 @@ async def _callers(
     stack: AsyncExitStack,
     settings: Settings,
     clock: Clock,
-    directory: Directory,
+    directory: TenantCache,
     quarantine: Quarantine,
 ) -> Callers:
     guards = Guards(directory, settings.targets_allow)

@@ -14,7 +14,7 @@ from gnomon.api.http.reading import queried
 from gnomon.api.tasks.routes import READ
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.model.tenant import Quotas
-from gnomon.store.ports.tasks import Use
+from gnomon.store.ports.tasks import QuotaUse
 
 
 class TenantView(msgspec.Struct, kw_only=True):
@@ -26,7 +26,7 @@ class TenantView(msgspec.Struct, kw_only=True):
     quotas: Quotas
     functions: tuple[str, ...] | None  # that it is held to
     hosts: tuple[str, ...] | None
-    use: Use
+    use: QuotaUse
     created_at: datetime | None
 
 

@@ -13,7 +13,7 @@ from gnomon.clock import Clock
 from gnomon.model.errors import Unauthenticated
 from gnomon.settings import Settings
 from gnomon.store.ports.keys import KeyLookup
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 if TYPE_CHECKING:
     from gnomon.api.auth.tokens import Tokens
@@ -70,7 +70,7 @@ def _credentials(header: str | None) -> str | None:
 
 
 async def authenticator_of(
-    settings: Settings, keys: KeyLookup, directory: Directory, clock: Clock
+    settings: Settings, keys: KeyLookup, directory: TenantCache, clock: Clock
 ) -> Authenticator | None:
     """What the settings ask for; None where nobody need say who they are. Raises SettingsError."""
     if not settings.authentication:

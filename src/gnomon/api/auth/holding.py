@@ -17,7 +17,7 @@ from gnomon.api.tasks.target_check import check_allowed, check_own_target
 from gnomon.cron.job import CronJob, Definition
 from gnomon.model.allow_list import AllowList, listed
 from gnomon.model.task import Task
-from gnomon.store.ports.tasks import Change
+from gnomon.store.ports.tasks import TaskChange
 
 
 def check_work(by: Principal, work: Task | Definition) -> None:
@@ -48,35 +48,35 @@ def _untold(by: Principal) -> Iterator[None]:
         raise type(error)(detail, error.pointer) from None
 
 
-async def check_held(request: Request, change: Change, task_id: UUID) -> None:
+async def check_held(request: Request, change: TaskChange, task_id: UUID) -> None:
     """Raises TypeForbidden, TargetForbidden where the task is not theirs to change."""
     by = principal_of(request)
     if by.limited:
         check_work(by, await change.get(task_id))
 
 
-async def check_startable(request: Request, change: Change, task_id: UUID) -> None:
+async def check_startable(request: Request, change: TaskChange, task_id: UUID) -> None:
     """Likewise, or where it must not be called any more."""
     by, tenant = principal_of(request), _tenant(request)
     if by.limited or tenant.limits:
         _check_start(by, tenant, await change.get(task_id))
 
 
-async def check_job_held(request: Request, change: Change, ref: str) -> None:
+async def check_job_held(request: Request, change: TaskChange, ref: str) -> None:
     """Raises TypeForbidden, TargetForbidden where its runs are not theirs to change."""
     by = principal_of(request)
     if by.limited:
         check_work(by, (await locked(change, ref)).definition)
 
 
-async def check_job_startable(request: Request, change: Change, ref: str) -> None:
+async def check_job_startable(request: Request, change: TaskChange, ref: str) -> None:
     """Likewise, or where its runs must not be called any more."""
     by, tenant = principal_of(request), _tenant(request)
     if by.limited or tenant.limits:
         _check_start(by, tenant, (await locked(change, ref)).definition)
 
 
-async def locked(change: Change, ref: str) -> CronJob:
+async def locked(change: TaskChange, ref: str) -> CronJob:
     """The job as it stands, until the end of the transaction: an edit that changes nothing."""
     return await change.cron.patch(ref, lambda definition: definition)
 

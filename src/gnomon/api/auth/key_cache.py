@@ -36,7 +36,7 @@ class Recognition(Enum):
     UNKNOWN = 3
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _Lookup(msgspec.Struct, frozen=True):
     """What a question came to."""
 
     asked_at: float
@@ -50,12 +50,12 @@ class KeyRing:
     def __init__(self, lookup: KeyLookup, clock: Clock) -> None:
         self._lookup = lookup
         self._clock = clock
-        self._known: dict[bytes, _Answer] = {}
-        self._unknown: dict[bytes, _Answer] = {}
+        self._known: dict[bytes, _Lookup] = {}
+        self._unknown: dict[bytes, _Lookup] = {}
         # Known ones are asked about first, and always: a flood of made-up keys is not theirs.
-        self._known_waiting: dict[bytes, asyncio.Future[_Answer]] = {}
-        self._waiting: dict[bytes, asyncio.Future[_Answer]] = {}
-        self._asked: dict[bytes, asyncio.Future[_Answer]] = {}
+        self._known_waiting: dict[bytes, asyncio.Future[_Lookup]] = {}
+        self._waiting: dict[bytes, asyncio.Future[_Lookup]] = {}
+        self._asked: dict[bytes, asyncio.Future[_Lookup]] = {}
         self._filled = asyncio.Event()
         self._used: set[UUID] = set()
         self._noted: dict[UUID, float] = {}
@@ -100,7 +100,7 @@ class KeyRing:
                 for told in asked.values():
                     told.cancel()
 
-    async def _told(self, digest: bytes, since: float) -> _Answer:
+    async def _told(self, digest: bytes, since: float) -> _Lookup:
         """An answer that was true after `since`, or is fresh enough."""
         while True:
             # Shielded: whoever gives up must not take the answer from the others.
@@ -109,7 +109,7 @@ class KeyRing:
             if fresh or answer.asked_at >= since:
                 return answer
 
-    def _ask(self, digest: bytes) -> asyncio.Future[_Answer]:
+    def _ask(self, digest: bytes) -> asyncio.Future[_Lookup]:
         """All who want to know the same share one question."""
         waiting = self._known_waiting if digest in self._known else self._waiting
         told = self._asked.get(digest) or waiting.get(digest)
@@ -148,13 +148,13 @@ class KeyRing:
                 if not told.done():
                     told.set_result(answer)
 
-    def _remember(self, digest: bytes, key: ApiKey | None, asked_at: float) -> _Answer:
+    def _remember(self, digest: bytes, key: ApiKey | None, asked_at: float) -> _Lookup:
         self._known.pop(digest, None)
         self._unknown.pop(digest, None)
         if key is None:
-            answer, kept = _Answer(asked_at), self._unknown
+            answer, kept = _Lookup(asked_at), self._unknown
         else:
-            answer, kept = _Answer(asked_at, key.id, key.principal), self._known
+            answer, kept = _Lookup(asked_at, key.id, key.principal), self._known
         kept[digest] = answer
         if len(kept) > MOST_REMEMBERED:
             del kept[next(iter(kept))]

@@ -11,7 +11,7 @@ from gnomon.access.principal import Principal, roles_of
 from gnomon.api.auth.jwks import Jwks, jwks_at
 from gnomon.clock import Clock
 from gnomon.settings import Settings, SettingsError
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 TRUST_SECONDS = 0.5  # a checked token is checked again after that, like a key
 LEEWAY_SECONDS = 30.0
@@ -44,7 +44,9 @@ class _Checked(msgspec.Struct, frozen=True):
 class Tokens:
     """Checks tokens of one issuer."""
 
-    def __init__(self, settings: Settings, jwks: Jwks, directory: Directory, clock: Clock) -> None:
+    def __init__(
+        self, settings: Settings, jwks: Jwks, directory: TenantCache, clock: Clock
+    ) -> None:
         self._settings = settings
         self._jwks = jwks
         self._directory = directory
@@ -148,7 +150,7 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and value.isprintable() and len(value) <= MOST_NAME_CHARACTERS
 
 
-def tokens_of(settings: Settings, directory: Directory, clock: Clock) -> Tokens | None:
+def tokens_of(settings: Settings, directory: TenantCache, clock: Clock) -> Tokens | None:
     """The checker that the settings ask for, if they do. Raises SettingsError."""
     needed = {
         "jwt_issuer": settings.jwt_issuer,

@@ -24,7 +24,7 @@ from gnomon.api.cron.schemas import (
     RunView,
 )
 from gnomon.api.tasks.views import NULL, policy_view, priority_view, raw
-from gnomon.cron.job import CronJob, Definition, Run, Skipped, schedule_of
+from gnomon.cron.job import CronJob, CronRun, Definition, Skipped, schedule_of
 from gnomon.cron.schedule import Fire, Schedule
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
@@ -115,7 +115,7 @@ def difference(before: Definition, after: Definition) -> dict[str, FieldChange]:
     return found
 
 
-def run_view(run: Run) -> RunView:
+def run_view(run: CronRun) -> RunView:
     return RunView(
         run_id=run.task_id,
         cron_job_id=run.cron_job_id,
@@ -131,13 +131,13 @@ def run_view(run: Run) -> RunView:
     )
 
 
-def _run_status(run: Run) -> RunStatus | None:
+def _run_status(run: CronRun) -> RunStatus | None:
     if run.skipped is None:
         return None if run.status is None else RunStatus(run.status)
     return RunStatus.MISSED if run.skipped is Skipped.MISSED else RunStatus.SKIPPED
 
 
-def _reason(run: Run) -> str | None:
+def _reason(run: CronRun) -> str | None:
     match run.skipped:
         case Skipped.MISSED if run.missed > 1:
             return f"{run.missed} fires, of which this is the last, could not be started in time"

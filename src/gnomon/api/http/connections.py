@@ -54,7 +54,7 @@ class Idleness(IntEnum):
     DOES_NOT_READ = 2  # the answer, for long
 
 
-class Use(NamedTuple):
+class ConnectionUse(NamedTuple):
     """What the kernel knows of a connection that has no request under way."""
 
     sent_ago: float  # or opened, where nothing was sent yet
@@ -63,7 +63,7 @@ class Use(NamedTuple):
     silent: bool = False  # nothing was ever received
 
 
-def idleness(use: Use, lag: float) -> Idleness | None:
+def idleness(use: ConnectionUse, lag: float) -> Idleness | None:
     """None: it is in use. `lag`: what was received since then may still wait for the loop."""
     if use.unread:  # the server is writing, though the application has answered
         return Idleness.DOES_NOT_READ if use.sent_ago >= SLOW_SECONDS else None
@@ -312,7 +312,7 @@ def _files() -> list[int]:
     return [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - ten thousand paths
 
 
-def _use(sock: socket.socket) -> Use | None:
+def _use(sock: socket.socket) -> ConnectionUse | None:
     import fcntl  # neither of them is everywhere, nor is this called everywhere
     import termios
 
@@ -328,4 +328,4 @@ def _use(sock: socket.socket) -> Use | None:
     # Older kernels do not count bytes, and then nobody is said to be silent.
     counts = len(info) >= _INFO_BYTES
     silent = counts and struct.unpack_from("=Q", info, _RECEIVED_BYTES)[0] == 0
-    return Use(sent, received, unread, silent)
+    return ConnectionUse(sent, received, unread, silent)

@@ -13,7 +13,7 @@ from gnomon.api.context import Request, context_of, header_of, principal_of, ten
 from gnomon.api.http.openapi import OPT, Operation
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
-from gnomon.store.ports.tasks import Change, Once
+from gnomon.store.ports.tasks import Once, TaskChange
 
 HEADER = b"idempotency-key"
 MOST_KEY_CHARACTERS = 255
@@ -111,7 +111,7 @@ def repeated(key: str | None, method: str, path: str, body: bytes) -> Once | Non
 async def changed(
     request: Request,
     body: bytes,
-    act: Callable[[Change], Awaitable[Answer]],
+    act: Callable[[TaskChange], Awaitable[Answer]],
     headers: dict[str, str] | None = None,
 ) -> ASGIResponse:
     """Do `act` in a transaction, once for each key. It may fill in `headers` meanwhile."""

@@ -27,7 +27,7 @@ from gnomon.model.errors import TaskNotFound
 from gnomon.model.lifecycle import Status
 from gnomon.model.task import Resolution, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.tasks import Change
+from gnomon.store.ports.tasks import TaskChange
 
 MOST_REDRIVEN = 10_000  # in one request
 
@@ -100,7 +100,7 @@ async def retry_dead_letter(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: Change) -> Answer:
+    async def act(change: TaskChange) -> Answer:
         await check_startable(request, change, task_id)
         return answer(202, task_view(await change.redrive(task_id)))
 
@@ -152,7 +152,7 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: Change) -> Answer:
+    async def act(change: TaskChange) -> Answer:
         await check_held(request, change, task_id)
         return answer(200, task_view(await change.resolve(task_id, resolution)))
 
@@ -186,7 +186,7 @@ async def retry_dead_letters(request: Request) -> ASGIResponse:
         raise TypeForbidden(detail, "/task_type")
     check_type(by, chosen.task_type or "")
 
-    async def act(change: Change) -> Answer:
+    async def act(change: TaskChange) -> Answer:
         return answer(202, Redriven(*await change.redrive_matching(chosen, MOST_REDRIVEN)))
 
     return await changed(request, body, act)

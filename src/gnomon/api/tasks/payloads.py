@@ -15,7 +15,7 @@ from gnomon.cron.job import Definition, payload_of, schedule_of
 from gnomon.cron.template import Values
 from gnomon.model.errors import InvalidPayload, InvalidSchema, InvalidTask
 from gnomon.payload_schemas.schema import PayloadSchema
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 _AT_ONCE = 8 * 1024
 _MOST_COMPILED = 256
@@ -53,7 +53,7 @@ _compiled = _Compiled()
 
 
 def check_schema_in_thread(
-    directory: Directory, tenant_id: str, task_type: str, payload: bytes | None
+    directory: TenantCache, tenant_id: str, task_type: str, payload: bytes | None
 ) -> int:
     """Raises InvalidPayload, with places under /payload. For threads: it may take a while. Gives
     how many steps it took at the most: those who check many must not take all the time there is."""

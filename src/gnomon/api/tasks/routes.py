@@ -52,7 +52,7 @@ from gnomon.model.errors import IdempotencyConflict, IllegalTransition, InvalidT
 from gnomon.model.lifecycle import Status
 from gnomon.model.task import Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.tasks import Change, NewTask
+from gnomon.store.ports.tasks import NewTask, TaskChange
 
 PATH = "/api/v1/tasks"
 READ = (HttpMethod.GET, HttpMethod.HEAD)
@@ -211,7 +211,7 @@ async def patch_task(request: Request) -> ASGIResponse:
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked, by = decoded(body, PatchTask), principal_of(request)
 
-    async def act(change: Change) -> Answer:
+    async def act(change: TaskChange) -> Answer:
         check_target(context.guards.of(tenant_of(request)), asked)
         wanted = patch_of(asked, context.clock.now(), most_bytes)
         if wanted.payload is not msgspec.UNSET:
@@ -246,7 +246,7 @@ async def patch_task(request: Request) -> ASGIResponse:
 async def delete_task(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
 
-    async def act(change: Change) -> Answer:
+    async def act(change: TaskChange) -> Answer:
         await check_held(request, change, task_id)
         await change.delete(task_id)
         return answer(204)
@@ -275,7 +275,7 @@ async def cancel_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     asked = decoded(body, CancelTask)
 
-    async def act(change: Change) -> Answer:
+    async def act(change: TaskChange) -> Answer:
         await check_held(request, change, task_id)
         return _shown(200, await change.cancel(task_id, interrupt=asked.interrupt))
 
@@ -303,7 +303,7 @@ async def pause_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: Change) -> Answer:
+    async def act(change: TaskChange) -> Answer:
         await check_held(request, change, task_id)
         return _shown(200, await change.pause(task_id))
 
@@ -331,7 +331,7 @@ async def resume_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: Change) -> Answer:
+    async def act(change: TaskChange) -> Answer:
         await check_held(request, change, task_id)
         return _shown(200, await change.resume(task_id))
 
@@ -360,7 +360,7 @@ async def retry_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: Change) -> Answer:
+    async def act(change: TaskChange) -> Answer:
         await check_startable(request, change, task_id)
         task = await change.get(task_id)
         if task.status in _FINISHED or task.resolution is not None:

@@ -48,7 +48,7 @@ class _Waiting(msgspec.Struct, frozen=True, eq=False):
             self.told.set_result(outcome)
 
 
-class Intake:
+class SubmissionBatcher:
     """`run` must be running for anything to be stored.
 
     The writers wait for nobody long. A tenant that others hold up, or a key that is in use, is

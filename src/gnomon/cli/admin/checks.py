@@ -316,7 +316,7 @@ async def _overdue(connection: "Connection") -> Check:
     return Check("due tasks", late < OVERDUE_SECONDS, detail, remedy)
 
 
-async def _api(api: remote.Address) -> Check:
+async def _api(api: remote.ApiAddress) -> Check:
     async with remote.connected(api) as client:
         good = await client.ready()
     detail = f"{'answers' if good else 'does not answer'} at {api}"

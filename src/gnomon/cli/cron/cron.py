@@ -12,7 +12,7 @@ from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, Yes, settings_of
 from gnomon.cli.tasks import submit, views
 from gnomon.cli.tasks.definition import placed, running
-from gnomon.cli.tasks.tasks import Priority
+from gnomon.cli.tasks.tasks import PriorityName
 from gnomon.client.errors import ApiProblem
 from gnomon.cron.job import Missed, Overlap
 from gnomon.cron.schedule import Fold, Gap
@@ -55,7 +55,7 @@ def add(
     max_runs: options.MaxRuns = None,
     jitter: options.Jitter = None,
     sla: options.Sla = None,
-    priority: Annotated[Priority | None, typer.Option(case_sensitive=False)] = None,
+    priority: Annotated[PriorityName | None, typer.Option(case_sensitive=False)] = None,
     delivery: submit.Delivery = None,
     max_retries: submit.Retries = None,
     timeout: options.Timeout = None,
@@ -287,7 +287,7 @@ app.command("explain")(cron_preview.explain)
 app.command("sync")(cron_sync.sync)
 
 
-def _declare(api: remote.Address, job: "Json", *, replace: bool, as_json: bool) -> None:
+def _declare(api: remote.ApiAddress, job: "Json", *, replace: bool, as_json: bool) -> None:
     call = _replace if replace else _create
     done = remote.call(api, lambda client: call(client, job))
     job = done["cron_job"]

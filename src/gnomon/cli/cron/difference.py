@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-class Change(StrEnum):
+class JobChange(StrEnum):
     """What becomes of a job, in the words of the API where it has them."""
 
     CREATED = "created"
@@ -35,7 +35,7 @@ class Change(StrEnum):
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One job, and what the sync does about it."""
 
-    change: Change
+    change: JobChange
     name: str
     fields: Mapping[str, Json] = {}  # what changes, from and to
     document: Json = {}  # the job as declared; empty where it is not in the file
@@ -46,9 +46,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     def told(self) -> str:
         """What is to be done, for people."""
         match self.change:
-            case Change.RENAMED:
+            case JobChange.RENAMED:
                 return f"to be renamed, from {self.renamed_from}"
-            case Change.LEFT:
+            case JobChange.LEFT:
                 return "not in the file; --prune removes it"
             case _:
                 return f"to be {self.change}"
@@ -91,7 +91,7 @@ class Act(msgspec.Struct, frozen=True):
             case Verb.REMOVE:
                 return f"remove {step.name}"
             case Verb.PUT:
-                return f"{'create' if step.change is Change.CREATED else 'change'} {step.name}"
+                return f"{'create' if step.change is JobChange.CREATED else 'change'} {step.name}"
 
     async def carry_out(self, client: "Client") -> None:
         step = self.step
@@ -106,10 +106,10 @@ class Act(msgspec.Struct, frozen=True):
 
 def acts_of(steps: Sequence[Step]) -> list[Act]:
     """Renames first, so that a definition finds its job; removals last, when all else is well."""
-    renamed = [step for step in steps if step.change is Change.RENAMED]
-    put = [step for step in steps if step.change in (Change.CREATED, Change.CHANGED)]
+    renamed = [step for step in steps if step.change is JobChange.RENAMED]
+    put = [step for step in steps if step.change in (JobChange.CREATED, JobChange.CHANGED)]
     put += [step for step in renamed if step.fields]
-    removed = [step for step in steps if step.change is Change.REMOVED]
+    removed = [step for step in steps if step.change is JobChange.REMOVED]
     return [
         *(Act(Verb.RENAME, step) for step in renamed),
         *(Act(Verb.PUT, step) for step in put),
@@ -152,7 +152,7 @@ async def compared(client: "Client", declared: Declaration, *, prune: bool) -> l
         raise BadFile(problems)
     kept = {job.name for job in declared.jobs} | {step.renamed_from for step in steps}
     own = client.list_cron_jobs(source=declared.source, limit=str(LARGEST_PAGE))
-    gone = Change.REMOVED if prune else Change.LEFT
+    gone = JobChange.REMOVED if prune else JobChange.LEFT
     extra = [
         Step(change=gone, name=job["name"], job_id=job["cron_job_id"])
         async for job in own
@@ -170,7 +170,7 @@ async def _step(client: "Client", job: Declared, source: str, *, prune: bool) ->
         document = {**job.document, "name": old["name"]}
         answer = await client.put_cron_job(old["name"], document, dry_run=True)
         return Step(
-            change=Change.RENAMED,
+            change=JobChange.RENAMED,
             name=job.name,
             fields=answer["fields"],
             document=job.document,
@@ -185,9 +185,9 @@ async def _step(client: "Client", job: Declared, source: str, *, prune: bool) ->
 
 async def _put(client: "Client", job: Declared) -> Step:
     answer = await client.put_cron_job(job.name, job.document, dry_run=True)
-    fields = {} if answer["change"] == Change.CREATED else answer["fields"]
+    fields = {} if answer["change"] == JobChange.CREATED else answer["fields"]
     return Step(
-        change=Change(answer["change"]), name=job.name, fields=fields, document=job.document
+        change=JobChange(answer["change"]), name=job.name, fields=fields, document=job.document
     )
 
 

@@ -24,7 +24,7 @@ def complete_job(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
-async def _names(api: remote.Address, incomplete: str) -> list[str]:
+async def _names(api: remote.ApiAddress, incomplete: str) -> list[str]:
     from gnomon.client.client import Client
 
     filters = {"name": incomplete} if incomplete else {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gnomon.cli.cron.difference import Act, Change, Step, acts_of, compared, document_of
+from gnomon.cli.cron.difference import Act, JobChange, Step, acts_of, compared, document_of
 from gnomon.cli.cron.file import BadFile, Declaration, declaration
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, Yes, settings_of
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 DIFFERENCES = 3  # the exit code of `--dry-run --exit-code`
 
 _MARKS = {
-    Change.CREATED: ("+", "green"),
-    Change.CHANGED: ("~", "yellow"),
-    Change.RENAMED: (">", "cyan"),
-    Change.REMOVED: ("-", "red"),
-    Change.LEFT: ("?", "dim"),
+    JobChange.CREATED: ("+", "green"),
+    JobChange.CHANGED: ("~", "yellow"),
+    JobChange.RENAMED: (">", "cyan"),
+    JobChange.REMOVED: ("-", "red"),
+    JobChange.LEFT: ("?", "dim"),
 }
 _COUNTED = {
-    Change.CREATED: "to create",
-    Change.CHANGED: "to change",
-    Change.RENAMED: "to rename",
-    Change.REMOVED: "to remove",
-    Change.LEFT: "left alone",
-    Change.UNCHANGED: "unchanged",
+    JobChange.CREATED: "to create",
+    JobChange.CHANGED: "to change",
+    JobChange.RENAMED: "to rename",
+    JobChange.REMOVED: "to remove",
+    JobChange.LEFT: "left alone",
+    JobChange.UNCHANGED: "unchanged",
 }
 
 
@@ -99,7 +99,7 @@ def _confirm(steps: list[Step]) -> None:
 
 
 def _apply(
-    address: remote.Address,
+    address: remote.ApiAddress,
     declared: Declaration,
     steps: list[Step],
     acts: list[Act],
@@ -141,7 +141,7 @@ async def _carried_out(
 
 def _show(declared: Declaration, steps: list[Step]) -> None:
     for step in steps:
-        if step.change is Change.UNCHANGED:
+        if step.change is JobChange.UNCHANGED:
             continue
         mark, style = _MARKS[step.change]
         output.line(f"{mark} {step.name}  {step.told}", style)

@@ -13,7 +13,7 @@ from gnomon.cli.shared.output import CommandFailed
 from gnomon.model.task import DEFAULT_TENANT
 
 if TYPE_CHECKING:
-    from gnomon.cli.run.receiver import Behaviour, Call, Receiver, Summary
+    from gnomon.cli.run.receiver import Behaviour, ReceivedCall, Receiver, Summary
 
 BODY_SHOWN = 100
 
@@ -82,7 +82,7 @@ async def _serve(receiver: "Receiver", keyring: Keyring, port: int, *, as_json: 
     await serve(receiver, port, started)
 
 
-def _show(call: "Call") -> None:
+def _show(call: "ReceivedCall") -> None:
     facts = [
         f"{call.at:%H:%M:%S}.{call.at.microsecond // 1000:03d}",
         f"{call.method} {call.path} -> {call.answered}",
@@ -100,7 +100,7 @@ def _show(call: "Call") -> None:
     output.echo("  ".join([*facts, output.shortened(call.body, BODY_SHOWN)]).rstrip())
 
 
-def _show_json(call: "Call") -> None:
+def _show_json(call: "ReceivedCall") -> None:
     _line({"event": "call", **msgspec.to_builtins(call)})
 
 

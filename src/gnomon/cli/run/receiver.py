@@ -28,7 +28,7 @@ class Behaviour(msgspec.Struct, frozen=True):
     delay: float = 0.0  # seconds before any answer
 
 
-class Call(msgspec.Struct, frozen=True):
+class ReceivedCall(msgspec.Struct, frozen=True):
     """One call, as it came in, and how it was answered."""
 
     at: datetime
@@ -59,7 +59,7 @@ class Receiver:
         behaviour: Behaviour,
         check: Check,
         clock: Clock,
-        show: Callable[[Call], None],
+        show: Callable[[ReceivedCall], None],
     ) -> None:
         self._behaviour = behaviour
         self._check = check
@@ -106,9 +106,9 @@ class Receiver:
 
 def _call(
     request: web.Request, body: bytes, now: datetime, answer: int, signature: str | None
-) -> Call:
+) -> ReceivedCall:
     attempt = request.headers.get("gnomon-attempt", "")
-    return Call(
+    return ReceivedCall(
         at=now,
         method=request.method,
         path=request.path_qs,

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to connect instead
 
 
-class Address(msgspec.Struct, frozen=True):
+class ApiAddress(msgspec.Struct, frozen=True):
     """Where the API is, and what to show at its door."""
 
     url: str
@@ -31,9 +31,9 @@ class Address(msgspec.Struct, frozen=True):
         return self.url
 
 
-def api_url(settings: Settings, given: str | None) -> Address:
+def api_url(settings: Settings, given: str | None) -> ApiAddress:
     """Where the API is: as given, else where the settings have it listen."""
-    return Address(_url(settings, given), settings.api_key)
+    return ApiAddress(_url(settings, given), settings.api_key)
 
 
 def _url(settings: Settings, given: str | None) -> str:
@@ -49,7 +49,7 @@ def _url(settings: Settings, given: str | None) -> str:
 
 
 @asynccontextmanager
-async def connected(api: Address) -> AsyncIterator["Client"]:
+async def connected(api: ApiAddress) -> AsyncIterator["Client"]:
     # Here and not above: aiohttp takes longer to import than `--help` may take.
     from gnomon.client.client import Client
 
@@ -57,7 +57,7 @@ async def connected(api: Address) -> AsyncIterator["Client"]:
         yield client
 
 
-def call(api: Address, use: Callable[["Client"], Coroutine[Any, Any, _T]]) -> _T:
+def call(api: ApiAddress, use: Callable[["Client"], Coroutine[Any, Any, _T]]) -> _T:
     """Run `use` with a client of the API."""
 
     async def within() -> _T:
@@ -68,7 +68,7 @@ def call(api: Address, use: Callable[["Client"], Coroutine[Any, Any, _T]]) -> _T
 
 
 def tell(
-    api: Address,
+    api: ApiAddress,
     ask: Callable[["Client"], Coroutine[Any, Any, _T]],
     show: Callable[[_T], None],
     *,
@@ -83,7 +83,7 @@ def tell(
 
 
 def for_each(
-    api: Address, task_ids: list[str], act: Callable[["Client", str], Awaitable[str]]
+    api: ApiAddress, task_ids: list[str], act: Callable[["Client", str], Awaitable[str]]
 ) -> None:
     """Do one thing to several tasks, and say of each what came of it."""
 

@@ -141,7 +141,7 @@ async def _retry_all(client: "Client", filters: dict[str, str]) -> None:
     output.echo(f"{total} retried")
 
 
-def _act(url: remote.Address, task_ids: list[str], verb: str) -> None:
+def _act(url: remote.ApiAddress, task_ids: list[str], verb: str) -> None:
     async def act(client: "Client", task_id: str) -> str:
         task = await client.dead_letter_action(task_id, verb)
         return f"{task_id} is {task.get('resolution') or task['status']}"

@@ -9,7 +9,7 @@ import typer
 from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.tasks import definition, views
-from gnomon.cli.tasks.tasks import Moment, Priority
+from gnomon.cli.tasks.tasks import Moment, PriorityName
 from gnomon.model.task import DeliveryMode, KeepPayload
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def submit(
     headers: Headers = None,
     delay: Duration = None,
     at: Moment = None,
-    priority: Annotated[Priority | None, typer.Option(case_sensitive=False)] = None,
+    priority: Annotated[PriorityName | None, typer.Option(case_sensitive=False)] = None,
     delivery: Delivery = None,
     max_retries: Retries = None,
     timeout: Duration = None,

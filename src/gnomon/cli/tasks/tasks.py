@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Look at tasks and steer them.", rich_markup_mode=None)
 
 
-class Priority(StrEnum):
+class PriorityName(StrEnum):
     """The lanes, as they are typed."""
 
     CRITICAL = "CRITICAL"
@@ -43,7 +43,7 @@ def list_(
     ctx: typer.Context,
     status: Annotated[Status | None, typer.Option(case_sensitive=False)] = None,
     task_type: Annotated[str | None, typer.Option("--type")] = None,
-    priority: Annotated[Priority | None, typer.Option(case_sensitive=False)] = None,
+    priority: Annotated[PriorityName | None, typer.Option(case_sensitive=False)] = None,
     tag: Annotated[str | None, typer.Option()] = None,
     queue: Annotated[str | None, typer.Option()] = None,
     due_before: Moment = None,

@@ -13,7 +13,7 @@ from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
 
 
-class Admission(Protocol):
+class StartCheck(Protocol):
     """One reason for not starting a task."""
 
     def admit(self, entry: Entry) -> bool:
@@ -37,10 +37,10 @@ class Admission(Protocol):
         started."""
 
 
-class Admissions:
+class StartChecks:
     """All reasons together: what one refuses, the others have not taken anything for."""
 
-    def __init__(self, each: Sequence[Admission] = ()) -> None:
+    def __init__(self, each: Sequence[StartCheck] = ()) -> None:
         self._each = tuple(each)
 
     def admit(self, entry: Entry) -> bool:

@@ -12,7 +12,14 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from gnomon.breakers.breaker import HOST_RULE, TENANT_RULE, WINDOW_SECONDS, Breaker, Change, Rule
+from gnomon.breakers.breaker import (
+    HOST_RULE,
+    TENANT_RULE,
+    WINDOW_SECONDS,
+    Breaker,
+    BreakerChange,
+    Rule,
+)
 from gnomon.chores import About, Troubles, isolated
 from gnomon.clock import Clock, new_id
 from gnomon.fairness.ready_queue import Flow
@@ -60,7 +67,7 @@ class _Guard:
         self.opened_at = 0.0
 
 
-class Breakers:
+class BreakerCheck:
     """An `Admission`, and the last look before a call is made. `run` must be running for tasks to
     be let in again, `note` be called for others to know."""
 
@@ -196,7 +203,7 @@ class Breakers:
             change = guard.breaker.record(delivery.key, began, now, failed=failed)
             if change is not None:
                 self._note_change(guard, change, now)
-                if change is Change.OPENED:
+                if change is BreakerChange.OPENED:
                     self._learn(guard, delivery)
 
     def _guard(self, circuit: Circuit) -> _Guard:
@@ -204,10 +211,10 @@ class Breakers:
         guard = self._guards[circuit] = _Guard(circuit, rule)
         return guard
 
-    def _note_change(self, guard: _Guard, change: Change, now: float) -> None:
+    def _note_change(self, guard: _Guard, change: BreakerChange, now: float) -> None:
         self._unwritten.add(guard.circuit)
         self._changed.set()
-        if change is Change.OPENED:
+        if change is BreakerChange.OPENED:
             self._open[guard.circuit] = guard
             guard.opened_at = now
             self._tell(
@@ -219,7 +226,7 @@ class Breakers:
                     until=self._until(guard),
                 )
             )
-        elif change is Change.CLOSED:
+        elif change is BreakerChange.CLOSED:
             self._close(guard, now)
 
     def _close(self, guard: _Guard, now: float) -> None:

@@ -15,7 +15,7 @@ from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.admission import Admissions
+from gnomon.node.dispatch.admission import StartChecks
 from gnomon.node.dispatch.preemption import Preemption
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Observer, RunSkipped, RunStarted, nobody
@@ -61,7 +61,7 @@ class Dispatcher:
         clock: Clock,
         batch: int,
         emit: Observer = nobody,
-        admission: Admissions | None = None,
+        admission: StartChecks | None = None,
         preemption: Preemption | None = None,
         troubles: Troubles | None = None,
         *,
@@ -77,7 +77,7 @@ class Dispatcher:
         self._clock = clock
         self._batch = batch
         self._emit = emit
-        self._admission = admission or Admissions()
+        self._admission = admission or StartChecks()
         self._preemption = preemption
         self._looks: dict[TaskKey, int] = {}
         self._missed = 0  # since the last claim

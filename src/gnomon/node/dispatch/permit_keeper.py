@@ -9,7 +9,7 @@ import structlog
 from gnomon.chores import About, Troubles, isolated
 from gnomon.clock import Clock
 from gnomon.limits.exchange import Ask
-from gnomon.limits.holdings import Account, Wish
+from gnomon.limits.holdings import Holding, Wish
 from gnomon.limits.store_time import StoreTime
 from gnomon.model.errors import StoreError
 from gnomon.model.priority import Lane
@@ -32,7 +32,7 @@ _LANES = tuple(Lane)
 _REMEDY = "its tasks wait for permits meanwhile: change or remove the limiter (`gnomon limits`)"
 
 
-def _about(account: Account) -> About:
+def _about(account: Holding) -> About:
     bucket = account.bucket
     of_key = f" for the key {bucket.key!r}" if bucket.key else ""
     return About(bucket.tenant_id, f"limiter {bucket.limiter}{of_key}")
@@ -109,7 +109,7 @@ class PermitKeeper:
         soonest = min(times, default=float("inf")) - now
         return min(ROUND_SECONDS, max(_SHORTEST_ROUND, soonest))
 
-    def _due(self, now: float) -> set[Account]:
+    def _due(self, now: float) -> set[Holding]:
         """The buckets to ask for."""
         permits = self._permits
         chosen = {a for a in permits.hot if a.ask_at <= now or a.has_surplus}
@@ -127,7 +127,7 @@ class PermitKeeper:
             chosen |= {a for a in permits.accounts.values() if a.has_news(now)}
         return chosen
 
-    async def _wanted_by_others(self) -> set[Account]:
+    async def _wanted_by_others(self) -> set[Holding]:
         """Those of which something is here that others wait for."""
         if self._clock.monotonic() - self._looked_at < LOOK_SECONDS:
             return set()
@@ -137,14 +137,14 @@ class PermitKeeper:
         wanted = await self._store.wanted(self._node)
         return {accounts[bucket] for bucket in wanted if bucket in accounts}
 
-    async def _blame(self, account: Account, error: StoreError) -> list[None]:
+    async def _blame(self, account: Holding, error: StoreError) -> list[None]:
         """What it holds it keeps; more is asked for later."""
         pause = self._troubles.note("permits", error, _about(account), _REMEDY)
         account.ask_at = self._clock.monotonic() + pause
         self._permits.short.add(account)
         return []
 
-    async def _exchange(self, accounts: Sequence[Account]) -> list[None]:
+    async def _exchange(self, accounts: Sequence[Holding]) -> list[None]:
         self._turn += 1
         asked_at = self._clock.monotonic()
         asks = {account: self._ask(account, asked_at) for account in accounts}
@@ -163,13 +163,13 @@ class PermitKeeper:
             self._troubles.over("permits", _about(account))
         return []
 
-    def _ask(self, account: Account, now: float) -> Ask:
+    def _ask(self, account: Holding, now: float) -> Ask:
         # One at least: where others take all room as soon as there is any, it is never seen here.
         room = max(1, self._pipe.room())
         waiting = min(room, max(self._waiting(account, room), account.refused))
         return account.ask(Wish(waiting, self._dispatcher.stopped), now)
 
-    def _waiting(self, account: Account, most: int) -> int:
+    def _waiting(self, account: Holding, most: int) -> int:
         """Due tasks here that wait for this bucket, as far as there is room for them."""
         waiting = 0
         for flow in list(account.flows):

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from gnomon.clock import Clock
 from gnomon.fairness.ready_queue import Flow as FlowId
-from gnomon.limits.holdings import Account
+from gnomon.limits.holdings import Holding
 from gnomon.limits.limiter import Bucket, Limiter, buckets
 from gnomon.limits.needs import NOTHING, Needs, Stake
 from gnomon.model.flow import Flow
@@ -44,9 +44,9 @@ class Permits:
         self, limits: Limits, agenda: Agenda, clock: Clock, wake: Callable[[], None]
     ) -> None:
         self.flows = FlowBook()
-        self.accounts: dict[Bucket, Account] = {}
-        self.hot: set[Account] = set()  # something is to be asked of the store, soon
-        self.short: set[Account] = set()  # flows wait for more of it, or did
+        self.accounts: dict[Bucket, Holding] = {}
+        self.hot: set[Holding] = set()  # something is to be asked of the store, soon
+        self.short: set[Holding] = set()  # flows wait for more of it, or did
         self.wanted = asyncio.Event()  # now
         self.stuck: Container[TaskKey] = ()  # ended, and running for good by their rows
         self._limits = limits
@@ -210,7 +210,7 @@ class Permits:
         if lacking.ask_at <= now:
             self._note(lacking)
 
-    def _note(self, account: Account) -> None:
+    def _note(self, account: Holding) -> None:
         self.hot.add(account)
         self.wanted.set()
 
@@ -227,7 +227,7 @@ class Permits:
             for account in stake.rated:
                 self.let_in(account)
 
-    def _return(self, accounts: Iterable[Account]) -> None:
+    def _return(self, accounts: Iterable[Holding]) -> None:
         for account in accounts:
             account.used -= 1
             if account.permits > account.allowed and account.has_surplus:
@@ -235,7 +235,7 @@ class Permits:
             elif account.flows:
                 self.let_in(account)
 
-    def let_in(self, account: Account) -> None:
+    def let_in(self, account: Holding) -> None:
         """Let flows that wait for this bucket be asked for again, if it has something to give."""
         if account.flows and account.can_give(self._clock.monotonic()):
             chosen = list(account.flows)[:_LET_IN_AT_ONCE]
@@ -275,7 +275,7 @@ class Permits:
                 self.hot.add(account)
         return bool(lacking)
 
-    def forget(self, accounts: Iterable[Account]) -> None:
+    def forget(self, accounts: Iterable[Holding]) -> None:
         """These are at rest."""
         for account in accounts:
             del self.accounts[account.bucket]
@@ -320,11 +320,11 @@ class Permits:
                 self._needs[number] = needs
         return needs
 
-    def _account(self, limiter: Limiter, bucket: Bucket) -> Account:
+    def _account(self, limiter: Limiter, bucket: Bucket) -> Holding:
         account = self.accounts.get(bucket)
         if account is None:
             now = self._clock.monotonic()
-            account = self.accounts[bucket] = Account(bucket, limiter, now)
+            account = self.accounts[bucket] = Holding(bucket, limiter, now)
         account.limiter = limiter
         return account
 

@@ -38,7 +38,7 @@ class _Kind:
         self.aside: dict[Flow, None] = {}
 
 
-class Places:
+class PlaceCheck:
     """An `Admission`. `first`: how many tasks of a flow are claimed before it is known where it
     leads."""
 

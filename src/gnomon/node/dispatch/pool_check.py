@@ -13,7 +13,7 @@ from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
 
 
-class Serving:
+class PoolCheck:
     """An `Admission`: takes nothing, and refuses what is for others."""
 
     def __init__(self, pool: Pool, flows: FlowBook) -> None:

@@ -23,7 +23,7 @@ class StealResult(msgspec.Struct, frozen=True):
     more: bool = False
 
 
-class Thief:
+class Stealer:
     """Takes from all foreign shards alike, and no more than can begin at once: what is claimed
     ahead could not be run by a third."""
 

@@ -12,7 +12,7 @@ from gnomon.model.errors import StoreError
 from gnomon.node.membership.lease import Lease
 from gnomon.store.ports.roster import ChoreStore
 from gnomon.store.ports.storage import StorageLevel, StorageStore, to_count
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 log = structlog.get_logger("gnomon.node")
 
@@ -30,7 +30,7 @@ class StorageCounter:
         store: StorageStore,
         chores: ChoreStore,
         lease: Lease,
-        directory: Directory,
+        directory: TenantCache,
         clock: Clock,
         troubles: Troubles,
     ) -> None:

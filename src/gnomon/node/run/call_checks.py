@@ -6,7 +6,7 @@ from typing import Protocol
 from gnomon.pipe.envelope import Delivery, Report
 
 
-class Gate(Protocol):
+class CallCheck(Protocol):
     """Keeps calls from being made that would only fail."""
 
     def may_call(self, delivery: Delivery) -> bool:
@@ -16,7 +16,7 @@ class Gate(Protocol):
         """What a try came to, before it is settled. Without an outcome no call was made."""
 
 
-class OpenGate:
+class NoCallCheck:
     """Lets everything through."""
 
     def may_call(self, delivery: Delivery) -> bool:
@@ -27,10 +27,10 @@ class OpenGate:
         pass
 
 
-class Gates:
+class CallChecks:
     """Several, one after the other."""
 
-    def __init__(self, each: Sequence[Gate]) -> None:
+    def __init__(self, each: Sequence[CallCheck]) -> None:
         self._each = tuple(each)
 
     def may_call(self, delivery: Delivery) -> bool:

@@ -106,7 +106,7 @@ class _Tenant:
         return not (self.waiting or self.running or self.overdue)
 
 
-class Names(AbstractResolver):
+class Resolver(AbstractResolver):
     """A resolver for aiohttp, and what a call waits for before it is made."""
 
     def __init__(

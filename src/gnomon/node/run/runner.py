@@ -12,9 +12,9 @@ from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import PythonTarget, Target
 from gnomon.model.task import LEAST_TIMEOUT, TaskKey
 from gnomon.node.run.byte_budget import ByteBudget
-from gnomon.node.run.call_checks import Gate, OpenGate
+from gnomon.node.run.call_checks import CallCheck, NoCallCheck
 from gnomon.node.run.targets import Caller
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.threads import LeftRunning, TooManyHung
 from gnomon.node.run.victims import victims
 from gnomon.observe.events import Handler, HandlerHung, HandlerReturned, Observer
@@ -36,7 +36,7 @@ _PAYLOAD_GONE = Outcome(
 )
 
 
-class Try:
+class RunningExecution:
     """A try under way: when it must end, and what can end it before. The deadline is that of the
     call once it has begun, and before that the moment when it must be given back."""
 
@@ -52,7 +52,7 @@ class Try:
         self.started_at = started_at
         self.slot = slot
         self.deadline = deadline
-        self.run = Run(delivery)
+        self.run = TaskContext(delivery)
         self.begun = False  # the call; before that, what it needs is gathered
         self.reason: str | None = None
         self.told_at = deadline  # to stop
@@ -117,18 +117,18 @@ class Runner:
         payload_memory: int,
         patience: float,
         emit: Observer,
-        gate: Gate | None = None,
+        gate: CallCheck | None = None,
     ) -> None:
         self._callers = callers
         self._fetch_payload = fetch_payload
         self._clock = clock
         self._budget = ByteBudget(payload_memory)
         self._emit = emit
-        self._gate = gate or OpenGate()
+        self._gate = gate or NoCallCheck()
         self.patience = patience  # seconds for a try to end in once it was told to
-        self.running: dict[TaskKey, Try] = {}
-        self.preemptible: set[Try] = set()  # of those, by their own word
-        self._stopping: set[Try] = set()
+        self.running: dict[TaskKey, RunningExecution] = {}
+        self.preemptible: set[RunningExecution] = set()  # of those, by their own word
+        self._stopping: set[RunningExecution] = set()
 
     async def run(self, delivery: Delivery, slot: "asyncio.Task[None]") -> Report | None:
         """Make one try, as `slot`. Gives a report whatever happens, or None where the try was
@@ -137,7 +137,7 @@ class Runner:
         now = self._clock.seconds()
         # Until the call begins, whatever it waits for is not the target's time.
         deadline = self._clock.monotonic() + max(0.0, delivery.start_by - now)
-        attempt = Try(delivery, now, slot, deadline)
+        attempt = RunningExecution(delivery, now, slot, deadline)
         outcome = await self._within_its_time(attempt)
         if attempt.given_up:
             self._came_back(attempt, in_thread=False)
@@ -194,26 +194,26 @@ class Runner:
         latest = now if at_once else now - self.patience
         return [self._give_up(a, now) for a in list(self._stopping) if a.told_at <= latest]
 
-    def _tell(self, attempt: Try, reason: str) -> None:
+    def _tell(self, attempt: RunningExecution, reason: str) -> None:
         if attempt.reason is None:
             self._stopping.add(attempt)
             attempt.interrupt(reason, self._clock.monotonic())
 
-    def _give_up(self, attempt: Try, now: float) -> GivenUp:
+    def _give_up(self, attempt: RunningExecution, now: float) -> GivenUp:
         attempt.given_up = True
         self._forget(attempt)
         handler = attempt.handler(in_thread=False)
         self._emit(HandlerHung(handler, now - attempt.told_at))
         return attempt.slot, self._report(attempt, attempt.cut_short(_IGNORED))
 
-    def _report(self, attempt: Try, outcome: Outcome | None) -> Report:
+    def _report(self, attempt: RunningExecution, outcome: Outcome | None) -> Report:
         if outcome is None:
             return Report(attempt.delivery)
         report = Report(attempt.delivery, outcome, attempt.started_at, self._clock.seconds())
         self._gate.called(report)
         return report
 
-    def _leave_in_thread(self, attempt: Try, returned: "asyncio.Future[None]") -> None:
+    def _leave_in_thread(self, attempt: RunningExecution, returned: "asyncio.Future[None]") -> None:
         handler = attempt.handler(in_thread=True)
         now = self._clock.monotonic()
         if attempt.reason is None:
@@ -221,19 +221,19 @@ class Runner:
         self._emit(HandlerHung(handler, now - attempt.told_at))
         returned.add_done_callback(lambda _: self._came_back(attempt, in_thread=True))
 
-    def _came_back(self, attempt: Try, *, in_thread: bool) -> None:
+    def _came_back(self, attempt: RunningExecution, *, in_thread: bool) -> None:
         seconds = self._clock.monotonic() - attempt.told_at
         handler = attempt.handler(in_thread=in_thread)
         self._emit(HandlerReturned(handler, seconds))
 
-    def _forget(self, attempt: Try) -> None:
+    def _forget(self, attempt: RunningExecution) -> None:
         self._stopping.discard(attempt)
         self.preemptible.discard(attempt)
         # One that ignored its timeout may have been taken over, by this very node.
         if self.running.get(attempt.delivery.key) is attempt:
             del self.running[attempt.delivery.key]
 
-    async def _within_its_time(self, attempt: Try) -> Outcome | None:
+    async def _within_its_time(self, attempt: RunningExecution) -> Outcome | None:
         self.running[attempt.delivery.key] = attempt
         if attempt.delivery.preemptible:
             self.preemptible.add(attempt)
@@ -248,7 +248,7 @@ class Runner:
             attempt.take_back()  # also where it ended well although it was told to stop
             self._forget(attempt)
 
-    async def _call(self, attempt: Try) -> Outcome | None:
+    async def _call(self, attempt: RunningExecution) -> Outcome | None:
         """None where the call was not made."""
         delivery = attempt.delivery
         try:
@@ -265,7 +265,7 @@ class Runner:
             detail = f"internal error: {type(error).__name__}"
             return Outcome(OutcomeKind.FAILED, error=detail, uncalled=True)
 
-    async def _begin_with_fetched(self, attempt: Try) -> Outcome | None:
+    async def _begin_with_fetched(self, attempt: RunningExecution) -> Outcome | None:
         key = attempt.delivery.key
         try:
             payload = await self._fetch_payload(key)
@@ -274,7 +274,7 @@ class Runner:
             return None
         return _PAYLOAD_GONE if payload is None else await self._begin(attempt, payload)
 
-    async def _begin(self, attempt: Try, payload: bytes | None) -> Outcome | None:
+    async def _begin(self, attempt: RunningExecution, payload: bytes | None) -> Outcome | None:
         if attempt.reason is not None:
             return None  # told to stop before, it may have been given back
         if not self._gate.may_call(attempt.delivery):
@@ -283,7 +283,7 @@ class Runner:
         caller = self._callers[type(attempt.delivery.target)]
         return await caller.call(attempt.delivery, payload, attempt.run)
 
-    def _begins(self, attempt: Try) -> None:
+    def _begins(self, attempt: RunningExecution) -> None:
         """The call is made now: its time counts from here."""
         attempt.begun = True
         attempt.started_at = self._clock.seconds()

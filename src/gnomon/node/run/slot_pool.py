@@ -13,7 +13,7 @@ log = structlog.get_logger("gnomon.node.run")
 Serve = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Slots:
+class SlotPool:
     """Owns the slots like a task group, but one that hangs can be replaced. Nothing waits for
     those that were, and at the end for nobody longer than `patience`."""
 

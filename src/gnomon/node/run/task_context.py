@@ -33,7 +33,7 @@ class Connection(Protocol):
     async def execute(self, query: str, /, *args: Any) -> str: ...
 
 
-class Run:
+class TaskContext:
     """One try at a task. A function whose second parameter has no default gets it
     there."""
 

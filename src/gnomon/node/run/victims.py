@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 from gnomon.model.priority import Lane
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
 
 LAST_PREEMPTED_ATTEMPT = 5  # or a task could be preempted for ever
@@ -18,7 +18,7 @@ class Running(Protocol):
     @property
     def started_at(self) -> float: ...
     @property
-    def run(self) -> Run: ...
+    def run(self) -> TaskContext: ...
     @property
     def reason(self) -> str | None:
         """Why it was told to stop."""

@@ -11,7 +11,7 @@ from gnomon.model.task import TaskKey
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.description import describe
 from gnomon.node.run.runner import Runner
-from gnomon.node.run.slot_pool import Slots
+from gnomon.node.run.slot_pool import SlotPool
 from gnomon.node.run.starter import Starter
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import Pipe
@@ -40,7 +40,7 @@ class Worker:
         self._starter = starter
         self._lease = lease
         self._clock = clock
-        self._slots = Slots(self._slot, slots, clock, runner.patience)
+        self._slots = SlotPool(self._slot, slots, clock, runner.patience)
         self._draining = False
         self._awaiting: dict[TaskKey, asyncio.Task[None]] = {}  # what calls need; with the slots
         self._told: set[asyncio.Task[None]] = set()  # of these slots, to wait no longer

@@ -24,7 +24,7 @@ SUPERUSER_PASSWORD = "postgres-superuser-password"  # noqa: S105 - likewise
 
 
 @dataclass(frozen=True)
-class Address:
+class ServerAddress:
     """Where one server listens."""
 
     folder: Path | None  # None: loopback
@@ -54,18 +54,18 @@ class Address:
         return f"postgresql:///{DATABASE}?host={quote(str(self.folder))}&port={PORT}&user={user}"
 
 
-def choose(data_dir: Path, identity: Identity, *, sockets: bool = True) -> Address:
+def choose(data_dir: Path, identity: Identity, *, sockets: bool = True) -> ServerAddress:
     """A place to listen that clients on this machine can use."""
     if sockets:
         own = data_dir / "run"
         if _fits(own):
             _make_private(own, identity)
             if _can_listen(own):
-                return Address(own, passwords(data_dir))
+                return ServerAddress(own, passwords(data_dir))
         short = _short_folder(data_dir, identity)
         if short is not None:
-            return Address(short, passwords(data_dir))
-    return Address(None, passwords(data_dir), _free_port())
+            return ServerAddress(short, passwords(data_dir))
+    return ServerAddress(None, passwords(data_dir), _free_port())
 
 
 def passwords(data_dir: Path) -> Passwords:

@@ -56,7 +56,7 @@ class EmbeddedServer:
         self._namespaces = namespaces
         self._sockets = sockets
         self._lock = DirectoryLock(self.data_dir)
-        self._address: addresses.Address | None = None
+        self._address: addresses.ServerAddress | None = None
         self._command: list[str] = []
         self._identity: identities.Identity | None = None
         self._process: subprocess.Popen[bytes] | None = None

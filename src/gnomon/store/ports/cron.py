@@ -23,7 +23,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.cron.job import CronJob, Definition, Run
+from gnomon.cron.job import CronJob, CronRun, Definition
 
 
 class CronFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,10 +43,10 @@ class CronPage(msgspec.Struct, frozen=True):
     next_cursor: UUID | None
 
 
-class RunPage(msgspec.Struct, frozen=True):
+class CronRunPage(msgspec.Struct, frozen=True):
     """Latest fire first."""
 
-    runs: list[Run]
+    runs: list[CronRun]
     next_cursor: datetime | None
 
 
@@ -92,7 +92,7 @@ class CronChange(Protocol):
     async def delete(self, ref: str) -> None:
         """Remove the job and every run that has not started. What runs, goes on."""
 
-    async def trigger(self, ref: str) -> Run:
+    async def trigger(self, ref: str) -> CronRun:
         """Run it now, whatever its schedule says. Raises Overlapping under `skip` while a run is
         active."""
 
@@ -114,5 +114,7 @@ class CronStore(Protocol):
     ) -> CronPage:
         """Jobs older than `cursor`, newest first."""
 
-    async def runs(self, tenant_id: str, ref: str, cursor: datetime | None, limit: int) -> RunPage:
+    async def runs(
+        self, tenant_id: str, ref: str, cursor: datetime | None, limit: int
+    ) -> CronRunPage:
         """What the ledger says, from the latest fire back, before `cursor`."""

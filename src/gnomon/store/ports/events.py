@@ -33,7 +33,7 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     cron_job_id: UUID | None = None
 
 
-class EventPage(msgspec.Struct, frozen=True):
+class EventRecordPage(msgspec.Struct, frozen=True):
     """Newest first. A page does bounded work, so it may be short and still have a successor."""
 
     events: list[EventRecord]
@@ -45,7 +45,7 @@ class EventStore(Protocol):
 
     async def list(
         self, tenant_id: str, chosen: EventFilter, cursor: UUID | None, limit: int
-    ) -> EventPage:
+    ) -> EventRecordPage:
         """Events older than `cursor`, newest first."""
 
 

@@ -39,7 +39,7 @@ class Replacement(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str | None = None
 
 
-class KeyPage(msgspec.Struct, frozen=True):
+class ApiKeyPage(msgspec.Struct, frozen=True):
     """Newest first."""
 
     keys: list[ApiKey]
@@ -62,7 +62,7 @@ class KeyLookup(Protocol):
 class KeyStore(KeyLookup, Protocol):
     """What is asked on behalf of a tenant. An unknown id raises KeyNotFound."""
 
-    async def list(self, tenant_id: str, cursor: UUID | None, limit: int) -> KeyPage:
+    async def list(self, tenant_id: str, cursor: UUID | None, limit: int) -> ApiKeyPage:
         """Keys older than `cursor`, live and ended."""
 
     async def get(self, tenant_id: str, key_id: UUID) -> ApiKey:

@@ -13,7 +13,7 @@ from gnomon.model.task import TaskKey
 from gnomon.store.ports.dispatch import Claim, Entry
 
 
-class Admission(msgspec.Struct, frozen=True):
+class OverlapAnswer(msgspec.Struct, frozen=True):
     """What came of asking jobs whether their runs may start."""
 
     claim: Claim
@@ -42,7 +42,7 @@ class PlanningStore(Protocol):
 
     async def admit(
         self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
-    ) -> Admission:
+    ) -> OverlapAnswer:
         """Claim first runs of jobs that forbid overlap, as far as their policies let them start
         now; queue or skip the others."""
 

@@ -104,7 +104,7 @@ class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
     keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
 
 
-class Use(msgspec.Struct, frozen=True, kw_only=True):
+class QuotaUse(msgspec.Struct, frozen=True, kw_only=True):
     """What a tenant uses of its quotas; null where there is no quota, and nothing was counted."""
 
     scheduled_tasks: int | None = None
@@ -113,7 +113,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     stored_bytes: int | None = None
 
 
-class Change(Protocol):
+class TaskChange(Protocol):
     """One transaction of a tenant. Nothing in it has happened until the context is left."""
 
     replay: bytes | None  # the first answer, where the key was used before: then change nothing
@@ -170,7 +170,7 @@ class TaskStore(Protocol):
 
     def change(
         self, tenant_id: str, once: Once | None = None
-    ) -> AbstractAsyncContextManager[Change]:
+    ) -> AbstractAsyncContextManager[TaskChange]:
         """Begin a transaction. With a key that is in use it waits for the first request."""
 
     async def answered(self, tenant_id: str, requests: Sequence[Once]) -> Mapping[Once, bytes]:
@@ -195,7 +195,7 @@ class TaskStore(Protocol):
     ) -> Page:
         """Dead letters that are not resolved."""
 
-    async def use(self, tenant_id: str) -> Use:
+    async def use(self, tenant_id: str) -> QuotaUse:
         """What a tenant uses now of the quotas that it has."""
 
     async def ping(self) -> None:

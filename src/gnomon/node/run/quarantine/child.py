@@ -19,7 +19,7 @@ from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.node.run.description import describe
 from gnomon.node.run.parent import die_with_parent
 from gnomon.node.run.quarantine.frames import (
-    Call,
+    CallFrame,
     Cancel,
     Cancelled,
     Completing,
@@ -40,7 +40,7 @@ from gnomon.node.run.quarantine.frames import (
     frames_to_child,
 )
 from gnomon.node.run.targets.python import PythonCaller, load_functions
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe import logging
 from gnomon.pipe.envelope import Delivery
@@ -80,7 +80,7 @@ class Wire:
         return list(self._frames.feed(data))
 
 
-class ChildRun(Run):
+class ChildRun(TaskContext):
     """A run whose node must know, whatever becomes of this process, that the function was about to
     complete it."""
 
@@ -129,7 +129,7 @@ class Server:
         match message:
             case Ping():
                 self._wire.send(Pong())
-            case Call(number=number):
+            case CallFrame(number=number):
                 task = self._loop.create_task(self._make(message))
                 self._calls[number] = task
                 task.add_done_callback(lambda _: self._made(number))
@@ -137,7 +137,7 @@ class Server:
                 if number in self._calls:
                     self._calls[number].cancel()
 
-    async def _make(self, call: Call) -> None:
+    async def _make(self, call: CallFrame) -> None:
         number = call.number
         run = ChildRun(call.delivery, number, self._wire)
         self._wire.send(Started(number))
@@ -148,7 +148,7 @@ class Server:
         if task.cancelled():  # before its first step
             self._wire.send(Cancelled(number))
 
-    async def _outcome(self, call: Call, run: Run) -> ToNode:
+    async def _outcome(self, call: CallFrame, run: TaskContext) -> ToNode:
         number = call.number
         try:
             return Ended(number, await self._caller.call(call.delivery, call.payload, run))

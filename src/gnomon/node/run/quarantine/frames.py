@@ -29,7 +29,7 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
     log_level: str
 
 
-class Call(msgspec.Struct, frozen=True, tag=True):
+class CallFrame(msgspec.Struct, frozen=True, tag=True):
     number: int
     delivery: Delivery
     payload: bytes | None
@@ -97,7 +97,7 @@ class Orphaned(msgspec.Struct, frozen=True, tag=True):
     """The last frame of a child that has not heard of its node for too long."""
 
 
-ToChild = Hello | Call | Cancel | Ping
+ToChild = Hello | CallFrame | Cancel | Ping
 ToNode = (
     Ready | Unfit | Started | Completing | Ended | Cancelled | Left | Returned | Pong | Orphaned
 )

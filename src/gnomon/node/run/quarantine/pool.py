@@ -16,7 +16,7 @@ from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.node.run.quarantine.frames import Cancelled, Ended, Left
 from gnomon.node.run.quarantine.placement import place
 from gnomon.node.run.quarantine.process import ChildProcess, Died, End, Job, Newcomer, Unstarted
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe.events import ChildDied, ChildUnfit, Observer
 from gnomon.pipe.envelope import Delivery
@@ -77,7 +77,9 @@ class Quarantine:
         child.expect(newcomer)
         return None if child.ready else _until_decided(child, delivery.key)
 
-    async def call(self, delivery: Delivery, payload: bytes | None, run: Run) -> Outcome | None:
+    async def call(
+        self, delivery: Delivery, payload: bytes | None, run: TaskContext
+    ) -> Outcome | None:
         """None: the call was not made, since no place was kept for it, or its process is gone."""
         child = next((c for c in self._children if c.expects(delivery.key)), None)
         if child is None:

@@ -14,7 +14,7 @@ from gnomon.model.quarantine import group_size
 from gnomon.model.task import TaskKey
 from gnomon.node.run.quarantine.frames import (
     BadFrame,
-    Call,
+    CallFrame,
     Cancel,
     Cancelled,
     Completing,
@@ -34,7 +34,7 @@ from gnomon.node.run.quarantine.frames import (
     framed,
     frames_to_node,
 )
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import Settings
 
@@ -73,7 +73,9 @@ class Newcomer:
 class Job(Newcomer):
     """One call."""
 
-    def __init__(self, number: int, delivery: Delivery, payload: bytes | None, run: Run) -> None:
+    def __init__(
+        self, number: int, delivery: Delivery, payload: bytes | None, run: TaskContext
+    ) -> None:
         super().__init__(delivery)
         loop = asyncio.get_running_loop()
         self.number = number
@@ -166,7 +168,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._jobs[job.number] = job
         self.given += 1
         self.retired = self.retired or job.group_size == 1
-        self._send(Call(job.number, job.delivery, job.payload))
+        self._send(CallFrame(job.number, job.delivery, job.payload))
         job.payload = None
 
     def cancel(self, job: Job) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from gnomon.model.outcome import Outcome
 from gnomon.model.target import Target
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
 
 
@@ -36,5 +36,7 @@ class Caller(Protocol):
         """What to wait for before the call, which is not the target's time: it may be given up at
         any moment. None: nothing."""
 
-    async def call(self, delivery: Delivery, payload: bytes | None, run: Run) -> Outcome | None:
+    async def call(
+        self, delivery: Delivery, payload: bytes | None, run: TaskContext
+    ) -> Outcome | None:
         """One try. None: the target was not called after all."""

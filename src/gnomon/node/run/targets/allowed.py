@@ -6,16 +6,16 @@ from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import Target
 from gnomon.model.text import storable
 from gnomon.node.run.targets import Caller, Place
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 
 class AllowedCaller:
     """`Caller` that asks the tenant's allow-list before another one is called. No redirect is ever
     followed, so the target is all that is called."""
 
-    def __init__(self, caller: Caller, directory: Directory) -> None:
+    def __init__(self, caller: Caller, directory: TenantCache) -> None:
         self._caller = caller
         self._directory = directory
 
@@ -30,7 +30,9 @@ class AllowedCaller:
         """Nothing of what is not allowed, not even its name: a look-up tells it to others."""
         return None if self._refused(delivery) else self._caller.ready(delivery)
 
-    async def call(self, delivery: Delivery, payload: bytes | None, run: Run) -> Outcome | None:
+    async def call(
+        self, delivery: Delivery, payload: bytes | None, run: TaskContext
+    ) -> Outcome | None:
         # Asked again: the list may have changed while the call was waited for.
         refused = self._refused(delivery)
         return refused or await self._caller.call(delivery, payload, run)

@@ -8,7 +8,7 @@ from gnomon.model.target import Target
 from gnomon.node.run.quarantine.pool import Quarantine
 from gnomon.node.run.targets import Place
 from gnomon.node.run.targets.python import PythonCaller
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
 
 
@@ -29,7 +29,9 @@ class FunctionCaller:
     def ready(self, delivery: Delivery) -> Awaitable[object] | None:
         return self._quarantine.ready(delivery) if is_suspect(delivery.losses) else None
 
-    async def call(self, delivery: Delivery, payload: bytes | None, run: Run) -> Outcome | None:
+    async def call(
+        self, delivery: Delivery, payload: bytes | None, run: TaskContext
+    ) -> Outcome | None:
         if is_suspect(delivery.losses):
             return await self._quarantine.call(delivery, payload, run)
         return await self._in_node.call(delivery, payload, run)

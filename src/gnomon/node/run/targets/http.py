@@ -19,11 +19,11 @@ from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import parse_retry_after
 from gnomon.model.target import HttpTarget, Target, host_of
 from gnomon.model.text import is_line, storable
-from gnomon.node.run.resolver import Names
+from gnomon.node.run.resolver import Resolver
 from gnomon.node.run.targets import Place
 from gnomon.node.run.targets.answers import body_of, reason_of
 from gnomon.node.run.targets.signing import Signatory, Unsigned, request_body, tenant_header
-from gnomon.node.run.task_context import Run
+from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
 
 GuardOf = Callable[[str], AddressGuard | None]  # of a tenant; None: it may call every address
@@ -85,13 +85,13 @@ class HttpCaller:
         signatory: Signatory | None,
         connections_per_host: int,
         guard_of: GuardOf = _unguarded,
-        names: Names | None = None,
+        names: Resolver | None = None,
     ) -> None:
         self._clock = clock
         self._signatory = signatory  # None: nothing is signed
         self._per_host = connections_per_host
         self._guard_of = guard_of
-        self._names = names or Names(clock)
+        self._names = names or Resolver(clock)
         # By guard: a connection that one tenant may have must not serve another that may not.
         self._sessions: dict[AddressGuard | None, aiohttp.ClientSession] = {}
 
@@ -151,7 +151,7 @@ class HttpCaller:
         name = _name_in(delivery.target.url)
         return None if name is None else self._names.ready(name, delivery.key.tenant_id)
 
-    async def call(self, delivery: Delivery, payload: bytes | None, _: Run) -> Outcome:
+    async def call(self, delivery: Delivery, payload: bytes | None, _: TaskContext) -> Outcome:
         assert isinstance(delivery.target, HttpTarget)
         target, body = delivery.target, request_body(delivery.target.method, payload)
         try:

@@ -1,7 +1,7 @@
 """Python functions, named in the node's settings: async ones run on the loop, others in a thread.
 
 A function takes the payload, decoded from JSON, and may return anything that JSON can hold. One
-whose second parameter has no default gets the `Run` there.
+whose second parameter has no default gets the `TaskContext` there.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from gnomon.model.task import DeliveryMode
 from gnomon.model.text import storable
 from gnomon.node.run.description import MAX_ERROR, describe
 from gnomon.node.run.targets import Place
-from gnomon.node.run.task_context import Run, stored_result
+from gnomon.node.run.task_context import TaskContext, stored_result
 from gnomon.node.run.threads import Threads, TooManyHung
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import SettingsError
@@ -69,7 +69,7 @@ def _load(name: str, path: str) -> Function:
 
 
 def takes_run(name: str, function: Function) -> bool:
-    """Whether the function wants the `Run` after the payload."""
+    """Whether the function wants the `TaskContext` after the payload."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # written in C, and says nothing of itself
@@ -115,7 +115,7 @@ class PythonCaller:
     def __exit__(self, *_: object) -> None:
         self._threads.close()
 
-    async def call(self, delivery: Delivery, payload: bytes | None, run: Run) -> Outcome:
+    async def call(self, delivery: Delivery, payload: bytes | None, run: TaskContext) -> Outcome:
         assert isinstance(delivery.target, PythonTarget)
         name = delivery.target.function
         function = self._functions.get(name)
@@ -128,7 +128,7 @@ class PythonCaller:
         return _if_uncommitted(outcome) if run.completed else outcome
 
     async def _outcome(
-        self, name: str, function: Function, payload: bytes | None, run: Run
+        self, name: str, function: Function, payload: bytes | None, run: TaskContext
     ) -> Outcome:
         argument = None if payload is None else msgspec.json.decode(payload)
         arguments = (argument, run) if name in self._told else (argument,)
@@ -154,7 +154,7 @@ class PythonCaller:
         return Outcome(OutcomeKind.SUCCEEDED, result=stored_result(returned))
 
 
-def _snoozed(snooze: Snooze, run: Run) -> Outcome:
+def _snoozed(snooze: Snooze, run: TaskContext) -> Outcome:
     seconds = getattr(snooze, "seconds", None)  # which a subclass may have set to anything
     if not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_WAIT:
         detail = f"{type(snooze).__name__}: {_SNOOZES}"

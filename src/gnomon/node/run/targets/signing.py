@@ -20,7 +20,7 @@ from gnomon.access.webhook_secret import (
 )
 from gnomon.clock import Clock
 from gnomon.model.errors import GnomonError, StoreError
-from gnomon.store.tenant_cache import Directory
+from gnomon.store.tenant_cache import TenantCache
 
 log = structlog.get_logger("gnomon.node.run")
 
@@ -57,7 +57,7 @@ class Signatory:
     """Remembers who signs the calls of a tenant to a host, until the directory changes. A tenant
     that it does not know must be learned before each call."""
 
-    def __init__(self, directory: Directory, clock: Clock) -> None:
+    def __init__(self, directory: TenantCache, clock: Clock) -> None:
         self._directory = directory
         self._clock = clock
         self._choices: dict[tuple[str, str], _Choice] = {}

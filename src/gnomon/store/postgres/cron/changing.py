@@ -11,9 +11,9 @@ import msgspec
 from gnomon.clock import new_id
 from gnomon.cron.job import (
     CronJob,
+    CronRun,
     Definition,
     Overlap,
-    Run,
     RunKind,
     schedule_of,
     schedule_pointer,
@@ -136,7 +136,7 @@ class PostgresCronChange:
         await self._withdraw(job, None, _ALL_KINDS)
         await self._connection.execute(query("delete_job"), self._tenant_id, job.id)
 
-    async def trigger(self, ref: str) -> Run:
+    async def trigger(self, ref: str) -> CronRun:
         job, now = await self._lock(ref)
         await check_stored(self._connection, self._tenant_id, self._quotas, planning.run_bytes(job))
         # Schedules fire at whole seconds, so this can be no fire of theirs.
@@ -146,7 +146,7 @@ class PostgresCronChange:
         if job.definition.overlap_policy is not Overlap.ALLOW:
             fires = await self._admitted(job, fires[0])
         await self._enter(job, fires)
-        return Run(
+        return CronRun(
             cron_job_id=job.id,
             fire_at=fire_at,
             kind=RunKind.MANUAL,
@@ -185,7 +185,9 @@ class PostgresCronChange:
             await self._enter(job, planning.fires_of(job, part, now, self._limiters, first=i))
         return Backfilled(planned, sorted(existing))
 
-    async def _admitted(self, job: CronJob, fire: planning.Fire) -> list[planning.Fire]:
+    async def _admitted(
+        self, job: CronJob, fire: planning.PlannedFire
+    ) -> list[planning.PlannedFire]:
         """Make the run the active one right away, where no other is."""
         if await gate.take_place(self._connection, job, fire.run.id):
             run = msgspec.structs.replace(fire.run, gated=False)
@@ -194,7 +196,7 @@ class PostgresCronChange:
             raise Overlapping(job.definition.name, job.active_task_id)
         return [fire]
 
-    async def _enter(self, job: CronJob, fires: Sequence[planning.Fire]) -> None:
+    async def _enter(self, job: CronJob, fires: Sequence[planning.PlannedFire]) -> None:
         """Enter runs that the schedule knows nothing of; the version tells planners so."""
         await self._connection.execute(query("touch_job"), self._tenant_id, job.id)
         with _asked_again():

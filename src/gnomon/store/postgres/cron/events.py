@@ -7,7 +7,7 @@ import asyncpg
 
 from gnomon.model.task import TaskKey
 from gnomon.observe.events import SLA_MISSED, SlaMissed
-from gnomon.store.ports.events import EventFilter, EventPage, EventRecord, Judged
+from gnomon.store.ports.events import EventFilter, EventRecord, EventRecordPage, Judged
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 
@@ -24,7 +24,7 @@ class PostgresEvents:
 
     async def list(
         self, tenant_id: str, chosen: EventFilter, cursor: UUID | None, limit: int
-    ) -> EventPage:
+    ) -> EventRecordPage:
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(
                 query("list_events"),
@@ -36,9 +36,9 @@ class PostgresEvents:
             )
         events = [_record(row) for row in rows[:limit] if row["kind"] is not None]
         if len(rows) > limit:
-            return EventPage(events, events[-1].id)
+            return EventRecordPage(events, events[-1].id)
         stopped = bool(rows) and rows[-1]["kind"] is None
-        return EventPage(events, rows[-1]["id"] if stopped else None)
+        return EventRecordPage(events, rows[-1]["id"] if stopped else None)
 
 
 class PostgresWatch:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from gnomon.cron.job import CronJob
 from gnomon.model.errors import CronJobNotFound
-from gnomon.store.ports.cron import CronFilter, CronPage, RunPage
+from gnomon.store.ports.cron import CronFilter, CronPage, CronRunPage
 from gnomon.store.postgres.cron.rows import job_of, run_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
@@ -62,14 +62,16 @@ class PostgresCronJobs:
             last = await connection.fetchval(query("jobs_looked_at"), tenant_id, after, LOOKED_AT)
         return CronPage(jobs, last)
 
-    async def runs(self, tenant_id: str, ref: str, cursor: datetime | None, limit: int) -> RunPage:
+    async def runs(
+        self, tenant_id: str, ref: str, cursor: datetime | None, limit: int
+    ) -> CronRunPage:
         async with self._database.scoped(tenant_id) as connection:
             job = await _get(connection, tenant_id, ref)
             rows = await connection.fetch(
                 query("runs"), tenant_id, job.id, cursor or _END_OF_TIME, limit + 1
             )
         runs = readable(rows[:limit], run_of, "run")
-        return RunPage(runs, rows[limit - 1]["fire_at"] if len(rows) > limit else None)
+        return CronRunPage(runs, rows[limit - 1]["fire_at"] if len(rows) > limit else None)
 
 
 async def _get(connection: "Connection", tenant_id: str, ref: str) -> CronJob:

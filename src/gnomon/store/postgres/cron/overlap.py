@@ -19,7 +19,7 @@ from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.lifecycle import State
 from gnomon.model.task import TaskKey
 from gnomon.store.ports.dispatch import Claim, Entry
-from gnomon.store.ports.planning import Admission
+from gnomon.store.ports.planning import OverlapAnswer
 from gnomon.store.postgres.cron.rows import governing_job_of
 from gnomon.store.postgres.dispatch.dispatch_store import claim
 from gnomon.store.postgres.hints import CANCEL_CHANNEL
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
 
-class Standing(msgspec.Struct):
+class JobRuns(msgspec.Struct):
     """What a locked job's runs are doing."""
 
     job: CronJob
@@ -59,7 +59,7 @@ class _Ruling(msgspec.Struct):
     start: list[tuple[TaskKey, TaskKey | None]] = []  # with the job whose active run it becomes
     skip: list[tuple[TaskKey, str, Skipped]] = []
     queue: list[TaskKey] = []
-    replace: list[Standing] = []
+    replace: list[JobRuns] = []
 
 
 async def admit(
@@ -68,13 +68,13 @@ async def admit(
     keys: Sequence[TaskKey],
     grace: float,
     flows: Sequence[int] = (),
-) -> Admission:
+) -> OverlapAnswer:
     """Within a transaction: ask the jobs, and claim what may start."""
     rows = await connection.fetch(
         query("gated_runs"), [k.tenant_id for k in keys], [k.id for k in keys]
     )
     if not rows:
-        return Admission(Claim([], None), [], [])
+        return OverlapAnswer(Claim([], None), [], [])
     jobs = {TaskKey(row["tenant_id"], row["cron_job_id"]) for row in rows}
     standings = await locked(connection, jobs)
     await _take_back_reservations(connection, standings.values())
@@ -89,7 +89,7 @@ async def admit(
     replacing = [TaskKey(s.job.tenant_id, s.job.id) for s in ruling.replace]
     let_go = await release(connection, replacing) if replacing else []
     skipped = [reason for run, _, reason in ruling.skip if run in settled]
-    return Admission(claimed, list(settled), let_go, skipped)
+    return OverlapAnswer(claimed, list(settled), let_go, skipped)
 
 
 async def release(connection: "Connection", jobs: Iterable[TaskKey]) -> list[Entry]:
@@ -126,7 +126,7 @@ async def take_place(connection: "Connection", job: CronJob, task_id: UUID) -> b
     return True
 
 
-async def locked(connection: "Connection", jobs: Iterable[TaskKey]) -> dict[TaskKey, Standing]:
+async def locked(connection: "Connection", jobs: Iterable[TaskKey]) -> dict[TaskKey, JobRuns]:
     """Lock jobs, and see what their runs are doing."""
     keys = list(jobs)
     rows = await connection.fetch(
@@ -143,16 +143,16 @@ async def locked(connection: "Connection", jobs: Iterable[TaskKey]) -> dict[Task
     return {TaskKey(job.tenant_id, job.id): _standing(job, by_id[job.id]) for job in found}
 
 
-def _standing(job: CronJob, row: asyncpg.Record) -> Standing:
+def _standing(job: CronJob, row: asyncpg.Record) -> JobRuns:
     active = None
     if row["id"] is not None:
         active = Active(
             row["id"], State(row["state"]), row["attempt"], row["due_at"], row["cancel_requested"]
         )
-    return Standing(job, active, row["queued"], row["now"])
+    return JobRuns(job, active, row["queued"], row["now"])
 
 
-async def _take_back_reservations(connection: "Connection", standings: Iterable[Standing]) -> None:
+async def _take_back_reservations(connection: "Connection", standings: Iterable[JobRuns]) -> None:
     """A run that comes before the reserved one goes first; the reserved one asks in its turn."""
     reserved = {s.active.task_id: s for s in standings if s.reserved and s.active is not None}
     if not reserved:
@@ -167,7 +167,7 @@ async def _take_back_reservations(connection: "Connection", standings: Iterable[
             standing.active = msgspec.structs.replace(standing.active, due_at=standing.now)
 
 
-def _rule(rows: Sequence[asyncpg.Record], standings: dict[TaskKey, Standing]) -> _Ruling:
+def _rule(rows: Sequence[asyncpg.Record], standings: dict[TaskKey, JobRuns]) -> _Ruling:
     ruling = _Ruling()
     for row in sorted(rows, key=lambda row: (row["due_at"], row["id"])):
         run = TaskKey(row["tenant_id"], row["id"])
@@ -203,7 +203,7 @@ def _makes_up(row: asyncpg.Record, job: CronJob) -> bool:
     return late and definition.missed_run_policy is Missed.BACKFILL
 
 
-def _reason(standing: Standing) -> str:
+def _reason(standing: JobRuns) -> str:
     if standing.active is None:
         return "skipped: runs before it are queued"
     return f"skipped: the run before it had not ended (task {standing.active.task_id})"
@@ -246,7 +246,7 @@ async def _set_active(
         )
 
 
-async def _supersede(connection: "Connection", standing: Standing, ruling: _Ruling) -> None:
+async def _supersede(connection: "Connection", standing: JobRuns, ruling: _Ruling) -> None:
     """Cancel the active run, and those that were queued to replace it before."""
     job = standing.job
     rows = await connection.fetch(query("queued_runs"), [job.tenant_id], [job.id])
@@ -258,7 +258,7 @@ async def _supersede(connection: "Connection", standing: Standing, ruling: _Ruli
     await _insist(connection, standing)
 
 
-async def _insist(connection: "Connection", standing: Standing) -> None:
+async def _insist(connection: "Connection", standing: JobRuns) -> None:
     """Under `cancel_running`, ask the active run to end; one that is not running ends now."""
     active, job = standing.active, standing.job
     if active is None or job.definition.overlap_policy is not Overlap.CANCEL_RUNNING:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("gnomon.store")
 
 
-class Fire(msgspec.Struct, frozen=True):
+class PlannedFire(msgspec.Struct, frozen=True):
     """A run about to be entered, with the job that it is of."""
 
     job: CronJob
@@ -95,7 +95,7 @@ def run_bytes(job: CronJob) -> int:
 
 
 async def enter(
-    connection: "Connection", fires: Sequence[Fire], missed: Sequence[Plan] = ()
+    connection: "Connection", fires: Sequence[PlannedFire], missed: Sequence[Plan] = ()
 ) -> list[Entry]:
     """Write the ledger and insert the tasks of what was not in it."""
     if not fires and not missed:
@@ -123,11 +123,11 @@ def fires_of(
     now: datetime,
     limiters: Sequence[Limiter] = (),
     first: int = 0,
-) -> list[Fire]:
+) -> list[PlannedFire]:
     """Fires with their runs. What was missed is due at once, in the order of the fires, which is
     that of the ids; `first` is the turn of the first."""
     return [
-        Fire(job, o, with_keys(_run(job, o, now, turn), limiters))
+        PlannedFire(job, o, with_keys(_run(job, o, now, turn), limiters))
         for turn, o in enumerate(occurrences, first)
     ]
 
@@ -171,14 +171,14 @@ def _run(job: CronJob, occurrence: Occurrence, now: datetime, turn: int) -> Subm
     )
 
 
-def _first_run(job: CronJob, fires: Sequence[Fire]) -> UUID | None:
+def _first_run(job: CronJob, fires: Sequence[PlannedFire]) -> UUID | None:
     """The run that may become the active one while it is planned."""
     if not fires or job.definition.overlap_policy is Overlap.ALLOW:
         return None
     return fires[0].run.id
 
 
-def _ungated(fires: Sequence[Fire], reserved: bool) -> list[Fire]:
+def _ungated(fires: Sequence[PlannedFire], reserved: bool) -> list[PlannedFire]:
     if not reserved:
         return list(fires)
     first = msgspec.structs.replace(fires[0].run, gated=False)
@@ -189,6 +189,6 @@ def _watched(job: CronJob) -> bool:
     return job.definition.sla_seconds is not None
 
 
-def _sla_at(fire: Fire) -> datetime | None:
+def _sla_at(fire: PlannedFire) -> datetime | None:
     seconds = fire.job.definition.sla_seconds
     return None if seconds is None else fire.run.due_at + timedelta(seconds=seconds)

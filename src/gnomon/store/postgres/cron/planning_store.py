@@ -13,7 +13,7 @@ from gnomon.cron.plan import Plan
 from gnomon.model.shard import shard_of
 from gnomon.model.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.planning import UNPLANNABLE, Admission
+from gnomon.store.ports.planning import UNPLANNABLE, OverlapAnswer
 from gnomon.store.postgres.cron import overlap as gate
 from gnomon.store.postgres.cron import planning
 from gnomon.store.postgres.cron.rows import job_of
@@ -82,7 +82,7 @@ class PostgresPlanning:
 
     async def admit(
         self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
-    ) -> Admission:
+    ) -> OverlapAnswer:
         async with self._database.transaction() as connection:
             return await gate.admit(connection, incarnation, keys, self._grace, flows)
 

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from gnomon.cron.job import CronJob, Definition, Run, RunKind, Skipped
+from gnomon.cron.job import CronJob, CronRun, Definition, RunKind, Skipped
 from gnomon.model.lifecycle import State, status_of
 from gnomon.store.postgres.rows import NO_TARGET, UNREADABLE
 
@@ -70,13 +70,13 @@ def _job(row: asyncpg.Record, definition: Definition) -> CronJob:
     )
 
 
-def run_of(row: asyncpg.Record) -> Run:
+def run_of(row: asyncpg.Record) -> CronRun:
     """A row of runs.sql."""
     state = None if row["state"] is None else State(row["state"])
     status = None
     if state is not None:
         status = status_of(state, row["due_at"], row["attempt"], row["now"])
-    return Run(
+    return CronRun(
         cron_job_id=row["cron_job_id"],
         fire_at=row["fire_at"],
         kind=RunKind(row["kind"]),

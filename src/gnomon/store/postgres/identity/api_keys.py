@@ -21,7 +21,7 @@ from gnomon.model.errors import (
     TooManyKeys,
     Unauthenticated,
 )
-from gnomon.store.ports.keys import KeyPage, NewKey, Replacement
+from gnomon.store.ports.keys import ApiKeyPage, NewKey, Replacement
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 
@@ -50,14 +50,14 @@ class PostgresKeys:
     async def note_use(self, ids: Sequence[UUID]) -> None:
         await self._database.execute("note_key_use", ids)
 
-    async def list(self, tenant_id: str, cursor: UUID | None, limit: int) -> KeyPage:
+    async def list(self, tenant_id: str, cursor: UUID | None, limit: int) -> ApiKeyPage:
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(
                 query("list_api_keys"), tenant_id, cursor or _AFTER_ALL, limit + 1
             )
         # Each may have long lists to be read, and others wait for the loop.
         keys = await asyncio.to_thread(lambda: [_key(row) for row in rows[:limit]])
-        return KeyPage(keys, keys[-1].id if len(rows) > limit else None)
+        return ApiKeyPage(keys, keys[-1].id if len(rows) > limit else None)
 
     async def get(self, tenant_id: str, key_id: UUID) -> ApiKey:
         async with self._database.scoped(tenant_id) as connection:

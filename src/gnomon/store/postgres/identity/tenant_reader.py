@@ -20,7 +20,7 @@ _MOST_NAMED = 1_000  # tenants; where more have changed, all are read
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
-class PostgresDirectory:
+class PostgresTenantReader:
     """`DirectoryStore` on PostgreSQL. Only the API needs the schemas, which can be large. Only
     nodes need the webhook secrets; others get their public keys."""
 

@@ -65,7 +65,7 @@ class _Redriven(NamedTuple):
     stopped_at: UUID | None  # None: these were the last
 
 
-class PostgresChange:
+class PostgresTaskChange:
     """An open transaction of one tenant, with what is to be said once it is committed."""
 
     def __init__(

@@ -17,7 +17,7 @@ from gnomon.model.explanation import Circumstances
 from gnomon.model.task import Execution, Submission, Task, TaskKey
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import NewTask, Once, Page, Receipt, TaskFilter, Use
+from gnomon.store.ports.tasks import NewTask, Once, Page, QuotaUse, Receipt, TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Hints
 from gnomon.store.postgres.limits.limit_keys import LimitersOf, limited, no_limiters
@@ -25,7 +25,7 @@ from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.tasks import admitting, reading
 from gnomon.store.postgres.tasks import idempotency as keys
 from gnomon.store.postgres.tasks.admitting import Asked, QuotasOf, no_quotas
-from gnomon.store.postgres.tasks.changing import PostgresChange
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.inserting import insert_once, insert_within
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ class PostgresTasks:
     @asynccontextmanager
     async def change(
         self, tenant_id: str, once: Once | None = None
-    ) -> AsyncIterator[PostgresChange]:
+    ) -> AsyncIterator[PostgresTaskChange]:
         quotas = self._quotas_of(tenant_id)
         try:
             with _refusals():
                 async with self._database.scoped(tenant_id, keys.ALONE_SECONDS) as connection:
                     used = None if once is None else await self._claim(connection, tenant_id, once)
-                    change = PostgresChange(
+                    change = PostgresTaskChange(
                         connection,
                         tenant_id,
                         quotas,
@@ -150,7 +150,7 @@ class PostgresTasks:
     ) -> Page:
         return await reading.page_of_dead(self._database, tenant_id, chosen, cursor, limit)
 
-    async def use(self, tenant_id: str) -> Use:
+    async def use(self, tenant_id: str) -> QuotaUse:
         quotas = self._quotas_of(tenant_id)
         async with self._database.scoped(tenant_id) as connection:
             row = await connection.fetchrow(
@@ -162,7 +162,7 @@ class PostgresTasks:
                 quotas.stored_bytes is not None,
             )
         assert row is not None, "it is one row"
-        return Use(**row)
+        return QuotaUse(**row)
 
     async def ping(self) -> None:
         # Anybody may ask without a key: all who do meanwhile share one question, or they would take
