@@ -18,6 +18,7 @@ from gnomon.breakers.breaker import Rule
 from gnomon.clock import SystemClock
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.node.dispatch.breaker_check import Rules
+from gnomon.node.membership.lease import Lease
 from gnomon.node.node import Node
 from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.targets.python import PythonCaller, load_functions
@@ -164,25 +165,31 @@ class Cranked:
         self.faults = faults
         self.metrics = metrics
         self.ahead = 0.0  # of its own monotonic clock
+        self.clock = SystemClock(lambda: time.monotonic() + self.ahead)
         self.background: list[asyncio.Task[None]] = []
+
+    @property
+    def lease(self) -> Lease:
+        return self.node.membership.lease
 
     def wait(self, seconds: float) -> None:
         """Let time pass, in which only the lease is renewed."""
         until = self.ahead + seconds
         while self.ahead < until:
-            self.ahead += self.node.lease.ttl / 4
-            self.node.lease.renewed(self.node.clock.monotonic())
+            self.ahead += self.lease.ttl / 4
+            self.lease.renewed(self.clock.monotonic())
 
     async def turn(self, times: int = 1, *, prune: bool = False) -> None:
         """Do every chore once. Fails where an error of one would have ended the node."""
         node = self.node
         for _ in range(times):
-            node.lease.renewed(node.clock.monotonic())
-            for name, work in node.work().items():
-                if name == "record" or (name == "prune" and not prune):
+            self.lease.renewed(self.clock.monotonic())
+            for service in node.services:
+                name = service.name
+                if service.wait is None or (name == "prune" and not prune):
                     continue  # the one runs by itself, the other is rare
                 self.faults.chore = name
-                await node.chores.attempt(name, work)
+                await node.chores.attempt(name, service.once)
             await asyncio.sleep(0)  # let the slots have their turn
             ended = [task for task in self.background if task.done()]
             assert not ended, [task.exception() for task in ended]
@@ -200,7 +207,7 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
     metrics = NodeMetrics()
     async with AsyncExitStack() as stack:
         crank = Cranked(cast("Node", None), faults, metrics)
-        clock = SystemClock(lambda: time.monotonic() + crank.ahead)
+        clock = crank.clock
         database = FaultyDatabase(dsn, faults)
         await database.open()
         stack.push_async_callback(database.close)
@@ -220,11 +227,14 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
             RULES,
         )
         crank.node = node = Assembly(around).node()
-        await node.join()
+        await node.membership.join()
         crank.background = [
             asyncio.create_task(node.worker.run()),
-            asyncio.create_task(node.breakers.run()),
-            asyncio.create_task(node.chores.loop("record", node.work()["record"])),
+            *(
+                asyncio.create_task(node.chores.run(service))
+                for service in node.services
+                if service.wait is None
+            ),
         ]
         try:
             yield crank

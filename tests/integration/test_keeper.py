@@ -35,7 +35,7 @@ async def kept(database: Database, clock: SystemClock) -> AsyncIterator[Kept]:
 
     async def progress() -> None:
         while True:
-            kept.keeper.progress()
+            await kept.keeper.progress()
             await asyncio.sleep(kept.keeper.interval)
 
     alive = asyncio.create_task(progress())

@@ -7,7 +7,16 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from gnomon.chores import THE_CHORE, About, Chores, Trouble, TroubleKeeper, Troubles, isolated
+from gnomon.chores import (
+    THE_CHORE,
+    About,
+    Chores,
+    Trouble,
+    TroubleKeeper,
+    Troubles,
+    every,
+    isolated,
+)
 from gnomon.chores.troubles import LONGEST_ASIDE, LONGEST_PAUSE, MOST_KEPT
 from gnomon.clock import SystemClock
 from gnomon.model.errors import (
@@ -121,7 +130,9 @@ async def test_no_other_error_does(kind: type[Exception]) -> None:
 
 async def test_being_cancelled_is_no_error() -> None:
     world = World()
-    running = asyncio.create_task(world.chores.every("chore", 60.0, asyncio.Event().wait))
+    running = asyncio.create_task(
+        world.chores.run(every("chore", asyncio.Event().wait, world.clock, 60.0))
+    )
     await asyncio.sleep(0)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

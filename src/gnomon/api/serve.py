@@ -20,7 +20,7 @@ from gnomon.api.http.request_limits import RequestLimits
 from gnomon.api.http.response_headers import WithHeaders
 from gnomon.api.http.under_way import UnderWay, requests_at_once
 from gnomon.api.tasks.submission_batcher import SubmissionBatcher
-from gnomon.chores import Chores, TroubleKeeper, Troubles
+from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
 from gnomon.observe.metrics import ApiMetrics
@@ -120,17 +120,17 @@ async def _context(
         metrics = ApiMetrics()
         chores = Chores(clock, Troubles(clock, metrics))
         work = [
-            chores.loop("announce", announcer.run),
-            chores.loop("intake", intake.run),
-            chores.every("directory", LOOK_SECONDS, directory.load),
-            chores.every("room", ROOM_SECONDS, room.run_once),
-            chores.every("align", ALIGN_SECONDS, partial(_align, database, clock)),
-            chores.every("troubles", TROUBLE_SECONDS, _trouble_keeper(chores, database, clock)),
+            Service("announce", announcer.run),
+            Service("intake", intake.run),
+            every("directory", directory.load, clock, LOOK_SECONDS),
+            every("room", room.run_once, clock, ROOM_SECONDS),
+            every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),
+            every("troubles", _trouble_keeper(chores, database, clock), clock, TROUBLE_SECONDS),
         ]
         if authenticator is not None:
-            work.append(chores.loop("authenticate", authenticator.run))
+            work.append(Service("authenticate", authenticator.run))
         async with asyncio.TaskGroup() as group:
-            background = [group.create_task(chore) for chore in work]
+            background = [group.create_task(chores.run(each)) for each in work]
             try:
                 yield Context(
                     settings,

@@ -8,6 +8,7 @@ the process: only a `BrokenInvariant` or a lost lease does.
 
 from gnomon.chores.isolating import isolated
 from gnomon.chores.keeping import TroubleKeeper, TroubleStore
+from gnomon.chores.service import Service, every, whenever
 from gnomon.chores.supervisor import Attempt, Chores
 from gnomon.chores.troubles import (
     THE_CHORE,
@@ -24,12 +25,15 @@ __all__ = [
     "About",
     "Attempt",
     "Chores",
+    "Service",
     "Trouble",
     "TroubleKeeper",
     "TroubleStore",
     "Troubles",
     "about_job",
     "about_task",
+    "every",
     "isolated",
     "jobs_in",
+    "whenever",
 ]

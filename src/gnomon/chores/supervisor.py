@@ -1,11 +1,11 @@
 """Repeats chores, and keeps their errors from ending anything else."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, NoReturn, TypeVar
 
 import msgspec
 
+from gnomon.chores.service import Service
 from gnomon.chores.troubles import Troubles
 from gnomon.clock import Clock
 from gnomon.model.errors import BrokenInvariant, LeaseLost
@@ -42,36 +42,11 @@ class Chores:
         self.troubles.over(name)
         return Attempt(result)
 
-    async def loop(self, name: str, work: Callable[[], Awaitable[object]]) -> NoReturn:
-        """Do it again and again; it waits by itself for something to do."""
+    async def run(self, service: Service) -> NoReturn:
+        """Do it again and again. After an error it waits for as long as that asks for instead."""
         while True:
-            done = await self.attempt(name, work)
+            done = await self.attempt(service.name, service.once)
             if done.pause is not None:
                 await self._clock.sleep(done.pause)
-
-    async def every(
-        self, name: str, seconds: float, work: Callable[[], Awaitable[object]]
-    ) -> NoReturn:
-        """Do it, and again after so many seconds."""
-        while True:
-            done = await self.attempt(name, work)
-            await self._clock.sleep(seconds if done.pause is None else done.pause)
-
-    async def whenever(
-        self,
-        name: str,
-        event: asyncio.Event,
-        seconds: float | None,
-        work: Callable[[], Awaitable[object]],
-        rest: float = 0.0,
-    ) -> NoReturn:
-        """Do it whenever the event is set, and after so many seconds; then rest."""
-        while True:
-            await self._clock.wait(event, seconds)
-            event.clear()
-            done = await self.attempt(name, work)
-            if done.pause is not None:
-                await self._clock.sleep(done.pause)
-                event.set()
-            elif rest:
-                await self._clock.sleep(rest)
+            elif service.wait is not None:
+                await service.wait()

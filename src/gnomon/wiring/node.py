@@ -8,7 +8,8 @@ from datetime import timedelta
 from functools import cached_property
 from uuid import UUID
 
-from gnomon.chores import Chores, TroubleKeeper, Troubles, about_task
+from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, about_task, every
+from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, chance, new_incarnation
 from gnomon.fairness import FairQueue, LaneRound, SlotShares
 from gnomon.model.pool import EVERYTHING, Pool
@@ -18,7 +19,9 @@ from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.planner import Planner
 from gnomon.node.ahead.scanner import Scanner
+from gnomon.node.ahead.stage import AheadStage
 from gnomon.node.ahead.suspects import SuspectRoom
+from gnomon.node.dispatch.accountant import EVERY_SECONDS as ACCOUNT_SECONDS
 from gnomon.node.dispatch.accountant import Accountant
 from gnomon.node.dispatch.admission import StartCheck, StartChecks
 from gnomon.node.dispatch.breaker_check import BreakerCheck, Rules
@@ -28,12 +31,18 @@ from gnomon.node.dispatch.permits import Permits
 from gnomon.node.dispatch.places import PlaceCheck
 from gnomon.node.dispatch.pool_check import PoolCheck
 from gnomon.node.dispatch.preemption import Preemption
+from gnomon.node.dispatch.stage import DispatchStage
 from gnomon.node.dispatch.stealer import Stealer
+from gnomon.node.drain import Drain
+from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.node.maintenance.pruner import Pruner
+from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
 from gnomon.node.maintenance.storage_counter import StorageCounter
+from gnomon.node.maintenance.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.node.maintenance.watchdog import Watchdog
 from gnomon.node.membership.lease import Lease
 from gnomon.node.membership.roster import Roster
+from gnomon.node.membership.stage import Member, Membership
 from gnomon.node.node import Node
 from gnomon.node.run.call_checks import CallChecks
 from gnomon.node.run.runner import Runner
@@ -41,6 +50,7 @@ from gnomon.node.run.starter import Starter
 from gnomon.node.run.targets import Caller, Place
 from gnomon.node.run.worker import Worker
 from gnomon.node.settle.recorder import Recorder
+from gnomon.node.settle.stage import SettleStage
 from gnomon.node.settle.sweeper import Sweeper
 from gnomon.node.signals import Signals
 from gnomon.observe.events import Observer
@@ -58,8 +68,9 @@ from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
 from gnomon.store.postgres.limits.permits import PostgresLimits
 from gnomon.store.postgres.usage.room import PostgresRoom
 from gnomon.store.postgres.usage.storage import PostgresStorage
+from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
-from gnomon.store.tenant_cache import TenantCache
+from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache
 
 Callers = dict[type[Target], Caller]
 
@@ -98,33 +109,67 @@ class Assembly:
 
     def node(self) -> Node:
         """All of them, at work together."""
-        return Node(
-            settings=self._settings,
-            clock=self._clock,
-            lease=self._lease,
-            signals=self._signals,
-            roster_store=self._roster_store,
-            roster=Roster(self._roster_store, self._lease, self._clock),
-            agenda=self._agenda,
-            scanner=self._scanner,
-            dispatcher=self._dispatcher,
-            thief=Stealer(self._store, self._scanner, self._dispatcher, chance, self._settings),
-            worker=self._worker,
-            recorder=self._recorder,
-            planner=self._planner,
-            sweeper=self._sweeper,
-            pruner=self._pruner,
-            storage_counter=self._storage_counter,
-            room_watch=self._room_watch,
-            watchdog=self._watchdog,
-            accountant=Accountant(self._agenda, self._runner, self._clock, self._emit),
-            directory=self._directory,
-            breakers=self._breakers,
-            pool=self._pool,
-            permits=self._permit_keeper,
-            chores=Chores(self._clock, self._troubles),
-            trouble_keeper=self._trouble_keeper,
-            name=self._name,
+        drain = Drain(self._dispatcher, self._worker, self._clock, self._settings.drain_seconds)
+        chores = Chores(self._clock, self._troubles)
+        return Node(self._membership, self._services(), self._worker, drain, chores, self._clock)
+
+    def heard_due(self, entries: list[Entry] | None) -> None:
+        self._ahead.hear(entries)
+
+    def heard_cancel(self, key: TaskKey) -> None:
+        self._worker.interrupt(key, "cancelled")
+
+    def _services(self) -> list[Service]:
+        """In the order in which a task meets them, and then what looks after all of them."""
+        clock = self._clock
+        return [
+            *self._membership.services(),
+            *self._ahead.services(),
+            *self._dispatch.services(),
+            *self._settle.services(),
+            *self._permit_keeper.services(),
+            *self._breakers.services(),
+            every("directory", self._directory.load, clock, LOOK_SECONDS),
+            every("prune", self._pruner.run_once, clock, PRUNE_SECONDS),
+            every("count-storage", self._storage_counter.run_once, clock, COUNT_SECONDS),
+            every("room", self._room_watch.run_once, clock, ROOM_SECONDS),
+            every("watch", self._watchdog.run_once, clock, WATCH_SECONDS),
+            every("account", self._accountant.run_once, clock, ACCOUNT_SECONDS),
+            every("troubles", self._trouble_keeper.run_once, clock, TROUBLE_SECONDS),
+        ]
+
+    # The stages of a task
+
+    @cached_property
+    def _membership(self) -> Membership:
+        member = Member(self._name, self._settings.slots, self._pool)
+        roster = Roster(self._roster_store, self._lease, self._clock)
+        return Membership(
+            member, self._roster_store, roster, self._lease, self._clock, self._ahead.serve
+        )
+
+    @cached_property
+    def _ahead(self) -> AheadStage:
+        return AheadStage(
+            self._scanner, self._agenda, self._planner, self._signals, self._clock, self._settings
+        )
+
+    @cached_property
+    def _dispatch(self) -> DispatchStage:
+        stealer = Stealer(self._store, self._scanner, self._dispatcher, chance, self._settings)
+        return DispatchStage(
+            self._dispatcher,
+            stealer,
+            self._ahead.refill,
+            self._signals,
+            self._clock,
+            self._settings.steal_seconds,
+        )
+
+    @cached_property
+    def _settle(self) -> SettleStage:
+        return SettleStage(
+            self._recorder, self._sweeper, self._signals, self._clock, self._settings
         )
 
     # What the store is asked for
@@ -318,6 +363,10 @@ class Assembly:
     def _sweeper(self) -> Sweeper:
         held, runs = self._dispatcher, self._worker
         return Sweeper(self._store, held, runs, self._lease, self._clock, chance, self._troubles)
+
+    @cached_property
+    def _accountant(self) -> Accountant:
+        return Accountant(self._agenda, self._runner, self._clock, self._emit)
 
     @cached_property
     def _watchdog(self) -> Watchdog:

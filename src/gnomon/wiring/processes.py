@@ -10,6 +10,7 @@ import asyncpg
 import structlog
 
 from gnomon.access.webhook_secret import secret_bytes
+from gnomon.chores import Service
 from gnomon.clock import Clock, SystemClock, new_id
 from gnomon.file_limit import raise_file_limit
 from gnomon.model.errors import LeaseLost, StoreError
@@ -137,7 +138,7 @@ async def _live(
             ):
                 on_started(node.name)
                 async with asyncio.TaskGroup() as group:
-                    listening = group.create_task(node.chores.loop("listen", listener.run))
+                    listening = group.create_task(node.chores.run(Service("listen", listener.run)))
                     await node.run(keeper, stop)
                     listening.cancel()
         except* LeaseLost:
@@ -165,13 +166,14 @@ async def _node(
         around = Surroundings(
             settings, database, callers, quarantine.is_open, directory, clock, emit, rules
         )
-        node = Assembly(around).node()
-        await node.join()
+        assembly = Assembly(around)
+        node = assembly.node()
+        await node.membership.join()
         listener = Listener(
-            database.direct, clock, node.heard_due, node.heard_cancel, settings.scan_seconds
+            database.direct, clock, assembly.heard_due, assembly.heard_cancel, settings.scan_seconds
         )
         renewal = LeaseConnection(database.direct)
-        keeper = LeaseKeeper(node.lease, renewal, clock, node.heard_lost)
+        keeper = LeaseKeeper(node.membership.lease, renewal, clock, node.heard_lost)
         yield node, listener, keeper
 
 

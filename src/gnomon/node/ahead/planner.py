@@ -133,7 +133,7 @@ class Planner:
         """Runs of these jobs have ended: others may be waiting for that."""
         self._ended.update(jobs)
 
-    async def let_go(self) -> int:
+    async def start_queued(self) -> int:
         """Let queued runs start whose turn has come; gives how many."""
         jobs, self._ended = self._ended, set()
         if not jobs:
@@ -152,7 +152,7 @@ class Planner:
         aside = set(self._troubles.aside(RELEASE))
         queued = await self._store.queued(shards, _MOST_QUEUED)
         self.ended(job for job in queued if about_job(job.tenant_id, job.id) not in aside)
-        released = await self.let_go()
+        released = await self.start_queued()
         self._troubles.over_since(RELEASE, began)
         return released
 

@@ -20,7 +20,7 @@ from gnomon.breakers.breaker import (
     BreakerChange,
     Rule,
 )
-from gnomon.chores import About, Troubles, isolated
+from gnomon.chores import About, Service, Troubles, every, isolated
 from gnomon.clock import Clock, new_id
 from gnomon.fairness.ready_queue import Flow
 from gnomon.model.errors import StoreError
@@ -254,6 +254,12 @@ class BreakerCheck:
         return self._clock.now() + timedelta(seconds=seconds)
 
     # As time goes by
+
+    def services(self) -> list[Service]:
+        return [
+            Service("probes", self.run),
+            every("breakers", self.note, self._clock, NOTE_SECONDS, at_end=True),
+        ]
 
     async def run(self) -> None:
         """Let in what may be tried, when it may."""

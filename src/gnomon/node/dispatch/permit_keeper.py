@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 import structlog
 
-from gnomon.chores import About, Troubles, isolated
+from gnomon.chores import About, Service, Troubles, every, isolated
 from gnomon.clock import Clock
 from gnomon.limits.exchange import Ask
 from gnomon.limits.holdings import Holding, Wish
@@ -46,8 +46,7 @@ class ExchangeResult(msgspec.Struct, frozen=True):
 
 
 class PermitKeeper:
-    """Speaks with the store for `Permits`. Call `run_in_time` all the time, and `reconcile` now and
-    then."""
+    """Speaks with the store for `Permits`."""
 
     def __init__(
         self,
@@ -71,21 +70,25 @@ class PermitKeeper:
         self._turn = 0
         self._time = StoreTime()
         self._looked_at = float("-inf")
+        self._rest = _SHORTEST_PAUSE  # seconds, after the last exchange
         self._in_doubt: dict[TaskKey, float] = {}  # since when
         permits.stuck = dispatcher.stuck
 
-    async def run_in_time(self) -> None:
-        """Wait until there is something to ask for, and ask."""
+    def services(self) -> list[Service]:
+        return [
+            Service("permits", self.run_once, self._until_wanted),
+            every("free-permits", self.reconcile, self._clock, RECONCILE_SECONDS),
+        ]
+
+    async def _until_wanted(self) -> None:
+        """Wait until there is something to ask for."""
+        await self._clock.sleep(self._rest)
         await self._clock.wait(self._permits.wanted, self._pause(self._clock.monotonic()))
         self._permits.wanted.clear()
-        began = self._clock.monotonic()
-        result = await self.run_once()
-        # Where there are many buckets it takes long, and must not take all the time.
-        took = self._clock.monotonic() - began if result.asked > 1 else 0.0
-        await self._clock.sleep(max(_SHORTEST_PAUSE, took))
 
     async def run_once(self) -> ExchangeResult:
         """Look up flows, and bring what is held to what is wanted."""
+        began = self._clock.monotonic()
         looked = await self._permits.flows.look_up(self._store)
         if looked.flows:
             self._agenda.add(looked.changed)
@@ -100,6 +103,9 @@ class PermitKeeper:
         except BaseException:
             self._permits.hot.update(accounts)  # they may hold more than is known here
             raise
+        # Where there are many buckets it takes long, and must not take all the time.
+        took = self._clock.monotonic() - began if len(accounts) > 1 else 0.0
+        self._rest = max(_SHORTEST_PAUSE, took)
         return ExchangeResult(len(accounts), len(looked.flows))
 
     def _pause(self, now: float) -> float:

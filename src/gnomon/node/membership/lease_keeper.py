@@ -50,13 +50,13 @@ class LeaseKeeper:
     def interval(self) -> float:
         return self._lease.ttl / 5
 
-    def progress(self) -> None:
+    async def progress(self) -> None:
         """The loop is alive."""
         self._progress_at = self._clock.monotonic()
 
     def start(self) -> None:
         watched = asyncio.get_running_loop()
-        self.progress()
+        self._progress_at = self._clock.monotonic()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._keep(watched)), name="gnomon-lease", daemon=True
         )

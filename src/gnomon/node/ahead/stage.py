@@ -1,0 +1,101 @@
+"""Knows what is coming: reads ahead, plans the runs of cron jobs, and says what has become due."""
+
+from gnomon.chores import Service, every, whenever
+from gnomon.clock import Clock
+from gnomon.model.pool import Territory
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.ahead.planner import Planner
+from gnomon.node.ahead.scanner import Scanner
+from gnomon.node.signals import Signals
+from gnomon.settings import Settings
+from gnomon.store.ports.dispatch import Entry
+
+_QUEUED_SECONDS = 1.0  # between looks for queued runs whose turn has come unseen
+_LONGEST_SLEEP = 1.0
+_SHORTEST_REPAIR = 0.02  # between repairs that hints ask for
+
+
+class AheadStage:
+    """Brings what will be due into the agenda, and sets `due` and `ready`."""
+
+    def __init__(
+        self,
+        scanner: Scanner,
+        agenda: Agenda,
+        planner: Planner,
+        signals: Signals,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._scanner = scanner
+        self._agenda = agenda
+        self._planner = planner
+        self._signals = signals
+        self._clock = clock
+        self._settings = settings
+        self._next_tick = 0.0  # seconds from the last one
+
+    def services(self) -> list[Service]:
+        s, clock, signals = self._settings, self._clock, self._signals
+        look, rest = 2 * s.scan_seconds, _SHORTEST_REPAIR
+        return [
+            every("scan", self.scan, clock, s.scan_seconds),
+            whenever("repair", self.repair, clock, signals.look, look, rest),
+            every("plan", self.plan, clock, s.plan_seconds),
+            every("queued-runs", self.look_for_queued, clock, _QUEUED_SECONDS),
+            whenever("release-runs", self.start_queued, clock, signals.ended, None),
+            Service("tick", self.tick, self._until_next_tick),
+        ]
+
+    def serve(self, territory: Territory) -> None:
+        """Read these shards from now on."""
+        self._scanner.own(territory)
+        self._signals.look.set()
+
+    def hear(self, entries: list[Entry] | None) -> None:
+        """Tasks were submitted; None: too many to name."""
+        if entries is None:
+            self._signals.look.set()
+        elif self._scanner.hinted(entries):
+            self._signals.due.set()
+
+    async def scan(self) -> None:
+        if (await self._scanner.forward()).new:
+            self._signals.due.set()
+
+    async def repair(self) -> None:
+        found = (await self._scanner.repair()).new
+        if (await self._scanner.forward()).new or found:
+            self._signals.due.set()
+
+    async def refill(self) -> None:
+        """Read on at once while a backlog is being worked off."""
+        if not self._scanner.behind or self._agenda.room() <= self._settings.window // 2:
+            return
+        if (await self._scanner.forward()).new:
+            self._agenda.advance(self._clock.now())
+
+    async def plan(self) -> None:
+        if (await self._planner.run_once()).runs:
+            self._signals.due.set()
+
+    async def look_for_queued(self) -> None:
+        if await self._planner.look_for_queued():
+            self._signals.due.set()
+
+    async def start_queued(self) -> None:
+        """Runs that waited for another of their job, which has ended."""
+        if await self._planner.start_queued():
+            self._signals.due.set()
+
+    async def tick(self) -> None:
+        """Make ready what has become due."""
+        self._signals.due.clear()
+        now = self._clock.now()
+        self._agenda.advance(now)
+        if self._agenda.ready:
+            self._signals.ready.set()
+        self._next_tick = self._agenda.pause(now, _LONGEST_SLEEP)
+
+    async def _until_next_tick(self) -> None:
+        await self._clock.wait(self._signals.due, self._next_tick)

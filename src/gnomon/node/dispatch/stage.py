@@ -1,0 +1,67 @@
+"""Starts what is ready: claims it for this node's slots, or steals where they would be idle."""
+
+from collections.abc import Awaitable, Callable
+
+from gnomon.chores import Service, whenever
+from gnomon.clock import Clock
+from gnomon.node.dispatch.dispatcher import Dispatcher
+from gnomon.node.dispatch.stealer import Stealer
+from gnomon.node.signals import Signals
+
+_LONGEST_SLEEP = 1.0
+_SHORTEST_STEAL = 0.02  # between looks for more: a probe of many shards for one slot is dear
+
+
+class DispatchStage:
+    """Calls the dispatcher whenever something is ready, and the stealer whenever nothing is."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        stealer: Stealer,
+        refill: Callable[[], Awaitable[None]],
+        signals: Signals,
+        clock: Clock,
+        steal_seconds: float,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._stealer = stealer
+        self._refill = refill
+        self._signals = signals
+        self._clock = clock
+        self._steal_seconds = steal_seconds
+        self._more_to_steal = False
+
+    def services(self) -> list[Service]:
+        ready = self._signals.ready
+        return [
+            whenever("dispatch", self.dispatch, self._clock, ready, _LONGEST_SLEEP),
+            Service("steal", self.steal, self._until_idle),
+        ]
+
+    async def dispatch(self) -> None:
+        while (result := await self._dispatcher.run_once()).chosen:
+            if result.claimed < result.chosen:
+                self._signals.due.set()  # it will be looked at again soon
+            if result.started_over:
+                self._signals.look.set()
+            if result.claimed:
+                await self._refill()
+
+    async def steal(self) -> None:
+        if not self._dispatcher.idle():
+            return
+        self._more_to_steal = False
+        self._more_to_steal = (await self._stealer.run_once()).more
+        if self._more_to_steal and self._dispatcher.idle():
+            self._signals.room.set()
+
+    async def _until_idle(self) -> None:
+        """Look now and then; while others have more than they can do, whenever there is room."""
+        interval = self._steal_seconds / 2
+        if self._more_to_steal:
+            await self._clock.wait(self._signals.room, interval)
+            await self._clock.sleep(min(_SHORTEST_STEAL, interval))
+        else:
+            await self._clock.sleep(interval)
+        self._signals.room.clear()

@@ -1,0 +1,67 @@
+"""A node's place among the others: it joins, watches the roster, and leaves."""
+
+from collections.abc import Callable
+
+import msgspec
+import structlog
+
+from gnomon.chores import Service, every
+from gnomon.clock import Clock
+from gnomon.model.pool import Pool, Territory
+from gnomon.node.membership.lease import Lease
+from gnomon.node.membership.roster import Roster
+from gnomon.store.ports.roster import RosterStore
+
+log = structlog.get_logger("gnomon.node")
+
+
+class Member(msgspec.Struct, frozen=True):
+    """What a node tells the roster about itself."""
+
+    name: str
+    slots: int
+    pool: Pool
+
+
+class Membership:
+    """Enters the roster, and tells the node which shards it serves."""
+
+    def __init__(
+        self,
+        member: Member,
+        store: RosterStore,
+        roster: Roster,
+        lease: Lease,
+        clock: Clock,
+        serve: Callable[[Territory], None],
+    ) -> None:
+        self.member = member
+        self.lease = lease
+        self._store = store
+        self._roster = roster
+        self._clock = clock
+        self._serve = serve
+        self._served: Territory | None = None
+
+    async def join(self) -> None:
+        """Enter the roster, and know the own shards."""
+        asked_at = self._clock.monotonic()
+        me, lease = self.member, self.lease
+        now = await self._store.join(lease.incarnation, me.name, me.slots, lease.ttl, me.pool)
+        self._clock.observe(now, asked_at)
+        lease.renewed(asked_at)
+        await self.look()
+
+    async def leave(self) -> None:
+        await self._store.leave(self.lease.incarnation)
+
+    async def look(self) -> None:
+        """Who is alive, and what that leaves to this node."""
+        result = await self._roster.run_once()
+        if result.own != self._served:
+            self._served = result.own
+            log.info("serving shards", shards=len(result.own.shards), nodes=result.nodes)
+            self._serve(result.own)
+
+    def services(self) -> list[Service]:
+        return [every("roster", self.look, self._clock, min(0.5, self.lease.ttl / 10))]

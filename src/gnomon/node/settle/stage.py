@@ -1,0 +1,48 @@
+"""Records what became of tasks: of those that ran here, and of those whose node is dead."""
+
+from gnomon.chores import Service, every
+from gnomon.clock import Clock
+from gnomon.node.settle.recorder import Recorder
+from gnomon.node.settle.sweeper import Sweeper
+from gnomon.node.signals import Signals
+from gnomon.settings import Settings
+
+_RECONCILE_SECONDS = 5.0
+_OVERDUE_SECONDS = 5.0
+_SETTLE_AGAIN_SECONDS = 1.0  # between looks at outcomes that could not be stored
+
+
+class SettleStage:
+    """Calls the recorder and the sweeper."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        sweeper: Sweeper,
+        signals: Signals,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._recorder = recorder
+        self._sweeper = sweeper
+        self._signals = signals
+        self._clock = clock
+        self._settings = settings
+
+    def services(self) -> list[Service]:
+        clock = self._clock
+        return [
+            Service("record", self.record),
+            every("settle-again", self._recorder.settle_again, clock, _SETTLE_AGAIN_SECONDS),
+            every("sweep", self._sweeper.run_once, clock, self._settings.sweep_seconds),
+            every("overdue", self._sweeper.take_overdue, clock, _OVERDUE_SECONDS),
+            every("reconcile", self.reconcile, clock, _RECONCILE_SECONDS),
+        ]
+
+    async def record(self) -> None:
+        await self._recorder.run_once(self._settings.batch)
+        self._signals.due.set()
+
+    async def reconcile(self) -> None:
+        if await self._sweeper.reconcile():
+            self._signals.look.set()
