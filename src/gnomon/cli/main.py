@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from gnomon import __version__
 from gnomon.cli.admin import (
     authentication,
     doctor,
@@ -28,6 +27,7 @@ from gnomon.cli.tasks import dead, events, submit, tasks
 from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
 from gnomon.model.errors import GnomonError
 from gnomon.settings import SettingsError
+from gnomon.version import VERSION
 
 _KEY_HINT = "\n  give a key with --key-file, or in GNOMON_API_KEY or GNOMON_API_KEY_FILE"
 
@@ -61,7 +61,7 @@ app.command("authentication")(authentication.authentication)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        output.echo(f"gnomon {__version__}")
+        output.echo(f"gnomon {VERSION}")
         raise typer.Exit
 
 

@@ -20,7 +20,6 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import choose_encoder
 
-from gnomon import __version__
 from gnomon.cron.job import Skipped
 from gnomon.model.priority import Lane
 from gnomon.model.retention import RowKind
@@ -46,6 +45,7 @@ from gnomon.observe.events import (
 )
 from gnomon.observe.scrapes import scraped
 from gnomon.settings import Settings, SettingsError
+from gnomon.version import VERSION
 
 # A start is late by milliseconds, or by as long as something was broken.
 _DELAYS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -66,9 +66,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        Info("gnomon", "The version that runs.", registry=self.registry).info(
-            {"version": __version__}
-        )
+        Info("gnomon", "The version that runs.", registry=self.registry).info({"version": VERSION})
         self._chore_errors = Counter(
             "gnomon_chore_errors",
             "Errors in background work, each of which is tried again.",

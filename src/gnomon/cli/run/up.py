@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from gnomon import __version__, loop
+from gnomon import loop
 from gnomon.cli.run.keyring import check_setting
 from gnomon.cli.run.processes import Port, Slots, overrides
 from gnomon.cli.shared import database, output, remote
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, settings_file, settings_of
 from gnomon.cli.shared.output import CommandFailed
 from gnomon.settings import Settings
+from gnomon.version import VERSION
 
 if TYPE_CHECKING:
     from gnomon.cli.run.supervise import Child, Interrupts
@@ -165,7 +166,7 @@ def _announce(settings: Settings) -> None:
     own = settings.database_url is not None
     output.note(
         BANNER.format(
-            version=__version__,
+            version=VERSION,
             url=remote.api_url(settings, None),
             data="in your PostgreSQL (DATABASE_URL)" if own else Path(settings.data_dir).resolve(),
         )

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.connector import AddrInfoType
 
-from gnomon import __version__
 from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
 from gnomon.model.outcome import Outcome, OutcomeKind
@@ -25,6 +24,7 @@ from gnomon.node.run.targets.answers import body_of, reason_of
 from gnomon.node.run.targets.signing import Signatory, Unsigned, request_body, tenant_header
 from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
+from gnomon.version import VERSION
 
 GuardOf = Callable[[str], AddressGuard | None]  # of a tenant; None: it may call every address
 
@@ -192,7 +192,7 @@ class HttpCaller:
         headers = {
             "accept-encoding": "identity",  # the body is kept as text
             "content-type": "application/json",
-            "user-agent": f"gnomon/{__version__}",
+            "user-agent": f"gnomon/{VERSION}",
             **target.headers,
             "webhook-id": task_id,
             "webhook-timestamp": timestamp,

@@ -8,7 +8,6 @@ from uuid import UUID
 
 import asyncpg
 
-from gnomon import __version__
 from gnomon.clock import Clock, SystemClock
 from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.model.pool import EVERYTHING, Pool, Work
@@ -21,6 +20,7 @@ from gnomon.store.postgres.refusals import translated
 from gnomon.store.postgres.retention import old_partitions, partitions
 from gnomon.store.postgres.retention.expired_rows import ExpiredRows
 from gnomon.store.postgres.retention.needed import Memory
+from gnomon.version import VERSION
 
 
 class PostgresRoster:
@@ -33,7 +33,7 @@ class PostgresRoster:
         self, incarnation: UUID, name: str, slots: int, lease: float, pool: Pool = EVERYTHING
     ) -> datetime:
         row = await self._database.fetchrow(
-            "join_roster", incarnation, name, __version__, slots, lease, serves_of(pool)
+            "join_roster", incarnation, name, VERSION, slots, lease, serves_of(pool)
         )
         assert row is not None, "INSERT ... RETURNING gives its row"
         joined: datetime = row["now"]

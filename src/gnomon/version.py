@@ -1,0 +1,3 @@
+"""The version of this Gnomon."""
+
+VERSION = "0.1.0"
