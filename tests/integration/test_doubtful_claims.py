@@ -28,13 +28,13 @@ from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.admission import StartChecks
 from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.permit_keeper import RECONCILE_SECONDS, PermitKeeper
 from gnomon.node.dispatch.permits import Permits
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.worker import Worker
 from gnomon.node.settle.sweeper import Sweeper
+from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
@@ -81,7 +81,7 @@ class Stage:
         planning = PostgresPlanning(database, clock, 10.0)
         self.dispatcher = Dispatcher(
             self.store, planning, self.agenda, self.scanner, pipe, lease, clock, 10,
-            admission=StartChecks([self.permits]), suspect_room=SuspectRoom(1, 10),
+            checks=StartChecks([self.permits]), suspect_room=SuspectRoom(1, 10),
         )  # fmt: skip
         self.keeper = PermitKeeper(
             PostgresLimits(database), self.permits, self.agenda, self.dispatcher, pipe, clock, node,

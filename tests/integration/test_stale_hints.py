@@ -16,11 +16,11 @@ from gnomon.model.target import Target
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.admission import StartChecks
 from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.places import PlaceCheck
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.targets import Place
+from gnomon.node.start_checks import StartChecks
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.settings import Settings
@@ -51,7 +51,7 @@ class Stage:
         self.dispatcher = Dispatcher(
             dispatch, PostgresPlanning(database, clock, 10.0), self.agenda, self.scanner, self.pipe,
             lease, clock, 10,
-            admission=StartChecks([PlaceCheck(_place, self.agenda, lambda: None, 1)]),
+            checks=StartChecks([PlaceCheck(_place, self.agenda, lambda: None, 1)]),
             suspect_room=self.suspect_room,
         )  # fmt: skip
 

@@ -17,10 +17,10 @@ from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.tenant import Quotas
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.admission import StartChecks
 from gnomon.node.dispatch.permits import Permits
 from gnomon.node.dispatch.places import PlaceCheck
 from gnomon.node.run.targets import Place
+from gnomon.node.start_checks import StartChecks
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
 from gnomon.testing.pipe_contract import a_delivery

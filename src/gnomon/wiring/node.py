@@ -23,7 +23,6 @@ from gnomon.node.ahead.stage import AheadStage
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.accountant import EVERY_SECONDS as ACCOUNT_SECONDS
 from gnomon.node.dispatch.accountant import Accountant
-from gnomon.node.dispatch.admission import StartCheck, StartChecks
 from gnomon.node.dispatch.breaker_check import BreakerCheck, Rules
 from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.permit_keeper import PermitKeeper
@@ -44,7 +43,6 @@ from gnomon.node.membership.lease import Lease
 from gnomon.node.membership.roster import Roster
 from gnomon.node.membership.stage import Member, Membership
 from gnomon.node.node import Node
-from gnomon.node.run.call_checks import CallChecks
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
 from gnomon.node.run.targets import Caller, Place
@@ -53,6 +51,7 @@ from gnomon.node.settle.recorder import Recorder
 from gnomon.node.settle.stage import SettleStage
 from gnomon.node.settle.sweeper import Sweeper
 from gnomon.node.signals import Signals
+from gnomon.node.start_checks import StartCheck, StartChecks
 from gnomon.observe.events import Observer
 from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.memory import MemoryPipe
@@ -240,16 +239,17 @@ class Assembly:
             lanes=frozenset(Lane[name] for name in settings.serve_lanes),
         )
 
-    def _admissions(self) -> StartChecks:
-        doors: list[StartCheck] = [self._breakers, self._permits]
+    @cached_property
+    def _checks(self) -> StartChecks:
+        checks: list[StartCheck] = [self._breakers, self._permits]
         room = min(caller.least_room for caller in self._callers.values())
         if room < self._settings.slots:
-            doors.append(
+            checks.append(
                 PlaceCheck(self._place_of, self._agenda, self._signals.ready.set, int(room))
             )
         if self._pool != EVERYTHING:
-            doors.append(PoolCheck(self._pool, self._permits.flows))
-        return StartChecks(doors)
+            checks.append(PoolCheck(self._pool, self._permits.flows))
+        return StartChecks(checks)
 
     def _place_of(self, target: Target) -> Place | None:
         """What a task must have before it is claimed. Where there are no more slots than places,
@@ -271,7 +271,7 @@ class Assembly:
             self._clock,
             self._settings.batch,
             self._emit,
-            self._admissions(),
+            self._checks,
             preemption=Preemption(self._pipe, self._runner, self._clock, self._emit),
             troubles=self._troubles,
             suspect_room=self._suspect_room(),
@@ -299,7 +299,7 @@ class Assembly:
             # The other half is for the claim to reach a slot, and for the report to be written.
             patience=settings.timeout_grace_seconds / 2,
             emit=self._emit,
-            gate=CallChecks([self._breakers, self._permits]),
+            checks=self._checks,
         )
 
     async def _begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:

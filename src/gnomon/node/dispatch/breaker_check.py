@@ -28,6 +28,7 @@ from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import HttpTarget, host_of
 from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.start_checks import StartCheck
 from gnomon.observe.events import BreakerClosed, BreakerOpened, BreakersForgotten, Observer
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.breakers import BreakerEvent, BreakerStore, Circuit
@@ -67,8 +68,8 @@ class _Guard:
         self.opened_at = 0.0
 
 
-class BreakerCheck:
-    """An `Admission`, and the last look before a call is made. `run` must be running for tasks to
+class BreakerCheck(StartCheck):
+    """Refuses what would most likely fail, up to the moment of its call. `run` must be running for tasks to
     be let in again, `note` be called for others to know."""
 
     def __init__(

@@ -15,9 +15,9 @@ from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.admission import StartChecks
 from gnomon.node.dispatch.preemption import Preemption
 from gnomon.node.membership.lease import Lease
+from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import Observer, RunSkipped, RunStarted, nobody
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.port import Pipe
@@ -61,7 +61,7 @@ class Dispatcher:
         clock: Clock,
         batch: int,
         emit: Observer = nobody,
-        admission: StartChecks | None = None,
+        checks: StartChecks | None = None,
         preemption: Preemption | None = None,
         troubles: Troubles | None = None,
         *,
@@ -77,7 +77,7 @@ class Dispatcher:
         self._clock = clock
         self._batch = batch
         self._emit = emit
-        self._admission = admission or StartChecks()
+        self._checks = checks or StartChecks()
         self._preemption = preemption
         self._looks: dict[TaskKey, int] = {}
         self._missed = 0  # since the last claim
@@ -113,7 +113,7 @@ class Dispatcher:
             chosen: list[Entry] = []
             for entry in entries:
                 if len(chosen) < idle and self._agenda.steal(
-                    entry, self.suspect_room, self._admission.admit
+                    entry, self.suspect_room, self._checks.admit
                 ):
                     chosen.append(entry)
             if not chosen:
@@ -136,11 +136,11 @@ class Dispatcher:
                 ends.append((key.tenant_id, delivery.lane, report.seconds))
                 self.suspect_room.give_back(key)
         self._agenda.ended_all(ends)
-        self._admission.ended(ended)
+        self._checks.ended(ended)
 
     def _choose(self) -> list[Entry]:
         room = min(self._pipe.room(), self._batch)
-        chosen = self._agenda.take(room, self.suspect_room, self._admission.admit)
+        chosen = self._agenda.take(room, self.suspect_room, self._checks.admit)
         chosen = self._agenda.once(chosen + self._urgent(len(chosen)))
         own = self._scanner.still_own(chosen)
         if len(own) < len(chosen):
@@ -163,7 +163,7 @@ class Dispatcher:
     def _take_urgent(self, most: int, *, evicting: bool = False) -> list[Entry]:
         if most <= 0:
             return []
-        return self._agenda.take_urgent(most, self._admission.admit, evicting=evicting)
+        return self._agenda.take_urgent(most, self._checks.admit, evicting=evicting)
 
     def _own(self, entries: Sequence[Entry]) -> list[Entry]:
         """Those that this node serves; what others serve has no place on the agenda."""
@@ -177,7 +177,7 @@ class Dispatcher:
         """These were chosen, and surely not claimed. One that is held was so before: its hint was
         stale, and what it runs with stays its own."""
         self._unused(entries)
-        self._admission.missed([e.key for e in entries if e.key not in self.held])
+        self._checks.missed([e.key for e in entries if e.key not in self.held])
 
     def _unused(self, entries: Iterable[Entry]) -> None:
         """The slots and places that were held for these are free again."""
@@ -196,7 +196,7 @@ class Dispatcher:
         unheld = [e.key for e in entries if e.key not in self.held]
         for key in unheld:
             self.suspect_room.give_back(key)
-        self._admission.unanswered(unheld)
+        self._checks.unanswered(unheld)
 
     async def _claim(self, entries: list[Entry]) -> DispatchResult:
         """Claim them; where the store refuses, in parts, so that the one that it refuses is left
@@ -347,7 +347,7 @@ class Dispatcher:
         """The same, with those too late to start that must not: they will be given back. What the
         row says may differ from the hint that was admitted; and a hint does not tell suspects, so
         more of them may have been claimed than there is room for."""
-        refused, places = self._admission.refused(deliveries), self.suspect_room
+        refused, places = self._checks.refused(deliveries), self.suspect_room
         for delivery in deliveries:
             key, losses = delivery.key, delivery.losses
             if losses and is_suspect(losses) and can_kill(delivery.target):

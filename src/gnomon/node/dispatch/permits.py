@@ -20,6 +20,7 @@ from gnomon.model.task import TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE, Quotas
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.flow_book import FlowBook
+from gnomon.node.start_checks import StartCheck
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
 
@@ -37,8 +38,8 @@ class Limits(Protocol):
     def on_change(self, told: Callable[[], None]) -> None: ...
 
 
-class Permits:
-    """An `Admission`, and a `Gate` before the call."""
+class Permits(StartCheck):
+    """Takes a permit of every bucket before the claim, and a start of it before the call."""
 
     def __init__(
         self, limits: Limits, agenda: Agenda, clock: Clock, wake: Callable[[], None]

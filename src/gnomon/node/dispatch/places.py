@@ -15,6 +15,7 @@ from gnomon.model.target import Target
 from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.run.targets import Place
+from gnomon.node.start_checks import StartCheck
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
 
@@ -38,8 +39,8 @@ class _Kind:
         self.aside: dict[Flow, None] = {}
 
 
-class PlaceCheck:
-    """An `Admission`. `first`: how many tasks of a flow are claimed before it is known where it
+class PlaceCheck(StartCheck):
+    """`first`: how many tasks of a flow are claimed before it is known where it
     leads."""
 
     def __init__(
@@ -75,7 +76,9 @@ class PlaceCheck:
             for key in keys:
                 self._free(key)
 
-    unanswered = missed  # nothing of it reaches a slot: what was claimed all the same is given back
+    def unanswered(self, keys: Iterable[TaskKey]) -> None:
+        # Nothing of it reaches a slot: what was claimed all the same is given back.
+        self.missed(keys)
 
     def claimed(self, delivery: Delivery) -> bool:
         place = self._place_of(delivery.target)

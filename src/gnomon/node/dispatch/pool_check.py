@@ -4,36 +4,20 @@ What a node reads is asked for by its pool, and hints are judged by what is know
 this is only the last look, at what a row says itself.
 """
 
-from collections.abc import Iterable
-
 from gnomon.model.pool import Pool, Work
-from gnomon.model.task import TaskKey
 from gnomon.node.ahead.flow_book import FlowBook
-from gnomon.pipe.envelope import Delivery, Report
-from gnomon.store.ports.dispatch import Entry
+from gnomon.node.start_checks import StartCheck
+from gnomon.pipe.envelope import Delivery
 
 
-class PoolCheck:
-    """An `Admission`: takes nothing, and refuses what is for others."""
+class PoolCheck(StartCheck):
+    """Takes nothing, and refuses what is for others."""
 
     def __init__(self, pool: Pool, flows: FlowBook) -> None:
         self._pool = pool
         self._flows = flows
 
-    def admit(self, entry: Entry) -> bool:
-        del entry
-        return True
-
-    def missed(self, keys: Iterable[TaskKey]) -> None:
-        pass
-
-    def unanswered(self, keys: Iterable[TaskKey]) -> None:
-        pass
-
     def claimed(self, delivery: Delivery) -> bool:
         flow = self._flows.learn(delivery)  # it may come again, as a hint
         work = Work(flow.tenant_id, delivery.lane, flow.task_type, flow.queue)
         return self._pool.accepts(work)
-
-    def ended(self, report: Report) -> None:
-        pass

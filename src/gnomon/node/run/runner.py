@@ -12,11 +12,11 @@ from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import PythonTarget, Target
 from gnomon.model.task import LEAST_TIMEOUT, TaskKey
 from gnomon.node.run.byte_budget import ByteBudget
-from gnomon.node.run.call_checks import CallCheck, NoCallCheck
 from gnomon.node.run.targets import Caller
 from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.threads import LeftRunning, TooManyHung
 from gnomon.node.run.victims import victims
+from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import Handler, HandlerHung, HandlerReturned, Observer
 from gnomon.pipe.envelope import Delivery, Report
 
@@ -117,14 +117,14 @@ class Runner:
         payload_memory: int,
         patience: float,
         emit: Observer,
-        gate: CallCheck | None = None,
+        checks: StartChecks | None = None,
     ) -> None:
         self._callers = callers
         self._fetch_payload = fetch_payload
         self._clock = clock
         self._budget = ByteBudget(payload_memory)
         self._emit = emit
-        self._gate = gate or NoCallCheck()
+        self._checks = checks or StartChecks()
         self.patience = patience  # seconds for a try to end in once it was told to
         self.running: dict[TaskKey, RunningExecution] = {}
         self.preemptible: set[RunningExecution] = set()  # of those, by their own word
@@ -210,7 +210,7 @@ class Runner:
         if outcome is None:
             return Report(attempt.delivery)
         report = Report(attempt.delivery, outcome, attempt.started_at, self._clock.seconds())
-        self._gate.called(report)
+        self._checks.called(report)
         return report
 
     def _leave_in_thread(self, attempt: RunningExecution, returned: "asyncio.Future[None]") -> None:
@@ -277,7 +277,7 @@ class Runner:
     async def _begin(self, attempt: RunningExecution, payload: bytes | None) -> Outcome | None:
         if attempt.reason is not None:
             return None  # told to stop before, it may have been given back
-        if not self._gate.may_call(attempt.delivery):
+        if not self._checks.may_call(attempt.delivery):
             return None
         self._begins(attempt)
         caller = self._callers[type(attempt.delivery.target)]

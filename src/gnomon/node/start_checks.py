@@ -1,0 +1,113 @@
+"""What may keep a due task from starting: limits, broken hosts, places, pools.
+
+A task passes the checks on its way through the node: before it is claimed (`admit`), once its row
+is known (`claimed`), right before its call (`may_call`), when its call has ended (`called`) and when
+it is settled (`ended`). What is not admitted is set aside with its whole flow, on the agenda;
+the check that set it aside lets it back in once the reason is gone. Nothing here waits: what must be
+asked of the store is asked by services.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from gnomon.model.task import TaskKey
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.store.ports.dispatch import Entry
+
+
+class StartCheck:
+    """One reason for not starting a task. A check overrides what concerns it."""
+
+    def admit(self, entry: Entry) -> bool:
+        """Whether it may be claimed. Takes what it needs, under its key: asking again for a key
+        that has it all takes nothing."""
+        del entry
+        return True
+
+    def missed(self, keys: Iterable[TaskKey]) -> None:
+        """These were admitted, and surely not claimed: what they took is free again. Not told of
+        what runs here by an earlier claim."""
+
+    def unanswered(self, keys: Iterable[TaskKey]) -> None:
+        """The claim of these failed, and may or may not have been made. They are chosen again; and
+        what was claimed all the same is given back."""
+
+    def claimed(self, delivery: Delivery) -> bool:
+        """Whether a task that was claimed may also start, by what its row says; if not, it is
+        given back unstarted."""
+        del delivery
+        return True
+
+    def may_call(self, delivery: Delivery) -> bool:
+        """Whether to call now; if not, it is given back unstarted."""
+        del delivery
+        return True
+
+    def called(self, report: Report) -> None:
+        """What an execution came to, before it is settled. Without an outcome no call was made."""
+
+    def ended(self, report: Report) -> None:
+        """A claimed task is settled: what it took is free again. Without an outcome it was not
+        started."""
+
+
+class StartChecks:
+    """All checks together: where one refuses, the others have not taken anything."""
+
+    def __init__(self, each: Sequence[StartCheck] = ()) -> None:
+        self._each = tuple(each)
+        # Most checks look at some of the steps only, and these are taken for every task.
+        self._on_claimed = _that_override("claimed", self._each)
+        self._on_call = _that_override("may_call", self._each)
+        self._on_called = _that_override("called", self._each)
+        self._on_ended = _that_override("ended", self._each)
+
+    def admit(self, entry: Entry) -> bool:
+        for number, check in enumerate(self._each):
+            if not check.admit(entry):
+                for before in self._each[:number]:
+                    before.missed((entry.key,))
+                return False
+        return True
+
+    def missed(self, keys: Iterable[TaskKey]) -> None:
+        if self._each:
+            keys = list(keys)
+            for check in self._each:
+                check.missed(keys)
+
+    def unanswered(self, keys: Sequence[TaskKey]) -> None:
+        for check in self._each:
+            check.unanswered(keys)
+
+    def refused(self, deliveries: Sequence[Delivery]) -> set[TaskKey]:
+        """Which of the claimed ones must not start."""
+        # Every check is told, whatever the others say: all of them will be told of the end.
+        refused: set[TaskKey] = set()
+        for check in self._on_claimed:
+            claimed = check.claimed
+            refused.update(d.key for d in deliveries if not claimed(d))
+        return refused
+
+    def may_call(self, delivery: Delivery) -> bool:
+        for check in self._on_call:  # noqa: SIM110 - a generator costs more than the checks do
+            if not check.may_call(delivery):
+                return False
+        return True
+
+    def called(self, report: Report) -> None:
+        for check in self._on_called:
+            check.called(report)
+
+    def ended(self, reports: Sequence[Report]) -> None:
+        for check in self._on_ended:
+            ended = check.ended
+            for report in reports:
+                ended(report)
+
+
+_C = TypeVar("_C", bound=StartCheck)
+
+
+def _that_override(step: str, checks: Sequence[_C]) -> tuple[_C, ...]:
+    return tuple(c for c in checks if getattr(type(c), step) is not getattr(StartCheck, step))
