@@ -31,6 +31,7 @@ from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.permit_keeper import RECONCILE_SECONDS, PermitKeeper
 from gnomon.node.dispatch.permits import Permits
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.worker import Worker
 from gnomon.node.settle.sweeper import Sweeper
@@ -76,15 +77,16 @@ class Stage:
         self.scanner = Scanner(self.store, self.agenda, clock, settings)
         self.scanner.own(everything_in(frozenset(range(SHARDS))))
         self.directory = TenantCache(PostgresTenantReader(database, with_schemas=False), clock, {})
-        self.permits = Permits(self.directory, self.agenda, clock, lambda: None)
+        held = HeldTasks(SuspectRoom(1, 10))
+        self.permits = Permits(self.directory, self.agenda, held, clock, lambda: None)
         self.pipe = pipe = MemoryPipe(10, lambda: None)
         planning = PostgresPlanning(database, clock, 10.0)
         self.dispatcher = Dispatcher(
             self.store, planning, self.agenda, self.scanner, pipe, lease, clock, 10,
-            checks=StartChecks([self.permits]), suspect_room=SuspectRoom(1, 10),
+            checks=StartChecks([self.permits]), held=held,
         )  # fmt: skip
         self.keeper = PermitKeeper(
-            PostgresLimits(database), self.permits, self.agenda, self.dispatcher, pipe, clock, node,
+            PostgresLimits(database), self.permits, self.agenda, held, pipe, clock, node,
             Troubles(clock, nobody),
         )  # fmt: skip
         self.clock = clock
@@ -201,7 +203,7 @@ async def test_what_was_settled_during_the_look_was_not_claimed_unawares(
     lease = Lease(node, 3600.0)
     troubles = Troubles(stage.clock, nobody)
     sweeper = Sweeper(
-        looking, stage.dispatcher, Nobody(), lease, stage.clock, lambda: 0.5, troubles
+        looking, stage.dispatcher.held, Nobody(), lease, stage.clock, lambda: 0.5, troubles
     )
     assert await stage.dispatch() == 2
     deliveries = [await stage.pipe.receive() for _ in range(2)]

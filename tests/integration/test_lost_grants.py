@@ -47,7 +47,7 @@ async def test_it_is_returned_though_nothing_waits_any_more(
         limits,
         stage.permits,
         stage.agenda,
-        stage.dispatcher,
+        stage.dispatcher.held,
         stage.pipe,
         stage.clock,
         node,

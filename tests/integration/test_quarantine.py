@@ -20,6 +20,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.dispatcher import Dispatcher
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
@@ -55,7 +56,7 @@ class Stage:
             self.lease,
             clock,
             10,
-            suspect_room=SuspectRoom(1, 10),
+            held=HeldTasks(SuspectRoom(1, 10)),
         )
 
     async def join(self) -> None:
@@ -93,9 +94,9 @@ async def test_suspects_that_no_hint_has_told_of_are_given_back_where_there_is_n
     deliveries = await stage.claimed(connection)
     assert [d.start_by == NEVER for d in deliveries] in ([True, False], [False, True])
     (started,) = [d for d in deliveries if d.start_by != NEVER]
-    assert list(stage.dispatcher.suspect_room.held) == [started.key]
+    assert list(stage.dispatcher.held.suspects.held) == [started.key]
     stage.dispatcher.released([Report(each) for each in deliveries])
-    assert not stage.dispatcher.suspect_room.held
+    assert not stage.dispatcher.held.suspects.held
 
 
 async def test_many_suspects_are_claimed_at_once(
@@ -118,7 +119,7 @@ async def test_a_webhook_needs_no_room_whatever_its_row_says(
     await connection.execute("UPDATE gnomon.task SET losses = $1", ALONE_FROM)
     deliveries = await stage.claimed(connection)
     assert [d.start_by == NEVER for d in deliveries] == [False] * 2
-    assert not stage.dispatcher.suspect_room.held
+    assert not stage.dispatcher.held.suspects.held
 
 
 async def test_what_is_chosen_and_not_claimed_leaves_its_place(
@@ -129,7 +130,7 @@ async def test_what_is_chosen_and_not_claimed_leaves_its_place(
     stage.hint([Entry(key, now, Lane.MEDIUM, ALONE_FROM)])
     await connection.execute("DELETE FROM gnomon.task")
     assert await stage.claimed(connection) == []
-    assert not stage.dispatcher.suspect_room.held
+    assert not stage.dispatcher.held.suspects.held
 
 
 async def test_the_end_of_a_try_that_was_taken_over_leaves_the_next_one_held(
@@ -143,9 +144,9 @@ async def test_the_end_of_a_try_that_was_taken_over_leaves_the_next_one_held(
     await connection.execute("UPDATE gnomon.task SET state = 0, node = NULL, fence = fence + 1")
     (second,) = await stage.claimed(connection)
     stage.dispatcher.released([Report(first)])
-    assert stage.dispatcher.holds(key, second.fence)
+    assert stage.dispatcher.held.holds(key, second.fence)
     stage.dispatcher.released([Report(second)])
-    assert not stage.dispatcher.holds(key, second.fence)
+    assert not stage.dispatcher.held.holds(key, second.fence)
 
 
 async def test_a_task_whose_priority_was_changed_leaves_the_slot_that_it_took(

@@ -17,6 +17,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.dispatcher import Dispatcher
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.node.settle.recorder import Recorder
 from gnomon.observe.events import nobody
@@ -57,7 +58,7 @@ async def test_an_unforeseen_error_loses_no_report(
     scanner.own(everything_in(frozenset(range(SHARDS))))
     dispatcher = Dispatcher(
         dispatch, PostgresPlanning(database, clock, 10.0), agenda, scanner, pipe, lease, clock, 10,
-        suspect_room=SuspectRoom(1, SLOTS),
+        held=HeldTasks(SuspectRoom(1, SLOTS)),
     )  # fmt: skip
     troubles = Troubles(clock, nobody)
     recorder = Recorder(
@@ -79,11 +80,11 @@ async def test_an_unforeseen_error_loses_no_report(
     with pytest.raises(KeyError):
         await recorder.run_once(SLOTS)
     assert await recorder.settle_again() == SLOTS - 1, "all but the one at fault"
-    assert ([*dispatcher.held], pipe.room()) == ([bad], SLOTS - 1)
+    assert ([*dispatcher.held.fences], pipe.room()) == ([bad], SLOTS - 1)
     assert [t.about.subject for t in troubles.all()] == [f"task {bad.id}"]
 
     dispatch.stumbles_over = set()
     ahead = 600.0  # it is set aside for a while
     assert await recorder.settle_again() == 1
-    assert (dispatcher.held, pipe.room(), [*troubles.all()]) == ({}, SLOTS, [])
+    assert (dispatcher.held.fences, pipe.room(), [*troubles.all()]) == ({}, SLOTS, [])
     assert await connection.fetchval("SELECT count(*) FROM gnomon.task") == 0

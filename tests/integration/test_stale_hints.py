@@ -18,6 +18,7 @@ from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.places import PlaceCheck
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.targets import Place
 from gnomon.node.start_checks import StartChecks
@@ -52,7 +53,7 @@ class Stage:
             dispatch, PostgresPlanning(database, clock, 10.0), self.agenda, self.scanner, self.pipe,
             lease, clock, 10,
             checks=StartChecks([PlaceCheck(_place, self.agenda, lambda: None, 1)]),
-            suspect_room=self.suspect_room,
+            held=HeldTasks(self.suspect_room),
         )  # fmt: skip
 
     async def look(self) -> None:

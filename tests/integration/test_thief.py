@@ -26,6 +26,7 @@ from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.stealer import Stealer, StealResult
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
@@ -65,7 +66,7 @@ class Stage:
             self.lease,
             clock,
             1000,
-            suspect_room=SuspectRoom(1, slots),
+            held=HeldTasks(SuspectRoom(1, slots)),
         )
         self.thief = Stealer(store, self.scanner, self.dispatcher, lambda: 0.5, settings)
 
@@ -133,7 +134,7 @@ async def test_it_takes_what_is_late_in_the_shards_of_others(
     late, _, _ = await late_in(database, (200, 5.0), (201, 0.5), (7, 5.0))
     assert await stage.stolen() == [late]
     assert await stage.stolen() == []
-    assert stage.dispatcher.held == {late: 1}
+    assert stage.dispatcher.held.fences == {late: 1}
 
 
 async def test_it_takes_the_latest_of_a_shard_as_many_as_can_begin_and_from_all_alike(
@@ -186,9 +187,9 @@ async def test_a_node_that_stops_or_is_not_trusted_steals_nothing(
 ) -> None:
     stage = await stage_for(2)
     await late_in(database, (200, 5.0))
-    stage.dispatcher.stopped = True
+    stage.dispatcher.held.stopped = True
     assert await stage.thief.run_once() == NOTHING
-    stage.dispatcher.stopped = False
+    stage.dispatcher.held.stopped = False
     stage.lease.lost = True
     assert await stage.thief.run_once() == NOTHING
     stage.lease.lost = False
@@ -281,7 +282,7 @@ async def test_what_was_stolen_is_dropped_at_once_and_the_rest_is_found(
     stage.agenda.advance(stage.clock.now())
     while not (await stage.dispatcher.run_once()).claimed:
         stage.agenda.advance(stage.clock.now())
-    assert stage.dispatcher.held == {left: 1}
+    assert stage.dispatcher.held.fences == {left: 1}
 
 
 async def test_what_is_not_due_yet_is_not_dropped_with_what_was_stolen(

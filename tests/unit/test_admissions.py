@@ -19,6 +19,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.permits import Permits
 from gnomon.node.dispatch.places import PlaceCheck
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.run.targets import Place
 from gnomon.node.start_checks import StartChecks
 from gnomon.pipe.envelope import Delivery, Report
@@ -50,7 +51,13 @@ class World:
         self.queue = FairQueue[Entry](slots=SlotShares(10, 0, 0.7), has_others=lambda _: True)
         self.agenda = Agenda(self.queue, START, 1000)
         self.woken = 0
-        self.permits = Permits(Known(), self.agenda, SystemClock(lambda: 0.0), self._wake)
+        self.permits = Permits(
+            Known(),
+            self.agenda,
+            HeldTasks(SuspectRoom(1, 10)),
+            SystemClock(lambda: 0.0),
+            self._wake,
+        )
         places = PlaceCheck(_place_of, self.agenda, self._wake, 2)
         self.doors = StartChecks([self.permits, places])
 

@@ -22,6 +22,7 @@ from gnomon.model.tenant import Quotas
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.permits import Permits
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
 
@@ -61,7 +62,8 @@ class World:
         self.told: list[Told] = []
         self.agenda = Agenda(FairQueue(), START, 100)
         clock = SystemClock(lambda: self.time)
-        self.permits = Permits(self.known, self.agenda, clock, self._wake)
+        self.held = HeldTasks(SuspectRoom(1, 10))
+        self.permits = Permits(self.known, self.agenda, self.held, clock, self._wake)
 
     def _wake(self) -> None:
         self.woken += 1
@@ -415,8 +417,9 @@ def test_what_may_have_been_claimed_keeps_its_permits() -> None:
     assert world.admit(task, other) == [True, False]
     world.permits.missed([task.key])
     assert account.used == 1, "the first claim may be what the second one missed"
-    assert world.permits.unclaimed(held={}) == [task.key]
-    assert world.permits.unclaimed(held={task.key: 1}) == []
+    assert world.permits.unclaimed() == [task.key]
+    world.held.fences[task.key] = 1
+    assert world.permits.unclaimed() == []
     world.permits.free([task.key])
     assert account.used == 0
 
@@ -474,7 +477,7 @@ def test_what_runs_for_good_keeps_its_permits() -> None:
     world.admit(entry(1))
     account = world.give("all", permits=1)
     assert world.admit(entry(1)) == [True]
-    world.permits.stuck = {entry(1).key}
+    world.held.stuck[entry(1).key] = 1
     world.permits.ended(Report(delivery(entry(1)), Outcome(OutcomeKind.SUCCEEDED)))
     assert account.used == 1
 

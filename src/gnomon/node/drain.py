@@ -3,7 +3,7 @@
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.node.dispatch.dispatcher import Dispatcher
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.run.worker import Worker
 
 log = structlog.get_logger("gnomon.node")
@@ -15,26 +15,23 @@ _LAST_SECONDS = 1.0  # to settle what ignores even that
 class Drain:
     """Stops claiming at once, and waits up to `seconds` for what runs."""
 
-    def __init__(
-        self, dispatcher: Dispatcher, worker: Worker, clock: Clock, seconds: float
-    ) -> None:
-        self._dispatcher = dispatcher
-        self._held = dispatcher.held
+    def __init__(self, held: HeldTasks, worker: Worker, clock: Clock, seconds: float) -> None:
+        self._held = held
         self._worker = worker
         self._clock = clock
         self._seconds = seconds
 
     async def run(self) -> None:
-        self._dispatcher.stopped = True
+        self._held.stopped = True
         deadline = self._clock.monotonic() + self._seconds
         while True:
             self._worker.drain()  # again and again: a claim under way brings more
-            busy = self._held or self._dispatcher.claiming.locked()
+            busy = self._held.fences or self._held.claiming.locked()
             if not busy or self._clock.monotonic() >= deadline:
                 break
             await self._clock.sleep(0.02)
-        if self._held:
-            log.warning("interrupting tasks at the end of the drain", count=len(self._held))
+        if self._held.fences:
+            log.warning("interrupting tasks at the end of the drain", count=len(self._held.fences))
             self._worker.interrupt_all("the node shut down before the try ended")
             await self._settled_within(_INTERRUPTED_SECONDS)
             self._worker.give_up_hung(at_once=True)
@@ -42,5 +39,5 @@ class Drain:
 
     async def _settled_within(self, seconds: float) -> None:
         deadline = self._clock.monotonic() + seconds
-        while self._held and self._clock.monotonic() < deadline:
+        while self._held.fences and self._clock.monotonic() < deadline:
             await self._clock.sleep(0.02)

@@ -33,6 +33,7 @@ from gnomon.node.dispatch.preemption import Preemption
 from gnomon.node.dispatch.stage import DispatchStage
 from gnomon.node.dispatch.stealer import Stealer
 from gnomon.node.drain import Drain
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.node.maintenance.pruner import Pruner
 from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
@@ -108,7 +109,7 @@ class Assembly:
 
     def node(self) -> Node:
         """All of them, at work together."""
-        drain = Drain(self._dispatcher, self._worker, self._clock, self._settings.drain_seconds)
+        drain = Drain(self._held, self._worker, self._clock, self._settings.drain_seconds)
         chores = Chores(self._clock, self._troubles)
         return Node(self._membership, self._services(), self._worker, drain, chores, self._clock)
 
@@ -219,7 +220,8 @@ class Assembly:
 
     @cached_property
     def _permits(self) -> Permits:
-        return Permits(self._directory, self._agenda, self._clock, self._signals.ready.set)
+        wake = self._signals.ready.set
+        return Permits(self._directory, self._agenda, self._held, self._clock, wake)
 
     @cached_property
     def _breakers(self) -> BreakerCheck:
@@ -274,12 +276,13 @@ class Assembly:
             self._checks,
             preemption=Preemption(self._pipe, self._runner, self._clock, self._emit),
             troubles=self._troubles,
-            suspect_room=self._suspect_room(),
+            held=self._held,
         )
 
-    def _suspect_room(self) -> SuspectRoom:
-        settings = self._settings
-        return SuspectRoom(settings.quarantine_processes, settings.slots, self._takes_suspects)
+    @cached_property
+    def _held(self) -> HeldTasks:
+        processes, slots = self._settings.quarantine_processes, self._settings.slots
+        return HeldTasks(SuspectRoom(processes, slots, self._takes_suspects))
 
     @cached_property
     def _pipe(self) -> MemoryPipe:
@@ -352,7 +355,7 @@ class Assembly:
             PostgresLimits(self._database),
             self._permits,
             self._agenda,
-            self._dispatcher,
+            self._held,
             self._pipe,
             self._clock,
             self._lease.incarnation,
@@ -361,8 +364,8 @@ class Assembly:
 
     @cached_property
     def _sweeper(self) -> Sweeper:
-        held, runs = self._dispatcher, self._worker
-        return Sweeper(self._store, held, runs, self._lease, self._clock, chance, self._troubles)
+        held, worker = self._held, self._worker
+        return Sweeper(self._store, held, worker, self._lease, self._clock, chance, self._troubles)
 
     @cached_property
     def _accountant(self) -> Accountant:

@@ -69,8 +69,7 @@ class _Guard:
 
 
 class BreakerCheck(StartCheck):
-    """Refuses what would most likely fail, up to the moment of its call. `run` must be running for tasks to
-    be let in again, `note` be called for others to know."""
+    """Refuses what would most likely fail, up to the moment of its call."""
 
     def __init__(
         self,

@@ -1,6 +1,5 @@
 """Claims ready tasks by key, in batches no larger than the workers can take."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import TypeVar
@@ -14,8 +13,8 @@ from gnomon.model.quarantine import can_kill, is_suspect
 from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
-from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.preemption import Preemption
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import Observer, RunSkipped, RunStarted, nobody
@@ -48,7 +47,7 @@ class DispatchResult(msgspec.Struct, frozen=True):
 
 
 class Dispatcher:
-    """Chooses, claims, sends. `claiming` is held while a claim's answer is outstanding."""
+    """Chooses, claims, sends."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class Dispatcher:
         preemption: Preemption | None = None,
         troubles: Troubles | None = None,
         *,
-        suspect_room: SuspectRoom,
+        held: HeldTasks,
     ) -> None:
         self._troubles = Troubles(clock, emit) if troubles is None else troubles
         self._store = store
@@ -82,17 +81,13 @@ class Dispatcher:
         self._looks: dict[TaskKey, int] = {}
         self._missed = 0  # since the last claim
         self._started_over_at = float("-inf")
-        self.held: dict[TaskKey, int] = {}  # claimed and not settled, with the fence
-        self.stuck: dict[TaskKey, int] = {}  # run, and impossible to settle: never given back
-        self.claiming = asyncio.Lock()
-        self.suspect_room = suspect_room
-        self.stopped = False
+        self.held = held
 
     async def run_once(self) -> DispatchResult:
         """One claim of what is ready, as far as there is room and the lease is trusted."""
         if not self._may_claim():
             return DispatchResult()
-        async with self.claiming:
+        async with self.held.claiming:
             entries = self._choose()
             result = await self._claim(entries) if entries else DispatchResult()
         if self._preemption is not None:
@@ -101,19 +96,19 @@ class Dispatcher:
 
     def idle(self) -> int:
         """Slots that nothing on the agenda waits for."""
-        if self._agenda.awaits(self.suspect_room) or not self._may_claim():
+        if self._agenda.awaits(self.held.suspects) or not self._may_claim():
             return 0
         return min(self._pipe.free(), self._batch)
 
     async def steal(self, entries: Sequence[Entry]) -> DispatchResult:
         """Claim due tasks of shards that others serve, as far as slots are still idle. Those that
         were not claimed are left to whoever has them."""
-        async with self.claiming:
+        async with self.held.claiming:
             idle = self.idle()
             chosen: list[Entry] = []
             for entry in entries:
                 if len(chosen) < idle and self._agenda.steal(
-                    entry, self.suspect_room, self._checks.admit
+                    entry, self.held.suspects, self._checks.admit
                 ):
                     chosen.append(entry)
             if not chosen:
@@ -121,12 +116,12 @@ class Dispatcher:
             return await self._claim(self._agenda.once(chosen))
 
     def _may_claim(self) -> bool:
-        return not self.stopped and self._lease.is_trusted(self._clock.monotonic())
+        return not self.held.stopped and self._lease.is_trusted(self._clock.monotonic())
 
     def released(self, reports: Iterable[Report]) -> None:
         """These are settled: the node holds them no longer. Another claim of the same task, made
         after this one was taken over, is still held."""
-        held, ended, ends = self.held, [], []
+        held, ended, ends = self.held.fences, [], []
         for report in reports:
             delivery = report.delivery
             key = delivery.key
@@ -134,13 +129,13 @@ class Dispatcher:
                 del held[key]
                 ended.append(report)
                 ends.append((key.tenant_id, delivery.lane, report.seconds))
-                self.suspect_room.give_back(key)
+                self.held.suspects.give_back(key)
         self._agenda.ended_all(ends)
         self._checks.ended(ended)
 
     def _choose(self) -> list[Entry]:
         room = min(self._pipe.room(), self._batch)
-        chosen = self._agenda.take(room, self.suspect_room, self._checks.admit)
+        chosen = self._agenda.take(room, self.held.suspects, self._checks.admit)
         chosen = self._agenda.once(chosen + self._urgent(len(chosen)))
         own = self._scanner.still_own(chosen)
         if len(own) < len(chosen):
@@ -177,14 +172,14 @@ class Dispatcher:
         """These were chosen, and surely not claimed. One that is held was so before: its hint was
         stale, and what it runs with stays its own."""
         self._unused(entries)
-        self._checks.missed([e.key for e in entries if e.key not in self.held])
+        self._checks.missed([e.key for e in entries if e.key not in self.held.fences])
 
     def _unused(self, entries: Iterable[Entry]) -> None:
         """The slots and places that were held for these are free again."""
         for entry in entries:
             self._agenda.ended_all([(entry.key.tenant_id, entry.lane, None)])
-            if entry.key not in self.held:
-                self.suspect_room.give_back(entry.key)
+            if entry.key not in self.held.fences:
+                self.held.suspects.give_back(entry.key)
 
     def _put_back(self, entries: Sequence[Entry]) -> None:
         """The claim failed, and may or may not have been made: so what was admitted keeps what it
@@ -193,9 +188,9 @@ class Dispatcher:
         kept = {e.key for e in own}
         self._unused(e for e in entries if e.key not in kept)
         self._agenda.put_back(own)
-        unheld = [e.key for e in entries if e.key not in self.held]
+        unheld = [e.key for e in entries if e.key not in self.held.fences]
         for key in unheld:
-            self.suspect_room.give_back(key)
+            self.held.suspects.give_back(key)
         self._checks.unanswered(unheld)
 
     async def _claim(self, entries: list[Entry]) -> DispatchResult:
@@ -313,7 +308,7 @@ class Dispatcher:
             self._missed = 0
         deliveries = self._startable(claim.deliveries)
         hinted = {e.key: e.lane for e in entries}
-        held = self.held
+        held = self.held.fences
         for delivery in deliveries:
             key, lane = delivery.key, delivery.lane
             if hinted[key] is not lane:  # its priority was changed
@@ -347,7 +342,7 @@ class Dispatcher:
         """The same, with those too late to start that must not: they will be given back. What the
         row says may differ from the hint that was admitted; and a hint does not tell suspects, so
         more of them may have been claimed than there is room for."""
-        refused, places = self._checks.refused(deliveries), self.suspect_room
+        refused, places = self._checks.refused(deliveries), self.held.suspects
         for delivery in deliveries:
             key, losses = delivery.key, delivery.losses
             if losses and is_suspect(losses) and can_kill(delivery.target):
@@ -392,6 +387,3 @@ class Dispatcher:
         self._looks.clear()
         self._scanner.start_over()
         return True
-
-    def holds(self, key: TaskKey, fence: int) -> bool:
-        return fence in (self.held.get(key), self.stuck.get(key))

@@ -15,8 +15,8 @@ from gnomon.model.errors import StoreError
 from gnomon.model.priority import Lane
 from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
-from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.permits import Permits
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.pipe.port import Pipe
 from gnomon.store.ports.limits import LimitStore
 
@@ -53,7 +53,7 @@ class PermitKeeper:
         store: LimitStore,
         permits: Permits,
         agenda: Agenda,
-        dispatcher: Dispatcher,
+        held: HeldTasks,
         pipe: Pipe,
         clock: Clock,
         node: UUID,
@@ -63,7 +63,7 @@ class PermitKeeper:
         self._store = store
         self._permits = permits
         self._agenda = agenda
-        self._dispatcher = dispatcher
+        self._held = held
         self._pipe = pipe
         self._clock = clock
         self._node = node
@@ -72,7 +72,6 @@ class PermitKeeper:
         self._looked_at = float("-inf")
         self._rest = _SHORTEST_PAUSE  # seconds, after the last exchange
         self._in_doubt: dict[TaskKey, float] = {}  # since when
-        permits.stuck = dispatcher.stuck
 
     def services(self) -> list[Service]:
         return [
@@ -173,7 +172,7 @@ class PermitKeeper:
         # One at least: where others take all room as soon as there is any, it is never seen here.
         room = max(1, self._pipe.room())
         waiting = min(room, max(self._waiting(account, room), account.refused))
-        return account.ask(Wish(waiting, self._dispatcher.stopped), now)
+        return account.ask(Wish(waiting, self._held.stopped), now)
 
     def _waiting(self, account: Holding, most: int) -> int:
         """Due tasks here that wait for this bucket, as far as there is room for them."""
@@ -191,9 +190,9 @@ class PermitKeeper:
     async def reconcile(self) -> int:
         """Free what was taken for claims that have not been made; gives for how many. Not at
         once: one whose answer was lost may be on its way to the store."""
-        async with self._dispatcher.claiming:
+        async with self._held.claiming:
             now = self._clock.monotonic()
-            keys = self._permits.unclaimed(self._dispatcher.held)
+            keys = self._permits.unclaimed()
             self._in_doubt = {key: self._in_doubt.get(key, now) for key in keys}
             old = [k for k, since in self._in_doubt.items() if now - since >= RECONCILE_SECONDS]
             if not old:

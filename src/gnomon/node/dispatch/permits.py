@@ -7,7 +7,7 @@ they stay with its key until that is known.
 """
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from gnomon.clock import Clock
@@ -20,6 +20,7 @@ from gnomon.model.task import TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE, Quotas
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.flow_book import FlowBook
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.start_checks import StartCheck
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
@@ -42,16 +43,21 @@ class Permits(StartCheck):
     """Takes a permit of every bucket before the claim, and a start of it before the call."""
 
     def __init__(
-        self, limits: Limits, agenda: Agenda, clock: Clock, wake: Callable[[], None]
+        self,
+        limits: Limits,
+        agenda: Agenda,
+        held: HeldTasks,
+        clock: Clock,
+        wake: Callable[[], None],
     ) -> None:
         self.flows = FlowBook()
         self.accounts: dict[Bucket, Holding] = {}
         self.hot: set[Holding] = set()  # something is to be asked of the store, soon
         self.short: set[Holding] = set()  # flows wait for more of it, or did
         self.wanted = asyncio.Event()  # now
-        self.stuck: Container[TaskKey] = ()  # ended, and running for good by their rows
         self._limits = limits
         self._agenda = agenda
+        self._held = held
         self._clock = clock
         self._wake = wake
         self._rules: dict[str, tuple[Limiter, ...]] = {}
@@ -154,7 +160,7 @@ class Permits(StartCheck):
 
     def ended(self, report: Report) -> None:
         key = report.delivery.key
-        if key in self._taken and key not in self.stuck:
+        if key in self._taken and key not in self._held.stuck:
             self._free(key, unstarted=report.outcome is None)
 
     # What is taken
@@ -250,9 +256,10 @@ class Permits(StartCheck):
 
     # What is not known to be claimed
 
-    def unclaimed(self, held: Container[TaskKey]) -> list[TaskKey]:
+    def unclaimed(self) -> list[TaskKey]:
         """Keys that have taken something, and are not known to run."""
-        return [key for key in self._taken if key not in held and key not in self.stuck]
+        held = self._held
+        return [key for key in self._taken if key not in held.fences and key not in held.stuck]
 
     def free(self, keys: Iterable[TaskKey]) -> None:
         """These do not run after all."""

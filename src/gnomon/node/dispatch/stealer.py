@@ -53,7 +53,7 @@ class Stealer:
             self._seconds,
             each,
             most,
-            suspects=self._dispatcher.suspect_room.has_room(),
+            suspects=self._dispatcher.held.suspects.has_room(),
             pool=self._scanner.territory.pool,
         )
         if not entries:

@@ -61,6 +61,7 @@ class Recorder:
         self._store = store
         self._pipe = pipe
         self._dispatcher = dispatcher
+        self._held = dispatcher.held
         self._scanner = scanner
         self._clock = clock
         self._chance = chance
@@ -153,7 +154,7 @@ class Recorder:
             return await self._patiently([bare])
         except (Unstorable, StatementRefused) as reason:
             # Giving the task back would run it over and over. So it stays running meanwhile.
-            self._dispatcher.stuck[settlement.key] = settlement.fence
+            self._held.stuck[settlement.key] = settlement.fence
             self._unsettled[settlement.key] = bare
             self._troubles.note(CHORE, reason, about_task(settlement.key), _REMEDY)
             return []
@@ -175,7 +176,7 @@ class Recorder:
                 self._troubles.note(CHORE, error, about, _REMEDY)
                 continue
             del self._unsettled[key]
-            self._dispatcher.stuck.pop(key, None)
+            self._held.stuck.pop(key, None)
             self._troubles.over(CHORE, about)
             self._tell_ended(settled)
             done += 1

@@ -11,7 +11,8 @@ from gnomon.model.errors import StoreError
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.task import DeliveryMode
 from gnomon.model.verdict import asks_before_start, decide, release
-from gnomon.node.dispatch.dispatcher import BURIED_REMEDY, Dispatcher
+from gnomon.node.dispatch.dispatcher import BURIED_REMEDY
+from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.worker import Worker
 from gnomon.store.ports.dispatch import Burial, DispatchStore, RunningTask, Settled, Settlement
@@ -40,7 +41,7 @@ class Sweeper:
     def __init__(
         self,
         store: DispatchStore,
-        dispatcher: Dispatcher,
+        held: HeldTasks,
         worker: Worker,
         lease: Lease,
         clock: Clock,
@@ -49,7 +50,7 @@ class Sweeper:
     ) -> None:
         self._troubles = troubles
         self._store = store
-        self._dispatcher = dispatcher
+        self._held = held
         self._worker = worker
         self._lease = lease
         self._clock = clock
@@ -81,14 +82,12 @@ class Sweeper:
     async def reconcile(self) -> int:
         """Give back what the store says we run and we do not; gives how many. It happens when the
         answer to a claim was lost. And interrupt what was cancelled while a hint went astray."""
-        async with self._dispatcher.claiming:
-            before = dict(self._dispatcher.held)
+        async with self._held.claiming:
+            before = dict(self._held.fences)
             rows = await self._store.running_on(self._lease.incarnation)
         # What was held before the look and is not after it was settled meanwhile.
         unknown = [
-            r
-            for r in rows
-            if before.get(r.key) != r.fence and not self._dispatcher.holds(r.key, r.fence)
+            r for r in rows if before.get(r.key) != r.fence and not self._held.holds(r.key, r.fence)
         ]
         for row in rows:
             if row.cancel_requested:

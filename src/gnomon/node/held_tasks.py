@@ -1,0 +1,21 @@
+"""The tasks that a node has claimed and not settled, as all of its parts know them."""
+
+import asyncio
+
+from gnomon.model.task import TaskKey
+from gnomon.node.ahead.suspects import SuspectRoom
+
+
+class HeldTasks:
+    """Written by the dispatcher and the recorder. `claiming` is locked while the answer to a claim
+    is outstanding: until then nobody knows what is held."""
+
+    def __init__(self, suspects: SuspectRoom) -> None:
+        self.fences: dict[TaskKey, int] = {}  # of those that run, or are about to
+        self.stuck: dict[TaskKey, int] = {}  # ran, and cannot be settled: never given back
+        self.suspects = suspects
+        self.claiming = asyncio.Lock()
+        self.stopped = False  # nothing more is claimed
+
+    def holds(self, key: TaskKey, fence: int) -> bool:
+        return fence in (self.fences.get(key), self.stuck.get(key))
