@@ -1,10 +1,10 @@
 """What may keep a due task from starting: limits, broken hosts, places, pools.
 
 A task passes them on its way through the node: before it is claimed (`admit`), once its row is
-known (`claimed`), right before its call (`may_call`), when its call has ended (`called`) and when it
-is settled (`ended`). What is not admitted is set aside with its whole flow, on the agenda; the check
-that set it aside lets it back in once the reason is gone. Nothing here waits: what must be asked of
-the store is asked by services.
+known (`claimed`), right before its call (`may_call`), when the call has ended (`called`) and when
+it is settled (`ended`). What is not admitted is set aside with its whole flow, on the agenda; the
+check that set it aside lets it back in once the reason is gone. Nothing here waits: what must be
+asked of the store is asked by services.
 """
 
 from collections.abc import Iterable, Sequence
