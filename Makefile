@@ -38,7 +38,7 @@ up: $(RUNTIME) ## Start Gnomon with its embedded PostgreSQL (Ctrl-C stops it)
 ##@ Work on it
 
 unit: $(STAMP) ## Run the fast tests: no server, no process, under a minute
-	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal --hypothesis-profile quick tests/unit tests/cron tests/conformance $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal --hypothesis-profile quick tests/unit tests/conformance $(ARGS)
 
 test: $(STAMP) ## Run all tests; they start the servers that they need
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(ARGS)
@@ -74,36 +74,36 @@ bench: $(STAMP) $(PEER)/.installed ## Measure submission, drain and start delay 
 	$(BIN)/python -m bench $(ARGS)
 
 fairness: $(STAMP) ## Measure who waits how long beside whose backlog; ARGS="starve weights --nodes 3"
-	$(BIN)/python -m tests.system.fairness $(ARGS)
+	$(BIN)/python -m proof.fairness $(ARGS)
 
 limits: $(STAMP) ## Try to exceed limits under load, kills and changes; ARGS="--seconds 300 --seed 1"
-	$(BIN)/python -m tests.system.limits $(ARGS)
+	$(BIN)/python -m proof.limits $(ARGS)
 
 pressure: $(STAMP) ## Run a steady load beside old snapshots and cut connections; ARGS="reader --seconds 60"
-	$(BIN)/python -m tests.system.pressure $(ARGS)
+	$(BIN)/python -m proof.pressure $(ARGS)
 
 poison: $(STAMP) ## Measure how long others wait when functions kill their node; ARGS="--killers 9"
-	$(BIN)/python -m tests.system.poison $(ARGS)
+	$(BIN)/python -m proof.poison $(ARGS)
 
 ##@ Prove
 
 chaos: $(STAMP) ## Kill, pause and disconnect everything under load, and check the result; ARGS="--seconds 1080 --seed 1 --ledger"
-	$(BIN)/python -m tests.system.proof chaos $(ARGS)
+	$(BIN)/python -m proof.campaigns chaos $(ARGS)
 
 chaos-cron: $(STAMP) ## Kill nodes while cron jobs fire; ARGS="--seconds 300 --jobs 500 --seed 1"
-	$(BIN)/python -m tests.system.cron_chaos_main $(ARGS)
+	$(BIN)/python -m proof.cron_chaos $(ARGS)
 
 zoo: $(STAMP) ## Plant known bugs, and check that the campaigns find each; ARGS="--only claims-early", ARGS=--control
-	$(BIN)/python -m tests.system.proof zoo $(ARGS)
+	$(BIN)/python -m proof.campaigns zoo $(ARGS)
 
 crawl: $(STAMP) ## Let two tenants, with keys of every kind, try every operation on each other; ARGS="--cases 10000 --seed 1 --jobs 2"
-	$(BIN)/python -m tests.system.crawl $(ARGS)
+	$(BIN)/python -m proof.crawl $(ARGS)
 
 floods: $(STAMP) ## Normal work beside floods of wrong keys and of connections; ARGS="--seconds 30 --json"
-	$(BIN)/python -m tests.system.floods $(ARGS)
+	$(BIN)/python -m proof.floods $(ARGS)
 
 mutants: $(STAMP) ## Change copies of the code, and list changes no test notices; ARGS="--seed 1 --only cron --most 50"
-	$(BIN)/python -m tests.mutants $(ARGS)
+	$(BIN)/python -m proof.mutants $(ARGS)
 
 fuzz: $(STAMP) ## Compare the cron engine with an oracle and two libraries; ARGS="--triples 200000 --seed 1"
-	$(BIN)/python -m tests.cron.fuzz $(ARGS)
+	$(BIN)/python -m proof.cron_oracle.fuzz $(ARGS)

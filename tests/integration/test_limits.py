@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from proof.limits.judge import most_within
 from tests.integration.nodes import running_node
 from tests.integration.support import (
     Connection,
@@ -18,7 +19,6 @@ from tests.integration.support import (
     store,
     submission,
 )
-from tests.system.limits.judge import most_within
 from tests.waiting import eventually
 
 from gnomon.limits.limiter import Limiter, limit_keys

@@ -13,7 +13,7 @@ import pytest
 from tests.integration.api_calls import BODY, TASKS, Api, call
 from tests.integration.nodes import Receiver, receiver_on, running_node, webhook
 from tests.integration.support import Connection, database_now, end_of, store, submission
-from tests.unit.raw_server import called, calling
+from tests.unit.api.raw_server import called, calling
 
 from gnomon.breakers.breaker import Rule
 from gnomon.model.lifecycle import State

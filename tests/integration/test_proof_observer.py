@@ -10,14 +10,14 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from tests.system.proof.collect import merged
-from tests.system.proof.history import Call, Effect, read
+from proof.campaigns.collect import merged
+from proof.campaigns.history import Call, Effect, read
 from tests.waiting import eventually
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "tests.system.proof.observer"]
+    command = [sys.executable, "-m", "proof.campaigns.observer"]
     with subprocess.Popen(
         [*command, str(tmp_path), str(os.getpid())], stdout=subprocess.PIPE
     ) as process:

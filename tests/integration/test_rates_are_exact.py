@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from uuid import UUID, uuid4
 
 import pytest
-from tests.system.limits.judge import most_within
+from proof.limits.judge import most_within
 
 from gnomon.limits.exchange import Grant, Starts
 from gnomon.limits.holdings import Batch, Holding, Wish

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from proof.cron_chaos.world import CronReceiver
 from tests.conftest import migrated
-from tests.system.cron_world import CronReceiver
 from tests.system.harness import Process, Receiver, Submitter, Truth, submitting
 
 from gnomon.store.embedded import EmbeddedServer

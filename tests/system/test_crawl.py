@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.system.crawl.world import crawled
+from proof.crawl.world import crawled
 from tests.system.harness import Process
 
 CASES = 250

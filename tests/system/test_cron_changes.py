@@ -10,10 +10,10 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from proof.cron_chaos.checker import Call
+from proof.cron_chaos.world import EVERY_SECOND, CronReceiver, body, unsettled
 from tests.commands import gnomon
 from tests.system.conftest import NewProcess
-from tests.system.cron_checker import Call
-from tests.system.cron_world import EVERY_SECOND, CronReceiver, body, unsettled
 from tests.system.harness import Truth, eventually
 
 pytestmark = pytest.mark.system

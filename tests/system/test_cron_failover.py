@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.system.cron_chaos import Chaos, Plan
-from tests.system.cron_chaos_main import readable
+from proof.cron_chaos.__main__ import readable
+from proof.cron_chaos.chaos import Chaos, Plan
 
 # Eight times a process starts: on a machine with other things to do, that takes its time.
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.system.cron_checker import judge
-from tests.system.cron_world import CronReceiver, create, definition, storing, unsettled
+from proof.cron_chaos.checker import judge
+from proof.cron_chaos.world import CronReceiver, create, definition, storing, unsettled
 from tests.system.harness import Process, Truth, eventually, start_server, stop_server
 
 from gnomon.cron.job import Missed, Overlap

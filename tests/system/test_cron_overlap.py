@@ -8,9 +8,9 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from proof.cron_chaos.checker import Span, overlapping, spans
+from proof.cron_chaos.world import CronReceiver, body, create, definition, storing
 from tests.system.conftest import NewProcess
-from tests.system.cron_checker import Span, overlapping, spans
-from tests.system.cron_world import CronReceiver, body, create, definition, storing
 from tests.system.harness import Process, Truth, eventually
 
 from gnomon.cron.job import Definition, Missed, Overlap, Skipped

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.system.fairness.world import World, write_functions
+from proof.fairness.world import World, write_functions
 from tests.system.harness import eventually
 
 from gnomon.model.priority import Lane

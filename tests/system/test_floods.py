@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.system.floods.scenario import CALM, RUNS, Size, faults, run, table
+from proof.floods.scenario import CALM, RUNS, Size, faults, run, table
 
 pytestmark = pytest.mark.system
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from proof.limits.campaign import CUSTOMERS, Campaign
 from tests.system.harness import eventually
-from tests.system.limits.campaign import CUSTOMERS, Campaign
 
 pytestmark = pytest.mark.system
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from proof.campaigns.cluster import Server, Tmpfs
+from proof.campaigns.tools import or_skip
 from tests.conftest import serving
 from tests.integration.api_calls import LATER, TASKS, Api, call, submitted
-from tests.system.proof.cluster import Server, Tmpfs
-from tests.system.proof.tools import or_skip
 from tests.waiting import eventually
 
 from gnomon.wiring.processes import prepare

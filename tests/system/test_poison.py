@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.system.poison.scenario import Seen, Size, judge, run
+from proof.poison.scenario import Seen, Size, judge, run
 
 pytestmark = pytest.mark.system
 

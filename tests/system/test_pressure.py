@@ -4,8 +4,8 @@ lost, and nothing stands still. `make pressure` measures what is promised of rat
 from pathlib import Path
 
 import pytest
-from tests.system.pressure.disturbances import KINDS
-from tests.system.pressure.runs import Result, Size, Window, faults, run
+from proof.pressure.disturbances import KINDS
+from proof.pressure.runs import Result, Size, Window, faults, run
 
 pytestmark = pytest.mark.system
 

@@ -4,11 +4,11 @@ must find. `make chaos` and `make zoo` do the same at length."""
 from collections import Counter
 
 import pytest
-from tests.system.proof import zoo
-from tests.system.proof.campaign import run
-from tests.system.proof.faults import FAMILIES, POSTGRES, Planned
-from tests.system.proof.progress import Progress
-from tests.system.proof.setup import Setup
+from proof.campaigns import zoo
+from proof.campaigns.campaign import run
+from proof.campaigns.faults import FAMILIES, POSTGRES, Planned
+from proof.campaigns.progress import Progress
+from proof.campaigns.setup import Setup
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
-from tests.system.proof.audit import Audit
+from proof.campaigns.audit import Audit
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id

@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 import asyncpg
 import pytest
+from proof.campaigns.backend import Answers, Asked
+from proof.campaigns.proxy import Proxy
 from tests.conftest import FAST
 from tests.system.harness import eventually
-from tests.system.proof.backend import Answers, Asked
-from tests.system.proof.proxy import Proxy
 
 from gnomon.store.embedded import EmbeddedServer
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.system.proof import figures, ledger, plot, points, setup, zoo
-from tests.system.proof.checker import Delay as Started
-from tests.system.proof.faults import API_POINTS, FAMILIES, NODE_POINTS, Options, Planned, plan
-from tests.system.proof.history import Call, Fault, Final, History, Submitted
+from proof.campaigns import figures, ledger, plot, points, setup, zoo
+from proof.campaigns.checker import Delay as Started
+from proof.campaigns.faults import API_POINTS, FAMILIES, NODE_POINTS, Options, Planned, plan
+from proof.campaigns.history import Call, Fault, Final, History, Submitted
 
 FULL = Options(seconds=1080.0)
 
@@ -171,7 +171,7 @@ def test_a_product_that_was_touched_meanwhile_is_another_one() -> None:
 PLANT_ALL = """
 import os, sys, traceback
 import gnomon.api.serve, gnomon.wiring  # so that no child has to load them
-from tests.system.proof import boot, patches
+from proof.campaigns import boot, patches
 bad = []
 for name in patches.PATCHES:
     child = os.fork()

@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 import aiohttp
 import asyncpg
 import pytest
+from proof.campaigns import points
+from proof.campaigns.cluster import Server, Tmpfs
+from proof.campaigns.history import Changed, Submitted
+from proof.campaigns.proxy import Proxy
+from proof.campaigns.tools import or_skip
+from proof.campaigns.world import Options, World
 from tests.system.harness import eventually
-from tests.system.proof import points
-from tests.system.proof.cluster import Server, Tmpfs
-from tests.system.proof.history import Changed, Submitted
-from tests.system.proof.proxy import Proxy
-from tests.system.proof.tools import or_skip
-from tests.system.proof.world import Options, World
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

@@ -33,11 +33,11 @@ class FairQueue(Generic[T]):
     tasks of whatever priority one tenant has, another does not wait longer for it.
 
     The tenant with the lowest tag is served (see `TenantShare`); of two backlogged ones, neither
-    gets ahead by more work, divided by weight, than its longest task and that of the other, for every
-    slot that is held. One that begins to wait takes the lowest tag of those who do, or keeps its
-    own where that is higher: it is served as soon as they are, and nothing is saved up while idle.
-    A tenant that holds all the slots that it may is passed over, and what others gain meanwhile is
-    not owed to it.
+    gets ahead by more work, divided by weight, than its longest task and that of the other, for
+    every slot that is held. One that begins to wait takes the lowest tag of those who do, or keeps
+    its own where that is higher: it is served as soon as they are, and nothing is saved up while
+    idle. A tenant that holds all the slots that it may is passed over, and what others gain
+    meanwhile is not owed to it.
     """
 
     def __init__(

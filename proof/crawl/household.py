@@ -1,0 +1,271 @@
+"""A tenant with something of everything, and its mark in every text of it."""
+
+import base64
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import requests
+from proof.crawl.roles import Key
+from psycopg.rows import scalar_row
+
+from gnomon.access.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
+from gnomon.access.principal import Role
+from gnomon.clock import SystemClock, new_id, new_incarnation, new_secret
+
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_CURSOR = re.compile(r'"next_cursor":"([\w-]{22})"')
+_LARGE = 3000  # bytes; such payloads are kept apart
+_KEPT = 20
+_PAST = "2026-01-01T00:00:00Z"
+
+# Brings a submitted task into a state that otherwise only nodes bring about.
+_DEAD = """
+UPDATE gnomon.task SET state = 4, attempt = 4, fence = 8, last_error = %(mark)s
+WHERE tenant_id = %(tenant)s AND id = %(id)s
+"""
+_TRIED = """
+INSERT INTO gnomon.execution (
+    tenant_id, task_id, fence, attempt, outcome, started_at, finished_at, worker, error,
+    response_status, response_body
+)
+VALUES (%(tenant)s, %(id)s, 1, 1, 1, now(), now(), 'node', %(mark)s, 500, %(mark)s)
+"""
+_RUNNING = """
+UPDATE gnomon.task
+SET state = 1, attempt = 1, fence = 1, node = %(node)s, started_at = now(),
+    run_until = now() + interval '1 hour'
+WHERE tenant_id = %(tenant)s AND id = %(id)s
+"""
+_COMPLETED = """
+UPDATE gnomon.task_archive
+SET state = 10, attempt = 1, fence = 2, started_at = now(), result = to_json(%(mark)s::text),
+    response_status = 200, response_body = %(mark)s, worker = 'node'
+WHERE tenant_id = %(tenant)s AND id = %(id)s
+"""
+_EVENT = """
+INSERT INTO gnomon.event (tenant_id, id, kind, at, cron_job_id, task_id, detail)
+VALUES (%(tenant)s, %(event)s, 'sla_missed', now(), %(event)s, %(id)s,
+        json_build_object('job', %(mark)s::text))
+"""
+_KEY = """
+INSERT INTO gnomon.api_key (
+    id, tenant_id, name, hash, hint, roles, created_by, task_types, expires_at, revoked_at
+)
+VALUES (
+    %(id)s, %(tenant)s, %(name)s, %(hash)s, %(hint)s, %(roles)s, %(mark)s, %(task_types)s,
+    %(expires_at)s, %(revoked_at)s
+)
+"""
+# The one of before goes: a tenant has a hundred at the most.
+_SECRET = """
+WITH gone AS (
+    DELETE FROM gnomon.webhook_secret WHERE tenant_id = %(tenant)s AND host = %(host)s
+)
+INSERT INTO gnomon.webhook_secret (id, tenant_id, host, scheme, secret, created_by)
+VALUES (%(id)s, %(tenant)s, %(host)s, 'v1', gnomon.new_webhook_secret(), %(mark)s)
+"""
+
+
+def as_cursor(text: str) -> str:
+    """An id as the cursor of a page."""
+    return base64.urlsafe_b64encode(UUID(text).bytes).decode().rstrip("=")
+
+
+def as_id(cursor: str) -> str:
+    return str(UUID(bytes=base64.urlsafe_b64decode(cursor + "==")))
+
+
+def ids_in(text: str) -> set[str]:
+    return set(_UUID.findall(text))
+
+
+class Household:
+    """One tenant. `stock` has the ids and names of what it owns, by the resource in the path."""
+
+    def __init__(self, name: str, url: str, database: "psycopg.Connection[Any]") -> None:
+        self.tenant_id = f"{name}-{new_secret(4).hex()}"
+        self.mark = f"canary-{self.tenant_id}"
+        self.ids: set[str] = set()
+        self.stock: dict[str, list[str]] = {}
+        self._url = f"{url}/api/v1/"
+        self._database = database
+        self._numbers = itertools.count(1)
+        self._session = requests.Session()
+        self._execute(
+            "INSERT INTO gnomon.tenant (id, plan) VALUES (%s, 'unlimited')", self.tenant_id
+        )
+        # Keys that the crawl asks with: what it finds in the stock it may revoke.
+        self.keys = {key.kind: key for key in self._keys()}
+        self._session.headers["Authorization"] = f"Bearer {self.keys['admin'].secret}"
+
+    def _keys(self) -> Iterator[Key]:
+        for role in Role:
+            yield Key(role, self._key(role, [role])[1], frozenset([role]))
+        some = [Role.SUBMIT, Role.READ, Role.OPERATE]
+        limited = self._key("limited", some, task_types=[self.mark])[1]
+        yield Key("limited", limited, frozenset(some), self.mark)
+        every = list(Role)
+        for kind, ended in (("expired", "expires_at"), ("revoked", "revoked_at")):
+            yield Key(kind, self._key(kind, every, **{ended: _PAST})[1], frozenset())
+        unknown = key_from(new_secret(RANDOM_BYTES))
+        yield Key("unknown", unknown, frozenset())
+        yield Key("malformed", unknown[:-1], frozenset())
+        yield Key("none", None, frozenset())
+
+    def owns(self, answer: str, asked: str) -> None:
+        """Remember the ids in an answer that were not asked with."""
+        self.ids |= ids_in(answer) - ids_in(asked)
+
+    def found_in(self, answer: str, asked: str) -> set[str]:
+        """What of this tenant is in an answer, other than what the question named itself."""
+        found = (ids_in(answer) | {as_id(each) for each in _CURSOR.findall(answer)}) & self.ids
+        if self.tenant_id in answer:  # in the mark as well
+            found.add(self.tenant_id)
+        return {each for each in found if each not in asked}
+
+    def restock(self) -> None:
+        """Own something of everything once more."""
+        number = next(self._numbers)
+        self._restock_tasks(number)
+        name = f"{self.mark}-stock-{number}"
+        job = self._made("cron-jobs", self._job(name))["cron_job_id"]
+        run = self._made(f"cron-jobs/{job}/trigger")["run_id"]
+        paused = self._made("cron-jobs", self._job(f"{name}-paused"))["cron_job_id"]
+        self._made(f"cron-jobs/{paused}/pause", {"reason": self.mark})
+        self._own("cron-jobs", job, name, paused)
+        self._own("tasks", run)
+        self._own("keys", str(self._key(f"spare-{number}", [Role.READ])[0]))
+        # There may be a hundred of these, no more.
+        name = f"{self.mark}-stock-{number % _KEPT}"
+        self._put(f"task-types/{name}", {"schema": {"title": self.mark}})
+        self._put(f"limiters/{name}", {"task_type": self.mark, "key": "/note", "concurrency": 1})
+        self._own("webhook-secrets", self._secret(f"{name}.example"))
+        self._own("webhook-keys", self.tenant_id)
+        self._own("task-types", name)
+        self._own("limiters", name)
+
+    def _restock_tasks(self, number: int) -> None:
+        waiting = self._task(number)
+        dead, running, completed, cancelled, paused = (self._task(number) for _ in range(5))
+        self._made(f"tasks/{completed}/cancel")
+        self._made(f"tasks/{cancelled}/cancel")
+        self._made(f"tasks/{paused}/pause")
+        for statement, task_id in (
+            (_DEAD, dead),
+            (_TRIED, dead),
+            (_RUNNING, running),
+            (_COMPLETED, completed),
+            (_TRIED, completed),
+            (_EVENT, waiting),
+        ):
+            event = new_id(SystemClock().now())
+            self._execute(
+                statement,
+                {
+                    "tenant": self.tenant_id,
+                    "id": task_id,
+                    "mark": self.mark,
+                    "node": new_incarnation(),
+                    "event": event,
+                },
+            )
+            if statement == _EVENT:
+                self.ids.add(str(event))
+        self._own("tasks", waiting, dead, running, completed, cancelled, paused)
+        self._own("dead-letters", dead, waiting, completed)
+
+    def _task(self, number: int) -> str:
+        body = {
+            "task_type": self.mark,
+            "name": self.mark,
+            "payload": {"note": self.mark, "filler": "x" * (_LARGE if number % 2 else 1)},
+            "tags": [self.mark],
+            "queue": self.mark,
+            "callback_url": f"https://example.com/{self.mark}",
+            "delay_seconds": 3600,
+        }
+        task_id: str = self._made("tasks", body)["task_id"]
+        return task_id
+
+    def _job(self, name: str) -> dict[str, Any]:
+        return {
+            "name": name,
+            "task_type": self.mark,
+            "payload_template": {"note": self.mark},
+            "callback_url": f"https://example.com/{self.mark}",
+            "cron_expression": "0 3 * * *",
+            "tags": [self.mark],
+        }
+
+    def _made(self, path: str, body: Any = None) -> Any:
+        answer = self._session.post(self._url + path, json=body)
+        assert answer.status_code in (200, 201, 202), f"{path}: {answer.text}"
+        return answer.json()
+
+    def _put(self, path: str, body: Any) -> None:
+        answer = self._session.put(self._url + path, json=body)
+        assert answer.status_code in (200, 201), f"{path}: {answer.text}"
+
+    def _own(self, kind: str, *names: str) -> None:
+        self.stock.setdefault(kind, []).extend(names)
+        for each in names:
+            self.ids |= ids_in(each)
+
+    def _key(self, name: str, roles: Sequence[Role], **fields: Any) -> tuple[UUID, str]:
+        secret = key_from(new_secret(RANDOM_BYTES))
+        key_id = new_id(SystemClock().now())
+        values = {
+            "id": key_id,
+            "tenant": self.tenant_id,
+            "name": f"{name}-{self.mark}",
+            "hash": hash_of(secret),
+            "hint": hint_of(secret),
+            "roles": [role.value for role in roles],
+            "mark": self.mark,
+            "task_types": None,
+            "expires_at": None,
+            "revoked_at": None,
+        }
+        self._execute(_KEY, values | fields)
+        self.ids.add(str(key_id))
+        return key_id, secret
+
+    def _secret(self, host: str) -> str:
+        secret_id = new_id(SystemClock().now())
+        values = {"id": secret_id, "tenant": self.tenant_id, "host": host, "mark": self.mark}
+        self._execute(_SECRET, values)
+        return str(secret_id)
+
+    def _execute(self, statement: str, values: Any) -> None:
+        bound = (values,) if isinstance(values, str) else values
+        assert self._database.execute(statement.encode(), bound).rowcount == 1, statement
+
+    def rows(self) -> dict[str, str]:
+        """All that there is of this tenant, as a sum for each table. When a key was last used is
+        noted later."""
+        with self._database.cursor(row_factory=scalar_row) as cursor:
+            tables = cursor.execute(
+                """
+                SELECT c.relname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+                WHERE c.relnamespace = 'gnomon'::regnamespace AND c.relkind IN ('r', 'p')
+                  AND NOT c.relispartition AND a.attname = 'tenant_id' AND NOT a.attisdropped
+                """
+            ).fetchall()
+            sums = (
+                cursor.execute(
+                    f"""
+                    SELECT json_build_object('rows', count(*), 'sum',
+                        md5(coalesce(string_agg(r.text, ',' ORDER BY r.text), '')))::text
+                    FROM (SELECT (to_jsonb(t) - 'last_used_at')::text AS text
+                          FROM gnomon.{table} AS t WHERE tenant_id = %s) AS r
+                    """.encode(),
+                    (self.tenant_id,),
+                ).fetchone()
+                for table in tables
+            )
+            return {table: json.dumps(found) for table, found in zip(tables, sums, strict=True)}

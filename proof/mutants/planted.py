@@ -1,0 +1,149 @@
+"""Bugs that were planted by hand and that no test noticed. Each has its tests by now.
+
+They are kept as they were planted: a bug whose text is not found any more must be planted anew.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from proof.mutants.changes import Change
+from proof.mutants.plan import Mutant, Project
+
+
+class Bug(msgspec.Struct, frozen=True):
+    """One place of the code, and what it is made to say."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+class Withered(Exception):
+    """The code that a bug was written for is not there any more."""
+
+
+BUGS: Sequence[Bug] = (
+    Bug(
+        "keys-without-tenant",
+        "store/postgres/tasks/idempotency.py",
+        "        first.setdefault((each.tenant_id, each.once.key), each)\n"
+        "    taken = await _take(connection, list(first.values()), keep_seconds)",
+        "        mates = [w for (_, key), w in first.items() if key == each.once.key]\n"
+        "        first[(each.tenant_id, each.once.key)] = mates[0] if mates else each\n"
+        "    new = {id(w): w for w in first.values()}\n"
+        "    taken = await _take(connection, list(new.values()), keep_seconds)",
+        ("tests/integration/test_task_store.py",),
+    ),
+    Bug(
+        "cancelled-without-fence",
+        "store/postgres/dispatch/settle.sql",
+        "          AND task.fence = r.fence AND task.node = r.node\n"
+        "        OFFSET 0\n"
+        "    ) AS t\n"
+        "), gone AS (\n"
+        "    DELETE FROM gnomon.task AS t\n"
+        "    USING found AS r\n"
+        "    WHERE t.ctid = r.address AND t.fence = r.fence AND t.node = r.node\n",
+        "          AND (task.fence = r.fence AND task.node = r.node OR task.cancel_requested)\n"
+        "        OFFSET 0\n"
+        "    ) AS t\n"
+        "), gone AS (\n"
+        "    DELETE FROM gnomon.task AS t\n"
+        "    USING found AS r\n"
+        "    WHERE t.ctid = r.address\n"
+        "      AND (t.fence = r.fence AND t.node = r.node OR t.cancel_requested)\n",
+        ("tests/integration/test_dispatch_store.py",),
+    ),
+    Bug(
+        "withdraw-what-waits-for-its-retry",
+        "store/postgres/cron/withdraw_runs.sql",
+        " AND t.attempt = 0",
+        "",
+        ("tests/integration/test_planning.py",),
+    ),
+    Bug(
+        "permits-kept-after-a-timeout",
+        "node/dispatch/permits.py",
+        "        if key in self._taken and key not in self.stuck:\n",
+        "        late = report.outcome is not None and report.outcome.kind == 2\n"
+        "        if key in self._taken and key not in self.stuck and not late:\n",
+        ("tests/unit/limits/test_permits.py", "tests/integration/test_limits.py"),
+    ),
+    Bug(
+        "retry-from-the-start-of-the-try",
+        "store/postgres/dispatch/settle.sql",
+        "due_at = m.now + make_interval(secs => r.delay)",
+        "due_at = coalesce(r.started_at, m.now) + make_interval(secs => r.delay)",
+        ("tests/integration/test_dispatch_store.py",),
+    ),
+    Bug(
+        "dead-by-the-clock",
+        "node/membership/roster.py",
+        "            if monotonic - self._beats[peer.incarnation][1] >= lease.ttl\n"
+        "            and peer.alive_until < now\n",
+        "            if peer.alive_until < now\n",
+        ("tests/unit/node/test_roster_watch.py", "tests/integration/test_declaring_dead.py"),
+    ),
+    Bug(
+        "dead-although-it-beats",
+        "node/membership/roster.py",
+        "before is not None and before[0] == peer.beat",
+        "before is not None",
+        ("tests/unit/node/test_roster_watch.py", "tests/integration/test_declaring_dead.py"),
+    ),
+    Bug(
+        "dead-although-it-has-beaten-since",
+        "store/postgres/dispatch/declare_dead.sql",
+        " AND beat = $2",
+        " AND $2 >= 0",
+        ("tests/integration/test_declaring_dead.py",),
+    ),
+    Bug(
+        "repair-without-those-who-wrote-for-long",
+        "node/ahead/reach.py",
+        "return min(self._seen_at, min(ended, default=self._seen_at)) - SLACK",
+        "return self._seen_at - SLACK",
+        ("tests/integration/test_scanner.py",),
+    ),
+    Bug(
+        "losses-kept-by-a-bulk-re-drive",
+        "store/postgres/tasks/redrive_dead.sql",
+        "        losses = 0\n",
+        "        losses = t.losses\n",
+        ("tests/integration/test_task_store.py",),
+    ),
+    Bug(
+        "breakers-count-cancellations",
+        "node/dispatch/breaker_check.py",
+        "        case OutcomeKind.TIMED_OUT:\n",
+        "        case OutcomeKind.TIMED_OUT | OutcomeKind.CANCELLED:\n",
+        ("tests/unit/breakers/test_breakers_outcomes.py",),
+    ),
+    Bug(
+        "interrupt-without-notice",
+        "store/postgres/cron/interrupt_run.sql",
+        "RETURNING pg_notify($3, $1 || E'\\t' || replace(t.id::text, '-', ''))",
+        "RETURNING $3::text",
+        ("tests/integration/test_gate.py",),
+    ),
+)
+
+
+def planted(project: Project, only: Sequence[str] = ()) -> list[Mutant]:
+    """The bugs as mutants. Raises Withered."""
+    return [
+        Mutant(number, bug.path, _change(project, bug), bug.tests)
+        for number, bug in enumerate(BUGS, 1)
+        if not only or bug.name in only
+    ]
+
+
+def _change(project: Project, bug: Bug) -> Change:
+    text = (project.source / bug.path).read_text()
+    start = text.find(bug.old)
+    if start < 0:
+        raise Withered(f"{bug.name}: {bug.path} does not contain {bug.old!r}: plant it anew")
+    line = text.count("\n", 0, start) + 1
+    return Change(line, start, start + len(bug.old), bug.new, bug.name)

@@ -1,0 +1,83 @@
+"""The pages say what the code does: every setting, every command, every option, every example."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import typer.main
+
+from gnomon.cli.main import app
+from gnomon.settings import Settings
+
+DOCS = Path(__file__).parents[3] / "docs"
+REFERENCE = DOCS / "reference"
+_ROW = re.compile(r"\| `(\w+)` \| `(\w+)` \| (none|`[^`]*`) \| (.+) \|")
+
+
+def test_every_setting_is_on_its_page() -> None:
+    page = (REFERENCE / "settings.md").read_text()
+    told = {name: (variable, default) for name, variable, default, _ in _ROW.findall(page)}
+    assert told == {
+        field.name: (_variable(field.name), _default(field))
+        for field in msgspec.structs.fields(Settings)
+    }
+
+
+def test_every_command_and_option_is_on_its_page() -> None:
+    page = (REFERENCE / "cli.md").read_text()
+    sections = dict(re.findall(r"(?ms)^## `(gnomon[^`]*)`\n(.*?)(?=^## |\Z)", page))
+    commands = dict(_commands(typer.main.get_command(app), "gnomon"))
+    assert sections.keys() == commands.keys()
+    for path, options in commands.items():
+        assert set(re.findall(r"`(--[\w-]+)", sections[path])) == options, path
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*sorted(DOCS.glob("how-to/*.md")), DOCS / "tutorial.md", DOCS.parent / "README.md"],
+    ids=lambda page: page.stem,
+)
+def test_every_example_can_be_typed(page: Path) -> None:
+    for line in _examples(page.read_text()):
+        command: Any = typer.main.get_command(app)
+        words = shlex.split(line, comments=True)[1:]
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        command.make_context(line, words)
+
+
+def _examples(page: str) -> Iterator[str]:
+    """The commands in shell blocks, without what the shell makes of them."""
+    for block in re.findall(r"(?ms)^ *```sh\n(.*?)^ *```", page):
+        for line in block.replace("\\\n", "").splitlines():
+            command = re.sub(r'"\$\(date[^)]*\)"', "2030-01-31", line.strip())
+            if found := re.match(r"(?:\w+=\$\()?(gnomon .*?)(?:\)$| && .*|$)", command):
+                yield found[1]
+
+
+def _variable(name: str) -> str:
+    return "DATABASE_URL" if name == "database_url" else f"GNOMON_{name.upper()}"
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    default: Any = field.default
+    if default is msgspec.NODEFAULT:
+        default = field.default_factory()
+    if isinstance(default, dict) and default:
+        default = ", ".join(f"{name}={value}" for name, value in default.items())
+    if isinstance(default, tuple):
+        default = ", ".join(default)
+    return "none" if default in (None, "") else f"`{default}`"
+
+
+def _commands(command: Any, path: str) -> Iterator[tuple[str, set[str]]]:
+    """Paths of the commands and their long options, less those that all of them have."""
+    common = {"--help", "--install-completion", "--show-completion"}
+    options = {option for each in command.params for option in each.opts if option[:2] == "--"}
+    yield path, options - common
+    for name, child in getattr(command, "commands", {}).items():
+        yield from _commands(child, f"{path} {name}")

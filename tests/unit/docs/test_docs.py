@@ -1,0 +1,51 @@
+"""The pages hang together: each is in the index once, links lead somewhere, the README is short."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+PAGES = sorted((*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"))
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def prose(page: Path) -> str:
+    """A page without its code."""
+    return re.sub(r"(?ms)^ *```.*?^ *```$|`[^`\n]*`", "", page.read_text())
+
+
+def links(page: Path) -> Iterator[tuple[Path, str]]:
+    """The files that a page links to, each with the heading."""
+    for link in _LINK.findall(prose(page)):
+        if not re.match(r"\w+:", link):
+            path, _, heading = link.partition("#")
+            yield (page.parent / path).resolve() if path else page, heading
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as GitHub names them."""
+    titles = re.findall(r"(?m)^#+ (.+)$", re.sub(r"(?ms)^ *```.*?^ *```$", "", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target, heading in links(page):
+        assert target.exists(), target
+        assert not heading or heading in headings(target), f"{target}#{heading}"
+
+
+def test_the_index_lists_every_page_once() -> None:
+    index = DOCS / "README.md"
+    rows = re.findall(r"(?m)^\| \[[^\]]+\]\(([^)]+)\)", index.read_text())
+    listed = Counter((DOCS / row).resolve() for row in rows)
+    pages = {page for page in DOCS.rglob("*.md") if page != index and "decisions" not in page.parts}
+    assert listed == Counter({*pages, DOCS / "decisions", ROOT / "CONTRIBUTING.md"})
+
+
+def test_the_front_page_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= 500
