@@ -43,7 +43,7 @@ _ROOT = Path(__file__).parents[2]
 # `python -m gnomon ...`, which the kernel kills when the test process dies.
 _BOOT = """
 import runpy, sys
-from gnomon.worker.parent import die_with_parent
+from gnomon.node.run.parent import die_with_parent
 die_with_parent(int(sys.argv.pop(1)))
 runpy.run_module("gnomon", run_name="__main__", alter_sys=True)
 """
