@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from gnomon.clock import SystemClock, new_id
-from gnomon.limits.exchange import Ask, Grant, Told
+from gnomon.limits.exchange import Ask, PermitGrant, Told
 from gnomon.limits.limiter import Bucket
 from gnomon.model.retention import RowKind
 from gnomon.model.task import TaskKey
@@ -61,7 +61,7 @@ class Asking:
 
     async def __call__(
         self, kept: int = 0, wanted: int = 0, starts: int = 0, rate: int | None = None
-    ) -> Grant:
+    ) -> PermitGrant:
         self.turn += 1
         ask = Ask(self.bucket, kept, wanted, starts, rate=rate)
         (grant,) = await self.limits.exchange(self.incarnation, self.turn, [ask])
@@ -172,7 +172,7 @@ async def test_who_falls_silent_holding_its_node_holds_it_for_a_moment(
     assert await connection.fetchval(SILENCE) == before != "5s"
 
 
-def count(grant: Grant) -> int:
+def count(grant: PermitGrant) -> int:
     return sum(starts.count for starts in grant.starts)
 
 

@@ -8,7 +8,7 @@ from tests.integration.support import Connection, database_now, joined, key_of, 
 from tests.integration.test_doubtful_claims import Stage
 
 from gnomon.chores import Troubles
-from gnomon.limits.exchange import Ask, Grant
+from gnomon.limits.exchange import Ask, PermitGrant
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.priority import Lane
 from gnomon.node.dispatch.permit_keeper import PermitKeeper
@@ -23,7 +23,7 @@ class Forgetful(PostgresLimits):
 
     loses = False
 
-    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[Grant]:
+    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[PermitGrant]:
         answer = await super().exchange(node, turn, asks)
         if self.loses:
             raise StoreUnavailable("the answer was lost")

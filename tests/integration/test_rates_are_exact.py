@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 import pytest
 from proof.limits.judge import most_within
 
-from gnomon.limits.exchange import Grant, Starts
+from gnomon.limits.exchange import PermitGrant, Starts
 from gnomon.limits.holdings import Batch, Holding, Wish
 from gnomon.limits.limiter import Bucket, Limiter
 from gnomon.limits.store_time import StoreTime
@@ -92,7 +92,7 @@ class World:
             await act()
         self.now = ends
 
-    async def exchange(self, node: UUID, turn: int, asks: list[Any]) -> list[Grant]:
+    async def exchange(self, node: UUID, turn: int, asks: list[Any]) -> list[PermitGrant]:
         await self._connection.execute("UPDATE gnomon.time SET now = $1", self.now)
         grants = await self.limits.exchange(node, turn, asks)
         for grant in grants:

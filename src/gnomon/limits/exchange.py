@@ -36,7 +36,7 @@ class Starts(msgspec.Struct, frozen=True, gc=False):
     until: datetime
 
 
-class Grant(msgspec.Struct, frozen=True, gc=False):
+class PermitGrant(msgspec.Struct, frozen=True, gc=False):
     """What a node has of a bucket from now on."""
 
     bucket: Bucket

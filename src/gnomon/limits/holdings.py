@@ -10,7 +10,7 @@ from datetime import timedelta
 import msgspec
 
 from gnomon.fairness.ready_queue import Flow as FlowId
-from gnomon.limits.exchange import Ask, Grant, Starts, Told
+from gnomon.limits.exchange import Ask, PermitGrant, Starts, Told
 from gnomon.limits.limiter import Bucket, Limiter
 from gnomon.limits.store_time import StoreTime
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
@@ -279,7 +279,7 @@ class Holding:
         self.batches = [batch for batch in self.batches if not batch.is_over(now)]
         return told
 
-    def granted(self, grant: Grant, ask: Ask, time: StoreTime, now: float) -> None:
+    def granted(self, grant: PermitGrant, ask: Ask, time: StoreTime, now: float) -> None:
         self.permits = grant.permits
         self.allowed = grant.allowed
         self.contended = grant.contended

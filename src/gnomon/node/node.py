@@ -40,7 +40,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        return self.membership.member.name
+        return self.membership.entry.name
 
     def heard_lost(self) -> None:
         """The lease is gone for good."""

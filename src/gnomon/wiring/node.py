@@ -42,7 +42,7 @@ from gnomon.node.maintenance.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.node.maintenance.watchdog import Watchdog
 from gnomon.node.membership.lease import Lease
 from gnomon.node.membership.roster import Roster
-from gnomon.node.membership.stage import Member, Membership
+from gnomon.node.membership.stage import Membership, RosterEntry
 from gnomon.node.node import Node
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
@@ -142,10 +142,10 @@ class Assembly:
 
     @cached_property
     def _membership(self) -> Membership:
-        member = Member(self._name, self._settings.slots, self._pool)
+        entry = RosterEntry(self._name, self._settings.slots, self._pool)
         roster = Roster(self._roster_store, self._lease, self._clock)
         return Membership(
-            member, self._roster_store, roster, self._lease, self._clock, self._ahead.serve
+            entry, self._roster_store, roster, self._lease, self._clock, self._ahead.serve
         )
 
     @cached_property

@@ -10,7 +10,7 @@ from tests.unit.fairness.fair_entries import START, entry
 
 from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue
-from gnomon.limits.exchange import Grant, Starts, Told
+from gnomon.limits.exchange import PermitGrant, Starts, Told
 from gnomon.limits.holdings import Holding, Wish
 from gnomon.limits.limiter import Bucket, Limiter
 from gnomon.limits.store_time import StoreTime
@@ -84,7 +84,7 @@ class World:
         since = now + timedelta(seconds=later)
         until = since + timedelta(seconds=max(1.0, ask.seconds))
         given = [Starts(starts, since, until)] if starts else []
-        grant = Grant(account.bucket, now, permits, permits, contended=False, starts=given)
+        grant = PermitGrant(account.bucket, now, permits, permits, contended=False, starts=given)
         account.granted(grant, ask, time, self.time)
         self.permits.let_in(account)
         return account
@@ -373,7 +373,7 @@ def test_more_starts_are_asked_for_when_the_last_of_them_are_used() -> None:
     time.heard(START, 0.0, 0.0)
     starts = [Starts(n, START, START + timedelta(seconds=until)) for n, until in ((1, 1), (4, 2))]
     ask = account.ask(Wish(4, stopping=False), 0.0)
-    grant = Grant(account.bucket, START, 0, 0, contended=False, starts=starts)
+    grant = PermitGrant(account.bucket, START, 0, 0, contended=False, starts=starts)
     account.granted(grant, ask, time, 0.0)
     world.permits.hot.clear()
     assert world.admit(*(entry(n) for n in range(1, 4))) == [True] * 3
@@ -517,10 +517,10 @@ def test_a_quota_of_executions_is_a_limiter() -> None:
 
 def test_more_is_returned_than_is_not_allowed() -> None:
     account = Holding(Bucket("acme", "all"), ALL, 0.0)
-    grant = Grant(account.bucket, START, 5, 5, contended=False)
+    grant = PermitGrant(account.bucket, START, 5, 5, contended=False)
     account.granted(grant, account.ask(Wish(5, stopping=False), 0.0), StoreTime(), 0.0)
     account.used = 3
-    told = Grant(account.bucket, START, 5, 2, contended=True)
+    told = PermitGrant(account.bucket, START, 5, 2, contended=True)
     ask = account.ask(Wish(5, stopping=False), 0.0)
     assert (ask.kept, ask.wanted) == (5, 8)
     account.granted(told, ask, StoreTime(), 0.0)

@@ -8,7 +8,7 @@ from tests.unit.fairness.fair_entries import START, entry
 
 from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue, SlotShares
-from gnomon.limits.exchange import Grant
+from gnomon.limits.exchange import PermitGrant
 from gnomon.limits.holdings import Wish
 from gnomon.limits.limiter import Bucket, Limiter
 from gnomon.limits.store_time import StoreTime
@@ -68,7 +68,7 @@ class World:
         account = self.permits.accounts[Bucket("acme", "all", "")]
         ask, time = account.ask(Wish(100, stopping=False), 0.0), StoreTime()
         time.heard(START, 0.0, 0.0)
-        grant = Grant(account.bucket, START, permits, permits, contended=False, starts=[])
+        grant = PermitGrant(account.bucket, START, permits, permits, contended=False, starts=[])
         account.granted(grant, ask, time, 0.0)
         self.permits.let_in(account)
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from tests.unit.fairness.fair_entries import entry
 
-from gnomon.limits.exchange import Ask, Grant
+from gnomon.limits.exchange import Ask, PermitGrant
 from gnomon.limits.limiter import Bucket
 from gnomon.model.flow import Flow
 from gnomon.model.task import TaskKey
@@ -22,7 +22,7 @@ class Flows:
     async def flows_of(self, keys: Collection[TaskKey]) -> list[tuple[Entry, Flow]]:
         return [self.rows[key] for key in keys if key in self.rows]
 
-    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[Grant]:
+    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[PermitGrant]:
         raise NotImplementedError
 
     async def wanted(self, node: UUID) -> list[Bucket]:

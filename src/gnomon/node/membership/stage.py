@@ -15,7 +15,7 @@ from gnomon.store.ports.roster import RosterStore
 log = structlog.get_logger("gnomon.node")
 
 
-class Member(msgspec.Struct, frozen=True):
+class RosterEntry(msgspec.Struct, frozen=True):
     """What a node tells the roster about itself."""
 
     name: str
@@ -28,14 +28,14 @@ class Membership:
 
     def __init__(
         self,
-        member: Member,
+        entry: RosterEntry,
         store: RosterStore,
         roster: Roster,
         lease: Lease,
         clock: Clock,
         serve: Callable[[Territory], None],
     ) -> None:
-        self.member = member
+        self.entry = entry
         self.lease = lease
         self._store = store
         self._roster = roster
@@ -46,7 +46,7 @@ class Membership:
     async def join(self) -> None:
         """Enter the roster, and know the own shards."""
         asked_at = self._clock.monotonic()
-        me, lease = self.member, self.lease
+        me, lease = self.entry, self.lease
         now = await self._store.join(lease.incarnation, me.name, me.slots, lease.ttl, me.pool)
         self._clock.observe(now, asked_at)
         lease.renewed(asked_at)

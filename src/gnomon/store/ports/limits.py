@@ -13,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.limits.exchange import Ask, Grant
+from gnomon.limits.exchange import Ask, PermitGrant
 from gnomon.limits.limiter import Bucket, Limiter
 from gnomon.model.flow import Flow
 from gnomon.model.task import TaskKey
@@ -23,7 +23,7 @@ from gnomon.store.ports.dispatch import Entry
 class LimitStore(Protocol):
     """What a node asks, about limits."""
 
-    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[Grant]:
+    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[PermitGrant]:
         """Return what is not wanted, get what is, as far as it goes. `turn` grows with every call:
         one that takes effect after a later one has changes nothing. When this raises
         `StoreUnavailable`, the node holds what it kept, or more."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from itertools import chain, repeat
 from uuid import UUID
 
-from gnomon.limits.exchange import Ask, Grant, Starts
+from gnomon.limits.exchange import Ask, PermitGrant, Starts
 from gnomon.limits.limiter import Bucket
 from gnomon.model.flow import Flow
 from gnomon.model.task import TaskKey
@@ -20,7 +20,7 @@ class PostgresLimits:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[Grant]:
+    async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[PermitGrant]:
         # One order for all, so that two calls that meet cannot wait for each other.
         batch = sorted(asks, key=lambda ask: ask.bucket)
         told = list(chain.from_iterable(zip(repeat(i), ask.told) for i, ask in enumerate(batch, 1)))
@@ -42,7 +42,7 @@ class PostgresLimits:
             [each.at for _, each in told],
         )
         return [
-            Grant(
+            PermitGrant(
                 batch[place - 1].bucket,
                 now,
                 permits,
