@@ -18,7 +18,6 @@ import asyncpg
 import pytest
 from hypothesis import settings as hypothesis_settings
 
-from gnomon.api.serve import serve
 from gnomon.clock import SystemClock
 from gnomon.settings import Settings
 from gnomon.store.embedded import EmbeddedServer
@@ -26,6 +25,7 @@ from gnomon.store.embedded.roles import USER
 from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.retention import partitions
+from gnomon.wiring.api import serve
 
 TEMPLATE = "gnomon_template"
 FAST = {

@@ -209,7 +209,7 @@ async def test_a_key_is_made_and_shown_with_its_lists(secured: Api, database: Da
 async def test_a_tenant_that_was_made_a_moment_ago_is_held_to_its_lists(
     database_dsn: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gnomon.api.serve.LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr("gnomon.wiring.api.LOOK_SECONDS", 3600.0)
     async with serving(database_dsn, authentication=True) as api:
         tenant = Tenant(id="acme", plan="standard", allow=ALLOW)
         await PostgresTenants(database).create(tenant)

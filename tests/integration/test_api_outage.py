@@ -13,11 +13,11 @@ import pytest
 from tests.conftest import connected, migrated, serving
 from tests.integration.api_calls import LATER, TASKS, Api, call, submitted
 
-from gnomon.api.serve import serve
 from gnomon.clock import SystemClock
 from gnomon.model.errors import StoreUnavailable
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.embedded import EmbeddedServer
+from gnomon.wiring.api import serve
 
 LOCKED_OUT = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock')"
 

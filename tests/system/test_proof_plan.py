@@ -170,7 +170,7 @@ def test_a_product_that_was_touched_meanwhile_is_another_one() -> None:
 
 PLANT_ALL = """
 import os, sys, traceback
-import gnomon.api.serve, gnomon.wiring  # so that no child has to load them
+import gnomon.wiring.api, gnomon.wiring  # so that no child has to load them
 from proof.campaigns import boot, patches
 bad = []
 for name in patches.PATCHES:

@@ -90,7 +90,7 @@ async def run_api(
 ) -> None:
     """Serve the API until SIGTERM or SIGINT (or `stop`)."""
     # A node has no use for a web framework, which takes longer to import than all the rest.
-    from gnomon.api.serve import serve
+    from gnomon.wiring.api import serve
 
     stop = stop or _stop_on_signals()
     await prepare(settings.direct_database_url or dsn, settings.webhook_secret)

@@ -101,64 +101,73 @@ async def _context(
     try:
         await _align(database, clock)
         announcer = Announcer(dsn, clock, settings.horizon_seconds)
-        tenants = PostgresTenantReader(database, with_schemas=True)
-        directory = TenantCache(tenants, clock, plans_of(settings))
-        await directory.load()
-        store = PostgresTasks(
-            database,
-            announcer,
-            settings.idempotency_seconds,
-            directory.quotas,
-            directory.limiters,
-        )
-        intake = SubmissionBatcher(store)
-        keys = PostgresKeys(database)
-        room = RoomWatch(
-            PostgresRoom(database, settings.data_dir), settings, clock, new_incarnation()
-        )
-        authenticator = await authenticator_of(settings, keys, directory, clock)
-        metrics = ApiMetrics()
-        chores = Chores(clock, Troubles(clock, metrics))
-        work = [
-            Service("announce", announcer.run),
-            Service("intake", intake.run),
-            every("directory", directory.load, clock, LOOK_SECONDS),
-            every("room", room.run_once, clock, ROOM_SECONDS),
-            every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),
-            every("troubles", _trouble_keeper(chores, database, clock), clock, TROUBLE_SECONDS),
-        ]
-        if authenticator is not None:
-            work.append(Service("authenticate", authenticator.run))
+        context = await _assembled(settings, database, announcer, clock, requests)
+        chores = Chores(clock, Troubles(clock, context.metrics))
+        services = _services(context, database, announcer, chores)
         async with asyncio.TaskGroup() as group:
-            background = [group.create_task(chores.run(each)) for each in work]
+            background = [group.create_task(chores.run(each)) for each in services]
             try:
-                yield Context(
-                    settings,
-                    clock,
-                    store,
-                    intake,
-                    PostgresCronJobs(database),
-                    PostgresEvents(database),
-                    PostgresRoster(database),
-                    metrics,
-                    directory,
-                    Guards(directory, settings.targets_allow),
-                    keys,
-                    authenticator,
-                    PostgresTaskTypes(database),
-                    PostgresUsage(database),
-                    PostgresLimiters(database),
-                    PostgresSecrets(database),
-                    Bodies(settings, clock, requests),
-                    Refusals(clock),
-                    RequestLimits(settings, clock, authenticator, metrics, requests),
-                    set(),
-                )
+                yield context
             finally:
                 for task in background:
                     task.cancel()
     finally:
         await database.close()
+
+
+async def _assembled(
+    settings: Settings, database: Database, announcer: Announcer, clock: Clock, requests: int
+) -> Context:
+    tenants = PostgresTenantReader(database, with_schemas=True)
+    directory = TenantCache(tenants, clock, plans_of(settings))
+    await directory.load()
+    keys = PostgresKeys(database)
+    authenticator = await authenticator_of(settings, keys, directory, clock)
+    metrics = ApiMetrics()
+    store = PostgresTasks(
+        database, announcer, settings.idempotency_seconds, directory.quotas, directory.limiters
+    )
+    return Context(
+        settings=settings,
+        clock=clock,
+        store=store,
+        intake=SubmissionBatcher(store),
+        cron=PostgresCronJobs(database),
+        events=PostgresEvents(database),
+        roster=PostgresRoster(database),
+        metrics=metrics,
+        directory=directory,
+        guards=Guards(directory, settings.targets_allow),
+        keys=keys,
+        authenticator=authenticator,
+        task_types=PostgresTaskTypes(database),
+        usage=PostgresUsage(database),
+        limiters=PostgresLimiters(database),
+        secrets=PostgresSecrets(database),
+        bodies=Bodies(settings, clock, requests),
+        refusals=Refusals(clock),
+        limits=RequestLimits(settings, clock, authenticator, metrics, requests),
+        under_way=set(),
+    )
+
+
+def _services(
+    context: Context, database: Database, announcer: Announcer, chores: Chores
+) -> list[Service]:
+    settings, clock = context.settings, context.clock
+    room = RoomWatch(PostgresRoom(database, settings.data_dir), settings, clock, new_incarnation())
+    troubles = _trouble_keeper(chores, database, clock)
+    services = [
+        Service("announce", announcer.run),
+        Service("intake", context.intake.run),
+        every("directory", context.directory.load, clock, LOOK_SECONDS),
+        every("room", room.run_once, clock, ROOM_SECONDS),
+        every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),
+        every("troubles", troubles, clock, TROUBLE_SECONDS),
+    ]
+    if context.authenticator is not None:
+        services.append(Service("authenticate", context.authenticator.run))
+    return services
 
 
 async def _answer_requests(
