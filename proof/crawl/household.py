@@ -4,6 +4,7 @@ import base64
 import itertools
 import json
 import re
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
@@ -15,7 +16,8 @@ from psycopg.rows import scalar_row
 
 from gnomon.access.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
 from gnomon.access.principal import Role
-from gnomon.clock import SystemClock, new_id, new_incarnation, new_secret
+from gnomon.clock import SystemClock, new_incarnation, new_secret
+from gnomon.model.ids import uuid7
 
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _CURSOR = re.compile(r'"next_cursor":"([\w-]{22})"')
@@ -163,7 +165,7 @@ class Household:
             (_TRIED, completed),
             (_EVENT, waiting),
         ):
-            event = new_id(SystemClock().now())
+            event = _new_id()
             self._execute(
                 statement,
                 {
@@ -218,7 +220,7 @@ class Household:
 
     def _key(self, name: str, roles: Sequence[Role], **fields: Any) -> tuple[UUID, str]:
         secret = key_from(new_secret(RANDOM_BYTES))
-        key_id = new_id(SystemClock().now())
+        key_id = _new_id()
         values = {
             "id": key_id,
             "tenant": self.tenant_id,
@@ -236,7 +238,7 @@ class Household:
         return key_id, secret
 
     def _secret(self, host: str) -> str:
-        secret_id = new_id(SystemClock().now())
+        secret_id = _new_id()
         values = {"id": secret_id, "tenant": self.tenant_id, "host": host, "mark": self.mark}
         self._execute(_SECRET, values)
         return str(secret_id)
@@ -269,3 +271,8 @@ class Household:
                 for table in tables
             )
             return {table: json.dumps(found) for table, found in zip(tables, sums, strict=True)}
+
+
+def _new_id() -> UUID:
+    """Hypothesis seeds `random` alike in every process, so that ids made by it would meet."""
+    return uuid7(int(SystemClock().seconds() * 1000), secrets.randbits(74))
