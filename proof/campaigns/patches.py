@@ -97,7 +97,7 @@ def _ack_before_commit() -> None:
 
         return submit
 
-    _swap("gnomon.api.tasks.submission_batcher:Intake.submit", make)
+    _swap("gnomon.api.tasks.submission_batcher:SubmissionBatcher.submit", make)
 
 
 @_planted("commit-not-awaited")
@@ -161,7 +161,7 @@ def _cancel_not_settled() -> None:
 
 @_planted("cancel-not-written")
 def _cancel_not_written() -> None:
-    _swap("gnomon.store.postgres.tasks.changing:PostgresChange._archive", _returns(None))
+    _swap("gnomon.store.postgres.tasks.changing:PostgresTaskChange._archive", _returns(None))
 
 
 @_planted("paused-run-anyway")

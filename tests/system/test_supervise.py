@@ -13,7 +13,7 @@ pytestmark = pytest.mark.system
 
 SUPERVISOR = r"""
 import os, sys
-from gnomon.cli.supervise import Child, Interrupts, Policy, run
+from gnomon.cli.run.supervise import Child, Interrupts, Policy, run
 
 def child(name, code):
     return Child(name, [sys.executable, "-c", code, name])

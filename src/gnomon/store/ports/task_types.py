@@ -1,7 +1,7 @@
 """What the API asks of its store about task types: the contract that every store keeps.
 
 A task type needs no entry to be used. One with an entry has a JSON Schema, which the payloads of
-new tasks must satisfy; processes see a change of it when their `Directory` does.
+new tasks must satisfy; processes see a change of it when their `TenantCache` does.
 """
 
 from datetime import datetime
