@@ -24,7 +24,7 @@ async def test_another_node_runs_what_a_busy_one_had_claimed_ahead(
     held = [call_of(now, "wait_at_the_gate", timeout_seconds=60) for _ in range(2)]
     behind = [call_of(now, "echo", timeout_seconds=1) for _ in range(6)]
     async with running_node(
-        database_dsn, slots=2, prefetch=10, node_name="busy", timeout_grace_seconds=1.0
+        database_dsn, slots=2, prefetch=10, node_name="busy", timeout_grace_seconds=4.0
     ):
         await store(database, *(new for _, new in held))
         for who, _ in held:

@@ -108,7 +108,7 @@ def test_anything_can_be_asked_to_be_a_host(text: str) -> None:
 @given(st.binary(min_size=24, max_size=64), st.text(st.characters(exclude_categories=["Cs"])))
 def test_the_reference_accepts_what_v1_signs(key: bytes, body: str) -> None:
     text = "whsec_" + base64.b64encode(key).decode()
-    stamp = str(int(NOW.timestamp()))
+    stamp = str(int(datetime.now(UTC).timestamp()))  # the reference asks the clock
     signature = signer(Scheme.V1, text)(content_of("id", stamp, body.encode()))
     headers = {"webhook-id": "id", "webhook-timestamp": stamp, "webhook-signature": signature}
     Webhook(text).verify(body, headers, json_parse=False)
