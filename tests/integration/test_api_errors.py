@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import serving
 from tests.integration.api_calls import BODY, TASKS, Api, call, submitted
 
-from gnomon.api.tasks import submission_batcher as intake
+from gnomon.api.tasks import submission_batcher
 
 if TYPE_CHECKING:
     import asyncpg
@@ -254,7 +254,7 @@ async def test_a_mistake_of_ours_is_not_shown(
 async def test_too_much_at_once_is_refused(
     api: Api, connection: "asyncpg.Connection[Any]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "MOST_WAITING", 5)
+    monkeypatch.setattr(submission_batcher, "MOST_WAITING", 5)
     async with connection.transaction():
         await connection.execute("LOCK TABLE gnomon.task IN EXCLUSIVE MODE")
         answers = [asyncio.create_task(api.post(TASKS, json=BODY)) for _ in range(30)]

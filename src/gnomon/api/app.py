@@ -6,7 +6,7 @@ from litestar import Litestar
 from litestar.datastructures import State
 
 from gnomon.api.admin import events, keys, limiters, task_types, tenants, usage, webhook_secrets
-from gnomon.api.auth import access as door
+from gnomon.api.auth import access
 from gnomon.api.context import Context
 from gnomon.api.cron import jobs as cron_jobs
 from gnomon.api.http import documents, health
@@ -40,12 +40,12 @@ def create_app(context: Context) -> Litestar:
             documents.docs,
             documents.root,
         ],
-        before_request=door.admit,
+        before_request=access.admit,
         exception_handlers={Exception: answer_error},
         openapi_config=None,  # made from what the handlers say: see openapi.py
         logging_config=None,
         state=State({"context": context}),
     )
-    door.check(app)
+    access.check(app)
     app.state.openapi = document(app, version("gnomon"))
     return app

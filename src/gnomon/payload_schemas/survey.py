@@ -4,7 +4,7 @@ A schema comes from a tenant. It must refer to nothing outside of itself, and no
 for ever to be checked against it, or nest so deep that the checker's stack ends. So every way that
 a check can go is followed here: a keyword applies its subschemas to the same value, or to one that
 lies a level below. How often they apply along one path into a payload grows with its depth; how
-deep payloads may be is where that gets too much. What each takes is in `schema_weights`.
+deep payloads may be is where that gets too much. What each takes is in `keyword_weights`.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import msgspec
 
 from gnomon.model.errors import InvalidSchema
-from gnomon.payload_schemas import keyword_weights as schema_weights
+from gnomon.payload_schemas import keyword_weights
 from gnomon.payload_schemas.pattern_weight import size_of
 
 MOST_LEVELS = 100  # of a payload
@@ -134,14 +134,14 @@ class _Nodes:
         return index
 
     def _weigh(self, schema: dict[str, Any], node: _Node) -> None:
-        node.own = schema_weights.steps_of(schema)
-        node.by_real = schema_weights.steps_by_real(schema)
-        node.by_byte = schema_weights.steps_by_byte(schema)
+        node.own = keyword_weights.steps_of(schema)
+        node.by_real = keyword_weights.steps_by_real(schema)
+        node.by_byte = keyword_weights.steps_by_byte(schema)
         if node.by_byte:
             named = "patternProperties" in schema
             length = schema.get("maxLength")
             self._lengths.append(length if type(length) is int and not named else None)
-        patterns = schema_weights.patterns_of(schema)
+        patterns = keyword_weights.patterns_of(schema)
         self._patterns += len(patterns)
         if self._patterns > MOST_PATTERNS:
             raise InvalidSchema(f"is one of more than {MOST_PATTERNS} patterns", node.pointer)

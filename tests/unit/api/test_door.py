@@ -1,11 +1,11 @@
-"""Nothing is served that does not say which role it takes, and nothing past the door."""
+"""Nothing is served that does not say which role it takes, and nothing past the access."""
 
 import pytest
 from litestar import Litestar, Router, get
 from litestar.handlers import HTTPRouteHandler
 
 from gnomon.access.principal import ALL_ROLES, Principal, Role
-from gnomon.api.auth import access as door
+from gnomon.api.auth import access
 from gnomon.api.context import Request
 from gnomon.api.http.openapi import Operation, described
 
@@ -21,17 +21,17 @@ async def _own(request: Request) -> None:
 
 
 def app(handler: HTTPRouteHandler) -> Litestar:
-    return Litestar([handler], before_request=door.admit, openapi_config=None)
+    return Litestar([handler], before_request=access.admit, openapi_config=None)
 
 
 def test_what_says_its_role_or_that_it_has_none_is_served() -> None:
-    door.check(app(get("/", opt=READ)(_nothing)))
-    door.check(app(get("/", opt=door.OPEN)(_nothing)))
+    access.check(app(get("/", opt=READ)(_nothing)))
+    access.check(app(get("/", opt=access.OPEN)(_nothing)))
 
 
 def test_what_says_nothing_is_not_served() -> None:
     with pytest.raises(TypeError, match="role"):
-        door.check(app(get("/")(_nothing)))
+        access.check(app(get("/")(_nothing)))
 
 
 def test_an_operation_cannot_leave_its_role_out() -> None:
@@ -42,10 +42,10 @@ def test_an_operation_cannot_leave_its_role_out() -> None:
 def test_nobody_has_a_door_of_their_own() -> None:
     handler = get("/", opt=READ, before_request=_own)(_nothing)
     with pytest.raises(TypeError, match="door"):
-        door.check(app(handler))
+        access.check(app(handler))
     router = Router("/x", route_handlers=[get("/", opt=READ)(_nothing)], before_request=_own)
     with pytest.raises(TypeError, match="door"):
-        door.check(Litestar([router], before_request=door.admit, openapi_config=None))
+        access.check(Litestar([router], before_request=access.admit, openapi_config=None))
 
 
 def test_an_administrator_may_do_everything() -> None:

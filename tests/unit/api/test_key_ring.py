@@ -10,7 +10,7 @@ import pytest
 
 from gnomon.access.api_key import RANDOM_BYTES, ApiKey, hash_of, key_from
 from gnomon.access.principal import Principal, Role
-from gnomon.api.auth import key_cache as authentication_keys
+from gnomon.api.auth import key_cache
 from gnomon.api.auth.key_cache import AHEAD_SECONDS, TRUST_SECONDS, KeyRing
 from gnomon.api.http.problems import Overloaded
 from gnomon.clock import SystemClock
@@ -188,7 +188,7 @@ async def test_nobody_is_let_in_without_an_answer() -> None:
 
 
 async def test_unknown_keys_push_no_known_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(authentication_keys, "MOST_REMEMBERED", 2)
+    monkeypatch.setattr(key_cache, "MOST_REMEMBERED", 2)
     async with running() as here:
         assert await here.ask(1)
         for number in range(10, 20):
@@ -203,8 +203,8 @@ async def test_unknown_keys_push_no_known_one_out(monkeypatch: pytest.MonkeyPatc
 async def test_a_flood_of_unknown_keys_refuses_no_known_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(authentication_keys, "MOST_WAITING", 3)
-    monkeypatch.setattr(authentication_keys, "MOST_TOGETHER", 2)
+    monkeypatch.setattr(key_cache, "MOST_WAITING", 3)
+    monkeypatch.setattr(key_cache, "MOST_TOGETHER", 2)
     async with running() as here, asyncio.TaskGroup() as group:
         assert await here.ask(1)
         assert await here.ask(2)

@@ -34,8 +34,7 @@ from gnomon.model.meaning import meaning_of
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.cron import Backfilled, Put
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.postgres.cron import overlap as gate
-from gnomon.store.postgres.cron import planning
+from gnomon.store.postgres.cron import overlap, planning
 from gnomon.store.postgres.cron.jobs import id_in
 from gnomon.store.postgres.cron.rows import job_of, stored_definition
 from gnomon.store.postgres.queries import query
@@ -189,7 +188,7 @@ class PostgresCronChange:
         self, job: CronJob, fire: planning.PlannedFire
     ) -> list[planning.PlannedFire]:
         """Make the run the active one right away, where no other is."""
-        if await gate.take_place(self._connection, job, fire.run.id):
+        if await overlap.take_place(self._connection, job, fire.run.id):
             run = msgspec.structs.replace(fire.run, gated=False)
             return [msgspec.structs.replace(fire, run=run)]
         if job.definition.overlap_policy is Overlap.SKIP:

@@ -14,8 +14,7 @@ from gnomon.model.shard import shard_of
 from gnomon.model.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.planning import UNPLANNABLE, OverlapAnswer
-from gnomon.store.postgres.cron import overlap as gate
-from gnomon.store.postgres.cron import planning
+from gnomon.store.postgres.cron import overlap, planning
 from gnomon.store.postgres.cron.rows import job_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.limits.limit_keys import LimitersOf, no_limiters
@@ -84,7 +83,7 @@ class PostgresPlanning:
         self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
     ) -> OverlapAnswer:
         async with self._database.transaction() as connection:
-            return await gate.admit(connection, incarnation, keys, self._grace, flows)
+            return await overlap.admit(connection, incarnation, keys, self._grace, flows)
 
     async def release(self, jobs: Sequence[TaskKey]) -> list[Entry]:
         # Mostly nobody waits, and thousands of runs may have just ended together.
@@ -98,7 +97,7 @@ class PostgresPlanning:
         if not queued:
             return []
         async with self._database.transaction() as connection:
-            return await gate.release(connection, queued)
+            return await overlap.release(connection, queued)
 
     async def queued(self, shards: Sequence[int], most: int) -> list[TaskKey]:
         rows = await self._database.fetch("queued_jobs", list(shards), most)

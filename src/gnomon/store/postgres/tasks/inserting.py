@@ -22,7 +22,7 @@ from gnomon.store.postgres.rows import (
     stored_tags,
     stored_target,
 )
-from gnomon.store.postgres.tasks import idempotency as keys
+from gnomon.store.postgres.tasks import idempotency
 from gnomon.store.postgres.tasks.admitting import NOTHING, Asked, Stored
 from gnomon.store.postgres.usage import sizes
 
@@ -178,21 +178,21 @@ async def _free_keys(
         and outcome.refused is not None
     ]
     taken = [(new.submission.tenant_id, new.once.key) for new in refused if new.once is not None]
-    await keys.free(connection, taken)
+    await idempotency.free(connection, taken)
 
 
 async def _claim(
     connection: "Connection", batch: Sequence[NewTask], keep_seconds: float
-) -> list[keys.Used | None]:
+) -> list[idempotency.Used | None]:
     wanted = [
-        keys.Wanted(new.submission.tenant_id, new.once, new.submission.id, new.answer)
+        idempotency.Wanted(new.submission.tenant_id, new.once, new.submission.id, new.answer)
         for new in batch
         if new.once is not None
     ]
-    return await keys.claim(connection, wanted, keep_seconds) if wanted else []
+    return await idempotency.claim(connection, wanted, keep_seconds) if wanted else []
 
 
-def _receipt(new: NewTask, used: keys.Used | None) -> Receipt:
+def _receipt(new: NewTask, used: idempotency.Used | None) -> Receipt:
     if used is None or new.once is None:
         return Receipt(new.submission.id)
     if used.fingerprint != new.once.fingerprint:

@@ -22,8 +22,7 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Hints
 from gnomon.store.postgres.limits.limit_keys import LimitersOf, limited, no_limiters
 from gnomon.store.postgres.queries import query
-from gnomon.store.postgres.tasks import admitting, reading
-from gnomon.store.postgres.tasks import idempotency as keys
+from gnomon.store.postgres.tasks import admitting, idempotency, reading
 from gnomon.store.postgres.tasks.admitting import Asked, QuotasOf, no_quotas
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.inserting import insert_once, insert_within
@@ -80,7 +79,7 @@ class PostgresTasks:
                 return await insert_within(connection, submissions, ask(submissions))
         async with self._database.transaction() as connection:
             await _wait_at_most(
-                connection, keys.ALONE_SECONDS if patient else keys.TOGETHER_SECONDS
+                connection, idempotency.ALONE_SECONDS if patient else idempotency.TOGETHER_SECONDS
             )
             return await insert_once(connection, batch, self._keep_seconds, ask)
 
@@ -91,7 +90,9 @@ class PostgresTasks:
         quotas = self._quotas_of(tenant_id)
         try:
             with _refusals():
-                async with self._database.scoped(tenant_id, keys.ALONE_SECONDS) as connection:
+                async with self._database.scoped(
+                    tenant_id, idempotency.ALONE_SECONDS
+                ) as connection:
                     used = None if once is None else await self._claim(connection, tenant_id, once)
                     change = PostgresTaskChange(
                         connection,
@@ -103,7 +104,7 @@ class PostgresTasks:
                     )
                     yield change
                     if once is not None and used is None:
-                        await keys.answer(connection, tenant_id, once.key, change.answer)
+                        await idempotency.answer(connection, tenant_id, once.key, change.answer)
         except QuotaExceeded as error:
             if error.over.quota == "scheduled_tasks":
                 await self._remember_room(tenant_id, quotas)
@@ -119,8 +120,8 @@ class PostgresTasks:
 
     async def _claim(self, connection: "Connection", tenant_id: str, once: Once) -> bytes | None:
         """Take the key; gives the first answer where it was used before."""
-        wanted = keys.Wanted(tenant_id, once, None, keys.UNANSWERED)
-        (used,) = await keys.claim(connection, [wanted], self._keep_seconds)
+        wanted = idempotency.Wanted(tenant_id, once, None, idempotency.UNANSWERED)
+        (used,) = await idempotency.claim(connection, [wanted], self._keep_seconds)
         if used is None:
             return None
         if used.fingerprint != once.fingerprint:
@@ -129,7 +130,7 @@ class PostgresTasks:
 
     async def answered(self, tenant_id: str, requests: Sequence[Once]) -> Mapping[Once, bytes]:
         async with self._database.scoped(tenant_id) as connection:
-            return await keys.answered(connection, tenant_id, requests)
+            return await idempotency.answered(connection, tenant_id, requests)
 
     async def get(self, key: TaskKey) -> Task:
         return await reading.get(self._database, key)
