@@ -8,6 +8,7 @@ from pathlib import Path
 
 from proof.mutants.changes import changes_of
 from proof.mutants.plan import Choice, Project, chosen
+from proof.mutants.planted import planted
 
 ROOT = Path(__file__).parents[3]
 CODE = '''\
@@ -106,6 +107,12 @@ def test_sql_is_changed_where_it_says_something() -> None:
     changed = [change.applied(SQL) for change in changes_of(SQL, ".sql")]
     assert len(set(changed)) == len(changed)
     assert all("SET a = " in text and "'AND z = 1'" in text for text in changed)
+
+
+def test_every_bug_that_was_planted_by_hand_still_can_be() -> None:
+    mutants = planted(Project(ROOT), [])
+    assert len(mutants) == 12
+    assert all((ROOT / test).exists() for mutant in mutants for test in mutant.tests)
 
 
 def test_the_same_seed_chooses_the_same_and_every_mutant_has_tests() -> None:
