@@ -3,17 +3,22 @@
 import pytest
 from litestar import Litestar, Router, get
 from litestar.handlers import HTTPRouteHandler
+from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import ALL_ROLES, Principal, Role
 from gnomon.api.auth import access
 from gnomon.api.context import Request
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 
-READ = described(Operation(name="x", role=Role.READ, summary="", answers={200: None}))
+read = Operation("GET", "/", name="x", role=Role.READ, summary="", answers={200: None})
 
 
 async def _nothing() -> None:
     """Of no interest."""
+
+
+async def _answering() -> ASGIResponse:
+    return ASGIResponse()
 
 
 async def _own(request: Request) -> None:
@@ -25,7 +30,7 @@ def app(handler: HTTPRouteHandler) -> Litestar:
 
 
 def test_what_says_its_role_or_that_it_has_none_is_served() -> None:
-    access.check(app(get("/", opt=READ)(_nothing)))
+    access.check(app(read(_answering)))
     access.check(app(get("/", opt=access.OPEN)(_nothing)))
 
 
@@ -36,14 +41,14 @@ def test_what_says_nothing_is_not_served() -> None:
 
 def test_an_operation_cannot_leave_its_role_out() -> None:
     with pytest.raises(TypeError, match="role"):
-        Operation(name="x", summary="", answers={200: None})  # type: ignore[call-arg]
+        Operation("GET", "/", name="x", summary="", answers={200: None})  # type: ignore[call-arg]
 
 
 def test_nobody_has_a_door_of_their_own() -> None:
-    handler = get("/", opt=READ, before_request=_own)(_nothing)
+    handler = get("/", opt=access.OPEN, before_request=_own)(_nothing)
     with pytest.raises(TypeError, match="door"):
         access.check(app(handler))
-    router = Router("/x", route_handlers=[get("/", opt=READ)(_nothing)], before_request=_own)
+    router = Router("/x", route_handlers=[read(_answering)], before_request=_own)
     with pytest.raises(TypeError, match="door"):
         access.check(Litestar([router], before_request=access.admit, openapi_config=None))
 

@@ -5,15 +5,13 @@ from typing import Annotated
 from uuid import UUID
 
 import msgspec
-from litestar import route
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import queried
-from gnomon.api.tasks.routes import READ
 from gnomon.api.tasks.schemas import DEFAULT_LIMIT, Json, Strict
 from gnomon.api.tasks.views import cursor_of, cursor_view
 from gnomon.store.ports.events import EventFilter, EventRecord
@@ -46,19 +44,14 @@ class EventPage(msgspec.Struct):
     next_cursor: str | None
 
 
-@route(
+@Operation(
+    "GET",
     "/api/v1/events",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="list_events",
-            role=Role.READ,
-            summary="List events, newest first",
-            query=EventQuery,
-            answers={200: EventPage},
-            errors=(503,),
-        )
-    ),
+    name="list_events",
+    role=Role.READ,
+    summary="List events, newest first",
+    query=EventQuery,
+    answers={200: EventPage},
 )
 async def list_events(request: Request) -> ASGIResponse:
     asked = queried(request, EventQuery)

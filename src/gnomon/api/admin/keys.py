@@ -7,7 +7,7 @@ from typing import Annotated
 from uuid import UUID
 
 import msgspec
-from litestar import Router, delete, post, route
+from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.api_key import RANDOM_BYTES, ApiKey, hash_of, hint_of, key_from
@@ -15,9 +15,8 @@ from gnomon.access.grant_errors import KeyForbidden, TargetForbidden, TypeForbid
 from gnomon.access.principal import Grant, Principal, Role
 from gnomon.api.context import Request, context_of, header_of, principal_of
 from gnomon.api.http.idempotency import HEADER, Answer, answer, respond
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.routes import READ
 from gnomon.api.tasks.schemas import DEFAULT_LIMIT, Moment, Strict, TaskType
 from gnomon.api.tasks.submissions import check_line, moment_of
 from gnomon.api.tasks.views import cursor_of, cursor_view
@@ -113,21 +112,17 @@ class KeyPage(msgspec.Struct):
     next_cursor: str | None
 
 
-@post(
+@Operation(
+    "POST",
     "/",
-    status_code=201,
-    opt=described(
-        Operation(
-            name="create_key",
-            role=Role.ADMIN,
-            needs_authentication=True,
-            summary="Make an API key",
-            body=CreateKey,
-            body_required=True,
-            answers={201: MadeKey},
-            errors=(409, 503),
-        )
-    ),
+    name="create_key",
+    role=Role.ADMIN,
+    summary="Make an API key",
+    body=CreateKey,
+    body_required=True,
+    answers={201: MadeKey},
+    errors=(409,),
+    needs_authentication=True,
 )
 async def create_key(request: Request) -> ASGIResponse:
     context, by = context_of(request), principal_of(request)
@@ -154,20 +149,15 @@ async def create_key(request: Request) -> ASGIResponse:
     return _made(await context.keys.create(new, by), secret)
 
 
-@route(
+@Operation(
+    "GET",
     "/",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="list_keys",
-            role=Role.ADMIN,
-            needs_authentication=True,
-            summary="List the API keys that may do no more than yours, newest first",
-            query=KeyQuery,
-            answers={200: KeyPage},
-            errors=(503,),
-        )
-    ),
+    name="list_keys",
+    role=Role.ADMIN,
+    summary="List the API keys that may do no more than yours, newest first",
+    query=KeyQuery,
+    answers={200: KeyPage},
+    needs_authentication=True,
 )
 async def list_keys(request: Request) -> ASGIResponse:
     asked, by = queried(request, KeyQuery), principal_of(request)
@@ -181,20 +171,19 @@ def _page(by: Principal, keys: Sequence[ApiKey], cursor: UUID | None) -> Answer:
     return answer(200, KeyPage(covered, cursor_view(cursor)))
 
 
-@post(
+@Operation(
+    "POST",
     "/{key_id:str}/rotate",
-    status_code=201,
-    opt=described(
-        Operation(
-            name="rotate_key",
-            role=Role.ADMIN,
-            needs_authentication=True,
-            summary="Make a key that takes the place of this one, which ends after an overlap",
-            body=RotateKey,
-            answers={201: MadeKey},
-            errors=(404, 409, 503),
-        )
+    name="rotate_key",
+    role=Role.ADMIN,
+    summary="Make a key that takes the place of this one, which ends after an overlap",
+    body=RotateKey,
+    answers={201: MadeKey},
+    errors=(
+        404,
+        409,
     ),
+    needs_authentication=True,
 )
 async def rotate_key(request: Request) -> ASGIResponse:
     context, by, key_id = context_of(request), principal_of(request), _key_id_of(request)
@@ -213,20 +202,16 @@ async def rotate_key(request: Request) -> ASGIResponse:
     return _made(made, secret)
 
 
-@delete(
+@Operation(
+    "DELETE",
     "/{key_id:str}",
-    status_code=200,  # Litestar's rule for a handler that can answer with a body; it is 204
-    opt=described(
-        Operation(
-            name="revoke_key",
-            role=Role.ADMIN,
-            needs_authentication=True,
-            summary="End a key: within a second it is refused everywhere",
-            query=RevokeQuery,
-            answers={204: None},
-            errors=(404, 503),
-        )
-    ),
+    name="revoke_key",
+    role=Role.ADMIN,
+    summary="End a key: within a second it is refused everywhere",
+    query=RevokeQuery,
+    answers={204: None},
+    errors=(404,),
+    needs_authentication=True,
 )
 async def revoke_key(request: Request) -> ASGIResponse:
     context, by, key_id = context_of(request), principal_of(request), _key_id_of(request)

@@ -6,16 +6,15 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
-from litestar import Router, delete, put, route
+from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.auth.holding import check_whole
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.routes import READ
 from gnomon.api.tasks.schemas import NoQuery, Strict
 from gnomon.api.tasks.submissions import check_line
 from gnomon.limits.limiter import Limiter
@@ -83,19 +82,14 @@ class LimiterList(msgspec.Struct):
     limiters: list[LimiterView]
 
 
-@route(
+@Operation(
+    "GET",
     "/",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="list_limiters",
-            role=Role.READ,
-            summary="List limiters, and how much of them is in use",
-            query=NoQuery,
-            answers={200: LimiterList},
-            errors=(503,),
-        )
-    ),
+    name="list_limiters",
+    role=Role.READ,
+    summary="List limiters, and how much of them is in use",
+    query=NoQuery,
+    answers={200: LimiterList},
 )
 async def list_limiters(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
@@ -103,19 +97,15 @@ async def list_limiters(request: Request) -> ASGIResponse:
     return respond(answer(200, LimiterList([_view(use) for use in found])))
 
 
-@route(
+@Operation(
+    "GET",
     "/{name:str}",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="get_limiter",
-            role=Role.READ,
-            summary="Read a limiter, and how much of it is in use; its fullest keys, if it has any",
-            query=NoQuery,
-            answers={200: LimiterView},
-            errors=(404, 503),
-        )
-    ),
+    name="get_limiter",
+    role=Role.READ,
+    summary="Read a limiter, and how much of it is in use; its fullest keys, if it has any",
+    query=NoQuery,
+    answers={200: LimiterView},
+    errors=(404,),
 )
 async def get_limiter(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
@@ -123,19 +113,16 @@ async def get_limiter(request: Request) -> ASGIResponse:
     return await _shown(request, 200, name)
 
 
-@put(
+@Operation(
+    "PUT",
     "/{name:str}",
-    opt=described(
-        Operation(
-            name="put_limiter",
-            role=Role.ADMIN,
-            summary="Create a limiter, or replace it, for all that starts from now on",
-            body=PutLimiter,
-            body_required=True,
-            answers={200: LimiterView, 201: LimiterView},
-            errors=(409, 503),
-        )
-    ),
+    name="put_limiter",
+    role=Role.ADMIN,
+    summary="Create a limiter, or replace it, for all that starts from now on",
+    body=PutLimiter,
+    body_required=True,
+    answers={200: LimiterView, 201: LimiterView},
+    errors=(409,),
 )
 async def put_limiter(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
@@ -147,18 +134,14 @@ async def put_limiter(request: Request) -> ASGIResponse:
     return await _shown(request, 201 if created else 200, name)
 
 
-@delete(
+@Operation(
+    "DELETE",
     "/{name:str}",
-    status_code=200,  # Litestar's rule for a handler that can answer with a body; it is 204
-    opt=described(
-        Operation(
-            name="delete_limiter",
-            role=Role.ADMIN,
-            summary="Remove a limiter",
-            answers={204: None},
-            errors=(404, 503),
-        )
-    ),
+    name="delete_limiter",
+    role=Role.ADMIN,
+    summary="Remove a limiter",
+    answers={204: None},
+    errors=(404,),
 )
 async def delete_limiter(request: Request) -> ASGIResponse:
     name: str = request.path_params["name"]

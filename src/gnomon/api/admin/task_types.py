@@ -5,16 +5,15 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
-from litestar import Router, delete, put, route
+from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.auth.holding import check_whole
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.routes import READ
 from gnomon.api.tasks.schemas import Json, NoQuery, Strict
 from gnomon.api.tasks.submissions import check_line
 from gnomon.model.errors import InvalidSchema, InvalidTask, TaskTypeNotFound
@@ -58,19 +57,14 @@ class TaskTypeList(msgspec.Struct):
     task_types: list[TaskTypeItem]
 
 
-@route(
+@Operation(
+    "GET",
     "/",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="list_task_types",
-            role=Role.READ,
-            summary="List the task types that have a payload schema",
-            query=NoQuery,
-            answers={200: TaskTypeList},
-            errors=(503,),
-        )
-    ),
+    name="list_task_types",
+    role=Role.READ,
+    summary="List the task types that have a payload schema",
+    query=NoQuery,
+    answers={200: TaskTypeList},
 )
 async def list_task_types(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
@@ -87,19 +81,15 @@ async def list_task_types(request: Request) -> ASGIResponse:
     return respond(answer(200, TaskTypeList(items)))
 
 
-@route(
+@Operation(
+    "GET",
     "/{name:str}",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="get_task_type",
-            role=Role.READ,
-            summary="Read the payload schema of a task type",
-            query=NoQuery,
-            answers={200: TaskTypeView},
-            errors=(404, 503),
-        )
-    ),
+    name="get_task_type",
+    role=Role.READ,
+    summary="Read the payload schema of a task type",
+    query=NoQuery,
+    answers={200: TaskTypeView},
+    errors=(404,),
 )
 async def get_task_type(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
@@ -107,20 +97,17 @@ async def get_task_type(request: Request) -> ASGIResponse:
     return respond(answer(200, _view(found)))
 
 
-@put(
+@Operation(
+    "PUT",
     "/{name:str}",
-    opt=described(
-        Operation(
-            name="put_task_type",
-            grows=True,
-            role=Role.ADMIN,
-            summary="Give a task type this payload schema, for all tasks from now on",
-            body=PutTaskType,
-            body_required=True,
-            answers={200: TaskTypeView, 201: TaskTypeView},
-            errors=(409, 503),
-        )
-    ),
+    name="put_task_type",
+    role=Role.ADMIN,
+    summary="Give a task type this payload schema, for all tasks from now on",
+    body=PutTaskType,
+    body_required=True,
+    answers={200: TaskTypeView, 201: TaskTypeView},
+    errors=(409,),
+    grows=True,
 )
 async def put_task_type(request: Request) -> ASGIResponse:
     name: str = request.path_params["name"]
@@ -135,18 +122,14 @@ async def put_task_type(request: Request) -> ASGIResponse:
     return respond(answer(201 if created else 200, _view(found)))
 
 
-@delete(
+@Operation(
+    "DELETE",
     "/{name:str}",
-    status_code=200,  # Litestar's rule for a handler that can answer with a body; it is 204
-    opt=described(
-        Operation(
-            name="delete_task_type",
-            role=Role.ADMIN,
-            summary="Forget the payload schema of a task type",
-            answers={204: None},
-            errors=(404, 503),
-        )
-    ),
+    name="delete_task_type",
+    role=Role.ADMIN,
+    summary="Forget the payload schema of a task type",
+    answers={204: None},
+    errors=(404,),
 )
 async def delete_task_type(request: Request) -> ASGIResponse:
     name = _known_name(request)

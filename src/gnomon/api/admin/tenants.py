@@ -3,15 +3,13 @@
 from datetime import datetime
 
 import msgspec
-from litestar import route
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import queried
-from gnomon.api.tasks.routes import READ
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.tasks import QuotaUse
@@ -30,19 +28,14 @@ class TenantView(msgspec.Struct, kw_only=True):
     created_at: datetime | None
 
 
-@route(
+@Operation(
+    "GET",
     "/api/v1/tenant",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="get_tenant",
-            role=Role.READ,
-            summary="Read the tenant that the key or token is of, with the quotas in force",
-            query=NoQuery,
-            answers={200: TenantView},
-            errors=(503,),
-        )
-    ),
+    name="get_tenant",
+    role=Role.READ,
+    summary="Read the tenant that the key or token is of, with the quotas in force",
+    query=NoQuery,
+    answers={200: TenantView},
 )
 async def get_tenant(request: Request) -> ASGIResponse:
     queried(request, NoQuery)

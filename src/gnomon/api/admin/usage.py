@@ -5,15 +5,13 @@ from enum import StrEnum
 from typing import Annotated
 
 import msgspec
-from litestar import route
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, header_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.openapi import CSV, Operation, described
+from gnomon.api.http.operation import CSV, Operation
 from gnomon.api.http.reading import queried
-from gnomon.api.tasks.routes import READ
 from gnomon.api.tasks.schemas import Strict
 from gnomon.model.errors import InvalidTask
 from gnomon.store.ports.usage import KEPT_DAYS, DayUsage
@@ -57,20 +55,15 @@ class UsageView(msgspec.Struct):
     usage: list[DayView]
 
 
-@route(
+@Operation(
+    "GET",
     "/api/v1/usage",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="get_usage",
-            role=Role.ADMIN,
-            summary="See what was used, by the day",
-            query=UsageQuery,
-            answers={200: UsageView},
-            errors=(503,),
-            also=CSV,
-        )
-    ),
+    name="get_usage",
+    role=Role.ADMIN,
+    summary="See what was used, by the day",
+    query=UsageQuery,
+    answers={200: UsageView},
+    also=CSV,
 )
 async def get_usage(request: Request) -> ASGIResponse:
     context = context_of(request)

@@ -6,7 +6,7 @@ from typing import Annotated
 from uuid import UUID
 
 import msgspec
-from litestar import Router, delete, post, route
+from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.grant_errors import LimitedKey
@@ -23,9 +23,8 @@ from gnomon.access.webhook_secret import (
 )
 from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
 from gnomon.api.http.idempotency import HEADER, answer, respond
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.routes import READ
 from gnomon.api.tasks.schemas import NoQuery, Strict
 from gnomon.clock import new_id, new_secret
 from gnomon.model.errors import InvalidTask
@@ -114,20 +113,16 @@ class WebhookKeyList(msgspec.Struct):
     keys: list[WebhookKey]
 
 
-@post(
+@Operation(
+    "POST",
     "/",
-    status_code=201,
-    opt=described(
-        Operation(
-            name="create_webhook_secret",
-            role=Role.ADMIN,
-            needs_authentication=True,
-            summary="Make a webhook secret, for all hosts or for one",
-            body=CreateWebhookSecret,
-            answers={201: ShownWebhookSecret},
-            errors=(409, 503),
-        )
-    ),
+    name="create_webhook_secret",
+    role=Role.ADMIN,
+    summary="Make a webhook secret, for all hosts or for one",
+    body=CreateWebhookSecret,
+    answers={201: ShownWebhookSecret},
+    errors=(409,),
+    needs_authentication=True,
 )
 async def create_webhook_secret(request: Request) -> ASGIResponse:
     context, by = context_of(request), _allowed(request)
@@ -148,20 +143,15 @@ async def create_webhook_secret(request: Request) -> ASGIResponse:
     return _shown(201, await context.secrets.create(new))
 
 
-@route(
+@Operation(
+    "GET",
     "/",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="list_webhook_secrets",
-            role=Role.ADMIN,
-            needs_authentication=True,
-            summary="List the webhook secrets of the tenant, newest first, without their values",
-            query=NoQuery,
-            answers={200: WebhookSecretList},
-            errors=(503,),
-        )
-    ),
+    name="list_webhook_secrets",
+    role=Role.ADMIN,
+    summary="List the webhook secrets of the tenant, newest first, without their values",
+    query=NoQuery,
+    answers={200: WebhookSecretList},
+    needs_authentication=True,
 )
 async def list_webhook_secrets(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
@@ -169,20 +159,16 @@ async def list_webhook_secrets(request: Request) -> ASGIResponse:
     return respond(answer(200, WebhookSecretList([_view(secret) for secret in found])))
 
 
-@route(
+@Operation(
+    "GET",
     "/{secret_id:str}",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="show_webhook_secret",
-            role=Role.ADMIN,
-            needs_authentication=True,
-            summary="Read a webhook secret with its value",
-            query=NoQuery,
-            answers={200: ShownWebhookSecret},
-            errors=(404, 503),
-        )
-    ),
+    name="show_webhook_secret",
+    role=Role.ADMIN,
+    summary="Read a webhook secret with its value",
+    query=NoQuery,
+    answers={200: ShownWebhookSecret},
+    errors=(404,),
+    needs_authentication=True,
 )
 async def show_webhook_secret(request: Request) -> ASGIResponse:
     by = _allowed(request)
@@ -190,20 +176,19 @@ async def show_webhook_secret(request: Request) -> ASGIResponse:
     return _shown(200, await context_of(request).secrets.show(by.tenant_id, _id_of(request)))
 
 
-@post(
+@Operation(
+    "POST",
     "/{secret_id:str}/rotate",
-    status_code=201,
-    opt=described(
-        Operation(
-            name="rotate_webhook_secret",
-            role=Role.ADMIN,
-            needs_authentication=True,
-            summary="Make a secret that takes the place of this one; both sign during an overlap",
-            body=RotateWebhookSecret,
-            answers={201: ShownWebhookSecret},
-            errors=(404, 409, 503),
-        )
+    name="rotate_webhook_secret",
+    role=Role.ADMIN,
+    summary="Make a secret that takes the place of this one; both sign during an overlap",
+    body=RotateWebhookSecret,
+    answers={201: ShownWebhookSecret},
+    errors=(
+        404,
+        409,
     ),
+    needs_authentication=True,
 )
 async def rotate_webhook_secret(request: Request) -> ASGIResponse:
     context, by, secret_id = context_of(request), _allowed(request), _id_of(request)
@@ -218,19 +203,18 @@ async def rotate_webhook_secret(request: Request) -> ASGIResponse:
     return _shown(201, made)
 
 
-@delete(
+@Operation(
+    "DELETE",
     "/{secret_id:str}",
-    status_code=200,  # Litestar's rule for a handler that can answer with a body; it is 204
-    opt=described(
-        Operation(
-            name="revoke_webhook_secret",
-            role=Role.ADMIN,
-            needs_authentication=True,
-            summary="End a webhook secret: within a second no node signs with it",
-            answers={204: None},
-            errors=(404, 409, 503),
-        )
+    name="revoke_webhook_secret",
+    role=Role.ADMIN,
+    summary="End a webhook secret: within a second no node signs with it",
+    answers={204: None},
+    errors=(
+        404,
+        409,
     ),
+    needs_authentication=True,
 )
 async def revoke_webhook_secret(request: Request) -> ASGIResponse:
     by = _allowed(request)
@@ -238,18 +222,17 @@ async def revoke_webhook_secret(request: Request) -> ASGIResponse:
     return respond(answer(204))
 
 
-@route(
+@Operation(
+    "GET",
     "/api/v1/webhook-keys/{tenant_id:str}",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="list_webhook_keys",
-            role=None,
-            summary="List the public keys that a tenant's v1a signatures are checked with",
-            query=NoQuery,
-            answers={200: WebhookKeyList},
-            errors=(429, 503),
-        )
+    name="list_webhook_keys",
+    role=None,
+    summary="List the public keys that a tenant's v1a signatures are checked with",
+    query=NoQuery,
+    answers={200: WebhookKeyList},
+    errors=(
+        429,
+        503,
     ),
 )
 async def list_webhook_keys(request: Request) -> ASGIResponse:

@@ -10,7 +10,7 @@ from litestar.routes import HTTPRoute
 from gnomon.access.principal import ALL_ROLES, Principal, Role
 from gnomon.api.context import Request, context_of, header_of
 from gnomon.api.http.connections import client_of
-from gnomon.api.http.openapi import OPT, Operation
+from gnomon.api.http.operation import operation_of
 from gnomon.api.http.problems import RequestError, RestartNeeded
 from gnomon.api.http.web_pages import refusal
 from gnomon.model.errors import RoleMissing, Unauthenticated
@@ -32,7 +32,7 @@ async def admit(request: Request) -> None:
 
 
 def _check_room(request: Request) -> None:
-    operation: Operation | None = request.scope["route_handler"].opt.get(OPT)
+    operation = operation_of(request.scope["route_handler"])
     if operation is not None and operation.grows and context_of(request).directory.is_full():
         raise DatabaseFull
 
@@ -74,7 +74,7 @@ def _admit_unauthenticated(request: Request, *, turned_on: bool) -> None:
     )
     if detail is not None:
         raise RequestError(403, detail)
-    operation: Operation | None = request.scope["route_handler"].opt.get(OPT)
+    operation = operation_of(request.scope["route_handler"])
     if operation is not None and operation.needs_authentication:
         raise RequestError(403, _NEEDS_AUTHENTICATION)
     request.scope["auth"] = _WITHOUT_AUTHENTICATION
@@ -97,7 +97,7 @@ def check(app: Litestar) -> None:
 
 
 def _role(handler: BaseRouteHandler) -> Role | None:
-    operation: Operation | None = handler.opt.get(OPT)
+    operation = operation_of(handler)
     if operation is not None:
         return operation.role
     if handler.opt.get("open") is not True:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 import msgspec
-from litestar import Router, delete, patch, post, put, route
+from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Principal, Role
@@ -38,10 +38,9 @@ from gnomon.api.cron.schemas import (
 )
 from gnomon.api.cron.views import difference, job_view
 from gnomon.api.http.idempotency import Answer, answer, changed, respond, shown
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.payloads import check_template_schema
-from gnomon.api.tasks.routes import READ
 from gnomon.api.tasks.schemas import NoQuery, Nothing
 from gnomon.api.tasks.submissions import check_note, check_type, given
 from gnomon.api.tasks.target_check import check_allowed, check_own_target, check_target
@@ -55,24 +54,19 @@ from gnomon.store.ports.tasks import TaskChange
 Edit = Callable[[Definition], Definition]
 
 
-@post(
+@Operation(
+    "POST",
     "/",
-    status_code=201,
-    opt=described(
-        Operation(
-            name="create_cron_job",
-            grows=True,
-            role=Role.SUBMIT,
-            summary="Declare a job that recurs",
-            body=CreateCronJob,
-            body_required=True,
-            answers={201: CronJobView},
-            receipt=CronJobReceipt,
-            echoes=True,
-            errors=(409, 429, 503),
-            keyed=True,
-        )
-    ),
+    name="create_cron_job",
+    role=Role.SUBMIT,
+    summary="Declare a job that recurs",
+    body=CreateCronJob,
+    body_required=True,
+    answers={201: CronJobView},
+    receipt=CronJobReceipt,
+    echoes=True,
+    grows=True,
+    keyed=True,
 )
 async def create_cron_job(request: Request) -> ASGIResponse:
     context = context_of(request)
@@ -93,19 +87,14 @@ async def create_cron_job(request: Request) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-@route(
+@Operation(
+    "GET",
     "/",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="list_cron_jobs",
-            role=Role.READ,
-            summary="List cron jobs, newest first",
-            query=CronJobQuery,
-            answers={200: CronJobPage},
-            errors=(503,),
-        )
-    ),
+    name="list_cron_jobs",
+    role=Role.READ,
+    summary="List cron jobs, newest first",
+    query=CronJobQuery,
+    answers={200: CronJobPage},
 )
 async def list_cron_jobs(request: Request) -> ASGIResponse:
     context = context_of(request)
@@ -118,19 +107,15 @@ async def list_cron_jobs(request: Request) -> ASGIResponse:
     return respond(answer(200, CronJobPage(jobs, cursor_view(page.next_cursor))))
 
 
-@route(
+@Operation(
+    "GET",
     "/{ref:str}",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="get_cron_job",
-            role=Role.READ,
-            summary="Read a cron job",
-            query=NoQuery,
-            answers={200: CronJobView},
-            errors=(404, 503),
-        )
-    ),
+    name="get_cron_job",
+    role=Role.READ,
+    summary="Read a cron job",
+    query=NoQuery,
+    answers={200: CronJobView},
+    errors=(404,),
 )
 async def get_cron_job(request: Request) -> ASGIResponse:
     context = context_of(request)
@@ -139,23 +124,19 @@ async def get_cron_job(request: Request) -> ASGIResponse:
     return respond(_shown(200, job, context))
 
 
-@put(
+@Operation(
+    "PUT",
     "/{ref:str}",
-    opt=described(
-        Operation(
-            name="put_cron_job",
-            grows=True,
-            role=Role.SUBMIT,
-            summary="Make the cron job of this name be as given, whether there is one or not",
-            query=PutQuery,
-            body=PutCronJob,
-            body_required=True,
-            answers={200: PutResult, 201: PutResult},
-            receipt=PutReceipt,
-            errors=(429, 503),
-            keyed=True,
-        )
-    ),
+    name="put_cron_job",
+    role=Role.SUBMIT,
+    summary="Make the cron job of this name be as given, whether there is one or not",
+    query=PutQuery,
+    body=PutCronJob,
+    body_required=True,
+    answers={200: PutResult, 201: PutResult},
+    receipt=PutReceipt,
+    grows=True,
+    keyed=True,
 )
 async def put_cron_job(request: Request) -> ASGIResponse:
     context, name = context_of(request), request.path_params["ref"]
@@ -220,22 +201,19 @@ def _foreseen(before: CronJob | None, definition: Definition, now: datetime) -> 
     return PutResult(change, fields, job_view(before, now))
 
 
-@patch(
+@Operation(
+    "PATCH",
     "/{ref:str}",
-    opt=described(
-        Operation(
-            name="patch_cron_job",
-            grows=True,
-            role=Role.SUBMIT,
-            summary="Change a cron job",
-            body=PatchCronJob,
-            body_required=True,
-            answers={200: CronJobView},
-            receipt=CronJobReceipt,
-            errors=(404, 409, 503),
-            keyed=True,
-        )
-    ),
+    name="patch_cron_job",
+    role=Role.SUBMIT,
+    summary="Change a cron job",
+    body=PatchCronJob,
+    body_required=True,
+    answers={200: CronJobView},
+    receipt=CronJobReceipt,
+    errors=(404,),
+    grows=True,
+    keyed=True,
 )
 async def patch_cron_job(request: Request) -> ASGIResponse:
     context, ref = context_of(request), cron_ref_of(request)
@@ -285,19 +263,15 @@ def _sends_anew(asked: PatchCronJob) -> bool:
     return any(field is not msgspec.UNSET for field in (asked.payload_template, asked.task_type))
 
 
-@delete(
+@Operation(
+    "DELETE",
     "/{ref:str}",
-    status_code=200,  # Litestar's rule for a handler that can answer with a body; it is 204
-    opt=described(
-        Operation(
-            name="delete_cron_job",
-            role=Role.OPERATE,
-            summary="Remove a cron job and the runs that have not started",
-            answers={204: None},
-            errors=(404, 503),
-            keyed=True,
-        )
-    ),
+    name="delete_cron_job",
+    role=Role.OPERATE,
+    summary="Remove a cron job and the runs that have not started",
+    answers={204: None},
+    errors=(404,),
+    keyed=True,
 )
 async def delete_cron_job(request: Request) -> ASGIResponse:
     ref = cron_ref_of(request)
@@ -310,21 +284,17 @@ async def delete_cron_job(request: Request) -> ASGIResponse:
     return await changed(request, b"", act)
 
 
-@post(
+@Operation(
+    "POST",
     "/{ref:str}/pause",
-    status_code=200,
-    opt=described(
-        Operation(
-            name="pause_cron_job",
-            role=Role.OPERATE,
-            summary="Start nothing more on schedule",
-            body=PauseCronJob,
-            answers={200: CronJobView},
-            receipt=CronJobReceipt,
-            errors=(404, 503),
-            keyed=True,
-        )
-    ),
+    name="pause_cron_job",
+    role=Role.OPERATE,
+    summary="Start nothing more on schedule",
+    body=PauseCronJob,
+    answers={200: CronJobView},
+    receipt=CronJobReceipt,
+    errors=(404,),
+    keyed=True,
 )
 async def pause_cron_job(request: Request) -> ASGIResponse:
     context, ref = context_of(request), cron_ref_of(request)
@@ -339,21 +309,17 @@ async def pause_cron_job(request: Request) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-@post(
+@Operation(
+    "POST",
     "/{ref:str}/resume",
-    status_code=200,
-    opt=described(
-        Operation(
-            name="resume_cron_job",
-            role=Role.OPERATE,
-            summary="Go on with the next fire",
-            body=Nothing,
-            answers={200: CronJobView},
-            receipt=CronJobReceipt,
-            errors=(404, 503),
-            keyed=True,
-        )
-    ),
+    name="resume_cron_job",
+    role=Role.OPERATE,
+    summary="Go on with the next fire",
+    body=Nothing,
+    answers={200: CronJobView},
+    receipt=CronJobReceipt,
+    errors=(404,),
+    keyed=True,
 )
 async def resume_cron_job(request: Request) -> ASGIResponse:
     context, ref = context_of(request), cron_ref_of(request)

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from litestar import post
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
@@ -11,7 +10,7 @@ from gnomon.api.cron.definitions import previewed_of
 from gnomon.api.cron.schemas import PreviewSchedule, PreviewView
 from gnomon.api.cron.views import preview_view
 from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, read_body
 from gnomon.api.tasks.submissions import utc
 from gnomon.clock import Clock
@@ -22,19 +21,15 @@ from gnomon.settings import OVERHEAD_BYTES
 _AT_ONCE = 20
 
 
-@post(
+@Operation(
+    "POST",
     "/preview",
-    status_code=200,
-    opt=described(
-        Operation(
-            name="preview_cron_job",
-            role=Role.READ,
-            summary="Say when a schedule fires, and in words what it means",
-            body=PreviewSchedule,
-            body_required=True,
-            answers={200: PreviewView},
-        )
-    ),
+    name="preview_cron_job",
+    role=Role.READ,
+    summary="Say when a schedule fires, and in words what it means",
+    body=PreviewSchedule,
+    body_required=True,
+    answers={200: PreviewView},
 )
 async def preview_cron_job(request: Request) -> ASGIResponse:
     clock = context_of(request).clock

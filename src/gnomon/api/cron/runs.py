@@ -1,6 +1,5 @@
 """`/cron-jobs/{ref}`: run it now, run what it missed, see what it ran."""
 
-from litestar import post, route
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
@@ -9,9 +8,8 @@ from gnomon.api.context import Request, context_of, cron_ref_of, principal_of, t
 from gnomon.api.cron.schemas import BackfillCronJob, BackfillView, RunPage, RunQuery, RunView
 from gnomon.api.cron.views import backfill_view, run_cursor_of, run_cursor_view, run_view
 from gnomon.api.http.idempotency import Answer, answer, changed, respond
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.routes import READ
 from gnomon.api.tasks.schemas import Nothing
 from gnomon.api.tasks.submissions import moment_of
 from gnomon.cron.zones import zone
@@ -20,21 +18,17 @@ from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.tasks import TaskChange
 
 
-@post(
+@Operation(
+    "POST",
     "/{ref:str}/trigger",
-    status_code=202,
-    opt=described(
-        Operation(
-            name="trigger_cron_job",
-            grows=True,
-            role=Role.SUBMIT,
-            summary="Run a cron job now, whatever its schedule says",
-            body=Nothing,
-            answers={202: RunView},
-            errors=(404, 409, 503),
-            keyed=True,
-        )
-    ),
+    name="trigger_cron_job",
+    role=Role.SUBMIT,
+    summary="Run a cron job now, whatever its schedule says",
+    body=Nothing,
+    answers={202: RunView},
+    errors=(404,),
+    grows=True,
+    keyed=True,
 )
 async def trigger_cron_job(request: Request) -> ASGIResponse:
     ref = cron_ref_of(request)
@@ -48,22 +42,18 @@ async def trigger_cron_job(request: Request) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-@post(
+@Operation(
+    "POST",
     "/{ref:str}/backfill",
-    status_code=202,
-    opt=described(
-        Operation(
-            name="backfill_cron_job",
-            grows=True,
-            role=Role.OPERATE,
-            summary="Run the fires of the past that have no run yet",
-            body=BackfillCronJob,
-            body_required=True,
-            answers={200: BackfillView, 202: BackfillView},
-            errors=(404, 503),
-            keyed=True,
-        )
-    ),
+    name="backfill_cron_job",
+    role=Role.OPERATE,
+    summary="Run the fires of the past that have no run yet",
+    body=BackfillCronJob,
+    body_required=True,
+    answers={200: BackfillView, 202: BackfillView},
+    errors=(404,),
+    grows=True,
+    keyed=True,
 )
 async def backfill_cron_job(request: Request) -> ASGIResponse:
     context, ref, by = context_of(request), cron_ref_of(request), principal_of(request)
@@ -89,19 +79,15 @@ async def backfill_cron_job(request: Request) -> ASGIResponse:
         return respond(await act(change))
 
 
-@route(
+@Operation(
+    "GET",
     "/{ref:str}/runs",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="list_cron_runs",
-            role=Role.READ,
-            summary="List the runs of a cron job, latest fire first",
-            query=RunQuery,
-            answers={200: RunPage},
-            errors=(404, 503),
-        )
-    ),
+    name="list_cron_runs",
+    role=Role.READ,
+    summary="List the runs of a cron job, latest fire first",
+    query=RunQuery,
+    answers={200: RunPage},
+    errors=(404,),
 )
 async def list_cron_runs(request: Request) -> ASGIResponse:
     asked = queried(request, RunQuery)

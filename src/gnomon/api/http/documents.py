@@ -7,8 +7,8 @@ from litestar.response import Redirect
 
 from gnomon.api.auth.access import OPEN
 from gnomon.api.context import Request
+from gnomon.api.http.operation import READ
 from gnomon.api.http.response_headers import page_policy
-from gnomon.api.tasks.routes import READ
 
 _DOCS_PATH = "/api/v1/docs"
 

@@ -2,41 +2,36 @@
 
 from contextlib import suppress
 
-from litestar import route
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Context, Request, context_of, header_of
 from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.openapi import Operation, described
-from gnomon.api.tasks.routes import READ
+from gnomon.api.http.operation import Operation
 from gnomon.api.tasks.schemas import Health
 from gnomon.model.errors import StoreError
 
 
-@route(
+@Operation(
+    "GET",
     "/healthz",
-    http_method=READ,
-    opt=described(
-        Operation(name="healthz", role=None, summary="The process answers", answers={200: Health})
-    ),
+    name="healthz",
+    role=None,
+    summary="The process answers",
+    answers={200: Health},
 )
 async def healthz() -> ASGIResponse:
     return respond(answer(200, Health("ok")))
 
 
-@route(
+@Operation(
+    "GET",
     "/readyz",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="readyz",
-            role=None,
-            summary="The process can store tasks now",
-            answers={200: Health},
-            errors=(503,),
-        )
-    ),
+    name="readyz",
+    role=None,
+    summary="The process can store tasks now",
+    answers={200: Health},
+    errors=(503,),
 )
 async def readyz(request: Request) -> ASGIResponse:
     context = context_of(request)
@@ -45,18 +40,14 @@ async def readyz(request: Request) -> ASGIResponse:
     return respond(answer(200, Health("full" if context.directory.is_full() else "ready")))
 
 
-@route(
+@Operation(
+    "GET",
     "/metrics",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="metrics",
-            role=Role.READ,
-            summary="What the process counts, as Prometheus reads it",
-            answers={200: None},
-            media_type="text/plain",
-        )
-    ),
+    name="metrics",
+    role=Role.READ,
+    summary="What the process counts, as Prometheus reads it",
+    answers={200: None},
+    media_type="text/plain",
 )
 async def metrics(request: Request) -> ASGIResponse:
     context = context_of(request)

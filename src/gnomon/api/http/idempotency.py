@@ -10,14 +10,13 @@ from litestar.types import Receive, Scope, Send
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
-from gnomon.api.http.openapi import OPT, Operation
+from gnomon.api.http.operation import JSON, operation_of
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
 from gnomon.store.ports.tasks import Once, TaskChange
 
 HEADER = b"idempotency-key"
 MOST_KEY_CHARACTERS = 255
-JSON = "application/json"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -130,8 +129,8 @@ async def changed(
 def shown(request: Request, found: Answer, *, again: bool = False) -> Answer:
     """The answer for whoever asks. Those who may not read are told no more than what they have
     sent, and what it is known by; an answer that is given again may be another's."""
-    by, operation = principal_of(request), _operation(request)
-    if operation.receipt is None or by.may(Role.READ):
+    by, operation = principal_of(request), operation_of(request.scope["route_handler"])
+    if operation is None or operation.receipt is None or by.may(Role.READ):
         return found
     if operation.echoes and not (again and _maker(found) != by.name):
         return found
@@ -140,11 +139,6 @@ def shown(request: Request, found: Answer, *, again: bool = False) -> Answer:
 
 def _maker(found: Answer) -> str | None:
     return _made.decode(found.body).created_by
-
-
-def _operation(request: Request) -> Operation:
-    operation: Operation = request.scope["route_handler"].opt[OPT]
-    return operation
 
 
 def _canonical(body: bytes) -> str:

@@ -11,13 +11,10 @@ import msgspec
 from litestar import Litestar
 from litestar.routes import HTTPRoute
 
-from gnomon.access.principal import Role
+from gnomon.api.http.operation import JSON, Operation, operation_of
 from gnomon.api.http.problems import MEDIA_TYPE, TITLES, Problem
 
-OPT = "operation"
 _REF = "#/components/schemas/{name}"
-_JSON = "application/json"
-CSV = "text/csv"
 _SCHEME = "key"
 _BEARER = {
     "type": "http",
@@ -33,32 +30,6 @@ _PACE = {
         ("RateLimit", "What is left of it"),
     )
 }
-
-
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a handler does."""
-
-    name: str
-    role: Role | None  # whoever asks must have it; None: open to all
-    summary: str
-    answers: Mapping[int, type | None]
-    receipt: type | None = None  # what those who may not read get in the place of the answer
-    echoes: bool = False  # the answer holds what was sent: only one to another's request is more
-    body: type | None = None
-    body_required: bool = False
-    query: type | None = None
-    errors: tuple[int, ...] = ()
-    keyed: bool = False  # takes an Idempotency-Key
-    needs_authentication: bool = False  # refused where nobody is asked who they are
-    paced: bool = False  # counts towards a tenant's submissions a second
-    grows: bool = False  # refused where there is no room for new work
-    media_type: str = _JSON
-    also: str | None = None  # another media type that can be asked for
-
-
-def described(operation: Operation) -> dict[str, Any]:
-    """The `opt` of a handler."""
-    return {OPT: operation}
 
 
 def document(app: Litestar, version: str) -> bytes:
@@ -86,7 +57,7 @@ def _operations(app: Litestar) -> Iterator[tuple[str, str, Operation]]:
         if not isinstance(route, HTTPRoute):
             continue
         for handler in route.route_handlers:
-            operation = handler.opt.get(OPT)
+            operation = operation_of(handler)
             if operation is not None:
                 method = min(method.lower() for method in handler.http_methods)  # not head
                 yield route.path_format.replace(":str}", "}"), method, operation
@@ -109,7 +80,7 @@ def _operation(path: str, operation: Operation, refs: Mapping[type, Any]) -> dic
         "responses": {
             **{str(status): _answer(status, kind, operation, refs)
                for status, kind in operation.answers.items()},
-            **{str(status): _error(status, refs) for status in _errors(operation)},
+            **{str(status): _error(status, refs) for status in operation.statuses},
         },
     }  # fmt: skip
     if operation.role is not None:
@@ -117,24 +88,9 @@ def _operation(path: str, operation: Operation, refs: Mapping[type, Any]) -> dic
     if operation.body is not None:
         found["requestBody"] = {
             "required": operation.body_required,
-            "content": {_JSON: {"schema": refs[operation.body]}},
+            "content": {JSON: {"schema": refs[operation.body]}},
         }
     return found
-
-
-def _errors(operation: Operation) -> list[int]:
-    errors = {*operation.errors, 500}
-    if operation.role is not None:
-        errors |= {401, 403, 429, 503}
-    if operation.body is not None:
-        errors |= {400, 408, 413, 415, 422, 503}
-    if operation.query is not None:
-        errors |= {422}
-    if operation.grows:
-        errors |= {507}
-    if operation.keyed:
-        errors |= {409, 422}
-    return sorted(errors - set(operation.answers))
 
 
 def _answer(
@@ -142,8 +98,6 @@ def _answer(
 ) -> dict[str, Any]:
     if status == 204:
         return {"description": "Done"}
-    if status in (301, 302, 307, 308):
-        return {"description": "Elsewhere"}
     schema = {"type": "string"} if kind is None else refs[kind]
     if operation.receipt is not None:
         schema = {"anyOf": [schema, refs[operation.receipt]]}

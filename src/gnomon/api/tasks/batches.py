@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import TypeAlias
 
 import msgspec
-from litestar import post
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Principal, Role
@@ -23,7 +22,7 @@ from gnomon.api.http.idempotency import (
     replayed,
     respond,
 )
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, read_body
 from gnomon.api.tasks.payloads import MOST_BATCH_WORK, check_schema_in_thread
 from gnomon.api.tasks.routes import PATH
@@ -44,23 +43,18 @@ class _RawBatch(msgspec.Struct):
 _Prepared: TypeAlias = NewTask | Receipt
 
 
-@post(
+@Operation(
+    "POST",
     f"{PATH}/batch",
-    status_code=202,
-    opt=described(
-        Operation(
-            name="submit_batch",
-            grows=True,
-            role=Role.SUBMIT,
-            summary="Submit many tasks: all or none",
-            body=SubmitBatch,
-            body_required=True,
-            answers={202: BatchView},
-            errors=(429, 503),
-            keyed=True,
-            paced=True,
-        )
-    ),
+    name="submit_batch",
+    role=Role.SUBMIT,
+    summary="Submit many tasks: all or none",
+    body=SubmitBatch,
+    body_required=True,
+    answers={202: BatchView},
+    grows=True,
+    keyed=True,
+    paced=True,
 )
 async def submit_batch(request: Request) -> ASGIResponse:
     context, by = context_of(request), principal_of(request)

@@ -1,6 +1,6 @@
 """`/dead-letters`: tasks whose retries are spent, until someone decides about them."""
 
-from litestar import Router, post, route
+from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.grant_errors import LimitedKey, TypeForbidden
@@ -8,9 +8,8 @@ from gnomon.access.principal import Role
 from gnomon.api.auth.holding import check_held, check_startable
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
 from gnomon.api.http.idempotency import Answer, answer, changed, respond
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.routes import READ
 from gnomon.api.tasks.schemas import (
     DeadLetterFilter,
     DeadLetterPage,
@@ -32,19 +31,14 @@ from gnomon.store.ports.tasks import TaskChange
 MOST_REDRIVEN = 10_000  # in one request
 
 
-@route(
+@Operation(
+    "GET",
     "/",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="list_dead_letters",
-            role=Role.READ,
-            summary="List the dead letters that are not resolved, newest first",
-            query=PageQuery,
-            answers={200: DeadLetterPage},
-            errors=(503,),
-        )
-    ),
+    name="list_dead_letters",
+    role=Role.READ,
+    summary="List the dead letters that are not resolved, newest first",
+    query=PageQuery,
+    answers={200: DeadLetterPage},
 )
 async def list_dead_letters(request: Request) -> ASGIResponse:
     asked = queried(request, PageQuery)
@@ -55,19 +49,15 @@ async def list_dead_letters(request: Request) -> ASGIResponse:
     return respond(answer(200, DeadLetterPage(tasks, cursor_view(page.next_cursor))))
 
 
-@route(
+@Operation(
+    "GET",
     "/{task_id:str}",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="get_dead_letter",
-            role=Role.READ,
-            summary="Read a dead letter, resolved or not",
-            query=NoQuery,
-            answers={200: TaskView},
-            errors=(404, 503),
-        )
-    ),
+    name="get_dead_letter",
+    role=Role.READ,
+    summary="Read a dead letter, resolved or not",
+    query=NoQuery,
+    answers={200: TaskView},
+    errors=(404,),
 )
 async def get_dead_letter(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
@@ -78,22 +68,18 @@ async def get_dead_letter(request: Request) -> ASGIResponse:
     return respond(answer(200, task_view(task)))
 
 
-@post(
+@Operation(
+    "POST",
     "/{task_id:str}/retry",
-    status_code=202,
-    opt=described(
-        Operation(
-            name="retry_dead_letter",
-            grows=True,
-            role=Role.OPERATE,
-            summary="Run a dead letter again, with a new retry budget",
-            body=Nothing,
-            answers={202: TaskView},
-            receipt=TaskReceipt,
-            errors=(404, 409, 429, 503),
-            keyed=True,
-        )
-    ),
+    name="retry_dead_letter",
+    role=Role.OPERATE,
+    summary="Run a dead letter again, with a new retry budget",
+    body=Nothing,
+    answers={202: TaskView},
+    receipt=TaskReceipt,
+    errors=(404,),
+    grows=True,
+    keyed=True,
 )
 async def retry_dead_letter(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
@@ -107,41 +93,33 @@ async def retry_dead_letter(request: Request) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-@post(
+@Operation(
+    "POST",
     "/{task_id:str}/archive",
-    status_code=200,
-    opt=described(
-        Operation(
-            name="archive_dead_letter",
-            role=Role.OPERATE,
-            summary="Put a dead letter to rest: it was dealt with",
-            body=Nothing,
-            answers={200: TaskView},
-            receipt=TaskReceipt,
-            errors=(404, 409, 503),
-            keyed=True,
-        )
-    ),
+    name="archive_dead_letter",
+    role=Role.OPERATE,
+    summary="Put a dead letter to rest: it was dealt with",
+    body=Nothing,
+    answers={200: TaskView},
+    receipt=TaskReceipt,
+    errors=(404,),
+    keyed=True,
 )
 async def archive_dead_letter(request: Request) -> ASGIResponse:
     return await _resolve(request, Resolution.ARCHIVED)
 
 
-@post(
+@Operation(
+    "POST",
     "/{task_id:str}/discard",
-    status_code=200,
-    opt=described(
-        Operation(
-            name="discard_dead_letter",
-            role=Role.OPERATE,
-            summary="Put a dead letter to rest: it is not worth dealing with",
-            body=Nothing,
-            answers={200: TaskView},
-            receipt=TaskReceipt,
-            errors=(404, 409, 503),
-            keyed=True,
-        )
-    ),
+    name="discard_dead_letter",
+    role=Role.OPERATE,
+    summary="Put a dead letter to rest: it is not worth dealing with",
+    body=Nothing,
+    answers={200: TaskView},
+    receipt=TaskReceipt,
+    errors=(404,),
+    keyed=True,
 )
 async def discard_dead_letter(request: Request) -> ASGIResponse:
     return await _resolve(request, Resolution.DISCARDED)
@@ -159,21 +137,16 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-@post(
+@Operation(
+    "POST",
     "/retry",
-    status_code=202,
-    opt=described(
-        Operation(
-            name="retry_dead_letters",
-            grows=True,
-            role=Role.OPERATE,
-            summary="Run the dead letters that match again, at most 10 000 in one request",
-            body=DeadLetterFilter,
-            answers={202: Redriven},
-            errors=(429, 503),
-            keyed=True,
-        )
-    ),
+    name="retry_dead_letters",
+    role=Role.OPERATE,
+    summary="Run the dead letters that match again, at most 10 000 in one request",
+    body=DeadLetterFilter,
+    answers={202: Redriven},
+    grows=True,
+    keyed=True,
 )
 async def retry_dead_letters(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)

@@ -1,13 +1,12 @@
 """`/tasks/{id}/explain`: why a task is not running."""
 
 import msgspec
-from litestar import HttpMethod, route
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, task_id_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import queried
 from gnomon.api.tasks.schemas import NoQuery, TaskView
 from gnomon.api.tasks.views import task_view
@@ -24,19 +23,15 @@ class ExplanationView(msgspec.Struct):
     task: TaskView
 
 
-@route(
+@Operation(
+    "GET",
     "/api/v1/tasks/{task_id:str}/explain",
-    http_method=(HttpMethod.GET, HttpMethod.HEAD),
-    opt=described(
-        Operation(
-            name="explain_task",
-            role=Role.READ,
-            summary="Say why a task is not running",
-            query=NoQuery,
-            answers={200: ExplanationView},
-            errors=(404, 503),
-        )
-    ),
+    name="explain_task",
+    role=Role.READ,
+    summary="Say why a task is not running",
+    query=NoQuery,
+    answers={200: ExplanationView},
+    errors=(404,),
 )
 async def explain_task(request: Request) -> ASGIResponse:
     queried(request, NoQuery)

@@ -1,7 +1,7 @@
 """`/tasks`: submit, read, change."""
 
 import msgspec
-from litestar import HttpMethod, Router, delete, patch, post, route
+from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
@@ -20,7 +20,7 @@ from gnomon.api.http.idempotency import (
     respond,
     shown,
 )
-from gnomon.api.http.openapi import Operation, described
+from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.payloads import check_schema
 from gnomon.api.tasks.retrying import check_kept
@@ -55,30 +55,24 @@ from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.tasks import NewTask, TaskChange
 
 PATH = "/api/v1/tasks"
-READ = (HttpMethod.GET, HttpMethod.HEAD)
 
 _FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
 
 
-@post(
+@Operation(
+    "POST",
     "/",
-    status_code=202,
-    opt=described(
-        Operation(
-            name="submit_task",
-            grows=True,
-            role=Role.SUBMIT,
-            summary="Submit a task",
-            body=SubmitTask,
-            body_required=True,
-            answers={202: TaskView},
-            receipt=TaskReceipt,
-            echoes=True,
-            errors=(429, 503),
-            keyed=True,
-            paced=True,
-        )
-    ),
+    name="submit_task",
+    role=Role.SUBMIT,
+    summary="Submit a task",
+    body=SubmitTask,
+    body_required=True,
+    answers={202: TaskView},
+    receipt=TaskReceipt,
+    echoes=True,
+    grows=True,
+    keyed=True,
+    paced=True,
 )
 async def submit(request: Request) -> ASGIResponse:
     context, by = context_of(request), principal_of(request)
@@ -124,19 +118,14 @@ def _again(request: Request, replay: bytes, asked: SubmitTask) -> ASGIResponse:
     return respond(shown(request, answer(bare.status, fields), again=True), again=True)
 
 
-@route(
+@Operation(
+    "GET",
     "/",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="list_tasks",
-            role=Role.READ,
-            summary="List tasks, newest first",
-            query=TaskQuery,
-            answers={200: TaskPage},
-            errors=(503,),
-        )
-    ),
+    name="list_tasks",
+    role=Role.READ,
+    summary="List tasks, newest first",
+    query=TaskQuery,
+    answers={200: TaskPage},
 )
 async def list_tasks(request: Request) -> ASGIResponse:
     asked = queried(request, TaskQuery)
@@ -147,19 +136,15 @@ async def list_tasks(request: Request) -> ASGIResponse:
     return respond(answer(200, TaskPage(tasks, cursor_view(page.next_cursor))))
 
 
-@route(
+@Operation(
+    "GET",
     "/{task_id:str}",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="get_task",
-            role=Role.READ,
-            summary="Read a task",
-            query=NoQuery,
-            answers={200: TaskView},
-            errors=(404, 503),
-        )
-    ),
+    name="get_task",
+    role=Role.READ,
+    summary="Read a task",
+    query=NoQuery,
+    answers={200: TaskView},
+    errors=(404,),
 )
 async def get_task(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
@@ -167,19 +152,15 @@ async def get_task(request: Request) -> ASGIResponse:
     return respond(answer(200, task_view(await context_of(request).store.get(key))))
 
 
-@route(
+@Operation(
+    "GET",
     "/{task_id:str}/executions",
-    http_method=READ,
-    opt=described(
-        Operation(
-            name="list_executions",
-            role=Role.READ,
-            summary="List the tries of a task, oldest first",
-            query=NoQuery,
-            answers={200: ExecutionPage},
-            errors=(404, 503),
-        )
-    ),
+    name="list_executions",
+    role=Role.READ,
+    summary="List the tries of a task, oldest first",
+    query=NoQuery,
+    answers={200: ExecutionPage},
+    errors=(404,),
 )
 async def list_executions(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
@@ -187,22 +168,19 @@ async def list_executions(request: Request) -> ASGIResponse:
     return respond(answer(200, execution_page(await context_of(request).store.executions(key))))
 
 
-@patch(
+@Operation(
+    "PATCH",
     "/{task_id:str}",
-    opt=described(
-        Operation(
-            name="patch_task",
-            grows=True,
-            role=Role.OPERATE,
-            summary="Change a task that waits",
-            body=PatchTask,
-            body_required=True,
-            answers={200: TaskView},
-            receipt=TaskReceipt,
-            errors=(404, 409, 503),
-            keyed=True,
-        )
-    ),
+    name="patch_task",
+    role=Role.OPERATE,
+    summary="Change a task that waits",
+    body=PatchTask,
+    body_required=True,
+    answers={200: TaskView},
+    receipt=TaskReceipt,
+    errors=(404,),
+    grows=True,
+    keyed=True,
 )
 async def patch_task(request: Request) -> ASGIResponse:
     context = context_of(request)
@@ -229,19 +207,15 @@ async def patch_task(request: Request) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-@delete(
+@Operation(
+    "DELETE",
     "/{task_id:str}",
-    status_code=200,  # Litestar's rule for a handler that can answer with a body; it is 204
-    opt=described(
-        Operation(
-            name="delete_task",
-            role=Role.OPERATE,
-            summary="Remove a task, its payload and its tries",
-            answers={204: None},
-            errors=(404, 409, 503),
-            keyed=True,
-        )
-    ),
+    name="delete_task",
+    role=Role.OPERATE,
+    summary="Remove a task, its payload and its tries",
+    answers={204: None},
+    errors=(404,),
+    keyed=True,
 )
 async def delete_task(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
@@ -254,21 +228,17 @@ async def delete_task(request: Request) -> ASGIResponse:
     return await changed(request, b"", act)
 
 
-@post(
+@Operation(
+    "POST",
     "/{task_id:str}/cancel",
-    status_code=200,
-    opt=described(
-        Operation(
-            name="cancel_task",
-            role=Role.OPERATE,
-            summary="Cancel a task; one that runs only with interrupt",
-            body=CancelTask,
-            answers={200: TaskView},
-            receipt=TaskReceipt,
-            errors=(404, 409, 503),
-            keyed=True,
-        )
-    ),
+    name="cancel_task",
+    role=Role.OPERATE,
+    summary="Cancel a task; one that runs only with interrupt",
+    body=CancelTask,
+    answers={200: TaskView},
+    receipt=TaskReceipt,
+    errors=(404,),
+    keyed=True,
 )
 async def cancel_task(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
@@ -282,21 +252,17 @@ async def cancel_task(request: Request) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-@post(
+@Operation(
+    "POST",
     "/{task_id:str}/pause",
-    status_code=200,
-    opt=described(
-        Operation(
-            name="pause_task",
-            role=Role.OPERATE,
-            summary="Keep a task from running",
-            body=Nothing,
-            answers={200: TaskView},
-            receipt=TaskReceipt,
-            errors=(404, 409, 503),
-            keyed=True,
-        )
-    ),
+    name="pause_task",
+    role=Role.OPERATE,
+    summary="Keep a task from running",
+    body=Nothing,
+    answers={200: TaskView},
+    receipt=TaskReceipt,
+    errors=(404,),
+    keyed=True,
 )
 async def pause_task(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
@@ -310,21 +276,17 @@ async def pause_task(request: Request) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-@post(
+@Operation(
+    "POST",
     "/{task_id:str}/resume",
-    status_code=200,
-    opt=described(
-        Operation(
-            name="resume_task",
-            role=Role.OPERATE,
-            summary="Let a paused task run again",
-            body=Nothing,
-            answers={200: TaskView},
-            receipt=TaskReceipt,
-            errors=(404, 409, 503),
-            keyed=True,
-        )
-    ),
+    name="resume_task",
+    role=Role.OPERATE,
+    summary="Let a paused task run again",
+    body=Nothing,
+    answers={200: TaskView},
+    receipt=TaskReceipt,
+    errors=(404,),
+    keyed=True,
 )
 async def resume_task(request: Request) -> ASGIResponse:
     task_id = task_id_of(request)
@@ -338,22 +300,18 @@ async def resume_task(request: Request) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-@post(
+@Operation(
+    "POST",
     "/{task_id:str}/retry",
-    status_code=202,
-    opt=described(
-        Operation(
-            name="retry_task",
-            grows=True,
-            role=Role.OPERATE,
-            summary="Run a task again; a finished one as a new task",
-            body=Nothing,
-            answers={202: TaskView},
-            receipt=TaskReceipt,
-            errors=(404, 409, 429, 503),
-            keyed=True,
-        )
-    ),
+    name="retry_task",
+    role=Role.OPERATE,
+    summary="Run a task again; a finished one as a new task",
+    body=Nothing,
+    answers={202: TaskView},
+    receipt=TaskReceipt,
+    errors=(404,),
+    grows=True,
+    keyed=True,
 )
 async def retry_task(request: Request) -> ASGIResponse:
     context, task_id, by = context_of(request), task_id_of(request), principal_of(request)
