@@ -17,7 +17,6 @@ from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
-from gnomon.store.guards import Guards
 from gnomon.store.ports.cron import CronStore
 from gnomon.store.ports.events import EventStore
 from gnomon.store.ports.keys import KeyStore
@@ -28,6 +27,7 @@ from gnomon.store.ports.task_types import TaskTypeStore
 from gnomon.store.ports.tasks import TaskStore
 from gnomon.store.ports.usage import UsageStore
 from gnomon.store.tenant_cache import TenantCache
+from gnomon.usecases.rules import Rules
 
 Request: TypeAlias = LitestarRequest[Any, Any, Any]
 
@@ -46,7 +46,7 @@ class Context(msgspec.Struct, frozen=True):
     roster: RosterStore
     metrics: ApiMetrics
     directory: TenantCache
-    guards: Guards
+    rules: Rules
     keys: KeyStore
     authenticator: Authenticator | None  # None: whoever can connect is welcome
     task_types: TaskTypeStore

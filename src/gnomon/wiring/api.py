@@ -44,6 +44,7 @@ from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache, plans_of
+from gnomon.usecases.rules import Rules
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -127,6 +128,8 @@ async def _assembled(
     store = PostgresTasks(
         database, announcer, settings.idempotency_seconds, directory.quotas, directory.limiters
     )
+    guards = Guards(directory, settings.targets_allow)
+    rules = Rules(clock, directory, guards, settings.max_payload_bytes)
     return Context(
         settings=settings,
         clock=clock,
@@ -137,7 +140,7 @@ async def _assembled(
         roster=PostgresRoster(database),
         metrics=metrics,
         directory=directory,
-        guards=Guards(directory, settings.targets_allow),
+        rules=rules,
         keys=keys,
         authenticator=authenticator,
         task_types=PostgresTaskTypes(database),

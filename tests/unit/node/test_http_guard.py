@@ -14,7 +14,6 @@ from aiohttp.test_utils import TestServer
 from gnomon.access.addresses import AddressGuard
 from gnomon.api.cron.schemas import PatchCronJob, PutCronJob
 from gnomon.api.tasks.schemas import PatchTask, SubmitTask
-from gnomon.api.tasks.target_check import check_target
 from gnomon.clock import SystemClock
 from gnomon.model.errors import InvalidTask
 from gnomon.model.outcome import Outcome, OutcomeKind
@@ -24,6 +23,7 @@ from gnomon.node.run.resolver import Found, Resolver
 from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.task_context import TaskContext
 from gnomon.testing.pipe_contract import a_delivery
+from gnomon.usecases.target_check import check_target
 
 
 def names(answer: Sequence[str]) -> Resolver:

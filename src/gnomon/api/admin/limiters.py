@@ -10,7 +10,6 @@ from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
-from gnomon.api.auth.holding import check_whole
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import Operation
@@ -22,6 +21,7 @@ from gnomon.model.errors import InvalidTask, LimiterNotFound
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.limits import LimiterUse
+from gnomon.usecases.authorization import check_whole
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _POINTER = re.compile(r"(/([^~/]|~[01])*)+")

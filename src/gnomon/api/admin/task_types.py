@@ -9,7 +9,6 @@ from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
-from gnomon.api.auth.holding import check_whole
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import Operation
@@ -20,6 +19,7 @@ from gnomon.model.errors import InvalidSchema, InvalidTask, TaskTypeNotFound
 from gnomon.payload_schemas.schema import MOST_BYTES, PayloadSchema
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.task_types import TaskType
+from gnomon.usecases.authorization import check_whole
 
 MOST_NAME_CHARACTERS = 200  # as in a submission
 

@@ -10,7 +10,6 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.principal import Principal, Role
 from gnomon.access.target_secrets import unmasked
 from gnomon.api.admin.quotas import check_rhythm, check_template
-from gnomon.api.auth.holding import check_job_held, check_work, locked
 from gnomon.api.context import (
     Context,
     Request,
@@ -42,14 +41,15 @@ from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.payloads import check_template_schema
 from gnomon.api.tasks.schemas import NoQuery, Nothing
-from gnomon.api.tasks.submissions import check_note, check_type, given
-from gnomon.api.tasks.target_check import check_allowed, check_own_target, check_target
+from gnomon.api.tasks.submissions import check_note, given
 from gnomon.api.tasks.views import cursor_of, cursor_view
 from gnomon.cron.job import CronJob, Definition
 from gnomon.model.errors import CronJobNotFound, InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.cron import Put
 from gnomon.store.ports.tasks import TaskChange
+from gnomon.usecases.authorization import check_job_held, check_type, check_work, locked
+from gnomon.usecases.target_check import check_allowed, check_own_target, check_target
 
 Edit = Callable[[Definition], Definition]
 
@@ -73,7 +73,7 @@ async def create_cron_job(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, CreateCronJob)
-    check_target(context.guards.of(tenant_of(request)), asked)
+    check_target(context.rules.address_guard(tenant_of(request)), asked)
     definition = _with_secrets(definition_of(asked, asked.name, most_bytes), None)
     by = principal_of(request)
     check_type(by, definition.task_type)
@@ -144,7 +144,7 @@ async def put_cron_job(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, PutCronJob)
-    check_target(context.guards.of(tenant_of(request)), asked)
+    check_target(context.rules.address_guard(tenant_of(request)), asked)
     if asked.name not in (None, name):
         raise InvalidTask("is not the name in the path; to rename a job, PATCH it", "/name")
     definition = definition_of(asked, name, most_bytes)
@@ -220,7 +220,7 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
     most_bytes = context.settings.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, PatchCronJob)
-    check_target(context.guards.of(tenant_of(request)), asked)
+    check_target(context.rules.address_guard(tenant_of(request)), asked)
     edit = _within_grant(context, principal_of(request), asked)
     if asked.payload_template is not msgspec.UNSET:
         check_template(asked.payload_template, context.directory.quotas(tenant_of(request)))
@@ -277,7 +277,7 @@ async def delete_cron_job(request: Request) -> ASGIResponse:
     ref = cron_ref_of(request)
 
     async def act(change: TaskChange) -> Answer:
-        await check_job_held(request, change, ref)
+        await check_job_held(change, principal_of(request), ref)
         await change.cron.delete(ref)
         return answer(204)
 
@@ -303,7 +303,7 @@ async def pause_cron_job(request: Request) -> ASGIResponse:
     check_note(reason, "/reason")
 
     async def act(change: TaskChange) -> Answer:
-        await check_job_held(request, change, ref)
+        await check_job_held(change, principal_of(request), ref)
         return _shown(200, await change.cron.pause(ref, reason), context)
 
     return await changed(request, body, act)
@@ -327,7 +327,7 @@ async def resume_cron_job(request: Request) -> ASGIResponse:
     decoded(body, Nothing)
 
     async def act(change: TaskChange) -> Answer:
-        await check_job_held(request, change, ref)
+        await check_job_held(change, principal_of(request), ref)
         return _shown(200, await change.cron.resume(ref), context)
 
     return await changed(request, body, act)

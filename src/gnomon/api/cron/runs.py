@@ -3,7 +3,6 @@
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
-from gnomon.api.auth.holding import check_job_startable, locked
 from gnomon.api.context import Request, context_of, cron_ref_of, principal_of, tenant_of
 from gnomon.api.cron.schemas import BackfillCronJob, BackfillView, RunPage, RunQuery, RunView
 from gnomon.api.cron.views import backfill_view, run_cursor_of, run_cursor_view, run_view
@@ -16,6 +15,7 @@ from gnomon.cron.zones import zone
 from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.tasks import TaskChange
+from gnomon.usecases.authorization import check_job_startable, locked
 
 
 @Operation(
@@ -31,12 +31,12 @@ from gnomon.store.ports.tasks import TaskChange
     keyed=True,
 )
 async def trigger_cron_job(request: Request) -> ASGIResponse:
-    ref = cron_ref_of(request)
+    rules, by, ref = context_of(request).rules, principal_of(request), cron_ref_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
     async def act(change: TaskChange) -> Answer:
-        await check_job_startable(request, change, ref)
+        await check_job_startable(change, rules, by, ref)
         return answer(202, run_view(await change.cron.trigger(ref)))
 
     return await changed(request, body, act)
@@ -66,7 +66,7 @@ async def backfill_cron_job(request: Request) -> ASGIResponse:
         raise InvalidTask("must not be in the future: what is still to come fires by itself", "/to")
 
     async def act(change: TaskChange) -> Answer:
-        await check_job_startable(request, change, ref)
+        await check_job_startable(change, context.rules, by, ref)
         where = zone((await locked(change, ref)).definition.timezone)
         found = await change.cron.backfill(ref, first, last, asked.limit, dry_run=asked.dry_run)
         view = backfill_view(found, where, dry_run=asked.dry_run)

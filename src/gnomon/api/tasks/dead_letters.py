@@ -3,9 +3,7 @@
 from litestar import Router
 from litestar.response.base import ASGIResponse
 
-from gnomon.access.grant_errors import LimitedKey, TypeForbidden
 from gnomon.access.principal import Role
-from gnomon.api.auth.holding import check_held, check_startable
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
 from gnomon.api.http.idempotency import Answer, answer, changed, respond
 from gnomon.api.http.operation import Operation
@@ -16,19 +14,15 @@ from gnomon.api.tasks.schemas import (
     NoQuery,
     Nothing,
     PageQuery,
-    Redriven,
     TaskReceipt,
     TaskView,
 )
-from gnomon.api.tasks.submissions import check_type, filter_of
+from gnomon.api.tasks.submissions import filter_of
 from gnomon.api.tasks.views import cursor_of, cursor_view, task_view
-from gnomon.model.errors import TaskNotFound
-from gnomon.model.lifecycle import Status
 from gnomon.model.task import Resolution, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.tasks import TaskChange
-
-MOST_REDRIVEN = 10_000  # in one request
+from gnomon.usecases import dead_letters
 
 
 @Operation(
@@ -62,9 +56,7 @@ async def list_dead_letters(request: Request) -> ASGIResponse:
 async def get_dead_letter(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
-    task = await context_of(request).store.get(key)
-    if task.status is not Status.DEAD_LETTERED:
-        raise TaskNotFound(key.id)
+    task = await dead_letters.read(context_of(request).store, key)
     return respond(answer(200, task_view(task)))
 
 
@@ -82,13 +74,12 @@ async def get_dead_letter(request: Request) -> ASGIResponse:
     keyed=True,
 )
 async def retry_dead_letter(request: Request) -> ASGIResponse:
-    task_id = task_id_of(request)
+    rules, by, task_id = context_of(request).rules, principal_of(request), task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
     async def act(change: TaskChange) -> Answer:
-        await check_startable(request, change, task_id)
-        return answer(202, task_view(await change.redrive(task_id)))
+        return answer(202, task_view(await dead_letters.retry(change, rules, by, task_id)))
 
     return await changed(request, body, act)
 
@@ -126,13 +117,12 @@ async def discard_dead_letter(request: Request) -> ASGIResponse:
 
 
 async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
-    task_id = task_id_of(request)
+    by, task_id = principal_of(request), task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
     async def act(change: TaskChange) -> Answer:
-        await check_held(request, change, task_id)
-        return answer(200, task_view(await change.resolve(task_id, resolution)))
+        return answer(200, task_view(await dead_letters.resolve(change, by, task_id, resolution)))
 
     return await changed(request, body, act)
 
@@ -144,7 +134,7 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
     role=Role.OPERATE,
     summary="Run the dead letters that match again, at most 10 000 in one request",
     body=DeadLetterFilter,
-    answers={202: Redriven},
+    answers={202: dead_letters.Redriven},
     grows=True,
     keyed=True,
 )
@@ -152,15 +142,9 @@ async def retry_dead_letters(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     chosen = filter_of(decoded(body, DeadLetterFilter))
     by = principal_of(request)
-    if by.allow.limits:
-        raise LimitedKey("your key is held to some targets: retry dead letters one by one")
-    if by.task_types is not None and chosen.task_type is None:
-        detail = f"must be given: your key is only for {', '.join(sorted(by.task_types))}"
-        raise TypeForbidden(detail, "/task_type")
-    check_type(by, chosen.task_type or "")
 
     async def act(change: TaskChange) -> Answer:
-        return answer(202, Redriven(*await change.redrive_matching(chosen, MOST_REDRIVEN)))
+        return answer(202, await dead_letters.retry_matching(change, by, chosen))
 
     return await changed(request, body, act)
 

@@ -6,7 +6,6 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.admin.quotas import check_payload, pace_headers
-from gnomon.api.auth.holding import check_held, check_startable, check_work
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
 from gnomon.api.http.idempotency import (
     Answer,
@@ -46,13 +45,15 @@ from gnomon.api.tasks.submissions import (
     why_not_retried,
     with_secrets,
 )
-from gnomon.api.tasks.target_check import check_allowed, check_target
 from gnomon.api.tasks.views import NULL, cursor_of, cursor_view, execution_page, new_view, task_view
 from gnomon.model.errors import IdempotencyConflict, IllegalTransition, InvalidTask
 from gnomon.model.lifecycle import Status
 from gnomon.model.task import Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.tasks import NewTask, TaskChange
+from gnomon.usecases import change_task
+from gnomon.usecases.authorization import check_startable, check_work
+from gnomon.usecases.target_check import check_allowed, check_target
 
 PATH = "/api/v1/tasks"
 
@@ -190,7 +191,7 @@ async def patch_task(request: Request) -> ASGIResponse:
     asked, by = decoded(body, PatchTask), principal_of(request)
 
     async def act(change: TaskChange) -> Answer:
-        check_target(context.guards.of(tenant_of(request)), asked)
+        check_target(context.rules.address_guard(by.tenant_id), asked)
         wanted = patch_of(asked, context.clock.now(), most_bytes)
         if wanted.payload is not msgspec.UNSET:
             check_payload(wanted.payload, context.directory.quotas(by.tenant_id))
@@ -218,11 +219,10 @@ async def patch_task(request: Request) -> ASGIResponse:
     keyed=True,
 )
 async def delete_task(request: Request) -> ASGIResponse:
-    task_id = task_id_of(request)
+    by, task_id = principal_of(request), task_id_of(request)
 
     async def act(change: TaskChange) -> Answer:
-        await check_held(request, change, task_id)
-        await change.delete(task_id)
+        await change_task.delete(change, by, task_id)
         return answer(204)
 
     return await changed(request, b"", act)
@@ -241,13 +241,12 @@ async def delete_task(request: Request) -> ASGIResponse:
     keyed=True,
 )
 async def cancel_task(request: Request) -> ASGIResponse:
-    task_id = task_id_of(request)
+    by, task_id = principal_of(request), task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     asked = decoded(body, CancelTask)
 
     async def act(change: TaskChange) -> Answer:
-        await check_held(request, change, task_id)
-        return _shown(200, await change.cancel(task_id, interrupt=asked.interrupt))
+        return _shown(200, await change_task.cancel(change, by, task_id, interrupt=asked.interrupt))
 
     return await changed(request, body, act)
 
@@ -265,13 +264,12 @@ async def cancel_task(request: Request) -> ASGIResponse:
     keyed=True,
 )
 async def pause_task(request: Request) -> ASGIResponse:
-    task_id = task_id_of(request)
+    by, task_id = principal_of(request), task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
     async def act(change: TaskChange) -> Answer:
-        await check_held(request, change, task_id)
-        return _shown(200, await change.pause(task_id))
+        return _shown(200, await change_task.pause(change, by, task_id))
 
     return await changed(request, body, act)
 
@@ -289,13 +287,12 @@ async def pause_task(request: Request) -> ASGIResponse:
     keyed=True,
 )
 async def resume_task(request: Request) -> ASGIResponse:
-    task_id = task_id_of(request)
+    by, task_id = principal_of(request), task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
     async def act(change: TaskChange) -> Answer:
-        await check_held(request, change, task_id)
-        return _shown(200, await change.resume(task_id))
+        return _shown(200, await change_task.resume(change, by, task_id))
 
     return await changed(request, body, act)
 
@@ -319,7 +316,7 @@ async def retry_task(request: Request) -> ASGIResponse:
     decoded(body, Nothing)
 
     async def act(change: TaskChange) -> Answer:
-        await check_startable(request, change, task_id)
+        await check_startable(change, context.rules, by, task_id)
         task = await change.get(task_id)
         if task.status in _FINISHED or task.resolution is not None:
             check_kept(task)

@@ -226,13 +226,6 @@ class BatchView(msgspec.Struct):
     tasks: list[TaskReceipt]
 
 
-class Redriven(msgspec.Struct):
-    """How many dead letters run again, and whether the same request would find more."""
-
-    retried: int
-    more: bool
-
-
 class Health(msgspec.Struct):
     """The process answers. `full`: it is ready, but there is no room for new work."""
 

@@ -7,16 +7,13 @@ from typing import TypeVar
 
 import msgspec
 
-from gnomon.access.grant_errors import TypeForbidden
 from gnomon.access.principal import Principal
 from gnomon.access.target_secrets import unmasked
 from gnomon.api.admin.quotas import check_payload
 from gnomon.api.context import Context
 from gnomon.api.cron.schemas import PatchCronJob, PutCronJob
 from gnomon.api.tasks.schemas import DeadLetterFilter, PatchTask, SubmitTask, TaskQuery
-from gnomon.api.tasks.target_check import check_allowed, check_own_target, check_target
 from gnomon.clock import new_id
-from gnomon.model.allow_list import listed
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane
@@ -25,6 +22,8 @@ from gnomon.model.target import HttpTarget, Target
 from gnomon.model.task import DeliveryMode, Submission, Task
 from gnomon.model.text import is_line, is_note
 from gnomon.store.ports.tasks import TaskFilter, TaskPatch
+from gnomon.usecases.authorization import check_type
+from gnomon.usecases.target_check import check_allowed, check_own_target, check_target
 
 FIRST_YEAR, LAST_YEAR = 1971, 2199
 
@@ -40,7 +39,7 @@ def allowed(
 ) -> Submission:
     """The submission, if no rule of the moment is against it; the schema is still to be asked.
     Raises InvalidTask, with the place."""
-    check_target(context.guards.of(by.tenant_id), asked)
+    check_target(context.rules.address_guard(by.tenant_id), asked)
     submission = submission_of(asked, by, now, key, context.settings.max_payload_bytes)
     check_allowed(context.directory.tenant(by.tenant_id).allow, by, submission.target, asked)
     check_payload(submission.payload, context.directory.quotas(by.tenant_id))
@@ -274,14 +273,6 @@ def check_text(asked: SubmitTask | PatchTask | PutCronJob | PatchCronJob) -> Non
 def _lines(kind: type[SubmitTask | PatchTask | PutCronJob | PatchCronJob]) -> tuple[str, ...]:
     names = ("task_type", "name", "queue", "source")
     return tuple(name for name in names if name in kind.__struct_fields__)
-
-
-def check_type(by: Principal, task_type: str) -> None:
-    """Raises TypeForbidden where this is not theirs to submit, or to change."""
-    if not by.may_submit(task_type):
-        allowed = listed(sorted(by.task_types or ()))
-        detail = f"is {task_type!r}, but your key is only for: {allowed}"
-        raise TypeForbidden(detail, "/task_type")
 
 
 def check_own(by: Principal, asked: SubmitTask) -> None:

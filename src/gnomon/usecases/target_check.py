@@ -1,7 +1,7 @@
 """Refuses targets that can be seen not to be allowed before they are called: addresses that are not
 public, and what is not on the allow-list of the tenant or the key."""
 
-from typing import TypeAlias
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -9,16 +9,22 @@ import msgspec
 from gnomon.access.addresses import AddressGuard
 from gnomon.access.grant_errors import TargetForbidden
 from gnomon.access.principal import Principal
-from gnomon.api.cron.schemas import PatchCronJob, PutCronJob
-from gnomon.api.tasks.schemas import PatchTask, SubmitTask
 from gnomon.model.allow_list import AllowList
 from gnomon.model.errors import InvalidTask
 from gnomon.model.target import HttpTarget, Target
 
-Asked: TypeAlias = SubmitTask | PatchTask | PutCronJob | PatchCronJob
+
+class NamesTarget(Protocol):
+    """A request that says what to call, in full or in short."""
+
+    @property
+    def target(self) -> Target | msgspec.UnsetType | None: ...
+
+    @property
+    def callback_url(self) -> str | msgspec.UnsetType | None: ...
 
 
-def check_target(guard: AddressGuard | None, asked: Asked) -> None:
+def check_target(guard: AddressGuard | None, asked: NamesTarget) -> None:
     """Raises InvalidTask, with the place. No guard is where there is no authentication: whoever can
     ask is on this machine already. A name is judged when it is called, by what it leads to then."""
     if guard is None:
@@ -30,7 +36,7 @@ def check_target(guard: AddressGuard | None, asked: Asked) -> None:
 
 
 def check_allowed(
-    tenant: AllowList, by: Principal, target: Target, asked: Asked | None = None
+    tenant: AllowList, by: Principal, target: Target, asked: NamesTarget | None = None
 ) -> None:
     """Raises TargetForbidden, with the place, where a new call of the target is not allowed to the
     tenant, or not to whoever asks."""
@@ -39,14 +45,14 @@ def check_allowed(
         raise TargetForbidden(tenant.refusal(target, "the tenant"), _place(target, asked))
 
 
-def check_own_target(by: Principal, target: Target, asked: Asked | None = None) -> None:
+def check_own_target(by: Principal, target: Target, asked: NamesTarget | None = None) -> None:
     """Raises TargetForbidden, with the place, where it is not theirs to call, or to change what
     calls it."""
     if not by.allow.allows(target):
         raise TargetForbidden(by.allow.refusal(target, "your key"), _place(target, asked))
 
 
-def _place(target: Target, asked: Asked | None) -> str:
+def _place(target: Target, asked: NamesTarget | None) -> str:
     """Where it was said what to call. It stands in what is stored where nothing was."""
     if asked is not None and isinstance(asked.callback_url, str):
         return "/callback_url"

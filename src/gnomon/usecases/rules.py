@@ -1,0 +1,30 @@
+"""The rules that apply to a tenant's requests at the moment."""
+
+import msgspec
+
+from gnomon.access.addresses import AddressGuard
+from gnomon.clock import Clock
+from gnomon.model.allow_list import AllowList
+from gnomon.model.tenant import Quotas
+from gnomon.store.guards import Guards
+from gnomon.store.tenant_cache import TenantCache
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """Time, the settings and the tenants, as far as they decide what is accepted."""
+
+    clock: Clock
+    directory: TenantCache
+    guards: Guards
+    max_payload_bytes: int
+
+    def allow_list(self, tenant_id: str) -> AllowList:
+        """The targets that the tenant may call."""
+        return self.directory.tenant(tenant_id).allow
+
+    def quotas(self, tenant_id: str) -> Quotas:
+        return self.directory.quotas(tenant_id)
+
+    def address_guard(self, tenant_id: str) -> AddressGuard | None:
+        """The addresses that the tenant may call; None: all."""
+        return self.guards.of(tenant_id)
