@@ -47,7 +47,7 @@ async def test_the_run_after_an_outage_starts_beside_the_one_that_expired(
         expired = TaskKey(latest.tenant_id, before)
         claim = await PostgresDispatch(database, 10.0).claim(node, [expired, latest])
         assert [(d.key, d.expired) for d in claim.deliveries] == [(expired, True)]
-        admission = await planning.admit(node, [latest])
+        admission = await planning.claim_runs(node, [latest])
         assert [(d.key, d.expired) for d in admission.claim.deliveries] == [(latest, False)]
 
 

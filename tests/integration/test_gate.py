@@ -68,7 +68,7 @@ class Stage:
         """Claim as a dispatcher does: what is not simply claimed is asked for."""
         claimed = [d.key for d in (await self.dispatch.claim(self.node, keys)).deliveries]
         left = [key for key in keys if key not in claimed]
-        admission = await self.planning.admit(self.node, left)
+        admission = await self.planning.claim_runs(self.node, left)
         return claimed + [d.key for d in admission.claim.deliveries]
 
     async def end(self, delivery: Delivery, verdict: Verdict | None = None) -> None:
@@ -77,9 +77,9 @@ class Stage:
         else:
             await self.dispatch.settle([settlement(delivery, verdict, OutcomeKind.FAILED)])
 
-    async def release(self) -> list[TaskKey]:
+    async def start_queued(self) -> list[TaskKey]:
         job = TaskKey(self.job.tenant_id, self.job.id)
-        return [e.key for e in await self.planning.release([job])]
+        return [e.key for e in await self.planning.start_queued([job])]
 
     async def state(self, key: TaskKey) -> State | None:
         row = await live(self.connection, key)
@@ -116,7 +116,7 @@ async def test_a_run_that_has_expired_is_claimed_to_be_put_to_rest_whatever_else
         "UPDATE gnomon.task SET expires_at = gnomon.now() - interval '1 ms' WHERE id = $1",
         expired.id,
     )
-    admission = await stage.planning.admit(stage.node, [expired])
+    admission = await stage.planning.claim_runs(stage.node, [expired])
     assert [(d.key, d.expired) for d in admission.claim.deliveries] == [(expired, True)]
     assert await active_of(connection, stage.job) == stage.first.key.id
 
@@ -165,7 +165,7 @@ async def test_a_run_that_is_changed_meanwhile_is_not_settled(
     (key,) = stage.next
     async with connection.transaction():
         await connection.execute("UPDATE gnomon.task SET name = 'other' WHERE id = $1", key.id)
-        asked = asyncio.create_task(stage.planning.admit(stage.node, [key]))
+        asked = asyncio.create_task(stage.planning.claim_runs(stage.node, [key]))
 
         async def waits() -> bool:
             return bool(await blocked_by(connection))
@@ -174,7 +174,7 @@ async def test_a_run_that_is_changed_meanwhile_is_not_settled(
     admission = await asked
     assert await stage.state(key) is State.WAITING
     assert (admission.claim.deliveries, admission.settled, admission.skipped) == ([], [], [])
-    again = await stage.planning.admit(stage.node, [key])
+    again = await stage.planning.claim_runs(stage.node, [key])
     assert again.settled == [key]
     assert await stage.state(key) is (None if policy is Overlap.SKIP else State.BLOCKED)
 
@@ -221,11 +221,11 @@ async def test_queued_runs_go_one_after_the_other_in_order(
     stage = await staged(database, connection, Overlap.QUEUE, due=3)
     assert await stage.ask(*stage.next) == []
     assert {await stage.state(key) for key in stage.next} == {State.BLOCKED}
-    assert await stage.release() == []
+    assert await stage.start_queued() == []
     running, turns = stage.first, []
     for _ in stage.next:
         await stage.end(running)
-        (turn,) = await stage.release()
+        (turn,) = await stage.start_queued()
         turns.append(turn)
         running = await stage.start(turn)
     assert turns == stage.next
@@ -239,7 +239,7 @@ async def test_a_run_does_not_overtake_those_queued_before_it(
     await stage.end(stage.first)
     late = await make_due(connection, stage.job)
     assert await stage.ask(*late) == []
-    assert await stage.release() == stage.next
+    assert await stage.start_queued() == stage.next
 
 
 async def test_cancel_running_asks_the_active_one_to_end_and_takes_its_place(
@@ -254,7 +254,7 @@ async def test_cancel_running_asks_the_active_one_to_end_and_takes_its_place(
     ended = await archived(connection, stage.first.key)
     assert ended is not None
     assert ended["state"] == State.CANCELLED
-    assert await stage.release() == stage.next
+    assert await stage.start_queued() == stage.next
 
 
 async def test_the_node_that_runs_the_active_one_is_told_to_end_it(
@@ -283,8 +283,8 @@ async def test_cancel_running_starts_at_once_where_the_other_waits_for_a_retry(
 ) -> None:
     stage = await staged(database, connection, Overlap.CANCEL_RUNNING)
     await stage.end(stage.first, RETRY)
-    admission = await stage.planning.admit(stage.node, stage.next)
-    assert [e.key for e in admission.let_go] == stage.next
+    admission = await stage.planning.claim_runs(stage.node, stage.next)
+    assert [e.key for e in admission.started_queued] == stage.next
     ended = await archived(connection, stage.first.key)
     assert ended is not None
     assert ended["state"] == State.CANCELLED
@@ -297,7 +297,7 @@ async def test_the_newest_run_takes_the_place_of_those_that_waited_to_replace(
     await stage.ask(stage.next[0])
     await stage.ask(stage.next[1])
     await stage.end(stage.first, RETRY)
-    assert await stage.release() == stage.next[1:]
+    assert await stage.start_queued() == stage.next[1:]
     assert await skips_of(connection, stage.job) == [Skipped.SUPERSEDED]
 
 
@@ -344,7 +344,7 @@ async def test_made_up_runs_are_queued_where_others_would_be_skipped(
     assert await stage.ask(key) == []
     assert await stage.state(key) is State.BLOCKED
     await stage.end(stage.first)
-    assert await stage.release() == [key]
+    assert await stage.start_queued() == [key]
 
 
 async def test_a_run_that_is_locked_when_it_falls_due_is_looked_at_again(

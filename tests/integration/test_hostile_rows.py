@@ -190,7 +190,7 @@ async def test_runs_of_a_job_that_cannot_be_read(
     await dispatch.settle([settlement(ended)])
     (starts,), (overlaps,) = await make_due(connection, sound), await make_due(connection, broken)
     await connection.execute("UPDATE gnomon.cron_job SET definition = '[]' WHERE name = 'broken'")
-    admission = await planning(database).admit(node, [starts, overlaps])
+    admission = await planning(database).claim_runs(node, [starts, overlaps])
     assert [each.key for each in admission.claim.deliveries] == [starts]
     assert list(admission.settled) == [overlaps]
 

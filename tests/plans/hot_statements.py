@@ -116,7 +116,7 @@ BY_KEY = [
     Hot("gated_runs", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
     Hot("gate_runs", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
     Hot("queue_runs", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
-    Hot("let_go", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
+    Hot("start_queued", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
     Hot(
         "skip_runs",
         KEY,

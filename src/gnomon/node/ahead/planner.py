@@ -31,9 +31,9 @@ _JOBS_TOGETHER = 100
 _MOST_QUEUED = 1000
 _NO_PARTITION = "23514"
 
-PLAN, RELEASE = "plan", "release-runs"  # the chores
+PLAN, START_QUEUED = "plan", "start-queued"  # the chores
 _PLAN_REMEDY = "its runs are not planned meanwhile: see `gnomon cron show`, change it or pause it"
-_RELEASE_REMEDY = "its queued runs wait meanwhile: cancel them, or change its overlap_policy"
+_QUEUED_REMEDY = "its queued runs wait meanwhile: cancel them, or change its overlap_policy"
 
 
 class PlanResult(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ class Planner:
         if not jobs:
             return 0
         try:
-            entries = await isolated(list(jobs), self._store.release, self._blame_queued)
+            entries = await isolated(list(jobs), self._store.start_queued, self._blame_queued)
             return self._hinted(entries)
         except BaseException:
             self._ended |= jobs
@@ -149,16 +149,16 @@ class Planner:
         """The same for jobs whose run ended unseen: cancelled, or on a node that died."""
         began = self._clock.monotonic()
         shards = sorted(self._scanner.territory.jobs)
-        aside = set(self._troubles.aside(RELEASE))
+        aside = set(self._troubles.aside(START_QUEUED))
         queued = await self._store.queued(shards, _MOST_QUEUED)
         self.ended(job for job in queued if about_job(job.tenant_id, job.id) not in aside)
-        released = await self.start_queued()
-        self._troubles.over_since(RELEASE, began)
-        return released
+        started = await self.start_queued()
+        self._troubles.over_since(START_QUEUED, began)
+        return started
 
     async def _blame_queued(self, job: TaskKey, error: StoreError) -> list[Entry]:
         about = about_job(job.tenant_id, job.id)
-        self._troubles.note(RELEASE, error, about, _RELEASE_REMEDY)
+        self._troubles.note(START_QUEUED, error, about, _QUEUED_REMEDY)
         return []
 
     def _hinted(self, entries: list[Entry]) -> int:

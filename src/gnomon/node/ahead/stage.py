@@ -42,8 +42,8 @@ class AheadStage:
             every("scan", self.scan, clock, s.scan_seconds),
             whenever("repair", self.repair, clock, signals.look, look, rest),
             every("plan", self.plan, clock, s.plan_seconds),
-            every("queued-runs", self.look_for_queued, clock, _QUEUED_SECONDS),
-            whenever("release-runs", self.start_queued, clock, signals.ended, None),
+            every("look-for-queued", self.look_for_queued, clock, _QUEUED_SECONDS),
+            whenever("start-queued", self.start_queued, clock, signals.ended, None),
             Service("tick", self.tick, self._until_next_tick),
         ]
 

@@ -285,18 +285,18 @@ class Dispatcher:
 
     async def _ask_part(self, entries: Sequence[Entry]) -> set[TaskKey]:
         asked_at = self._clock.monotonic()
-        admission = await self._planning.admit(
+        answer = await self._planning.claim_runs(
             self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]
         )
-        claimed = self._take(entries, admission.claim, asked_at)
-        entries = await self._bury(list(entries), admission.claim)
+        claimed = self._take(entries, answer.claim, asked_at)
+        entries = await self._bury(list(entries), answer.claim)
         self._unclaimed([e for e in entries if e.key not in claimed])
-        self._tell_started(entries, admission.claim)
-        for reason in admission.skipped:
+        self._tell_started(entries, answer.claim)
+        for reason in answer.skipped:
             self._emit(RunSkipped(reason))
-        self._forget(admission.settled)
-        self._scanner.hinted(admission.let_go)
-        settled = claimed | set(admission.settled)
+        self._forget(answer.settled)
+        self._scanner.hinted(answer.started_queued)
+        settled = claimed | set(answer.settled)
         self._look_again([e for e in entries if e.key not in settled])
         return claimed
 

@@ -18,7 +18,7 @@ class OverlapAnswer(msgspec.Struct, frozen=True):
 
     claim: Claim
     settled: list[TaskKey]  # skipped or queued: nothing is left to claim now
-    let_go: list[Entry]  # runs that were queued, and may start
+    started_queued: list[Entry]  # runs that were queued, and may start now
     skipped: list[Skipped] = []  # why, of each that was
 
 
@@ -40,13 +40,13 @@ class PlanningStore(Protocol):
     async def park(self, job: CronJob, reason: str) -> None:
         """Pause a job that cannot be planned, unless it was changed meanwhile."""
 
-    async def admit(
+    async def claim_runs(
         self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
     ) -> OverlapAnswer:
         """Claim first runs of jobs that forbid overlap, as far as their policies let them start
         now; queue or skip the others."""
 
-    async def release(self, jobs: Sequence[TaskKey]) -> list[Entry]:
+    async def start_queued(self, jobs: Sequence[TaskKey]) -> list[Entry]:
         """Let the next queued run of these jobs start where no run is active any more."""
 
     async def queued(self, shards: Sequence[int], most: int) -> list[TaskKey]:

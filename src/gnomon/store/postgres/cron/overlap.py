@@ -62,7 +62,7 @@ class _Ruling(msgspec.Struct):
     replace: list[JobRuns] = []
 
 
-async def admit(
+async def claim_runs(
     connection: "Connection",
     incarnation: UUID,
     keys: Sequence[TaskKey],
@@ -87,13 +87,13 @@ async def admit(
         known = [chosen.get(key, UNKNOWN_FLOW) for key in started]
         claimed = await claim(connection, incarnation, started, grace, known, admitted=True)
     replacing = [TaskKey(s.job.tenant_id, s.job.id) for s in ruling.replace]
-    let_go = await release(connection, replacing) if replacing else []
+    started_queued = await start_queued(connection, replacing) if replacing else []
     skipped = [reason for run, _, reason in ruling.skip if run in settled]
-    return OverlapAnswer(claimed, list(settled), let_go, skipped)
+    return OverlapAnswer(claimed, list(settled), started_queued, skipped)
 
 
-async def release(connection: "Connection", jobs: Iterable[TaskKey]) -> list[Entry]:
-    """Within a transaction: let the first queued run of each job go, where none is active."""
+async def start_queued(connection: "Connection", jobs: Iterable[TaskKey]) -> list[Entry]:
+    """Within a transaction: let the first queued run of each job start, where none is active."""
     standings = await locked(connection, jobs)
     waiting = [key for key, standing in standings.items() if standing.queued]
     if not waiting:
@@ -112,7 +112,7 @@ async def release(connection: "Connection", jobs: Iterable[TaskKey]) -> list[Ent
             await _insist(connection, standing)
         else:
             turns.append((queue[0], job))
-    return await _let_go(connection, turns)
+    return await _start(connection, turns)
 
 
 async def take_place(connection: "Connection", job: CronJob, task_id: UUID) -> bool:
@@ -274,14 +274,12 @@ async def _insist(connection: "Connection", standing: JobRuns) -> None:
     )
 
 
-async def _let_go(
-    connection: "Connection", turns: Sequence[tuple[TaskKey, TaskKey]]
-) -> list[Entry]:
+async def _start(connection: "Connection", turns: Sequence[tuple[TaskKey, TaskKey]]) -> list[Entry]:
     if not turns:
         return []
     await _set_active(connection, turns)
     rows = await connection.fetch(
-        query("let_go"), [run.tenant_id for run, _ in turns], [run.id for run, _ in turns]
+        query("start_queued"), [run.tenant_id for run, _ in turns], [run.id for run, _ in turns]
     )
     return [
         Entry(

@@ -1,4 +1,4 @@
-"""The node's side of cron jobs: plan ahead, admit, let go."""
+"""The node's side of cron jobs: plan ahead, claim runs, start queued ones."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -79,13 +79,13 @@ class PostgresPlanning:
         why = reason[:_MOST_REASON]
         await self._database.execute("park_job", job.tenant_id, job.id, job.version, why)
 
-    async def admit(
+    async def claim_runs(
         self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
     ) -> OverlapAnswer:
         async with self._database.transaction() as connection:
-            return await overlap.admit(connection, incarnation, keys, self._grace, flows)
+            return await overlap.claim_runs(connection, incarnation, keys, self._grace, flows)
 
-    async def release(self, jobs: Sequence[TaskKey]) -> list[Entry]:
+    async def start_queued(self, jobs: Sequence[TaskKey]) -> list[Entry]:
         # Mostly nobody waits, and thousands of runs may have just ended together.
         waiting = await self._database.fetchrow("any_queued")
         if waiting is None or not waiting["found"]:
@@ -97,7 +97,7 @@ class PostgresPlanning:
         if not queued:
             return []
         async with self._database.transaction() as connection:
-            return await overlap.release(connection, queued)
+            return await overlap.start_queued(connection, queued)
 
     async def queued(self, shards: Sequence[int], most: int) -> list[TaskKey]:
         rows = await self._database.fetch("queued_jobs", list(shards), most)
