@@ -157,7 +157,7 @@ async def aging(world: World, size: Size) -> Finding:
             low = max(1, round(0.15 * bound * await _rate(world)))
             depths = Counter({Lane.CRITICAL: 16, Lane.HIGH: 12, Lane.MEDIUM: 8, Lane.LOW: low})
             for lane, count in (depths - await _waiting(world)).items():
-                await submitter.submit(WORK, count, payload=b'{"seconds": 0.02}', lane=lane)
+                await submitter.submit(WORK, count, payload=b'{"seconds": 0.02}', priority=lane)
     runs = [run for run in await world.ended(since) if run.started > 2]
     by_lane = {lane: [run.late for run in runs if run.lane is lane] for lane in Lane}
     share = len(by_lane[Lane.LOW]) / len(runs)

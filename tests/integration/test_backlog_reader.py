@@ -64,7 +64,7 @@ async def test_what_lies_behind_a_backlog_is_read_beside_it(
     await due(database, connection, 4000, tenant_id="big")
     others = [
         *await due(database, connection, 3, tenant_id="small"),
-        *await due(database, connection, 3, tenant_id="big", lane=Lane.CRITICAL),
+        *await due(database, connection, 3, tenant_id="big", priority=Lane.CRITICAL),
         *await due(database, connection, 3, tenant_id="big", task_type="another"),
         *await due(database, connection, 3, tenant_id="big", queue="another"),
     ]

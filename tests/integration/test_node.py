@@ -494,13 +494,13 @@ async def test_a_hint_is_enough(
     async with running_node(database_dsn, scan_seconds=3600.0):
         _, first = call_of(now, "echo")  # for the scan that a node begins with
         await store(database, first)
-        announcer.due([Entry(key_of(first), first.due_at, first.lane)])
+        announcer.due([Entry(key_of(first), first.due_at, first.priority)])
         await ends.of(key_of(first))
         who, new = call_of(now, "echo")
         await store(database, new)
 
         async def hinted() -> bool:
-            announcer.due([Entry(key_of(new), new.due_at, new.lane)])
+            announcer.due([Entry(key_of(new), new.due_at, new.priority)])
             return await called(who)()
 
         await eventually(hinted)
@@ -548,7 +548,7 @@ async def test_under_a_backlog_higher_priorities_go_first(
     database_dsn: str, database: Database, now: datetime, ends: Ends
 ) -> None:
     tasks = [
-        call_of(now, "echo", lane=lane, due_in=due_in)[1]
+        call_of(now, "echo", priority=lane, due_in=due_in)[1]
         for lane, due_in in ((Lane.LOW, -20.0), (Lane.CRITICAL, -10.0))
         for _ in range(20)
     ]
@@ -597,7 +597,7 @@ async def test_a_node_that_stops_ends_what_runs_and_gives_back_the_rest(
     database_dsn: str, database: Database, connection: Connection, now: datetime, ends: Ends
 ) -> None:
     async with running_node(database_dsn, slots=1, prefetch=10) as node:
-        who, first = call_of(now, "wait_at_the_gate", lane=Lane.CRITICAL)
+        who, first = call_of(now, "wait_at_the_gate", priority=Lane.CRITICAL)
         rest = [call_of(now, "echo")[1] for _ in range(5)]
         # Together: once its slot has been busy for a while, the node claims nothing ahead.
         await store(database, first, *rest)

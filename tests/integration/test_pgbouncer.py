@@ -203,7 +203,7 @@ async def test_hints_pass_the_pooler_to_one_who_listens_past_it(
     heard = Heard(direct_dsn, 3600.0)
     announcer = Announcer(database_dsn, SystemClock(), 15.0)
     _, new = call_of(await database_now(connection), "echo")
-    entry = Entry(key_of(new), new.due_at, new.lane)
+    entry = Entry(key_of(new), new.due_at, new.priority)
 
     async def told() -> bool:
         announcer.due([entry])

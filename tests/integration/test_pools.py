@@ -54,10 +54,10 @@ async def test_each_node_runs_what_its_pool_says(
         running_node(database_dsn, node_name="mail", serve_types=("mail",), serve_queues=("q",)),
         running_node(database_dsn, node_name="low", serve_lanes=("LOW",)),
     ):
-        of_a = await store(database, *calls(now, 40, tenant_id="a", lane=Lane.HIGH))
+        of_a = await store(database, *calls(now, 40, tenant_id="a", priority=Lane.HIGH))
         mail = await store(database, *calls(now, 40, task_type="mail", queue="q"))
-        low = await store(database, *calls(now, 40, lane=Lane.LOW))
-        both = await store(database, *calls(now, 40, tenant_id="a", lane=Lane.LOW))
+        low = await store(database, *calls(now, 40, priority=Lane.LOW))
+        both = await store(database, *calls(now, 40, tenant_id="a", priority=Lane.LOW))
         nobodys = await store(database, *calls(now, 3, task_type="mail"))
         assert await workers(connection, of_a) == {"a"}
         assert await workers(connection, mail) == {"mail"}

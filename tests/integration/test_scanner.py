@@ -171,7 +171,7 @@ async def test_everything_is_found_exactly_once_whatever_comes_in_between(
         wanted.update(await store(database, *new))
         if random.random() < 0.5:
             scanning.scanner.hinted(
-                Entry(TaskKey(s.tenant_id, s.id), s.due_at, s.lane) for s in new
+                Entry(TaskKey(s.tenant_id, s.id), s.due_at, s.priority) for s in new
             )
         await random.choice([scanning.scanner.forward, scanning.scanner.repair])()
         taken = scanning.take()

@@ -149,7 +149,7 @@ async def test_a_task_that_is_found_twice_is_stolen_with_one_slot(
 ) -> None:
     stage = Stage(database, await joined(database))
     now = await database_now(connection)
-    (key,) = await store(database, submission(now, lane=Lane.HIGH))
+    (key,) = await store(database, submission(now, priority=Lane.HIGH))
     twice = [Entry(key, now, lane) for lane in (Lane.HIGH, Lane.LOW)]
     assert (await stage.dispatcher.steal(twice)).claimed == 1
     stage.dispatcher.released([Report(await stage.pipe.receive())])

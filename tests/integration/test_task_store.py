@@ -24,9 +24,9 @@ from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane
 from gnomon.model.retry import Backoff, RetryPolicy
 from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.model.task import DEFAULT_TENANT, Resolution, Submission, TaskKey
+from gnomon.model.task import DEFAULT_TENANT, Resolution, Submission, TaskKey, TaskPatch
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import NewTask, Once, TaskFilter, TaskPatch
+from gnomon.store.ports.tasks import NewTask, Once, TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
@@ -102,7 +102,7 @@ async def test_what_is_inserted_is_read_back(store: PostgresTasks, clock: System
         **later(clock),
         payload=b'{"a": [1, "\\u0000"]}',
         name="n\u00e4me",
-        lane=Lane.HIGH,
+        priority=Lane.HIGH,
         retry_policy=policy,
         timeout_seconds=0.1,
         expires_at=clock.now() + 2 * HOUR,
@@ -525,7 +525,12 @@ async def test_filters(
         new = await stored(store, clock, **later(clock))
         await put(connection, new.id, assignments)
     cancelled = await stored(
-        store, clock, task_type="other", lane=Lane.LOW, tags=("t", "u"), **later(clock, 5 * HOUR)
+        store,
+        clock,
+        task_type="other",
+        priority=Lane.LOW,
+        tags=("t", "u"),
+        **later(clock, 5 * HOUR),
     )
     async with store.change(DEFAULT_TENANT) as change:
         await change.cancel(cancelled.id, interrupt=False)

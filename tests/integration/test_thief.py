@@ -171,7 +171,7 @@ async def test_a_node_that_has_something_else_to_do_steals_nothing(
 ) -> None:
     stage = await stage_for(2)
     _, own = await late_in(database, (200, 5.0), (3, 5.0))
-    stage.scanner.hinted([Entry(own, now, submission(now).lane)])
+    stage.scanner.hinted([Entry(own, now, submission(now).priority)])
     stage.agenda.advance(now)
     assert await stage.thief.run_once() == NOTHING
     stage.agenda.take(1, SuspectRoom(1, 1))
@@ -210,7 +210,7 @@ async def test_what_its_owner_took_meanwhile_is_left_to_it(
     theirs, free = await late_in(database, (200, 5.0), (201, 5.0))
     owner = await joined(database)
     assert (await PostgresDispatch(database, 10.0).claim(owner, [theirs])).deliveries
-    entries = [Entry(key, now, submission(now).lane) for key in (theirs, free)]
+    entries = [Entry(key, now, submission(now).priority) for key in (theirs, free)]
     assert (await stage.dispatcher.steal(entries)).claimed == 1
     assert len(stage.agenda) == 0
     assert stage.agenda.next_tick() is None
@@ -331,7 +331,7 @@ async def test_rows_that_are_only_locked_are_not_read_anew_again_and_again(
     async with database.transaction() as holder:
         await holder.execute("SELECT FROM gnomon.task FOR UPDATE")
         for known in (0, 200):
-            stage.scanner.hinted([Entry(key, now, submission(now).lane) for key in locked])
+            stage.scanner.hinted([Entry(key, now, submission(now).priority) for key in locked])
             stage.agenda.advance(stage.clock.now())
             assert (await stage.dispatcher.run_once()).claimed == 0
             assert len(stage.agenda) == known

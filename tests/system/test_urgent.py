@@ -16,8 +16,8 @@ pytestmark = pytest.mark.system
 
 TRIES = "SELECT array_agg(outcome ORDER BY fence) FROM gnomon.try WHERE task_id = $1"
 GIVES_WAY = "a task gives way to a CRITICAL one"
-LOW: dict[str, Any] = {"lane": Lane.LOW, "preemptible": True}
-URGENT: dict[str, Any] = {"lane": Lane.CRITICAL}
+LOW: dict[str, Any] = {"priority": Lane.LOW, "preemptible": True}
+URGENT: dict[str, Any] = {"priority": Lane.CRITICAL}
 
 # The first try goes on whatever it is told, the next ones end at once.
 STUBBORN = """
@@ -55,7 +55,7 @@ async def test_critical_tasks_start_while_long_ones_hold_every_other_slot(
     low = await submitter.submit(receiver.url, 1, **LOW)
     plain = await submitter.submit(receiver.url, 2)
     await called(receiver, *low, *plain)
-    behind = await submitter.submit(receiver.url, 5, lane=Lane.HIGH)
+    behind = await submitter.submit(receiver.url, 5, priority=Lane.HIGH)
 
     # One slot is kept for it.
     first = await submitter.submit(receiver.url, 1, **URGENT)

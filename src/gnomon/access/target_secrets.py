@@ -38,6 +38,8 @@ def masked(target: Target) -> Target:
     """The target as anybody may see it."""
     if not isinstance(target, HttpTarget):
         return target
+    if not target.headers and "?" not in target.url:
+        return target
     url = _with_values(target.url, lambda _, value: MASK if value else value)
     if url == target.url and not any(map(is_secret_header, target.headers)):
         return target
@@ -49,6 +51,8 @@ def unmasked(target: Target, stored: Target | None) -> Target:
     """The target with the secrets that were shown as a mask, and came back as one. Raises
     InvalidTask where there are none to be put in their place."""
     if not isinstance(target, HttpTarget):
+        return target
+    if MASK not in target.url and MASK not in target.headers.values():
         return target
     if stored is not None and not isinstance(stored, HttpTarget):
         stored = None

@@ -13,10 +13,7 @@ from gnomon.cron.steps import check_steps
 from gnomon.cron.template import Template, template
 from gnomon.model.errors import InvalidSchedule
 from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import Target
-from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode, KeepPayload
+from gnomon.model.task import TaskTemplate
 
 # A fire that cannot start for so long after its time counts as missed.
 DEFAULT_MISSED_AFTER = 10.0
@@ -41,12 +38,10 @@ class Missed(StrEnum):
     BACKFILL = "backfill"
 
 
-class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Definition(TaskTemplate, frozen=True, kw_only=True, omit_defaults=True):
     """What a user declares. Equal definitions are the same job; every default is filled in."""
 
     name: str
-    task_type: str
-    target: Target
     cron_expression: str | None = None
     interval_seconds: float | None = None
     interval_from: str | None = None  # the phase: a moment, or a local time of day
@@ -63,14 +58,6 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_runs: int | None = None
     jitter_seconds: float = 0.0
     sla_seconds: float | None = None  # a run that has not started by then raises an event
-    priority: Lane = Lane.MEDIUM
-    delivery: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
-    retry_policy: RetryPolicy = RetryPolicy()
-    timeout_seconds: float = DEFAULT_TIMEOUT
-    tags: tuple[str, ...] = ()
-    queue: str | None = None
-    preemptible: bool = False  # its runs may be given back for the sake of CRITICAL tasks
-    keep_payload: KeepPayload = KeepPayload.ALWAYS
     source: str | None = None  # who declares it, so that a sync removes only what is its own
 
 

@@ -1,11 +1,17 @@
-"""A task, as it is handed in and as it is read back."""
+"""A task: its template, as it is submitted, changed and read back.
+
+A new field that tasks share with cron jobs is declared in TaskTemplate; CONTRIBUTING lists the
+other files.
+"""
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
@@ -15,6 +21,9 @@ DEFAULT_TENANT = "default"
 DEFAULT_TIMEOUT = 30.0
 LEAST_TIMEOUT = 0.001  # less means nothing, and much less is nothing where it is stored
 INLINE_PAYLOAD_BYTES = 2048  # larger ones are kept apart, so that they never move with the row
+
+_DEFAULT_POLICY = RetryPolicy()
+_NO_RETRIES = RetryPolicy(max_retries=0)
 
 
 class DeliveryMode(StrEnum):
@@ -48,47 +57,84 @@ class TaskKey(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True
     id: UUID
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
+class TaskTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields that a task has in common with the cron job that makes it."""
+
+    task_type: str
+    target: Target
+    priority: Lane = Lane.MEDIUM
+    delivery: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
+    retry_policy: RetryPolicy = _DEFAULT_POLICY
+    timeout_seconds: float = DEFAULT_TIMEOUT
+    tags: tuple[str, ...] = ()
+    queue: str | None = None
+    preemptible: bool = False  # may be given back for the sake of a CRITICAL task
+    keep_payload: KeepPayload = KeepPayload.ALWAYS
+
+    def check_delivery(self) -> None:
+        """Raises InvalidTask where the delivery mode forbids another field."""
+        _check_retries(self.retry_policy, self.delivery)
+        _check_preemptible(self.preemptible, self.delivery)
+
+
+def template_fields(template: TaskTemplate) -> dict[str, Any]:
+    """The fields of a template by name, to make another kind of template of them."""
+    return {name: getattr(template, name) for name in TEMPLATE_FIELDS}
+
+
+TEMPLATE_FIELDS = TaskTemplate.__struct_fields__
+
+
+class Submission(TaskTemplate, frozen=True, kw_only=True):
     """A task about to be stored: every default filled in, every value checked."""
 
     tenant_id: str
     id: UUID
-    task_type: str
-    target: Target
     execute_at: datetime  # as asked for
     due_at: datetime  # when it will run: now, where `execute_at` has passed
     payload: bytes | None = None  # JSON, as it will be sent
     name: str | None = None
-    lane: Lane = Lane.MEDIUM
-    delivery: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
-    retry_policy: RetryPolicy = RetryPolicy()
-    timeout_seconds: float = DEFAULT_TIMEOUT
     expires_at: datetime | None = None
-    tags: tuple[str, ...] = ()
     idempotency_key: str | None = None
     created_by: str | None = None
     retry_of: UUID | None = None
     cron_job_id: UUID | None = None
     fire_at: datetime | None = None  # of a cron job's run
     gated: bool = False  # must not start without the consent of its cron job
-    preemptible: bool = False  # may be given back for the sake of a CRITICAL task
-    queue: str | None = None
     limit_keys: str | None = None  # see gnomon.limits.limiter
-    keep_payload: KeepPayload = KeepPayload.ALWAYS
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes of a waiting task. UNSET leaves a field as it is."""
+
+    name: str | msgspec.UnsetType | None = msgspec.UNSET
+    payload: bytes | msgspec.UnsetType | None = msgspec.UNSET
+    execute_at: datetime | msgspec.UnsetType = msgspec.UNSET
+    expires_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
+    target: Target | msgspec.UnsetType = msgspec.UNSET
+    priority: Lane | msgspec.UnsetType = msgspec.UNSET
+    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
+    timeout_seconds: float | msgspec.UnsetType = msgspec.UNSET
+    tags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    queue: str | msgspec.UnsetType | None = msgspec.UNSET
+    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
+    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
+
+    def check_delivery(self, mode: DeliveryMode) -> None:
+        """Raises InvalidTask where the task's delivery mode forbids a change."""
+        if self.retry_policy is not msgspec.UNSET:
+            _check_retries(self.retry_policy, mode)
+        _check_preemptible(self.preemptible is True, mode)
+
+
+class Task(TaskTemplate, frozen=True, kw_only=True):
     """A task as it stands, live or finished."""
 
     task_id: UUID
     tenant_id: str
     name: str | None
-    task_type: str
     status: Status
-    priority: Lane
-    target: Target
     payload: bytes | None  # JSON
-    tags: tuple[str, ...]
     execute_at: datetime
     expires_at: datetime | None
     created_at: datetime
@@ -103,13 +149,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: bool
     cron_job_id: UUID | None
     retry_of: UUID | None
-    delivery: DeliveryMode
-    retry_policy: RetryPolicy
-    timeout_seconds: float
     idempotency_key: str | None
-    preemptible: bool
-    queue: str | None
-    keep_payload: KeepPayload
     payload_kept: bool  # False: it had a payload, which was removed when it ended
 
 
@@ -125,3 +165,20 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     response_status: int | None
     response_body: str | None
     result: bytes | None
+
+
+def default_policy(mode: DeliveryMode) -> RetryPolicy:
+    """The retry policy of a task that names none."""
+    return _NO_RETRIES if mode is DeliveryMode.AT_MOST_ONCE else _DEFAULT_POLICY
+
+
+def _check_retries(policy: RetryPolicy, mode: DeliveryMode) -> None:
+    if mode is DeliveryMode.AT_MOST_ONCE and policy.max_retries > 0:
+        detail = "must be 0: a task that is delivered at_most_once is never tried again"
+        raise InvalidTask(detail, "/retry_policy/max_retries")
+
+
+def _check_preemptible(preemptible: bool, mode: DeliveryMode) -> None:
+    if preemptible and mode is DeliveryMode.AT_MOST_ONCE:
+        detail = "a task that is delivered at_most_once cannot be given back once it has started"
+        raise InvalidTask(detail, "/preemptible")

@@ -40,7 +40,7 @@ def submission(**fields: Any) -> Submission:
 def test_defaults_are_filled_in() -> None:
     new = submission()
     assert (new.execute_at, new.due_at) == (NOW, NOW)
-    assert (new.lane, new.retry_policy, new.payload) == (Lane.MEDIUM, RetryPolicy(), None)
+    assert (new.priority, new.retry_policy, new.payload) == (Lane.MEDIUM, RetryPolicy(), None)
     assert new.target == HttpTarget("http://127.0.0.1/", "POST")
     assert created_at(new.id) == NOW
 

@@ -14,73 +14,44 @@ from gnomon.api.cron.schemas import (
     PutCronJob,
 )
 from gnomon.api.tasks.submissions import (
-    check_policy,
-    check_preemptible,
+    changed_template,
     check_text,
-    distinct,
     given,
     payload_of,
-    policy_of,
-    target_of,
+    template_of,
     utc,
 )
 from gnomon.cron.interval import anchor
 from gnomon.cron.job import Definition, checked
 from gnomon.cron.zones import zone
 from gnomon.model.errors import InvalidSchedule, InvalidTask
-from gnomon.model.priority import Lane
-from gnomon.model.target import PythonTarget, Target
+from gnomon.model.target import PythonTarget
+from gnomon.model.task import TEMPLATE_FIELDS
 from gnomon.store.ports.cron import CronFilter
 
 UNSET = msgspec.UNSET
 
 # Under `/cron-jobs/` these lead elsewhere, so no job could be found by them.
 _TAKEN_NAMES = ("preview", ".", "..")
-_AS_THEY_ARE = (
-    "name", "task_type", "cron_expression", "interval_seconds", "interval_from", "timezone", "dst",
-    "overlap_policy", "missed_run_policy", "missed_after_seconds", "backfill_limit",
-    "backfill_window_seconds", "max_runs", "jitter_seconds", "sla_seconds", "delivery",
-    "retry_policy", "timeout_seconds", "queue", "preemptible", "keep_payload",
-    "source",
-)  # fmt: skip
+# Fields of a definition that a body gives as they are stored.
+_AS_THEY_ARE = tuple(
+    field
+    for field in Definition.__struct_fields__
+    if field not in (*TEMPLATE_FIELDS, "name", "payload_template", "start_date", "end_date")
+)
 
 
 def definition_of(asked: PutCronJob, name: str, most_bytes: int) -> Definition:
     """Raises InvalidTask, with the place."""
     check_text(asked)
-    target = target_of(asked.target, asked.callback_url, asked.callback_method)
-    if target is None:
-        raise InvalidTask("say what to call: target, or callback_url", "/target")
     return _sound(
         Definition(
+            **template_of(asked),
+            **{field: getattr(asked, field) for field in _AS_THEY_ARE},
             name=name,
-            task_type=asked.task_type,
-            target=target,
-            cron_expression=asked.cron_expression,
-            interval_seconds=asked.interval_seconds,
-            interval_from=asked.interval_from,
-            timezone=asked.timezone,
-            dst=asked.dst,
             payload_template=_template(asked.payload_template, most_bytes),
-            overlap_policy=asked.overlap_policy,
-            missed_run_policy=asked.missed_run_policy,
-            missed_after_seconds=asked.missed_after_seconds,
-            backfill_limit=asked.backfill_limit,
-            backfill_window_seconds=asked.backfill_window_seconds,
             start_date=utc(asked.start_date, "/start_date"),
             end_date=utc(asked.end_date, "/end_date"),
-            max_runs=asked.max_runs,
-            jitter_seconds=asked.jitter_seconds,
-            sla_seconds=asked.sla_seconds,
-            priority=Lane[asked.priority],
-            delivery=asked.delivery,
-            retry_policy=policy_of(asked.retry_policy, asked.delivery),
-            timeout_seconds=asked.timeout_seconds,
-            tags=distinct(asked.tags),
-            queue=asked.queue,
-            preemptible=asked.preemptible,
-            keep_payload=asked.keep_payload,
-            source=asked.source,
         )
     )
 
@@ -129,22 +100,15 @@ def filter_of(asked: CronJobQuery) -> CronFilter:
 
 def _changes(asked: PatchCronJob, most_bytes: int) -> dict[str, Any]:
     """Fields of a definition by their names."""
-    changes = {
-        field: value for field in _AS_THEY_ARE if (value := getattr(asked, field)) is not UNSET
-    }
+    changes = changed_template(asked)
+    for field in ("name", *_AS_THEY_ARE):
+        if (value := getattr(asked, field)) is not UNSET:
+            changes[field] = value
     for field in ("start_date", "end_date"):
         if (moment := getattr(asked, field)) is not UNSET:
             changes[field] = utc(moment, f"/{field}")
-    named: Target | None = None if asked.target is UNSET else asked.target
-    target = target_of(named, given(asked.callback_url), given(asked.callback_method))
-    if target is not None:
-        changes["target"] = target
     if asked.payload_template is not UNSET:
         changes["payload_template"] = _template(asked.payload_template, most_bytes)
-    if asked.priority is not UNSET:
-        changes["priority"] = Lane[asked.priority]
-    if asked.tags is not UNSET:
-        changes["tags"] = distinct(asked.tags)
     if given(asked.cron_expression) is not None:
         changes = {"interval_seconds": None, "interval_from": None} | changes
     if given(asked.interval_seconds) is not None:
@@ -160,8 +124,7 @@ def _template(raw: msgspec.Raw | msgspec.UnsetType, most_bytes: int) -> msgspec.
 def _sound(definition: Definition) -> Definition:
     """The definition, if a job can be made of it; otherwise what is wrong has its place."""
     _check_name(definition.name)
-    check_policy(definition.retry_policy, definition.delivery)
-    check_preemptible(definition.preemptible, definition.delivery)
+    definition.check_delivery()
     with _placed("/timezone"):
         where = zone(definition.timezone)
     with _placed("/interval_from"):

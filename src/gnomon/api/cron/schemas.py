@@ -12,20 +12,16 @@ from gnomon.api.tasks.schemas import (
     LONGEST_DELAY,
     Json,
     Moment,
-    Priority,
-    Queue,
-    RetryPolicyView,
     Strict,
     Tag,
-    Tags,
     TaskType,
-    Timeout,
+    TemplateBody,
+    TemplatePatch,
+    TemplateView,
 )
 from gnomon.cron.job import DEFAULT_MISSED_AFTER, Missed, Overlap
 from gnomon.cron.schedule import Dst
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import Target
-from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode, KeepPayload
+from gnomon.model.task import DeliveryMode
 
 MOST_NAME_CHARACTERS = 200
 ONE_DAY = 24 * 3600.0
@@ -66,19 +62,15 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_PREVIEWED)]
 
 
-class PutCronJob(Strict, kw_only=True):
+class PutCronJob(TemplateBody, kw_only=True):
     """A job as it is to be. Its name is in the path; here it may be repeated."""
 
     name: JobName | None = None
-    task_type: TaskType
     cron_expression: Expression | None = None
     interval_seconds: Interval | None = None
     interval_from: Phase | None = None
     timezone: Zone = "UTC"
     dst: Dst = Dst()
-    target: Target | None = None
-    callback_url: str | None = None
-    callback_method: str | None = None
     payload_template: Template | msgspec.UnsetType = msgspec.UNSET
     overlap_policy: Overlap = Overlap.SKIP
     missed_run_policy: Missed = Missed.FIRE_ONCE
@@ -90,14 +82,6 @@ class PutCronJob(Strict, kw_only=True):
     max_runs: MaxRuns | None = None
     jitter_seconds: Jitter = 0.0
     sla_seconds: Sla | None = None
-    priority: Priority = Priority.MEDIUM
-    delivery: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
-    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
-    timeout_seconds: Timeout = DEFAULT_TIMEOUT
-    tags: Tags = ()
-    queue: Queue | None = None
-    preemptible: bool = False
-    keep_payload: KeepPayload = KeepPayload.ALWAYS
     source: Source | None = None
 
 
@@ -107,7 +91,7 @@ class CreateCronJob(PutCronJob, kw_only=True):
     name: JobName
 
 
-class PatchCronJob(Strict):
+class PatchCronJob(TemplatePatch):
     """What to change in a job. A field that is left out stays as it is; giving one of
     cron_expression and interval_seconds takes off the other."""
 
@@ -118,9 +102,6 @@ class PatchCronJob(Strict):
     interval_from: Phase | msgspec.UnsetType | None = msgspec.UNSET
     timezone: Zone | msgspec.UnsetType = msgspec.UNSET
     dst: Dst | msgspec.UnsetType = msgspec.UNSET
-    target: Target | msgspec.UnsetType = msgspec.UNSET
-    callback_url: str | msgspec.UnsetType = msgspec.UNSET
-    callback_method: str | msgspec.UnsetType = msgspec.UNSET
     payload_template: Template | msgspec.UnsetType = msgspec.UNSET
     overlap_policy: Overlap | msgspec.UnsetType = msgspec.UNSET
     missed_run_policy: Missed | msgspec.UnsetType = msgspec.UNSET
@@ -132,14 +113,7 @@ class PatchCronJob(Strict):
     max_runs: MaxRuns | msgspec.UnsetType | None = msgspec.UNSET
     jitter_seconds: Jitter | msgspec.UnsetType = msgspec.UNSET
     sla_seconds: Sla | msgspec.UnsetType | None = msgspec.UNSET
-    priority: Priority | msgspec.UnsetType = msgspec.UNSET
     delivery: DeliveryMode | msgspec.UnsetType = msgspec.UNSET
-    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
-    timeout_seconds: Timeout | msgspec.UnsetType = msgspec.UNSET
-    tags: Tags | msgspec.UnsetType = msgspec.UNSET
-    queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
-    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
-    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
     source: Source | msgspec.UnsetType | None = msgspec.UNSET
     paused: bool | msgspec.UnsetType = msgspec.UNSET
     pause_reason: Reason | msgspec.UnsetType | None = msgspec.UNSET
@@ -208,7 +182,7 @@ class JobStatus(StrEnum):
     FINISHED = "finished"
 
 
-class DefinitionView(msgspec.Struct, kw_only=True):
+class DefinitionView(TemplateView):
     """What a job was declared to be, with every default written out."""
 
     name: str
@@ -217,8 +191,6 @@ class DefinitionView(msgspec.Struct, kw_only=True):
     interval_from: str | None
     timezone: str
     dst: Dst
-    task_type: str
-    target: Target
     payload_template: Json
     overlap_policy: Overlap
     missed_run_policy: Missed
@@ -230,14 +202,6 @@ class DefinitionView(msgspec.Struct, kw_only=True):
     max_runs: int | None
     jitter_seconds: float
     sla_seconds: float | None
-    priority: Priority
-    delivery: DeliveryMode
-    retry_policy: RetryPolicyView
-    timeout_seconds: float
-    tags: tuple[str, ...]
-    queue: str | None
-    preemptible: bool
-    keep_payload: KeepPayload
     source: str | None
 
 

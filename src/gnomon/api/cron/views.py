@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from gnomon.access.target_secrets import masked
 from gnomon.api.cron.schemas import (
     BackfillView,
     CronJobView,
@@ -23,7 +22,7 @@ from gnomon.api.cron.schemas import (
     RunStatus,
     RunView,
 )
-from gnomon.api.tasks.views import NULL, policy_view, priority_view, raw
+from gnomon.api.tasks.views import NULL, raw, template_view
 from gnomon.cron.job import CronJob, CronRun, Definition, Skipped, schedule_of
 from gnomon.cron.schedule import Fire, Schedule
 from gnomon.model.errors import InvalidTask
@@ -77,8 +76,6 @@ def definition_view(definition: Definition) -> DefinitionView:
         interval_from=definition.interval_from,
         timezone=definition.timezone,
         dst=definition.dst,
-        task_type=definition.task_type,
-        target=masked(definition.target),
         payload_template=NULL if payload is None else payload,
         overlap_policy=definition.overlap_policy,
         missed_run_policy=definition.missed_run_policy,
@@ -90,15 +87,8 @@ def definition_view(definition: Definition) -> DefinitionView:
         max_runs=definition.max_runs,
         jitter_seconds=definition.jitter_seconds,
         sla_seconds=definition.sla_seconds,
-        priority=priority_view(definition.priority),
-        delivery=definition.delivery,
-        retry_policy=policy_view(definition.retry_policy),
-        timeout_seconds=definition.timeout_seconds,
-        tags=definition.tags,
-        queue=definition.queue,
-        preemptible=definition.preemptible,
-        keep_payload=definition.keep_payload,
         source=definition.source,
+        **template_view(definition),
     )
 
 

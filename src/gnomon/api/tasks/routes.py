@@ -38,7 +38,6 @@ from gnomon.api.tasks.schemas import (
 from gnomon.api.tasks.submissions import (
     allowed,
     check_own,
-    check_patch,
     filter_of,
     patch_of,
     repetition_of,
@@ -200,7 +199,7 @@ async def patch_task(request: Request) -> ASGIResponse:
         if wanted.target is not msgspec.UNSET:
             allow = context.directory.tenant(by.tenant_id).allow
             check_allowed(allow, by, wanted.target, asked)
-        check_patch(wanted, task.delivery)
+        wanted.check_delivery(task.delivery)
         if wanted.payload is not msgspec.UNSET:
             await check_schema(context, task.tenant_id, task.task_type, wanted.payload)
         return _shown(200, await change.patch(task_id, with_secrets(wanted, task.target)))

@@ -44,27 +44,47 @@ class Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A misspelt field is an error, never silently ignored."""
 
 
-class SubmitTask(Strict):
-    """A task to be run: now, at a time, or after a delay."""
+class TemplateBody(Strict):
+    """The fields of a task template, in the body that submits a task or declares a cron job."""
 
     task_type: TaskType
-    name: Name | None = None
-    payload: Json | msgspec.UnsetType = msgspec.UNSET
     target: Target | None = None
     callback_url: str | None = None
     callback_method: str | None = None
-    execute_at: Moment | None = None
-    delay_seconds: Delay | None = None
     priority: Priority = Priority.MEDIUM
     delivery: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
     retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
     timeout_seconds: Timeout = DEFAULT_TIMEOUT
-    expires_at: Moment | None = None
     tags: Tags = ()
-    idempotency_key: Key | None = None
     queue: Queue | None = None
     preemptible: bool = False
     keep_payload: KeepPayload = KeepPayload.ALWAYS
+
+
+class TemplatePatch(Strict):
+    """The fields of a task template that can be changed. One that is left out stays as it is."""
+
+    target: Target | msgspec.UnsetType = msgspec.UNSET
+    callback_url: str | msgspec.UnsetType = msgspec.UNSET
+    callback_method: str | msgspec.UnsetType = msgspec.UNSET
+    priority: Priority | msgspec.UnsetType = msgspec.UNSET
+    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
+    timeout_seconds: Timeout | msgspec.UnsetType = msgspec.UNSET
+    tags: Tags | msgspec.UnsetType = msgspec.UNSET
+    queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
+    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
+    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
+
+
+class SubmitTask(TemplateBody):
+    """A task to be run: now, at a time, or after a delay."""
+
+    name: Name | None = None
+    payload: Json | msgspec.UnsetType = msgspec.UNSET
+    execute_at: Moment | None = None
+    delay_seconds: Delay | None = None
+    expires_at: Moment | None = None
+    idempotency_key: Key | None = None
 
 
 class SubmitBatch(Strict):
@@ -73,24 +93,14 @@ class SubmitBatch(Strict):
     tasks: Annotated[list[SubmitTask], msgspec.Meta(min_length=1, max_length=MOST_TASKS_A_BATCH)]
 
 
-class PatchTask(Strict):
+class PatchTask(TemplatePatch):
     """What to change in a task that waits. A field that is left out stays as it is."""
 
     name: Name | msgspec.UnsetType | None = msgspec.UNSET
     payload: Json | msgspec.UnsetType = msgspec.UNSET
-    target: Target | msgspec.UnsetType = msgspec.UNSET
-    callback_url: str | msgspec.UnsetType = msgspec.UNSET
-    callback_method: str | msgspec.UnsetType = msgspec.UNSET
     execute_at: Moment | msgspec.UnsetType = msgspec.UNSET
     delay_seconds: Delay | msgspec.UnsetType = msgspec.UNSET
-    priority: Priority | msgspec.UnsetType = msgspec.UNSET
-    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
-    timeout_seconds: Timeout | msgspec.UnsetType = msgspec.UNSET
     expires_at: Moment | msgspec.UnsetType | None = msgspec.UNSET
-    tags: Tags | msgspec.UnsetType = msgspec.UNSET
-    queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
-    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
-    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
 
 
 class CancelTask(Strict):
@@ -143,17 +153,28 @@ class RetryPolicyView(msgspec.Struct, frozen=True):
     retry_client_errors: bool
 
 
-class TaskView(msgspec.Struct, kw_only=True):
+class TemplateView(msgspec.Struct, kw_only=True):
+    """The fields of a task template, as tasks and cron jobs show them."""
+
+    task_type: str
+    target: Target
+    priority: Priority
+    delivery: DeliveryMode
+    retry_policy: RetryPolicyView
+    timeout_seconds: float
+    tags: tuple[str, ...]
+    queue: str | None
+    preemptible: bool
+    keep_payload: KeepPayload
+
+
+class TaskView(TemplateView):  # without kw_only: its own fields come first in the JSON
     """A task as it stands."""
 
     task_id: UUID
     name: str | None
-    task_type: str
     status: Status
-    priority: Priority
-    target: Target
     payload: Json
-    tags: tuple[str, ...]
     execute_at: datetime
     expires_at: datetime | None
     created_at: datetime
@@ -168,13 +189,7 @@ class TaskView(msgspec.Struct, kw_only=True):
     cancel_requested: bool
     cron_job_id: UUID | None
     retry_of: UUID | None
-    delivery: DeliveryMode
-    retry_policy: RetryPolicyView
-    timeout_seconds: float
     idempotency_key: str | None
-    preemptible: bool
-    queue: str | None
-    keep_payload: KeepPayload
     payload_kept: bool
 
 

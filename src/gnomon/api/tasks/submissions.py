@@ -1,9 +1,8 @@
 """From what was asked for to what will be stored: defaults filled in, sense checked."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,16 +11,29 @@ from gnomon.access.target_secrets import unmasked
 from gnomon.api.admin.quotas import check_payload
 from gnomon.api.context import Context
 from gnomon.api.cron.schemas import PatchCronJob, PutCronJob
-from gnomon.api.tasks.schemas import DeadLetterFilter, PatchTask, SubmitTask, TaskQuery
+from gnomon.api.tasks.schemas import (
+    DeadLetterFilter,
+    PatchTask,
+    SubmitTask,
+    TaskQuery,
+    TemplateBody,
+    TemplatePatch,
+)
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, Target
-from gnomon.model.task import DeliveryMode, Submission, Task
+from gnomon.model.task import (
+    TEMPLATE_FIELDS,
+    Submission,
+    Task,
+    TaskPatch,
+    default_policy,
+    template_fields,
+)
 from gnomon.model.text import is_line, is_note
-from gnomon.store.ports.tasks import TaskFilter, TaskPatch
+from gnomon.store.ports.tasks import TaskFilter
 from gnomon.usecases.authorization import check_type
 from gnomon.usecases.target_check import check_allowed, check_own_target, check_target
 
@@ -30,7 +42,6 @@ FIRST_YEAR, LAST_YEAR = 1971, 2199
 UNSET = msgspec.UNSET
 
 _NULL = b"null"
-_NEVER_AGAIN = RetryPolicy(max_retries=0)
 _T = TypeVar("_T")
 
 
@@ -52,59 +63,75 @@ def submission_of(
     """Raises InvalidTask, with the place."""
     check_text(asked)
     check_type(by, asked.task_type)
-    check_preemptible(asked.preemptible, asked.delivery)
     execute_at = _moment_asked(asked.execute_at, asked.delay_seconds, now) or now
     expires_at = utc(asked.expires_at, "/expires_at")
     due_at = max(execute_at, now)
     if expires_at is not None and expires_at <= due_at:
         detail = f"must be later than the start, {due_at:%Y-%m-%dT%H:%M:%SZ}"
         raise InvalidTask(detail, "/expires_at")
-    target = target_of(asked.target, asked.callback_url, asked.callback_method)
-    if target is None:
-        raise InvalidTask("say what to call: target, or callback_url", "/target")
-    return Submission(
+    template = template_of(asked)
+    template["target"] = unmasked(template["target"], None)
+    submission = Submission(
+        **template,
         tenant_id=by.tenant_id,
         id=new_id(now),
-        task_type=asked.task_type,
-        target=unmasked(target, None),
         execute_at=execute_at,
         due_at=due_at,
         payload=payload_of(asked.payload, most_bytes),
         name=asked.name,
-        lane=Lane[asked.priority],
-        delivery=asked.delivery,
-        retry_policy=policy_of(asked.retry_policy, asked.delivery),
-        timeout_seconds=asked.timeout_seconds,
         expires_at=expires_at,
-        tags=distinct(asked.tags),
         idempotency_key=key,
         created_by=by.name,
-        queue=asked.queue,
-        preemptible=asked.preemptible,
-        keep_payload=asked.keep_payload,
     )
+    submission.check_delivery()
+    return submission
+
+
+def template_of(asked: TemplateBody) -> dict[str, Any]:
+    """The fields of the task template in a body, every default filled in. Raises InvalidTask."""
+    target = target_of(asked.target, asked.callback_url, asked.callback_method)
+    if target is None:
+        raise InvalidTask("say what to call: target, or callback_url", "/target")
+    fields = {name: getattr(asked, name) for name in TEMPLATE_FIELDS}
+    fields["target"] = target
+    fields["priority"] = Lane[asked.priority]
+    fields["tags"] = distinct(asked.tags)
+    if asked.retry_policy is UNSET:
+        fields["retry_policy"] = default_policy(asked.delivery)
+    return fields
 
 
 def patch_of(asked: PatchTask, now: datetime, most_bytes: int) -> TaskPatch:
     """Raises InvalidTask, with the place."""
     check_text(asked)
+    changes = changed_template(asked)
     execute_at = _moment_asked(given(asked.execute_at), given(asked.delay_seconds), now)
+    if execute_at is not None:
+        changes["execute_at"] = execute_at
+    if asked.expires_at is not UNSET:
+        changes["expires_at"] = utc(asked.expires_at, "/expires_at")
+    if asked.payload is not UNSET:
+        changes["payload"] = payload_of(asked.payload, most_bytes)
+    return TaskPatch(name=asked.name, **changes)
+
+
+def changed_template(asked: TemplatePatch) -> dict[str, Any]:
+    """The fields of the task template that a body changes, as they are stored. Raises
+    InvalidTask."""
+    changes = {
+        name: value
+        for name in TEMPLATE_FIELDS
+        if (value := getattr(asked, name, UNSET)) is not UNSET
+    }
     named: Target | None = None if asked.target is UNSET else asked.target
     target = target_of(named, given(asked.callback_url), given(asked.callback_method))
-    return TaskPatch(
-        name=asked.name,
-        payload=UNSET if asked.payload is UNSET else payload_of(asked.payload, most_bytes),
-        target=UNSET if target is None else target,
-        execute_at=UNSET if execute_at is None else execute_at,
-        priority=UNSET if asked.priority is UNSET else Lane[asked.priority],
-        timeout_seconds=asked.timeout_seconds,
-        expires_at=UNSET if asked.expires_at is UNSET else utc(asked.expires_at, "/expires_at"),
-        retry_policy=asked.retry_policy,
-        tags=UNSET if asked.tags is UNSET else distinct(asked.tags),
-        queue=asked.queue,
-        preemptible=asked.preemptible,
-        keep_payload=asked.keep_payload,
-    )
+    if target is not None:
+        changes["target"] = target
+    if asked.priority is not UNSET:
+        changes["priority"] = Lane[asked.priority]
+    if asked.tags is not UNSET:
+        changes["tags"] = distinct(asked.tags)
+    return changes
 
 
 def with_secrets(patch: TaskPatch, stored: Target) -> TaskPatch:
@@ -130,24 +157,15 @@ def filter_of(asked: DeadLetterFilter) -> TaskFilter:
 def repetition_of(task: Task, by: Principal, now: datetime) -> Submission:
     """A new task that does now what a finished one did. Its expiry was about the old one."""
     return Submission(
+        **template_fields(task),
         tenant_id=task.tenant_id,
         id=new_id(now),
-        task_type=task.task_type,
-        target=task.target,
         execute_at=now,
         due_at=now,
         payload=task.payload,
         name=task.name,
-        lane=task.priority,
-        delivery=task.delivery,
-        retry_policy=task.retry_policy,
-        timeout_seconds=task.timeout_seconds,
-        tags=task.tags,
         created_by=by.name,
         retry_of=task.task_id,
-        preemptible=task.preemptible,
-        queue=task.queue,
-        keep_payload=task.keep_payload,
     )
 
 
@@ -161,19 +179,6 @@ def why_not_retried(task: Task) -> str:
         Status.BLOCKED: "it runs when the tasks that it waits for have completed",
     }
     return remedies[task.status]
-
-
-def check_preemptible(preemptible: bool, mode: DeliveryMode) -> None:
-    if preemptible and mode is DeliveryMode.AT_MOST_ONCE:
-        detail = "what is delivered at_most_once cannot be given back once it has begun"
-        raise InvalidTask(detail, "/preemptible")
-
-
-def check_patch(patch: TaskPatch, mode: DeliveryMode) -> None:
-    """Raises InvalidTask where the task's mode forbids what is to be changed."""
-    if patch.retry_policy is not UNSET:
-        check_policy(patch.retry_policy, mode)
-    check_preemptible(patch.preemptible is True, mode)
 
 
 def _moment_asked(at: datetime | None, delay: float | None, now: datetime) -> datetime | None:
@@ -215,20 +220,6 @@ def target_of(target: Target | None, url: str | None, method: str | None) -> Tar
     return short
 
 
-def policy_of(asked: RetryPolicy | msgspec.UnsetType, mode: DeliveryMode) -> RetryPolicy:
-    """The retry policy of a task. Raises InvalidTask where the mode forbids it."""
-    if asked is UNSET:
-        return _NEVER_AGAIN if mode is DeliveryMode.AT_MOST_ONCE else RetryPolicy()
-    check_policy(asked, mode)
-    return asked
-
-
-def check_policy(policy: RetryPolicy, mode: DeliveryMode) -> None:
-    if mode is DeliveryMode.AT_MOST_ONCE and policy.max_retries > 0:
-        detail = "must be 0: what is delivered at_most_once is never tried again"
-        raise InvalidTask(detail, "/retry_policy/max_retries")
-
-
 def payload_of(
     raw: msgspec.Raw | msgspec.UnsetType, most_bytes: int, pointer: str = "/payload"
 ) -> bytes | None:
@@ -244,16 +235,17 @@ def payload_of(
     return None if payload == _NULL else payload
 
 
-def distinct(tags: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(tags))
+def distinct(tags: tuple[str, ...]) -> tuple[str, ...]:
+    return tags if len(tags) < 2 else tuple(dict.fromkeys(tags))
 
 
 def check_text(asked: SubmitTask | PatchTask | PutCronJob | PatchCronJob) -> None:
     """Raises InvalidTask, with the place."""
-    for name in _lines(type(asked)):
-        check_line(getattr(asked, name), f"/{name}")
-    if asked.tags:
-        for index, tag in enumerate(given(asked.tags) or ()):
+    for name, pointer in _lines(type(asked)):
+        check_line(getattr(asked, name), pointer)
+    tags = given(asked.tags)
+    if tags and not all(map(is_line, tags)):
+        for index, tag in enumerate(tags):
             check_line(tag, f"/tags/{index}")
     if isinstance(asked, SubmitTask):
         check_key(asked.idempotency_key)
@@ -270,9 +262,12 @@ def check_text(asked: SubmitTask | PatchTask | PutCronJob | PatchCronJob) -> Non
 
 
 @cache
-def _lines(kind: type[SubmitTask | PatchTask | PutCronJob | PatchCronJob]) -> tuple[str, ...]:
+def _lines(
+    kind: type[SubmitTask | PatchTask | PutCronJob | PatchCronJob],
+) -> tuple[tuple[str, str], ...]:
+    """The fields that are one line of text, each with its JSON pointer."""
     names = ("task_type", "name", "queue", "source")
-    return tuple(name for name in names if name in kind.__struct_fields__)
+    return tuple((name, f"/{name}") for name in names if name in kind.__struct_fields__)
 
 
 def check_own(by: Principal, asked: SubmitTask) -> None:

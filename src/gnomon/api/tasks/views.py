@@ -4,6 +4,7 @@ import base64
 import binascii
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -19,9 +20,8 @@ from gnomon.api.tasks.schemas import (
 from gnomon.model.errors import InvalidTask
 from gnomon.model.ids import created_at
 from gnomon.model.lifecycle import State, status_of
-from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import Execution, Submission, Task
+from gnomon.model.task import Execution, Submission, Task, TaskTemplate, template_fields
 
 NULL = msgspec.Raw(b"null")
 _PRIORITIES = tuple(Priority)  # in the order of Lane
@@ -31,12 +31,8 @@ def task_view(task: Task) -> TaskView:
     return TaskView(
         task_id=task.task_id,
         name=task.name,
-        task_type=task.task_type,
         status=task.status,
-        priority=priority_view(task.priority),
-        target=masked(task.target),
         payload=raw(task.payload),
-        tags=task.tags,
         execute_at=task.execute_at,
         expires_at=task.expires_at,
         created_at=task.created_at,
@@ -51,14 +47,9 @@ def task_view(task: Task) -> TaskView:
         cancel_requested=task.cancel_requested,
         cron_job_id=task.cron_job_id,
         retry_of=task.retry_of,
-        delivery=task.delivery,
-        retry_policy=policy_view(task.retry_policy),
-        timeout_seconds=task.timeout_seconds,
         idempotency_key=task.idempotency_key,
-        preemptible=task.preemptible,
-        queue=task.queue,
-        keep_payload=task.keep_payload,
         payload_kept=task.payload_kept,
+        **template_view(task),
     )
 
 
@@ -67,12 +58,8 @@ def new_view(submission: Submission, now: datetime) -> TaskView:
     return TaskView(
         task_id=submission.id,
         name=submission.name,
-        task_type=submission.task_type,
         status=status_of(State.WAITING, submission.due_at, 0, now),
-        priority=priority_view(submission.lane),
-        target=masked(submission.target),
         payload=raw(submission.payload),
-        tags=submission.tags,
         execute_at=submission.execute_at,
         expires_at=submission.expires_at,
         created_at=created_at(submission.id),
@@ -87,22 +74,22 @@ def new_view(submission: Submission, now: datetime) -> TaskView:
         cancel_requested=False,
         cron_job_id=None,
         retry_of=submission.retry_of,
-        delivery=submission.delivery,
-        retry_policy=policy_view(submission.retry_policy),
-        timeout_seconds=submission.timeout_seconds,
         idempotency_key=submission.idempotency_key,
-        preemptible=submission.preemptible,
-        queue=submission.queue,
-        keep_payload=submission.keep_payload,
         payload_kept=True,
+        **template_view(submission),
     )
 
 
-def priority_view(lane: Lane) -> Priority:
-    return _PRIORITIES[lane]
+def template_view(template: TaskTemplate) -> dict[str, Any]:
+    """The fields of a TemplateView by name."""
+    fields = template_fields(template)
+    fields["target"] = masked(template.target)
+    fields["priority"] = _PRIORITIES[template.priority]
+    fields["retry_policy"] = _policy_view(template.retry_policy)
+    return fields
 
 
-def policy_view(policy: RetryPolicy) -> RetryPolicyView:
+def _policy_view(policy: RetryPolicy) -> RetryPolicyView:
     return RetryPolicyView(
         policy.max_retries,
         policy.backoff,

@@ -26,15 +26,13 @@ from gnomon.model.errors import QuotaExceeded
 from gnomon.model.explanation import Circumstances
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import Target
 from gnomon.model.task import (
     Execution,
-    KeepPayload,
     Resolution,
     Submission,
     Task,
     TaskKey,
+    TaskPatch,
 )
 from gnomon.model.tenant import Pace
 
@@ -85,23 +83,6 @@ class Page(msgspec.Struct, frozen=True):
 
     tasks: list[Task]
     next_cursor: UUID | None
-
-
-class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to change in a waiting task; UNSET leaves it as it is."""
-
-    name: str | msgspec.UnsetType | None = msgspec.UNSET
-    payload: bytes | msgspec.UnsetType | None = msgspec.UNSET
-    target: Target | msgspec.UnsetType = msgspec.UNSET
-    execute_at: datetime | msgspec.UnsetType = msgspec.UNSET
-    priority: Lane | msgspec.UnsetType = msgspec.UNSET
-    timeout_seconds: float | msgspec.UnsetType = msgspec.UNSET
-    expires_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
-    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
-    tags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    queue: str | msgspec.UnsetType | None = msgspec.UNSET
-    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
-    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
 
 
 class QuotaUse(msgspec.Struct, frozen=True, kw_only=True):

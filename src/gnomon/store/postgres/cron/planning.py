@@ -14,7 +14,7 @@ from gnomon.cron.plan import Occurrence, Plan, withheld
 from gnomon.cron.template import Values
 from gnomon.limits.limiter import Limiter
 from gnomon.model.shard import shard_of
-from gnomon.model.task import Submission
+from gnomon.model.task import Submission, template_fields
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.cron.rows import stored_definition
 from gnomon.store.postgres.limits.limit_keys import LimitersOf, no_limiters, with_keys
@@ -147,27 +147,18 @@ def _run(job: CronJob, occurrence: Occurrence, now: datetime, turn: int) -> Subm
         job_name=definition.name,
     )
     return Submission(
+        **template_fields(definition),
         tenant_id=job.tenant_id,
         id=run_id,
-        task_type=definition.task_type,
-        target=definition.target,
         execute_at=occurrence.execute_at,
         due_at=max(occurrence.execute_at, now),
         payload=None if definition.payload_template is None else template.render(values),
         name=definition.name,
-        lane=definition.priority,
-        delivery=definition.delivery,
-        retry_policy=definition.retry_policy,
-        timeout_seconds=definition.timeout_seconds,
         expires_at=occurrence.expires_at,
-        tags=definition.tags,
         created_by=job.created_by,
         cron_job_id=job.id,
         fire_at=occurrence.fire_at,
         gated=definition.overlap_policy is not Overlap.ALLOW,
-        preemptible=definition.preemptible,
-        queue=definition.queue,
-        keep_payload=definition.keep_payload,
     )
 
 

@@ -12,10 +12,10 @@ from gnomon.limits.limiter import Limiter, limit_keys
 from gnomon.model.errors import IllegalTransition, InvalidTask, QuotaExceeded, TaskNotFound
 from gnomon.model.lifecycle import Event, State, Status, after, status_of
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import Resolution, Submission, Task, TaskKey
+from gnomon.model.task import Resolution, Submission, Task, TaskKey, TaskPatch
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import NewTask, Receipt, TaskFilter, TaskPatch
+from gnomon.store.ports.tasks import NewTask, Receipt, TaskFilter
 from gnomon.store.postgres.cron.changing import PostgresCronChange
 from gnomon.store.postgres.limits.limit_keys import limited
 from gnomon.store.postgres.queries import query

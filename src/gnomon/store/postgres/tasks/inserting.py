@@ -99,7 +99,7 @@ def _entries(submissions: Sequence[Submission], flows: Mapping[UUID, int]) -> li
         Entry(
             TaskKey(s.tenant_id, s.id),
             s.due_at,
-            s.lane,
+            s.priority,
             recurring=s.cron_job_id is not None,
             flow=flow,
         )
@@ -206,7 +206,7 @@ def _columns(batch: Sequence[Submission]) -> list[Sequence[object]]:
     return [
         same_or_all([s.tenant_id for s in batch]),
         [s.id for s in batch],
-        same_or_all([s.lane for s in batch]),
+        same_or_all([s.priority for s in batch]),
         same_or_all([DELIVERY_CODES[s.delivery] for s in batch]),
         [s.execute_at for s in batch],
         [s.due_at for s in batch],
