@@ -25,7 +25,7 @@ from bench.results import BenchError, Findings
 from bench.sizes import QUICK, Sizes
 from bench.stage import Stage, stage
 from gnomon.observe import logging
-from gnomon.settings import Settings
+from gnomon.settings import OutputSettings
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
@@ -166,7 +166,7 @@ def cron_steps(
 
 def _run(title: str, work: Work, options: dict[str, Any], json: Path | None) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave nothing running behind
-    logging.configure(Settings(log_level="warning"))
+    logging.configure(OutputSettings(log_level="warning"))
     facts = report.machine()
     try:
         with (

@@ -213,8 +213,8 @@ async def _claim_all(database: Database) -> Pass:
 
 async def _scan(store: PostgresDispatch) -> list[Entry]:
     """Read all that is due, as the scanner does: some of every shard, again and again."""
-    each = Settings().window * 3 // 4 // SHARDS
-    until = datetime.now(UTC) + timedelta(seconds=Settings().horizon_seconds)
+    each = Settings().node.window * 3 // 4 // SHARDS
+    until = datetime.now(UTC) + timedelta(seconds=Settings().node.horizon_seconds)
     cursors = {shard: Cursor(shard, BEGINNING, _LOWEST) for shard in range(SHARDS)}
     entries: list[Entry] = []
     while cursors:

@@ -132,10 +132,10 @@ def _environ(dsn: str, folder: Path, settings: Mapping[str, str]) -> Mapping[str
     return {
         **own,
         "DATABASE_URL": dsn,
-        "GNOMON_DATA_DIR": str(folder / "gnomon"),
+        "GNOMON_DATABASE_DATA_DIR": str(folder / "gnomon"),
         "GNOMON_API_PORT": "0",
-        "GNOMON_FUNCTIONS": FUNCTIONS,
-        "GNOMON_LOG_FORMAT": "json",
+        "GNOMON_TARGETS_FUNCTIONS": FUNCTIONS,
+        "GNOMON_OUTPUT_LOG_FORMAT": "json",
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
         STAMPS_VARIABLE: str(stamps_file(folder)),
         **{f"GNOMON_{name.upper()}": value for name, value in settings.items()},

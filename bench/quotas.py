@@ -48,7 +48,7 @@ async def _measure(
             folder.mkdir()
             # The tenant that needs no key is on the plan `unlimited`, which is another one here.
             plans = json.dumps({"unlimited": QUOTAS[way]})
-            serving = gnomon("api", arena.dsn, folder, plans=plans)
+            serving = gnomon("api", arena.dsn, folder, sharing_plans=plans)
             apis[way] = await processes.enter_async_context(serving)
             warm = await submission.submit(
                 apis[way], connections=connections, tasks=tasks, seconds=WARM_SECONDS

@@ -17,9 +17,9 @@ import aiohttp
 import asyncpg
 import pytest
 from hypothesis import settings as hypothesis_settings
+from tests.settings import settings_with
 
 from gnomon.clock import SystemClock
-from gnomon.settings import Settings
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.embedded.roles import USER
 from gnomon.store.postgres import migrate
@@ -179,7 +179,7 @@ def clock() -> SystemClock:
 async def serving(dsn: str, **settings: Any) -> AsyncIterator[aiohttp.ClientSession]:
     """The API in this loop on a free port, and a client of it."""
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    chosen = Settings(api_port=0, **settings)
+    chosen = settings_with(api_port=0, **settings)
     async with asyncio.TaskGroup() as group:
         api = group.create_task(serve(chosen, dsn, SystemClock(), started.set_result))
         async with aiohttp.ClientSession(await started) as client:

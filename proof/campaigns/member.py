@@ -109,7 +109,7 @@ def environment(folder: Path, **settings: object) -> dict[str, str]:
     return {
         **{k: v for k, v in os.environ.items() if not k.startswith(("GNOMON_", "DATABASE_URL"))},
         "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "src")]),
-        "GNOMON_DATA_DIR": str(folder / "gnomon"),
-        "GNOMON_LOG_FORMAT": "json",
+        "GNOMON_DATABASE_DATA_DIR": str(folder / "gnomon"),
+        "GNOMON_OUTPUT_LOG_FORMAT": "json",
         **{f"GNOMON_{key.upper()}": str(value) for key, value in settings.items()},
     }

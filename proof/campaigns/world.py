@@ -227,7 +227,7 @@ class World:
         for name in self.api_names:
             await self._add_api(name)
         for name in self.node_names:
-            await self._add(name, "scheduler", slots=self.options.slots)
+            await self._add(name, "scheduler", node_slots=self.options.slots)
         self.audit = Audit(self.dsn)
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for work in (self._tend(), self._tend_postgres(), self.audit.run()):
@@ -275,9 +275,9 @@ class World:
             database_url=dsn,
             node_name=name,
             node_lease_seconds=self.options.lease,
-            timeout_grace_seconds=self.options.grace,
-            prefetch=self.options.slots,
-            functions=",".join(f"{f}=proof.campaigns.handlers:{f}" for f in _FUNCTIONS),
+            node_timeout_grace_seconds=self.options.grace,
+            node_prefetch=self.options.slots,
+            targets_functions=",".join(f"{f}=proof.campaigns.handlers:{f}" for f in _FUNCTIONS),
             proof_folder=self.folder,
             proof_dsn=dsn,
             # So that a process with a wrong clock can tell the time all the same.

@@ -42,7 +42,7 @@ def main() -> int:
 def _run(folder: Path, cases: int, seed: int, jobs: int) -> Report:
     with EmbeddedServer(folder / "data", settings_overrides=FAST) as server:
         asyncio.run(migrated(server.dsn))
-        api = Process(server.dsn, folder, "api", "api", api_port=0, authentication=True)
+        api = Process(server.dsn, folder, "api", "api", api_port=0, auth_enabled=True)
         api.start()
         try:
             url = asyncio.run(api.started())

@@ -48,7 +48,7 @@ async def starve(world: World, size: Size) -> Finding:
     await world.backlog("a", size.backlog, seconds=0.01 * size.nodes)
     await world.truth.fetch("ANALYZE gnomon.task")
     await world.api()
-    await world.nodes(size.nodes, slots=50)
+    await world.nodes(size.nodes, node_slots=50)
     ahead: list[UUID] = []
     async with aiohttp.ClientSession() as client:
         for number in range(0, size.probes, 4):
@@ -87,7 +87,7 @@ async def weights(world: World, size: Size) -> Finding:
     await world.backlog("a", enough, seconds=0.005)
     await world.backlog("b", enough // 4, seconds=0.02)
     await world.truth.fetch("ANALYZE gnomon.task")
-    await world.nodes(size.nodes, slots=10)
+    await world.nodes(size.nodes, node_slots=10)
     runs = await _measured(world, size)
     backlogged = min(await world.waiting("a"), await world.waiting("b")) > 0
     work: dict[str, float] = defaultdict(float)
@@ -121,7 +121,7 @@ async def lanes(world: World, size: Size) -> Finding:
         await world.backlog("default", enough, seconds=0.005, lane=lane)
     await world.truth.fetch("ANALYZE gnomon.task")
     # Lanes of a backlog that is being written do not age at the same moment.
-    await world.nodes(size.nodes, slots=10, aging_seconds=3600)
+    await world.nodes(size.nodes, node_slots=10, sharing_aging_seconds=3600)
     await eventually(lambda: _all_served(world, size.nodes))
     counts = Counter(run.lane for run in await _measured(world, size))
     left = await _waiting(world)
@@ -149,7 +149,9 @@ async def aging(world: World, size: Size) -> Finding:
     bound = size.bound
     # What is claimed ahead, half a second's work, has had its turn: too much for a short bound.
     prefetch = 0 if bound < 4 else 1000
-    await world.nodes(1, slots=6, critical_slots=0, prefetch=prefetch, aging_seconds=bound)
+    await world.nodes(
+        1, node_slots=6, node_critical_slots=0, node_prefetch=prefetch, sharing_aging_seconds=bound
+    )
     since = await world.moment()
     async with submitting(world.dsn) as submitter:
         async for _ in every(0.05, int(size.seconds * 20)):
@@ -194,7 +196,7 @@ async def critical(world: World, size: Size) -> Finding:
     await world.tenant("a")
     await world.backlog("a", 500, seconds=10.0)
     await world.api()
-    await world.nodes(1, slots=50)
+    await world.nodes(1, node_slots=50)
 
     async def full() -> None:
         while await world.truth.value("SELECT count(*) FROM gnomon.task WHERE state = 1") < 40:
@@ -221,7 +223,7 @@ async def endless(world: World, size: Size) -> Finding:
     for tenant in (*greedy, "b"):
         await world.tenant(tenant)
     await world.api()
-    await world.nodes(size.nodes, slots=100)
+    await world.nodes(size.nodes, node_slots=100)
     lines = []
     async with aiohttp.ClientSession() as client:
         for tenant in greedy:

@@ -88,14 +88,14 @@ class World:
 
     async def api(self) -> None:
         """Start the API."""
-        process = self._start("api", "api", "--port", "0", authentication="true")
+        process = self._start("api", "api", "--port", "0", auth_enabled="true")
         self._api = await process.started()
 
     async def nodes(self, count: int, **settings: object) -> None:
         """Start nodes, and wait until they serve."""
         names = [f"node-{number}" for number in range(count)]
         # Without a value, as many slots are kept for CRITICAL tasks as anywhere else.
-        settings = {"functions": FUNCTIONS, "critical_slots": "", **_CALM, **settings}
+        settings = {"targets_functions": FUNCTIONS, "node_critical_slots": "", **_CALM, **settings}
         nodes = [self._start(name, "scheduler", **settings) for name in names]
         for node in nodes:
             await node.started()

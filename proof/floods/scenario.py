@@ -62,10 +62,10 @@ async def run(name: str, dsn: str, folder: Path, size: Size) -> Result:
         "api",
         "--port",
         "0",
-        authentication="true",
+        auth_enabled="true",
         # All of these addresses are loopback, which is not limited otherwise.
-        unlimited_addresses="127.0.0.1/32",
-        address_connections=size.address_connections,
+        api_unlimited_addresses="127.0.0.1/32",
+        api_address_connections=size.address_connections,
     )
     api.start()
     try:

@@ -116,7 +116,8 @@ class Campaign:
         self.nodes = [
             Process(
                 dsn, folder, f"node-{number}", "scheduler",
-                slots=30, node_lease_seconds=LEASE, sweep_seconds=0.2, drain_seconds=5,
+                node_slots=30, node_lease_seconds=LEASE,
+                node_sweep_seconds=0.2, node_drain_seconds=5,
             )
             for number in range(nodes)
         ]  # fmt: skip

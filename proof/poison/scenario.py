@@ -81,7 +81,7 @@ class World:
         (folder / "poison_functions.py").write_text(_CODE)
         self._size = size
         self._truth = Truth(dsn)
-        settings = {"functions": FUNCTIONS, "sweep_seconds": 0.2}
+        settings = {"targets_functions": FUNCTIONS, "node_sweep_seconds": 0.2}
         self._nodes = [
             Process(dsn, folder, f"node-{number}", "scheduler", **settings)
             for number in range(size.nodes)

@@ -105,7 +105,8 @@ async def run(name: str, dsn: str, folder: Path, size: Size) -> Result:
     kind, truth = KINDS[name], Truth(dsn)
     node = Process(
         dsn, folder, f"node-{name}", "scheduler",
-        functions="work=pressure_functions:work", node_lease_seconds=10, critical_slots="",
+        targets_functions="work=pressure_functions:work",
+        node_lease_seconds=10, node_critical_slots="",
     )  # fmt: skip
     node.start()
     try:

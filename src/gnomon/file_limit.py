@@ -2,15 +2,15 @@
 
 import sys
 
-from gnomon.settings import Settings
+from gnomon.settings import DatabaseSettings
 
 _ENOUGH = 1 << 20  # where the system sets no limit, or one that no process comes near
 _OWN_FILES = 128
 
 
-def own_files(settings: Settings) -> int:
+def own_files(settings: DatabaseSettings) -> int:
     """Files that a process needs besides the connections that it serves or makes."""
-    return _OWN_FILES + settings.database_connections
+    return _OWN_FILES + settings.connections
 
 
 def raise_file_limit() -> int:

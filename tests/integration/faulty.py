@@ -11,8 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
 from tests.integration.nodes import SETTINGS
+from tests.settings import settings_with
 
 from gnomon.breakers.breaker import Rule
 from gnomon.clock import SystemClock
@@ -203,7 +203,7 @@ class Cranked:
 
 @asynccontextmanager
 async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cranked]:
-    settings = msgspec.structs.replace(SETTINGS, steal_seconds=0.2, **changes)
+    settings = settings_with(SETTINGS, node_steal_seconds=0.2, **changes)
     metrics = NodeMetrics()
     async with AsyncExitStack() as stack:
         crank = Cranked(cast("Node", None), faults, metrics)
@@ -212,7 +212,7 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
         await database.open()
         stack.push_async_callback(database.close)
         http = await stack.enter_async_context(HttpCaller(clock, None, 10))
-        python = stack.enter_context(PythonCaller(load_functions(settings.functions), 2))
+        python = stack.enter_context(PythonCaller(load_functions(settings.targets.functions), 2))
         tenants = PostgresTenantReader(database, with_schemas=False)
         directory = TenantCache(tenants, clock, {})
         await directory.load()

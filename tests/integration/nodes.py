@@ -11,11 +11,11 @@ import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.integration.support import submission
+from tests.settings import settings_with
 
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import Submission
 from gnomon.node.dispatch.breaker_check import RULES, Rules
-from gnomon.settings import Settings
 from gnomon.wiring.processes import run_node
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -27,21 +27,21 @@ FUNCTIONS = (
 )  # fmt: skip
 
 # Quick to look, so that tests are quick; whatever is found late is found, all the same.
-SETTINGS = Settings(
-    slots=20,
-    critical_slots=0,  # so that `slots` are for all
-    prefetch=20,
-    batch=100,
-    window=5000,
-    scan_seconds=0.05,
-    sweep_seconds=0.1,
+SETTINGS = settings_with(
+    node_slots=20,
+    node_critical_slots=0,  # so that `slots` are for all
+    node_prefetch=20,
+    node_batch=100,
+    node_window=5000,
+    node_scan_seconds=0.05,
+    node_sweep_seconds=0.1,
     node_lease_seconds=2.0,
-    drain_seconds=10.0,
-    timeout_grace_seconds=5.0,
+    node_drain_seconds=10.0,
+    node_timeout_grace_seconds=5.0,
     database_connections=4,
-    threads=4,
-    webhook_secret=SECRET,
-    functions={name: f"tests.integration.handlers:{name}" for name in FUNCTIONS},
+    targets_threads=4,
+    targets_webhook_secret=SECRET,
+    targets_functions={name: f"tests.integration.handlers:{name}" for name in FUNCTIONS},
 )
 
 
@@ -71,7 +71,7 @@ class RunningNode:
 async def running_node(dsn: str, **changes: Any) -> AsyncIterator[RunningNode]:
     """A node with these settings changed, and with these `rules` for breakers, if any."""
     rules: Rules = changes.pop("rules", RULES)
-    settings = msgspec.structs.replace(SETTINGS, **changes)
+    settings = settings_with(SETTINGS, **changes)
     stop, started = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(run_node(settings, dsn, lambda _: started.set(), stop, rules))
     begun = asyncio.create_task(started.wait())

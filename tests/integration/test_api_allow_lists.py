@@ -31,7 +31,7 @@ Api = aiohttp.ClientSession
 
 @pytest.fixture
 async def secured(database_dsn: str) -> AsyncIterator[Api]:
-    async with serving(database_dsn, authentication=True) as client:
+    async with serving(database_dsn, auth_enabled=True) as client:
         yield client
 
 
@@ -210,7 +210,7 @@ async def test_a_tenant_that_was_made_a_moment_ago_is_held_to_its_lists(
     database_dsn: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gnomon.wiring.api.LOOK_SECONDS", 3600.0)
-    async with serving(database_dsn, authentication=True) as api:
+    async with serving(database_dsn, auth_enabled=True) as api:
         tenant = Tenant(id="acme", plan="standard", allow=ALLOW)
         await PostgresTenants(database).create(tenant)
         _, key = await make_key(database, "acme")

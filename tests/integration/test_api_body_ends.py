@@ -13,7 +13,7 @@ from gnomon.api.http.bodies import Body
 
 async def test_nothing_is_left_of_bodies_that_were_refused(database_dsn: str) -> None:
     size = 100_000
-    async with serving(database_dsn, body_seconds=0.5, max_payload_bytes=1000) as api:
+    async with serving(database_dsn, api_body_seconds=0.5, api_max_payload_bytes=1000) as api:
         crowd = Crowd(str(api._base_url))
         gc.collect()
         gc.disable()

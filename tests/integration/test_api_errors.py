@@ -196,7 +196,7 @@ async def test_a_malformed_body_is_told_where(api: Api) -> None:
 
 
 async def test_the_batch_limit_is_its_own(database_dsn: str) -> None:
-    async with serving(database_dsn, max_batch_bytes=1000) as api:
+    async with serving(database_dsn, api_max_batch_bytes=1000) as api:
         body = {"tasks": [BODY] * 30}
         await call(api, "POST", f"{TASKS}/batch", 413, body)
         await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": [BODY] * 2})

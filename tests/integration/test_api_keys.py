@@ -11,11 +11,12 @@ import pytest
 from tests.conftest import serving
 from tests.integration.api_calls import BODY, LATER, TASKS, call
 from tests.integration.identity import bearer, make_key, make_tenant
+from tests.settings import settings_with
 from tests.waiting import eventually
 
 from gnomon.access.principal import Role
 from gnomon.api.http.listener import listen
-from gnomon.settings import Settings, SettingsError
+from gnomon.settings import SettingsError
 from gnomon.store.postgres.database import Database
 
 KEYS = "/api/v1/keys"
@@ -31,7 +32,7 @@ Api = aiohttp.ClientSession
 @pytest.fixture
 async def secured(database_dsn: str) -> AsyncIterator[Api]:
     """A client of an API that asks who one is."""
-    async with serving(database_dsn, authentication=True, targets_allow=("127.0.0.0/8",)) as client:
+    async with serving(database_dsn, auth_enabled=True, targets_allow=("127.0.0.0/8",)) as client:
         yield client
 
 
@@ -332,6 +333,6 @@ async def test_the_last_use_is_noted(
 
 
 def test_only_with_authentication_others_can_connect() -> None:
-    listen(Settings(api_host="0.0.0.0", api_port=0, authentication=True)).close()
-    with pytest.raises(SettingsError, match="GNOMON_AUTHENTICATION"):
-        listen(Settings(api_host="0.0.0.0", api_port=0))
+    listen(settings_with(api_host="0.0.0.0", api_port=0, auth_enabled=True)).close()
+    with pytest.raises(SettingsError, match="GNOMON_AUTH_ENABLED"):
+        listen(settings_with(api_host="0.0.0.0", api_port=0))

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from tests.conftest import connected, migrated, serving
 from tests.integration.api_calls import LATER, TASKS, Api, call, submitted
+from tests.settings import settings_with
 
 from gnomon.clock import SystemClock
 from gnomon.model.errors import StoreUnavailable
@@ -80,33 +81,33 @@ async def _refused(serving: Awaitable[None], words: str) -> None:
 
 async def test_other_hosts_are_refused(database_dsn: str) -> None:
     for host in ("0.0.0.0", "::", "8.8.8.8"):
-        settings = Settings(api_host=host, api_port=0)
-        await _refused(_serve(settings, database_dsn), "api_host")
+        settings = settings_with(api_host=host, api_port=0)
+        await _refused(_serve(settings, database_dsn), "api.host")
 
 
 async def test_a_port_in_use_is_an_error(database_dsn: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        settings = Settings(api_port=taken.getsockname()[1])
-        await _refused(_serve(settings, database_dsn), "api_port")
+        settings = settings_with(api_port=taken.getsockname()[1])
+        await _refused(_serve(settings, database_dsn), "api.port")
 
 
 async def test_two_apis_do_not_share_a_port(database_dsn: str) -> None:
     async with serving(database_dsn) as api:
         assert api._base_url is not None
-        settings = Settings(api_port=api._base_url.port or 0)
-        await _refused(_serve(settings, database_dsn), "api_port")
+        settings = settings_with(api_port=api._base_url.port or 0)
+        await _refused(_serve(settings, database_dsn), "api.port")
 
 
 async def test_without_a_database_it_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable):
-        await _serve(Settings(api_port=0), f"postgresql:///none?host={tmp_path}")
+        await _serve(settings_with(api_port=0), f"postgresql:///none?host={tmp_path}")
 
 
 async def test_requests_under_way_are_finished(database_dsn: str) -> None:
     connection = await connected(database_dsn)
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as group:
-        settings = Settings(api_port=0)
+        settings = settings_with(api_port=0)
         api = group.create_task(serve(settings, database_dsn, SystemClock(), started.set_result))
         async with aiohttp.ClientSession(await started) as client:
             task = await submitted(client)

@@ -82,9 +82,9 @@ async def test_a_guard_that_came_later(database_dsn: str, database: Database) ->
     await make_tenant(database, "other")
     (_, ours), (_, theirs) = await make_key(database), await make_key(database, "other")
     _, only_hooks = await make_key(database, name="hooks", task_types=["hooks"])
-    async with serving(database_dsn, authentication=True, targets_allow=("127.0.0.0/8",)) as api:
+    async with serving(database_dsn, auth_enabled=True, targets_allow=("127.0.0.0/8",)) as api:
         first, _ = await sent(api, LATER, headers=key("k") | bearer(ours))
-    async with serving(database_dsn, authentication=True) as api:
+    async with serving(database_dsn, auth_enabled=True) as api:
         assert await sent(api, LATER, headers=key("k") | bearer(ours)) == (first, True)
         await sent(api, LATER, 422, headers=key("other") | bearer(ours))
         # What one may not do at all is not answered either, and keys are a tenant's own.

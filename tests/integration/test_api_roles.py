@@ -63,7 +63,7 @@ async def test_every_operation_takes_its_role_and_no_other(
     database_dsn: str, database: Database
 ) -> None:
     keys = {role: (await make_key(database, name=role, roles=[role]))[1] for role in Role}
-    async with serving(database_dsn, authentication=True) as api:
+    async with serving(database_dsn, auth_enabled=True) as api:
         document = await call(api, "GET", "/api/v1/openapi.json", 200)
         found = list(operations(document))
         for name, method, path, role in found:

@@ -17,7 +17,7 @@ FINE = {"task_type": "t", "callback_url": "https://example.com/", "delay_seconds
 
 async def test_every_way_to_name_a_target_is_guarded(database_dsn: str, database: Database) -> None:
     _, key = await make_key(database, name="all", roles=[Role.SUBMIT, Role.OPERATE])
-    async with serving(database_dsn, authentication=True) as api:
+    async with serving(database_dsn, auth_enabled=True) as api:
 
         async def ask(method: str, path: str, body: Any) -> tuple[int, Any]:
             url = f"/api/v1/{path}"

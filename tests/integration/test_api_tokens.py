@@ -18,10 +18,11 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from tests.conftest import serving
 from tests.integration.api_calls import LATER, TASKS, call
 from tests.integration.identity import bearer, make_tenant
+from tests.settings import settings_with
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.settings import Settings, SettingsError
+from gnomon.settings import SettingsError
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.tenant_cache import TenantCache
@@ -95,10 +96,10 @@ def forged(header: dict[str, Any], signature: bytes | None = None, key: bytes = 
 
 def settings(jwks: str) -> dict[str, Any]:
     return {
-        "authentication": True,
-        "jwt_issuer": ISSUER,
-        "jwt_audience": AUDIENCE,
-        "jwt_jwks": jwks,
+        "auth_enabled": True,
+        "auth_jwt_issuer": ISSUER,
+        "auth_jwt_audience": AUDIENCE,
+        "auth_jwt_jwks": jwks,
         "targets_allow": ("127.0.0.0/8",),
     }
 
@@ -259,14 +260,14 @@ async def test_keys_of_a_server_are_fetched_once_and_again_for_an_unknown_one(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"jwt_issuer": None}, "jwt_issuer"),
-        ({"jwt_audience": None}, "jwt_audience"),
-        ({"jwt_jwks": None}, "jwt_jwks"),
-        ({"jwt_algorithms": ("RS256", "none")}, "none"),
-        ({"jwt_algorithms": ("HS256",)}, "HS256"),
-        ({"jwt_algorithms": ()}, "jwt_algorithms"),
-        ({"jwt_jwks": "http://issuer.example/jwks"}, "https"),
-        ({"jwt_jwks": "/nowhere/jwks.json"}, "/nowhere/jwks.json"),
+        ({"auth_jwt_issuer": None}, "jwt_issuer"),
+        ({"auth_jwt_audience": None}, "jwt_audience"),
+        ({"auth_jwt_jwks": None}, "jwt_jwks"),
+        ({"auth_jwt_algorithms": ("RS256", "none")}, "none"),
+        ({"auth_jwt_algorithms": ("HS256",)}, "HS256"),
+        ({"auth_jwt_algorithms": ()}, "jwt_algorithms"),
+        ({"auth_jwt_jwks": "http://issuer.example/jwks"}, "https"),
+        ({"auth_jwt_jwks": "/nowhere/jwks.json"}, "/nowhere/jwks.json"),
     ],
 )
 def test_settings_that_would_let_others_in_are_refused(
@@ -276,8 +277,8 @@ def test_settings_that_would_let_others_in_are_refused(
 
     file = tmp_path / "jwks.json"
     file.write_bytes(KEYS)
-    chosen = Settings(**(settings(str(file)) | change))
+    auth = settings_with(**(settings(str(file)) | change)).auth
     clock = SystemClock()
     directory = TenantCache(PostgresTenantReader(Database("", 1), with_schemas=False), clock, {})
     with pytest.raises(SettingsError, match=words):
-        tokens_of(chosen, directory, clock)
+        tokens_of(auth, directory, clock)

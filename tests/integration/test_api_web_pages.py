@@ -67,12 +67,12 @@ async def test_keys_are_not_managed_without_authentication(
     assert "`gnomon keys`" in problem["detail"]
     await call(api, "GET", KEYS, 403)
     _, key = await make_key(database)
-    async with serving(database_dsn, authentication=True) as secured:
+    async with serving(database_dsn, auth_enabled=True) as secured:
         await call(secured, "GET", KEYS, 200, headers=bearer(key))
 
 
 async def test_with_authentication_the_key_decides(database_dsn: str, database: Database) -> None:
     _, key = await make_key(database)
-    async with serving(database_dsn, authentication=True) as secured:
+    async with serving(database_dsn, auth_enabled=True) as secured:
         for headers in FOREIGN:
             await call(secured, "GET", TASKS, 200, headers=headers | bearer(key))

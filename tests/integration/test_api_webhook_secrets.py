@@ -27,7 +27,7 @@ VALUES = {"secret"}
 
 @pytest.fixture
 async def secured(database_dsn: str) -> AsyncIterator[Api]:
-    async with serving(database_dsn, authentication=True) as client:
+    async with serving(database_dsn, auth_enabled=True) as client:
         yield client
 
 

@@ -40,7 +40,7 @@ Api = aiohttp.ClientSession
 
 @pytest.fixture
 async def secured(database_dsn: str) -> AsyncIterator[Api]:
-    async with serving(database_dsn, authentication=True, targets_allow=("127.0.0.0/8",)) as client:
+    async with serving(database_dsn, auth_enabled=True, targets_allow=("127.0.0.0/8",)) as client:
         yield client
 
 

@@ -148,7 +148,7 @@ async def test_what_a_node_had_not_begun_when_it_stopped_is_begun_by_the_next(
     """Prefetched tasks are given back as if they had never been claimed."""
     now = await database_now(connection)
     calls = [call_of(now, "wait_at_the_gate", **ONCE) for _ in range(6)]
-    async with running_node(database_dsn, slots=2, prefetch=4) as first:
+    async with running_node(database_dsn, node_slots=2, node_prefetch=4) as first:
         await store(database, *(new for _, new in calls))
 
         async def two_of_six() -> bool:

@@ -7,6 +7,7 @@ import pytest
 from tests.conftest import serving
 from tests.integration.api_calls import BODY, TASKS, call
 from tests.integration.identity import bearer, make_key, make_tenant
+from tests.settings import settings_with
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
@@ -24,14 +25,14 @@ Api = aiohttp.ClientSession
 async def test_one_process_that_wants_it_turns_it_on_for_all(
     database: Database, database_dsn: str
 ) -> None:
-    assert (await agreed(Settings(), database_dsn)).authentication is False
-    assert (await agreed(Settings(authentication=False), database_dsn)).authentication is False
-    assert (await agreed(Settings(authentication=True), database_dsn)).authentication is True
-    assert (await agreed(Settings(), database_dsn)).authentication is True
+    assert (await agreed(Settings(), database_dsn)).auth.enabled is False
+    assert (await agreed(settings_with(auth_enabled=False), database_dsn)).auth.enabled is False
+    assert (await agreed(settings_with(auth_enabled=True), database_dsn)).auth.enabled is True
+    assert (await agreed(Settings(), database_dsn)).auth.enabled is True
     with pytest.raises(SettingsError, match="`gnomon authentication off`"):
-        await agreed(Settings(authentication=False), database_dsn)
+        await agreed(settings_with(auth_enabled=False), database_dsn)
     assert await PostgresInstallation(database).set_authentication(on=False)
-    assert (await agreed(Settings(authentication=False), database_dsn)).authentication is False
+    assert (await agreed(settings_with(auth_enabled=False), database_dsn)).auth.enabled is False
 
 
 async def test_an_api_that_was_started_before_serves_no_more(api: Api, database: Database) -> None:
@@ -74,7 +75,7 @@ async def test_the_api_refuses_by_the_networks_of_the_tenant(
     await PostgresTenants(database).change("acme", TenantChange(targets_allow=("127.0.0.0/8",)))
     _, acme = await make_key(database, "acme")
     _, other = await make_key(database)
-    async with serving(database_dsn, authentication=True) as api:
+    async with serving(database_dsn, auth_enabled=True) as api:
         await call(api, "POST", TASKS, 202, BODY, headers=bearer(acme))
         await call(api, "POST", TASKS, 422, BODY, headers=bearer(other))
 

@@ -16,7 +16,7 @@ from gnomon.node.ahead import backlog
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
@@ -29,7 +29,7 @@ class Reading:
     """A scanner whose window a backlog fills."""
 
     def __init__(self, database: Database, clock: SystemClock, shards: frozenset[int] = ALL):
-        settings = msgspec.structs.replace(Settings(), window=WINDOW)
+        settings = msgspec.structs.replace(NodeSettings(), window=WINDOW)
         self.agenda = Agenda(FairQueue[Entry](), clock.now(), WINDOW)
         self.scanner = Scanner(PostgresDispatch(database, 10.0), self.agenda, clock, settings)
         self.scanner.own(everything_in(shards))

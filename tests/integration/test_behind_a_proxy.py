@@ -16,9 +16,9 @@ from tests.waiting import eventually
 
 PROXY = "127.0.0.1"
 SETTINGS = {
-    "trusted_proxies": (f"{PROXY}/32",),
-    "unlimited_addresses": (),
-    "address_requests_per_second": 1.0,
+    "api_trusted_proxies": (f"{PROXY}/32",),
+    "api_unlimited_addresses": (),
+    "api_address_requests_per_second": 1.0,
 }
 LISTS = request("GET", TASKS)
 
@@ -62,7 +62,7 @@ async def test_nobody_passes_for_others_by_a_header(
     database_dsn: str, tmp_path: Path, set_by_proxy: str, name: str, value: str
 ) -> None:
     header = set_by_proxy.partition(" ")[0].lower()
-    settings = {"forwarded_header": header}
+    settings = {"api_forwarded_header": header}
     async with behind_nginx(database_dsn, tmp_path, set_by_proxy, **settings) as (each, past):
         numbers = count(1)
         for crowd in (each.at(ONE), Crowd(past, ONE)):  # through the proxy, and past it

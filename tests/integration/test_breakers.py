@@ -112,7 +112,7 @@ async def test_a_dead_endpoint_holds_up_its_own_tasks_only(
     database_dsn: str, database: Database, connection: Connection, now: datetime
 ) -> None:
     dead, well = Endpoint(), Endpoint()
-    many: dict[str, Any] = {"slots": SLOTS, "prefetch": AHEAD, "batch": 200}
+    many: dict[str, Any] = {"node_slots": SLOTS, "node_prefetch": AHEAD, "node_batch": 200}
     async with well.up(), running_node(database_dsn, rules=QUICK, **many):
         waiting = await store(database, *dead.tasks(now, 200, A))
         await opened(connection)

@@ -124,7 +124,7 @@ async def test_the_doctor_finds_what_is_wrong(
     )
     env = {
         "DATABASE_URL": database_dsn,
-        "GNOMON_SLOTTS": "5",
+        "GNOMON_NODE_SLOTTS": "5",
         "GNOMON_API_CONNECTIONS": "1000000000",
         "GNOMON_API_PORT": str(unused_tcp_port),
     }
@@ -133,7 +133,7 @@ async def test_the_doctor_finds_what_is_wrong(
     assert done.code == 1
     assert not done.json["ok"]
     assert {name for name, check in checks.items() if not check["ok"]} == {
-        "environment",  # GNOMON_SLOTTS
+        "environment",  # GNOMON_NODE_SLOTTS
         "open files",
         "durability",  # this server runs without fsync
         "partitions",
@@ -143,8 +143,8 @@ async def test_the_doctor_finds_what_is_wrong(
         "API",
     }
     assert all(check["remedy"] for check in checks.values() if not check["ok"])
-    assert "GNOMON_SLOTTS" in checks["environment"]["detail"]
-    assert "not the 1000000000 of api_connections" in checks["open files"]["detail"]
+    assert "GNOMON_NODE_SLOTTS" in checks["environment"]["detail"]
+    assert "not the 1000000000 of api.connections" in checks["open files"]["detail"]
     assert re.search(r"is 72\d\d s late", checks["due tasks"]["detail"])
 
 
@@ -156,7 +156,7 @@ async def test_the_doctor_is_content_with_what_is_right(
         "DATABASE_URL": database_dsn,
         "GNOMON_API_PORT": str(unused_tcp_port),
         "GNOMON_API_CONNECTIONS": "100",
-        "GNOMON_SLOTS": "100",
+        "GNOMON_NODE_SLOTS": "100",
     }
     checks = checks_of(gnomon("doctor", "--json", cwd=tmp_path, env=env))
     assert {name for name, check in checks.items() if not check["ok"]} == {"durability", "API"}
@@ -172,11 +172,11 @@ def test_the_doctor_without_a_schema(empty_dsn: str, tmp_path: Path) -> None:
 
 
 def test_the_doctor_and_a_wrong_settings_file(tmp_path: Path) -> None:
-    (tmp_path / "gnomon.toml").write_text("slots = 0")
+    (tmp_path / "gnomon.toml").write_text("node.slots = 0")
     done = gnomon("doctor", cwd=tmp_path)
     assert done.code == 1
     assert "✗ settings: " in done.out
-    assert "slots must be at least 1" in done.out
+    assert "node.slots must be at least 1" in done.out
 
 
 async def _join(connection: Any) -> None:
@@ -190,14 +190,18 @@ async def _join(connection: Any) -> None:
 
 
 def test_a_node_whose_functions_cannot_be_loaded(database_dsn: str, tmp_path: Path) -> None:
-    env = {"DATABASE_URL": database_dsn, "GNOMON_FUNCTIONS": "f=no_such_module:f"}
+    env = {"DATABASE_URL": database_dsn, "GNOMON_TARGETS_FUNCTIONS": "f=no_such_module:f"}
     done = gnomon("scheduler", cwd=tmp_path, env=env)
     assert done.code == 1
     assert "gnomon: function 'f' cannot be loaded: No module named 'no_such_module'" in done.err
 
 
 def test_a_node_starts_and_stops(database_dsn: str, tmp_path: Path) -> None:
-    env = {"DATABASE_URL": database_dsn, "GNOMON_NODE_NAME": "me", "GNOMON_LOG_FORMAT": "json"}
+    env = {
+        "DATABASE_URL": database_dsn,
+        "GNOMON_NODE_NAME": "me",
+        "GNOMON_OUTPUT_LOG_FORMAT": "json",
+    }
     pool = ("--serve-tenant", "a", "--serve-tenant", "b", "--serve-lane", "LOW")
     with running("scheduler", "--slots", "7", *pool, cwd=tmp_path, env=env) as node:
 

@@ -14,7 +14,7 @@ from gnomon.cli.main import main
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, and nothing in the environment."""
     monkeypatch.chdir(tmp_path)
-    for name in ("DATABASE_URL", "GNOMON_API_URL", "GNOMON_SETTINGS", "GNOMON_DATA_DIR"):
+    for name in ("DATABASE_URL", "GNOMON_API_URL", "GNOMON_SETTINGS", "GNOMON_DATABASE_DATA_DIR"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -88,10 +88,11 @@ def test_an_api_that_does_not_answer(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("slots = 'many'", "slots"),
-        ("slot = 5", "did you mean 'slots'?"),
-        ("slots = ", "is not valid TOML"),
-        ("slots = 0", "slots must be at least 1"),
+        ("node.slots = 'many'", "node.slots"),
+        ("slot = 5", "did you mean 'node.slots'?"),
+        ("slots = 5", "slots is now node.slots"),
+        ("node.slots = ", "is not valid TOML"),
+        ("node.slots = 0", "node.slots must be at least 1"),
     ],
 )
 def test_a_wrong_settings_file(
@@ -151,7 +152,7 @@ def test_a_port_in_use(command: str, capsys: pytest.CaptureFixture[str]) -> None
 def test_a_webhook_secret_that_is_none(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("GNOMON_WEBHOOK_SECRET", "whsec_?")
+    monkeypatch.setenv("GNOMON_TARGETS_WEBHOOK_SECRET", "whsec_?")
     code, text = (
         ended(capsys, command, "--port", "0") if command != "scheduler" else ended(capsys, command)
     )

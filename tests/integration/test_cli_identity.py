@@ -31,7 +31,7 @@ def refused(*arguments: str, code: int = 1) -> str:
 
 
 def test_a_tenant_from_its_making_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GNOMON_PLANS", '{"pro": {"cron_jobs": 7, "payload_bytes": 10}}')
+    monkeypatch.setenv("GNOMON_SHARING_PLANS", '{"pro": {"cron_jobs": 7, "payload_bytes": 10}}')
     made = done("tenants", "create", "acme", "--quota", "scheduled_tasks=500", "--json").json
     assert (made["plan"], made["weight"]) == ("standard", 1.0)
     assert made["quotas"]["scheduled_tasks"] == 500
@@ -166,7 +166,7 @@ async def test_a_key_is_revoked_with_those_made_with_it(connection: Any) -> None
 def test_commands_send_their_key(
     database_dsn: str, unused_tcp_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env = {"DATABASE_URL": database_dsn, "GNOMON_AUTHENTICATION": "true"}
+    env = {"DATABASE_URL": database_dsn, "GNOMON_AUTH_ENABLED": "true"}
     monkeypatch.setenv("GNOMON_API_PORT", str(unused_tcp_port))
     port = str(unused_tcp_port)
     with running("api", "--port", port, cwd=tmp_path, env=env) as api:

@@ -61,7 +61,7 @@ async def test_calls_are_told_and_the_first_ones_fail(tmp_path: Path) -> None:
 
 async def test_for_people_it_prints_lines(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(SECRET + "\n")
-    env = {"GNOMON_WEBHOOK_SECRET_FILE": str(tmp_path / "secret")}
+    env = {"GNOMON_TARGETS_WEBHOOK_SECRET_FILE": str(tmp_path / "secret")}
     with running("listen", "--port", "0", cwd=tmp_path, env=env) as receiver:
         first = receiver.line()
         url = first.split()[2].rstrip(";")

@@ -40,12 +40,12 @@ AT_ONCE = RetryPolicy(max_retries=3, backoff=Backoff.FIXED, base_seconds=0.0)
 UNCOMMITTED = "the function completed its run in a transaction that was not committed"
 FAILED, SUCCEEDED, TIMED_OUT = OutcomeKind.FAILED, OutcomeKind.SUCCEEDED, OutcomeKind.TIMED_OUT
 STALE = "settlements were refused as stale"
-FUNCTIONS = {**SETTINGS.functions, **completing.FUNCTIONS}
+FUNCTIONS = {**SETTINGS.targets.functions, **completing.FUNCTIONS}
 
 
 @pytest.fixture
 async def node(database_dsn: str) -> AsyncIterator[RunningNode]:
-    async with running_node(database_dsn, functions=FUNCTIONS) as running:
+    async with running_node(database_dsn, targets_functions=FUNCTIONS) as running:
         yield running
 
 

@@ -18,7 +18,7 @@ DOWN = utc("2026-06-01T12:02:00")  # the first that nobody starts
 LATEST = utc("2026-06-01T13:01:00")  # the last one
 BACK = LATEST + timedelta(seconds=40)
 MINUTE = timedelta(minutes=1)
-HURRY = {"plan_seconds": 0.1, "slots": 100, "prefetch": 0}
+HURRY = {"node_plan_seconds": 0.1, "node_slots": 100, "node_prefetch": 0}
 
 
 def definitions(turned: Turning) -> dict[Missed, list[Definition]]:

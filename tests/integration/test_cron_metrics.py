@@ -28,7 +28,9 @@ async def test_runs_that_start_and_runs_that_are_skipped(
     database: Database, database_dsn: str, unused_tcp_port: int
 ) -> None:
     payload = msgspec.Raw(b'{"who": "test_cron_metrics"}')
-    async with running_node(database_dsn, metrics_port=unused_tcp_port, drain_seconds=0.1):
+    async with running_node(
+        database_dsn, output_metrics_port=unused_tcp_port, node_drain_seconds=0.1
+    ):
         await created(
             database, name="quick", overlap_policy=Overlap.ALLOW, payload_template=payload
         )

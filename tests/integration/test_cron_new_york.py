@@ -11,7 +11,7 @@ from gnomon.cron.job import Overlap
 from gnomon.store.postgres.database import Database
 
 NEW_YORK = "America/New_York"
-HURRY = {"plan_seconds": 0.1}
+HURRY = {"node_plan_seconds": 0.1}
 
 
 async def step(turned: Turning, moment: datetime) -> None:

@@ -39,7 +39,7 @@ from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Claim, RunningTask
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
@@ -68,7 +68,7 @@ class Stage:
 
     def __init__(self, database: Database, node: UUID) -> None:
         self.ahead = 0.0
-        settings = Settings(window=100)
+        settings = NodeSettings(window=100)
         clock = SystemClock(lambda: time.monotonic() + self.ahead)
         self.store = Forgetful(database, 10.0)
         lease = Lease(node, 3600.0)

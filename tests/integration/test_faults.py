@@ -216,7 +216,7 @@ async def test_every_statement_fails_once_and_for_ever(
     database: Database, connection: Connection, database_dsn: str
 ) -> None:
     faults = Faults()
-    async with cranked(database_dsn, faults, window=64) as crank:
+    async with cranked(database_dsn, faults, node_window=64) as crank:
         house = Household(crank, database, connection)
         await house.round()
         await house.recovers()
@@ -246,7 +246,7 @@ async def test_a_node_that_starts_on_what_fails(
     database: Database, connection: Connection, database_dsn: str
 ) -> None:
     """Whatever its chores meet from their first turn on, as far as tasks can be run at all."""
-    async with cranked(database_dsn, Faults(), window=64) as crank:
+    async with cranked(database_dsn, Faults(), node_window=64) as crank:
         house = Household(crank, database, connection)
         await house.round()
         chores = {n: c for n, c in crank.faults.seen.items() if n not in NOT_OF_CHORES}
@@ -258,7 +258,7 @@ async def test_a_node_that_starts_on_what_fails(
         faults = Faults()
         for name in chores.keys() - needed:
             faults.fail(name, sqlstate)
-        async with cranked(database_dsn, faults, window=64) as crank:
+        async with cranked(database_dsn, faults, node_window=64) as crank:
             house.crank = crank
             await house.round()
             await house.runs()

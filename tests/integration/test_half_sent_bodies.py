@@ -28,8 +28,8 @@ async def test_half_sent_bodies_of_one_tenant_keep_no_other_tenant_out(
 ) -> None:
     _, hostile = await make_key(database, await make_tenant(database, "hostile"))
     _, key = await make_key(database, await make_tenant(database, "good"))
-    settings = {"api_connections": CONNECTIONS, "body_seconds": 600.0}
-    async with serving(database_dsn, authentication=True, **settings) as api:
+    settings = {"api_connections": CONNECTIONS, "api_body_seconds": 600.0}
+    async with serving(database_dsn, auth_enabled=True, **settings) as api:
         crowd = Crowd(await url_of(api))
         half = head("POST", TASKS, 100, Authorization=f"Bearer {hostile}") + b"{"
         streams = await crowd.open(SENT, half)
@@ -61,8 +61,8 @@ async def test_half_sent_bodies_of_two_tenants_keep_no_third_one_out(
     database_dsn: str, database: Database
 ) -> None:
     keys = [(await make_key(database, await make_tenant(database, name)))[1] for name in "abc"]
-    settings = {"api_connections": CONNECTIONS, "body_seconds": 600.0}
-    async with serving(database_dsn, authentication=True, **settings) as api:
+    settings = {"api_connections": CONNECTIONS, "api_body_seconds": 600.0}
+    async with serving(database_dsn, auth_enabled=True, **settings) as api:
         crowd = Crowd(await url_of(api))
         try:
             for key in keys[:2]:
@@ -81,7 +81,7 @@ async def test_half_sent_bodies_of_two_tenants_keep_no_third_one_out(
 async def test_half_sent_bodies_keep_nobody_out_where_all_are_one_tenant(
     database_dsn: str,
 ) -> None:
-    settings = {"api_connections": CONNECTIONS, "body_seconds": 600.0}
+    settings = {"api_connections": CONNECTIONS, "api_body_seconds": 600.0}
     async with serving(database_dsn, **settings) as api:
         crowd = Crowd(await url_of(api))
         try:

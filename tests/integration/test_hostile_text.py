@@ -136,7 +136,7 @@ async def test_a_node_outlives_all_that_the_api_accepts(
     limiter = {"concurrency": 1000, "rate": 100000, "key": "/k"}
     async with api.put("/api/v1/limiters/keyed", json=limiter) as answer:
         assert await told(answer) < 300
-    async with running_node(database_dsn, slots=50):
+    async with running_node(database_dsn, node_slots=50):
         assert await send_all(api) > 100
         await send_payloads(api)
 

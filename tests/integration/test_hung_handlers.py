@@ -62,10 +62,10 @@ async def test_two_hung_handlers_leave_two_slots(
     ]
     async with running_node(
         database_dsn,
-        slots=2,
-        prefetch=0,
-        timeout_grace_seconds=2.0,
-        metrics_port=unused_tcp_port,
+        node_slots=2,
+        node_prefetch=0,
+        node_timeout_grace_seconds=2.0,
+        output_metrics_port=unused_tcp_port,
     ):
         await store(database, *(new for _, new in hung))
         for _, new in hung:
@@ -109,7 +109,9 @@ async def test_a_hung_handler_is_tried_again_while_it_still_runs(
     who, new = call_of(
         now, "ignore_being_told_to_stop", timeout_seconds=0.1, retry_policy=ONE_RETRY
     )
-    async with running_node(database_dsn, slots=1, prefetch=0, timeout_grace_seconds=1.0):
+    async with running_node(
+        database_dsn, node_slots=1, node_prefetch=0, node_timeout_grace_seconds=1.0
+    ):
         await store(database, new)
         await eventually(ended(connection, new))
         before = await archived(connection, key_of(new))
@@ -128,7 +130,7 @@ async def test_an_interrupted_handler_that_goes_on_leaves_its_task_cancelled(
     database_dsn: str, database: Database, connection: Connection, now: datetime
 ) -> None:
     who, new = call_of(now, "ignore_being_told_to_stop", timeout_seconds=60)
-    async with running_node(database_dsn, timeout_grace_seconds=1.0):
+    async with running_node(database_dsn, node_timeout_grace_seconds=1.0):
         await store(database, new)
 
         async def called() -> bool:
@@ -155,7 +157,7 @@ async def test_hung_threads_starve_no_other_function(
     hung = [
         call_of(now, "block_a_thread", timeout_seconds=0.2, retry_policy=NO_RETRY) for _ in range(6)
     ]
-    async with running_node(database_dsn, threads=2, metrics_port=unused_tcp_port):
+    async with running_node(database_dsn, targets_threads=2, output_metrics_port=unused_tcp_port):
         await store(database, *(new for _, new in hung))
         for _, new in hung:
             await eventually(ended(connection, new))

@@ -25,7 +25,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.planner import PLAN, Planner
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.observe.events import nobody
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
@@ -35,7 +35,7 @@ __all__ = ["fresh", "pool"]
 
 
 def planner_of(pool: Database, now: datetime, troubles: Troubles) -> Planner:
-    clock, settings = SystemClock(), Settings()
+    clock, settings = SystemClock(), NodeSettings()
     ready: FairQueue[Entry] = FairQueue()
     scanner = Scanner(PostgresDispatch(pool, 10.0), Agenda(ready, now, 100), clock, settings)
     scanner.own(Territory(frozenset(ALL_SHARDS), jobs=frozenset(ALL_SHARDS)))

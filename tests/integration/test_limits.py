@@ -228,7 +228,7 @@ async def test_one_permit_for_three_nodes(
 ) -> None:
     """Each node has tasks of its own, and none of them starves."""
     await limit(connection, "one", concurrency=1)
-    async with watching() as watcher, nodes(3, database_dsn, steal_seconds=60.0):
+    async with watching() as watcher, nodes(3, database_dsn, node_steal_seconds=60.0):
         await store(database, *await tasks(connection, watcher, 300, ["one"]))
         workers: Counter[str] = Counter()
 

@@ -9,7 +9,7 @@ from tests.waiting import eventually
 
 from gnomon.cli.admin.room_check import room
 from gnomon.clock import SystemClock, new_incarnation
-from gnomon.settings import Settings
+from gnomon.settings import DatabaseSettings
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.usage.room import PostgresRoom
 from gnomon.store.room_watch import RoomWatch
@@ -26,7 +26,7 @@ MIB = 1024**2
 
 def watching(database: Database, **settings: Any) -> RoomWatch:
     store = PostgresRoom(database, "/nowhere")
-    found = RoomWatch(store, Settings(**settings), SystemClock(), new_incarnation())
+    found = RoomWatch(store, DatabaseSettings(**settings), SystemClock(), new_incarnation())
     found.size_seconds = 0.0
     return found
 
@@ -45,12 +45,12 @@ async def test_new_work_is_refused_and_accepted_again(
     await put(connection, dead["task_id"], "state = 4")
     await call(api, "POST", JOBS, 201, JOB)
     size = await connection.fetchval("SELECT pg_database_size(current_database())")
-    watch = watching(database, database_most_bytes=size + 8 * MIB, disk_reserve_bytes=0)
+    watch = watching(database, max_bytes=size + 8 * MIB, disk_reserve_bytes=0)
     assert await watch.run_once() is None
     await connection.execute(
         "CREATE TABLE public.big AS SELECT repeat('x', 1000) FROM generate_series(1, 12000)"
     )
-    assert "database_most_bytes" in str(await watch.run_once())
+    assert "database.max_bytes" in str(await watch.run_once())
     await said(api, "full")
     path = f"{TASKS}/{task['task_id']}"
     refused: list[tuple[str, str, Any]] = [
@@ -73,9 +73,9 @@ async def test_new_work_is_refused_and_accepted_again(
         assert answer.headers["Retry-After"] == "30"
     async with api.get("/metrics") as answer:
         assert "gnomon_no_room 1.0" in await answer.text()
-    check = await room(connection, Settings(data_dir="/nowhere", disk_reserve_bytes=0))
+    check = await room(connection, DatabaseSettings(data_dir="/nowhere", disk_reserve_bytes=0))
     assert not check.ok
-    assert "database_most_bytes" in check.detail
+    assert "database.max_bytes" in check.detail
     # What is there goes on.
     assert (await call(api, "GET", TASKS, 200))["tasks"]
     await call(api, "POST", f"{path}/cancel", 200)
@@ -85,11 +85,11 @@ async def test_new_work_is_refused_and_accepted_again(
     assert await watch.run_once() is None
     await said(api, "ready")
     await submitted(api)
-    assert (await room(connection, Settings(data_dir="/nowhere", disk_reserve_bytes=0))).ok
+    assert (await room(connection, DatabaseSettings(data_dir="/nowhere", disk_reserve_bytes=0))).ok
 
 
 async def test_all_processes_refuse_what_one_has_found(database_dsn: str, api: Api) -> None:
-    async with serving(database_dsn, database_most_bytes=1) as other:
+    async with serving(database_dsn, database_max_bytes=1) as other:
         await said(other, "full")
         await said(api, "full")
         await call(api, "POST", TASKS, 507, LATER)
@@ -98,8 +98,8 @@ async def test_all_processes_refuse_what_one_has_found(database_dsn: str, api: A
 async def test_one_process_asks_for_the_size_and_none_takes_back_anothers_word(
     database: Database, connection: Connection
 ) -> None:
-    first = watching(database, database_most_bytes=1, disk_reserve_bytes=0)
-    second = watching(database, database_most_bytes=1, disk_reserve_bytes=0)
+    first = watching(database, max_bytes=1, disk_reserve_bytes=0)
+    second = watching(database, max_bytes=1, disk_reserve_bytes=0)
     assert await first.run_once() is not None
     assert await second.run_once() is None
     assert await connection.fetchval("SELECT full_why FROM gnomon.revision")

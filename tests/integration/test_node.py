@@ -390,7 +390,7 @@ async def test_whatever_a_function_raises_is_its_own_failure(
 async def test_every_slot_survives_a_function_that_is_cancelled_within(
     database_dsn: str, database: Database, now: datetime, ends: Ends
 ) -> None:
-    async with running_node(database_dsn, slots=2, prefetch=0):
+    async with running_node(database_dsn, node_slots=2, node_prefetch=0):
         tasks = [
             call_of(now, "be_cancelled", retry_policy=RetryPolicy(max_retries=0))[1]
             for _ in range(6)
@@ -415,7 +415,7 @@ async def test_a_function_that_ignores_its_timeout_does_not_take_the_node_with_i
     database_dsn: str, database: Database, now: datetime, ends: Ends
 ) -> None:
     """Others take the task over, perhaps this very node, while the first try still runs."""
-    async with running_node(database_dsn, timeout_grace_seconds=0.2) as node:
+    async with running_node(database_dsn, node_timeout_grace_seconds=0.2) as node:
         who, new = call_of(now, "ignore_being_told_to_stop", timeout_seconds=0.1)
         await store(database, new)
         await eventually(called(who, 2))
@@ -491,7 +491,7 @@ async def test_a_hint_is_enough(
     database_dsn: str, database: Database, announcer: Announcer, now: datetime, ends: Ends
 ) -> None:
     """This node looks so rarely that it would not find the task in time by itself."""
-    async with running_node(database_dsn, scan_seconds=3600.0):
+    async with running_node(database_dsn, node_scan_seconds=3600.0):
         _, first = call_of(now, "echo")  # for the scan that a node begins with
         await store(database, first)
         announcer.due([Entry(key_of(first), first.due_at, first.priority)])
@@ -553,7 +553,7 @@ async def test_under_a_backlog_higher_priorities_go_first(
         for _ in range(20)
     ]
     await store(database, *tasks)
-    async with running_node(database_dsn, slots=1, prefetch=0):
+    async with running_node(database_dsn, node_slots=1, node_prefetch=0):
         rows = [await ends.of(key_of(new)) for new in tasks]
     rows.sort(key=lambda row: row["started_at"])
     first = [row["lane"] for row in rows[:20]]
@@ -596,7 +596,7 @@ async def test_a_running_task_is_interrupted(
 async def test_a_node_that_stops_ends_what_runs_and_gives_back_the_rest(
     database_dsn: str, database: Database, connection: Connection, now: datetime, ends: Ends
 ) -> None:
-    async with running_node(database_dsn, slots=1, prefetch=10) as node:
+    async with running_node(database_dsn, node_slots=1, node_prefetch=10) as node:
         who, first = call_of(now, "wait_at_the_gate", priority=Lane.CRITICAL)
         rest = [call_of(now, "echo")[1] for _ in range(5)]
         # Together: once its slot has been busy for a while, the node claims nothing ahead.
@@ -627,7 +627,7 @@ async def test_what_outlasts_the_drain_is_interrupted_and_tried_again(
 ) -> None:
     who, new = call_of(now, "wait_at_the_gate", retry_policy=RetryPolicy(max_retries=0))
     await store(database, new)
-    async with running_node(database_dsn, drain_seconds=0.1):
+    async with running_node(database_dsn, node_drain_seconds=0.1):
         await eventually(called(who))
     row = await live(connection, key_of(new))
     assert row is not None
@@ -740,7 +740,7 @@ async def test_the_tasks_of_a_node_that_died_are_run_by_another(
 
         return look
 
-    async with running_node(database_dsn, node_lease_seconds=1.0, functions=functions):
+    async with running_node(database_dsn, node_lease_seconds=1.0, targets_functions=functions):
         await eventually(begun(1))
         await connection.execute(
             "UPDATE gnomon.node SET dead = true, ended_at = gnomon.now()"

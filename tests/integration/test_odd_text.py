@@ -126,7 +126,7 @@ async def test_what_came_in_before_is_a_dead_letter_that_says_why_and_no_fault_o
         webhook(now, receiver, idempotency_key=f"{n}\nx", retry_policy=AT_ONCE) for n in range(25)
     ]
     bad_targets = [submission(now, target=target) for target, _ in OLD_TARGETS]
-    async with running_node(database_dsn, rules=TOUCHY, connections_per_host=5):
+    async with running_node(database_dsn, rules=TOUCHY, targets_connections_per_host=5):
         for key in await store(database, *bad_keys):
             row = await end_of(connection, key)
             assert (row["state"], row["attempt"]) == (State.DEAD, 1)

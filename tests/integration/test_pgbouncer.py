@@ -173,11 +173,11 @@ async def test_the_doctor_looks_for_a_direct_way(
     way: str, database_dsn: str, direct_dsn: str, server_dsn: str, tmp_path: Path
 ) -> None:
     ways = {"direct": direct_dsn, "pooled": database_dsn, "elsewhere": server_dsn}
-    env = {"DATABASE_URL": database_dsn, "GNOMON_DIRECT_DATABASE_URL": ways.get(way, "")}
+    env = {"DATABASE_URL": database_dsn, "GNOMON_DATABASE_DIRECT_URL": ways.get(way, "")}
     done = await asyncio.to_thread(gnomon, "doctor", "--json", cwd=tmp_path, env=env)
     (check,) = [check for check in done.json["checks"] if check["name"] == "pooler"]
     assert check["ok"] == (way == "direct")
-    assert "GNOMON_DIRECT_DATABASE_URL" in check["remedy"] or check["ok"]
+    assert "GNOMON_DATABASE_DIRECT_URL" in check["remedy"] or check["ok"]
 
 
 # Hints
@@ -231,17 +231,17 @@ async def test_who_cannot_listen_says_so_once_and_looks_often(database_dsn: str)
             listening.cancel()
     (said,) = logs
     assert said["event"].startswith(DEAF)
-    assert "GNOMON_DIRECT_DATABASE_URL" in said["remedy"]
+    assert "GNOMON_DATABASE_DIRECT_URL" in said["remedy"]
 
 
 async def test_a_node_with_a_direct_way_hears_of_new_tasks(
     database_dsn: str, direct_dsn: str
 ) -> None:
     """It looks so rarely that it would not find the second task in time by itself."""
-    urls = {"database_url": database_dsn, "direct_database_url": direct_dsn}
+    urls = {"database_url": database_dsn, "database_direct_url": direct_dsn}
     async with (
         serving(database_dsn) as api,
-        running_node(database_dsn, scan_seconds=3600.0, **urls),
+        running_node(database_dsn, node_scan_seconds=3600.0, **urls),
     ):
         for _ in range(2):
             await _ended(api, await submitted(api, _echo()), "COMPLETED")

@@ -78,7 +78,10 @@ async def test_waiting_for_a_connection_is_not_running(
     database_dsn: str, database: Database, connection: Connection, now: datetime
 ) -> None:
     """Twelve calls of 0.45 s, two at a time, take longer than any of them may."""
-    async with host() as slow, running_node(database_dsn, slots=SLOTS, connections_per_host=ROOM):
+    async with (
+        host() as slow,
+        running_node(database_dsn, node_slots=SLOTS, targets_connections_per_host=ROOM),
+    ):
         slow.seconds = 0.45
         slow.open.set()
         tasks = slow.tasks(now, 12, timeout_seconds=TIMEOUT, **ONCE)
@@ -96,7 +99,7 @@ async def test_who_waits_for_a_host_leaves_the_slots_to_others(
     async with (
         host() as slow,
         host() as quick,
-        running_node(database_dsn, slots=SLOTS, connections_per_host=ROOM),
+        running_node(database_dsn, node_slots=SLOTS, targets_connections_per_host=ROOM),
     ):
         quick.open.set()
         waiting = await store(database, *slow.tasks(now, 3 * SLOTS))
@@ -131,7 +134,7 @@ async def test_waiting_for_a_thread_is_not_running(
         await asyncio.sleep(TIMEOUT / 2)
         handlers.gates[who].set()
 
-    async with running_node(database_dsn, slots=SLOTS, threads=ROOM):
+    async with running_node(database_dsn, node_slots=SLOTS, targets_threads=ROOM):
         keys = await store(database, *(task for _, task in calls))
         blocking = asyncio.gather(*(take_a_while(who) for who, _ in calls))
         # The threads are taken, and the slots are not.

@@ -50,9 +50,11 @@ async def test_each_node_runs_what_its_pool_says(
     database_dsn: str, database: Database, connection: Connection, now: datetime
 ) -> None:
     async with (
-        running_node(database_dsn, node_name="a", serve_tenants=("a",)),
-        running_node(database_dsn, node_name="mail", serve_types=("mail",), serve_queues=("q",)),
-        running_node(database_dsn, node_name="low", serve_lanes=("LOW",)),
+        running_node(database_dsn, node_name="a", node_serve_tenants=("a",)),
+        running_node(
+            database_dsn, node_name="mail", node_serve_types=("mail",), node_serve_queues=("q",)
+        ),
+        running_node(database_dsn, node_name="low", node_serve_lanes=("LOW",)),
     ):
         of_a = await store(database, *calls(now, 40, tenant_id="a", priority=Lane.HIGH))
         mail = await store(database, *calls(now, 40, task_type="mail", queue="q"))
@@ -85,9 +87,9 @@ async def test_the_pool_of_a_node_that_dies_is_served_by_its_others(
     database_dsn: str, database: Database, connection: Connection, now: datetime
 ) -> None:
     async with (
-        running_node(database_dsn, node_name="b", serve_tenants=("b",)),
-        running_node(database_dsn, node_name="a1", serve_tenants=("a",)),
-        running_node(database_dsn, node_name="a2", serve_tenants=("a",)) as second,
+        running_node(database_dsn, node_name="b", node_serve_tenants=("b",)),
+        running_node(database_dsn, node_name="a1", node_serve_tenants=("a",)),
+        running_node(database_dsn, node_name="a2", node_serve_tenants=("a",)) as second,
     ):
         first = await store(database, *calls(now, 60, tenant_id="a"))
         assert await workers(connection, first) == {"a1", "a2"}
@@ -103,7 +105,7 @@ async def test_foreign_work_takes_no_place_in_memory(
     await store(database, *calls(now, 50, task_type="other"))
     clock, flows = SystemClock(), FlowBook()
     agenda = Agenda(FairQueue[Entry](), clock.now(), 1000)
-    scanner = Scanner(PostgresDispatch(database, 5.0), agenda, clock, SETTINGS, flows)
+    scanner = Scanner(PostgresDispatch(database, 5.0), agenda, clock, SETTINGS.node, flows)
     looks: list[bool] = []
     scanner.unsure = lambda: looks.append(True)
     scanner.own(Territory(ALL, Pool(types=frozenset({"mail"}))))

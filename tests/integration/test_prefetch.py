@@ -24,7 +24,11 @@ async def test_another_node_runs_what_a_busy_one_had_claimed_ahead(
     held = [call_of(now, "wait_at_the_gate", timeout_seconds=60) for _ in range(2)]
     behind = [call_of(now, "echo", timeout_seconds=1) for _ in range(6)]
     async with running_node(
-        database_dsn, slots=2, prefetch=10, node_name="busy", timeout_grace_seconds=4.0
+        database_dsn,
+        node_slots=2,
+        node_prefetch=10,
+        node_name="busy",
+        node_timeout_grace_seconds=4.0,
     ):
         await store(database, *(new for _, new in held))
         for who, _ in held:
@@ -41,7 +45,7 @@ async def test_another_node_runs_what_a_busy_one_had_claimed_ahead(
 
         await eventually(given_back)
         # Their timeout and the grace pass without any of them being taken for a failure.
-        async with running_node(database_dsn, slots=10, node_name="idle"):
+        async with running_node(database_dsn, node_slots=10, node_name="idle"):
             for who, _ in held:
                 handlers.gates[who].set()
             for who, _ in behind:

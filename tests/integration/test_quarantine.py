@@ -24,7 +24,7 @@ from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
@@ -44,7 +44,7 @@ class Stage:
         )
         self._agenda = Agenda(self.ready, now, 100)
         dispatch = PostgresDispatch(database, 10)
-        self._scanner = Scanner(dispatch, self._agenda, clock, Settings())
+        self._scanner = Scanner(dispatch, self._agenda, clock, NodeSettings())
         self.pipe = MemoryPipe(10, lambda: None)
         planning = PostgresPlanning(database, clock, 10.0)
         self.dispatcher = Dispatcher(

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.settings import settings_with
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
@@ -34,11 +35,11 @@ FUNCTIONS = (
     "fail", "exit_in_a_task", "stop_when_told", "be_stubborn", "hang_in_a_thread", "complete",
     "speak", "block_until",
 )  # fmt: skip
-SETTINGS = Settings(
-    quarantine_processes=2,
+SETTINGS = settings_with(
+    targets_quarantine_processes=2,
     node_lease_seconds=20.0,
-    timeout_grace_seconds=2.0,
-    functions={name: f"tests.integration.deadly:{name}" for name in FUNCTIONS},
+    node_timeout_grace_seconds=2.0,
+    targets_functions={name: f"tests.integration.deadly:{name}" for name in FUNCTIONS},
 )
 START_SECONDS = 40.0  # for a claimed task to begin in
 
@@ -128,7 +129,7 @@ class Ward:
 
 @asynccontextmanager
 async def opened(folder: Path, **changes: Any) -> AsyncIterator[Ward]:
-    ward = Ward(folder, msgspec.structs.replace(SETTINGS, **changes))
+    ward = Ward(folder, settings_with(SETTINGS, **changes))
     async with ward.quarantine:
         yield ward
         for task in ward.tasks:
@@ -362,7 +363,7 @@ async def test_the_node_knows_that_a_run_was_being_completed(ward: Ward) -> None
 
 async def test_functions_that_cannot_be_loaded_there_are_reported(tmp_path: Path) -> None:
     functions = {"echo": "tests.integration.nowhere:echo"}
-    async with opened(tmp_path, functions=functions) as ward:
+    async with opened(tmp_path, targets_functions=functions) as ward:
         assert await ward.call("echo") is None, "not called, and to be given back"
         assert not ward.quarantine.is_open(), "nothing more is claimed for a while"
         (unfit,) = [event for event in ward.events if isinstance(event, ChildUnfit)]

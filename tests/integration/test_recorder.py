@@ -23,7 +23,7 @@ from gnomon.node.settle.recorder import Recorder
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Settled, Settlement
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
@@ -54,7 +54,7 @@ async def test_an_unforeseen_error_loses_no_report(
     lease = Lease(await joined(database), 3600.0)
     lease.renewed(clock.monotonic())
     agenda = Agenda(FairQueue(), clock.now(), 100)
-    scanner = Scanner(dispatch, agenda, clock, Settings(window=100))
+    scanner = Scanner(dispatch, agenda, clock, NodeSettings(window=100))
     scanner.own(everything_in(frozenset(range(SHARDS))))
     dispatcher = Dispatcher(
         dispatch, PostgresPlanning(database, clock, 10.0), agenda, scanner, pipe, lease, clock, 10,

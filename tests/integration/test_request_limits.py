@@ -21,8 +21,8 @@ from gnomon.model.errors import StoreUnavailable
 from gnomon.store.postgres.database import Database
 
 ONE, OTHER = "127.0.0.2", "127.0.0.3"
-LIMITED = {"unlimited_addresses": ("127.0.0.1/32",)}
-SLOW = {"address_requests_per_second": 1.0}
+LIMITED = {"api_unlimited_addresses": ("127.0.0.1/32",)}
+SLOW = {"api_address_requests_per_second": 1.0}
 MIB = 1024 * 1024
 
 
@@ -111,7 +111,7 @@ async def test_a_key_is_answered_so_many_times_a_second(
 ) -> None:
     _, busy = await make_key(database)
     _, calm = await make_key(database)
-    settings = {"authentication": True, "key_requests_per_second": 1.0}
+    settings = {"auth_enabled": True, "api_key_requests_per_second": 1.0}
     async with clients(database_dsn, **settings) as each:
         # Wherever it is used, also at an address that is not limited.
         for source in ("127.0.0.1", ONE):
@@ -127,7 +127,7 @@ async def test_whoever_tries_keys_has_to_wait_and_others_with_good_keys_do_not(
 ) -> None:
     _, used = await make_key(database)
     _, new = await make_key(database)
-    async with clients(database_dsn, authentication=True) as each:
+    async with clients(database_dsn, auth_enabled=True) as each:
         asked = request("POST", TASKS, SUBMISSION, **bearer(used))
         assert (await each.at(OTHER).ask(asked)).status == 202
 
@@ -152,7 +152,7 @@ async def test_whoever_repeats_an_old_key_keeps_no_new_one_of_the_same_address_o
 ) -> None:
     _, new = await make_key(database)
     old = wrong_key()
-    async with clients(database_dsn, authentication=True) as each:
+    async with clients(database_dsn, auth_enabled=True) as each:
         await until_refused(each.at(ONE), request("GET", TASKS, b"", **old), 401)
 
         async def taken() -> bool:
@@ -166,7 +166,10 @@ async def test_whoever_repeats_an_old_key_keeps_no_new_one_of_the_same_address_o
 async def test_an_address_has_no_more_than_its_share_of_the_requests_under_way(
     database_dsn: str,
 ) -> None:
-    settings = {"api_connections": 64, "body_seconds": 600.0}  # 32 under way, and 8 of one address
+    settings = {
+        "api_connections": 64,
+        "api_body_seconds": 600.0,
+    }  # 32 under way, and 8 of one address
     async with clients(database_dsn, **settings) as each:
         streams = await each.at(ONE).open(12, head("POST", TASKS, 100) + b"{")
         answers = [asyncio.ensure_future(read(stream[0])) for stream in streams]

@@ -17,7 +17,7 @@ from gnomon.model.retention import RowKind
 from gnomon.node.maintenance.pruner import Pruner
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Event, RetentionSeen
-from gnomon.settings import Settings
+from gnomon.settings import DatabaseSettings
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
@@ -51,7 +51,7 @@ class Pruning:
         self.pruner = Pruner(
             PostgresChores(database),
             Lease(new_incarnation(), 10.0),
-            Settings(retention_days=retention_days),
+            DatabaseSettings(retention_days=retention_days),
             SystemClock(),
             self.told.append,
             Troubles(SystemClock(), self.told.append),

@@ -19,7 +19,7 @@ from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
@@ -33,7 +33,7 @@ class Scanning:
 
     def __init__(self, database: Database, clock: SystemClock, **settings: Any) -> None:
         self.clock = clock
-        self.settings = msgspec.structs.replace(Settings(), **settings)
+        self.settings = msgspec.structs.replace(NodeSettings(), **settings)
         self.agenda = Agenda(FairQueue(), clock.now(), self.settings.window)
         self.scanner = Scanner(PostgresDispatch(database, 10.0), self.agenda, clock, self.settings)
         self.scanner.own(everything_in(ALL))
@@ -304,7 +304,7 @@ async def test_what_was_read_while_shards_moved_is_not_taken_in(
 
     half = frozenset(range(0, SHARDS, 2))
     agenda = Agenda(FairQueue(), clock.now(), 1000)
-    scanner = Scanner(Slow(database, 10.0), agenda, clock, Settings())
+    scanner = Scanner(Slow(database, 10.0), agenda, clock, NodeSettings())
     scanner.own(everything_in(ALL))
     keys = await spread(database, await database_now(connection), 200, 0.0)
     await scanner.forward()
@@ -332,7 +332,7 @@ async def test_a_writer_that_stays_open_is_not_read_for_until_it_ends(
     """However long it has been open: what it wrote cannot be seen before."""
     store = Counting(database)
     agenda = Agenda(FairQueue(), clock.now(), 1000)
-    scanner = Scanner(store, agenda, clock, Settings())
+    scanner = Scanner(store, agenda, clock, NodeSettings())
     scanner.own(everything_in(ALL))
     await scanner.forward()
     late = await connected(database_dsn)

@@ -24,7 +24,7 @@ from gnomon.node.run.targets import Place
 from gnomon.node.start_checks import StartChecks
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
@@ -45,7 +45,7 @@ class Stage:
         self.clock = clock
         self.queue = FairQueue[Entry](slots=SlotShares(4, 0, 0.5), has_others=lambda _: True)
         self.agenda = Agenda(self.queue, clock.now(), 100)
-        self.scanner = Scanner(dispatch, self.agenda, clock, Settings(window=100))
+        self.scanner = Scanner(dispatch, self.agenda, clock, NodeSettings(window=100))
         self.scanner.own(everything_in(frozenset(range(SHARDS))))
         self.pipe = MemoryPipe(10, lambda: None)
         self.suspect_room = SuspectRoom(4, 10)

@@ -30,7 +30,7 @@ from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
@@ -48,7 +48,7 @@ class Stage:
 
     def __init__(self, database: Database, clock: SystemClock, slots: int) -> None:
         self.clock = clock
-        settings = Settings(steal_seconds=2.0)
+        settings = NodeSettings(steal_seconds=2.0)
         store = PostgresDispatch(database, 10.0)
         planning = PostgresPlanning(database, clock, 10.0)
         self._database = database
@@ -360,12 +360,12 @@ async def test_an_idle_node_runs_the_backlog_of_one_whose_slots_are_taken(
 ) -> None:
     held = [call_of(now, "wait_at_the_gate", timeout_seconds=100) for _ in range(2)]
     backlog = [call_of(now, "echo") for _ in range(600)]
-    quick: dict[str, Any] = {"steal_seconds": 0.2}
-    async with running_node(database_dsn, slots=2, prefetch=0, node_name="busy", **quick):
+    quick: dict[str, Any] = {"node_steal_seconds": 0.2}
+    async with running_node(database_dsn, node_slots=2, node_prefetch=0, node_name="busy", **quick):
         await store(database, *(new for _, new in held))
         await eventually(all_called([who for who, _ in held]))
         await store(database, *(new for _, new in backlog))
-        async with running_node(database_dsn, slots=10, node_name="idle", **quick):
+        async with running_node(database_dsn, node_slots=10, node_name="idle", **quick):
             await eventually(all_called([who for who, _ in backlog]))
             theirs = await serving_of(connection, "busy")
         after = [call_of(await database_now(connection), "echo") for _ in range(3)]
@@ -384,10 +384,10 @@ async def test_what_is_due_does_not_wait_for_a_node_that_is_stopping(
     database_dsn: str, database: Database, connection: Any, now: datetime
 ) -> None:
     held, new = call_of(now, "wait_at_the_gate", timeout_seconds=100)
-    async with running_node(database_dsn, node_name="leaving", drain_seconds=60.0) as leaving:
+    async with running_node(database_dsn, node_name="leaving", node_drain_seconds=60.0) as leaving:
         await store(database, new)
         await eventually(all_called([held]))
-        async with running_node(database_dsn, node_name="staying", steal_seconds=0.2):
+        async with running_node(database_dsn, node_name="staying", node_steal_seconds=0.2):
             leaving.begin_to_stop()
             due = [call_of(await database_now(connection), "echo") for _ in range(100)]
             await store(database, *(new for _, new in due))
@@ -404,7 +404,12 @@ async def test_what_becomes_late_is_shared_and_runs_once(
     """Both have slots and both steal: they may meet at any task."""
     backlog = [call_of(now, "echo") for _ in range(1000)]
     await store(database, *(new for _, new in backlog))
-    few: dict[str, Any] = {"slots": 3, "prefetch": 3, "batch": 5, "steal_seconds": 0.02}
+    few: dict[str, Any] = {
+        "node_slots": 3,
+        "node_prefetch": 3,
+        "node_batch": 5,
+        "node_steal_seconds": 0.02,
+    }
     async with (
         running_node(database_dsn, node_name="a", **few),
         running_node(database_dsn, node_name="b", **few),

@@ -353,6 +353,6 @@ async def test_a_node_watches_and_counts(
             async with client.get(url) as answer:
                 return "\ngnomon_cron_sla_missed_total 3.0\n" in await answer.text()
 
-    async with running_node(database_dsn, metrics_port=unused_tcp_port):
+    async with running_node(database_dsn, output_metrics_port=unused_tcp_port):
         await eventually(counted)
     assert len(await stage.events()) == 3

@@ -373,7 +373,7 @@ async def test_of_many_processes_that_start_at_once_one_makes_the_secret(
         await asyncio.gather(*(prepare(database_dsn, SECRET) for _ in range(6)))
     assert await secret_of(connection, "default") == SECRET
     assert [each["event"] for each in logs] == [
-        "the setting webhook_secret is now the first secret of the tenant default"
+        "the setting targets.webhook_secret is now the first secret of the tenant default"
     ]
 
 

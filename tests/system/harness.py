@@ -139,11 +139,11 @@ class Process:
             **{k: v for k, v in os.environ.items() if not k.startswith("GNOMON_")},
             "PYTHONPATH": os.pathsep.join([str(folder), str(_ROOT / "src")]),
             "DATABASE_URL": dsn,
-            "GNOMON_DATA_DIR": str(folder / "gnomon"),
-            "GNOMON_LOG_FORMAT": "json",
+            "GNOMON_DATABASE_DATA_DIR": str(folder / "gnomon"),
+            "GNOMON_OUTPUT_LOG_FORMAT": "json",
             "GNOMON_NODE_NAME": name,
             "GNOMON_NODE_LEASE_SECONDS": str(LEASE),
-            "GNOMON_CRITICAL_SLOTS": "0",  # so that all slots are for all
+            "GNOMON_NODE_CRITICAL_SLOTS": "0",  # so that all slots are for all
             **{f"GNOMON_{key.upper()}": str(value) for key, value in settings.items()},
         }
         self._folder = folder

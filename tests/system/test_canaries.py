@@ -195,21 +195,21 @@ async def stage(
     secrets = Secrets(key=(await make_key(database, OWNER))[1])
     secrets.jwt = issued(tmp_path)
     shared: dict[str, Any] = {
-        "log_level": "debug",
+        "output_log_level": "debug",
         "targets_allow": "127.0.0.0/8",
-        "webhook_secret": secrets.first,
+        "targets_webhook_secret": secrets.first,
     }
     processes.append(
         Process(
-            *(database_dsn, tmp_path, "api", "api"), **shared, api_port=0, authentication="true",
-            jwt_issuer="i", jwt_audience="a", jwt_jwks=tmp_path / "jwks.json",
+            *(database_dsn, tmp_path, "api", "api"), **shared, api_port=0, auth_enabled="true",
+            auth_jwt_issuer="i", auth_jwt_audience="a", auth_jwt_jwks=tmp_path / "jwks.json",
         )
     )  # fmt: skip
     processes[-1].start()
     url = await processes[-1].started()
     node = new_node(
-        "node", **shared, api_key=secrets.command, metrics_port=unused_tcp_port,
-        functions="environment=canaries:environment,fails=canaries:fails",
+        "node", **shared, api_key=secrets.command, output_metrics_port=unused_tcp_port,
+        targets_functions="environment=canaries:environment,fails=canaries:fails",
     )  # fmt: skip
     await node.started()
     where, heard, own = hook

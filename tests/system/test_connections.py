@@ -42,7 +42,7 @@ BATCH = f"{TASKS}/batch"
 MIB = 1024 * 1024
 # Three large bodies fill what there is for them. As by default, but of less: it takes less time.
 LARGE = 7 * MIB
-SMALLER = {"max_batch_bytes": 8 * MIB, "body_memory_bytes": 32 * MIB}
+SMALLER = {"api_max_batch_bytes": 8 * MIB, "api_body_memory_bytes": 32 * MIB}
 KEYS_WAIT = """
     CREATE FUNCTION wait_for_the_test() RETURNS trigger LANGUAGE plpgsql
     SECURITY DEFINER SET lock_timeout = 0 AS
@@ -89,7 +89,7 @@ def serve(database_dsn: str, tmp_path: Path, processes: list[Process]) -> Serve:
 async def test_thousands_of_idle_connections_keep_nobody_out(serve: Serve) -> None:
     with files(5_000):
         with soft_file_limit(1024):  # as most systems set it; the process raises it by itself
-            starting = serve(idle_seconds=600)
+            starting = serve(api_idle_seconds=600)
             served = await starting.__aenter__()
         async with watched(served):
             silent = await served.open(4_000)
@@ -103,7 +103,7 @@ async def test_thousands_of_idle_connections_keep_nobody_out(serve: Serve) -> No
 async def test_where_all_places_are_taken_the_longest_idle_make_room(
     serve: Serve, connection: "asyncpg.Connection[Any]"
 ) -> None:
-    async with serve(api_connections=200, idle_seconds=600) as served:
+    async with serve(api_connections=200, api_idle_seconds=600) as served:
         # One request is under way all the while: PostgreSQL keeps it waiting.
         await connection.execute("BEGIN; LOCK TABLE gnomon.cron_job IN ACCESS EXCLUSIVE MODE")
         (busy,) = await served.open(1, request("GET", "/api/v1/cron-jobs"))
@@ -122,7 +122,7 @@ async def test_where_all_places_are_taken_the_longest_idle_make_room(
 
 
 async def test_whoever_sends_no_request_is_closed(serve: Serve) -> None:
-    async with serve(idle_seconds=1) as served:
+    async with serve(api_idle_seconds=1) as served:
         (silent,) = await served.open(1)
         (half,) = await served.open(1, HEALTH[:20])
         (kept,) = await served.open(1, HEALTH)
@@ -132,7 +132,7 @@ async def test_whoever_sends_no_request_is_closed(serve: Serve) -> None:
 
 
 async def test_whoever_does_not_read_the_answer_is_closed(serve: Serve) -> None:
-    async with serve(idle_seconds=1, api_connections=200) as served:
+    async with serve(api_idle_seconds=1, api_connections=200) as served:
         reader, writer = (await served.open(1))[0]
         asked = request("GET", "/api/v1/openapi.json")
         transport: Any = writer.transport
@@ -147,7 +147,7 @@ async def test_whoever_does_not_read_the_answer_is_closed(serve: Serve) -> None:
 
 
 async def test_half_sent_bodies_keep_nobody_out_and_are_closed(serve: Serve) -> None:
-    async with serve(body_seconds=2) as served, watched(served):
+    async with serve(api_body_seconds=2) as served, watched(served):
         half = head("POST", TASKS, len(SUBMISSION)) + SUBMISSION[:20]
         stuck = await served.open(500, half)
         (dribbling,) = await served.open(1, half)
@@ -164,7 +164,7 @@ async def test_half_sent_bodies_keep_nobody_out_and_are_closed(serve: Serve) -> 
 
 
 async def test_bodies_that_are_held_take_no_more_memory_than_they_may(serve: Serve) -> None:
-    async with serve(body_seconds=3, **SMALLER) as served, watched(served):
+    async with serve(api_body_seconds=3, **SMALLER) as served, watched(served):
         before = served.memory
         held = await served.open(20, head("POST", BATCH, LARGE))
         for stream in held:
@@ -173,7 +173,7 @@ async def test_bodies_that_are_held_take_no_more_memory_than_they_may(serve: Ser
         assert {answer.status for answer in answers} <= {408, 503}
         taken = served.process.peak_memory() - before
         # Besides the bodies, whatever a process takes for its first requests.
-        assert taken < SMALLER["body_memory_bytes"] + 32 * MIB, f"{taken / MIB:.0f} MiB"
+        assert taken < SMALLER["api_body_memory_bytes"] + 32 * MIB, f"{taken / MIB:.0f} MiB"
         # All of it was given back.
         whole = request("POST", BATCH, b" " * LARGE)
         again = await asyncio.gather(*(served.ask(whole) for _ in range(3)))
@@ -184,7 +184,7 @@ async def test_where_bodies_leave_no_room_small_ones_are_taken_and_large_ones_to
     serve: Serve, connection: "asyncpg.Connection[Any]"
 ) -> None:
     tasks = msgspec.json.encode({"tasks": [msgspec.Raw(SUBMISSION)]}).ljust(LARGE)
-    async with serve(body_seconds=1, **SMALLER) as served, watched(served):
+    async with serve(api_body_seconds=1, **SMALLER) as served, watched(served):
         # Whoever uses a key waits, however long. For a lock of the table itself they would not:
         # after some seconds they are told to come again (409).
         await connection.execute(KEYS_WAIT)
@@ -208,7 +208,7 @@ async def test_where_bodies_leave_no_room_small_ones_are_taken_and_large_ones_to
 async def test_a_flood_of_wrong_keys_keeps_nobody_out(serve: Serve, database: Database) -> None:
     _, key = await make_key(database)
     flooding, refused, seconds = 150, 0, 2.0
-    async with serve(authentication="true") as served:
+    async with serve(auth_enabled="true") as served:
 
         async def flood() -> None:
             nonlocal refused

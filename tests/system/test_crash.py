@@ -28,7 +28,7 @@ async def test_nothing_is_lost_when_a_node_is_killed_with_a_thousand_running(
     new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
 ) -> None:
     receiver.hold()
-    node = new_node("node", slots=1000, prefetch=200)
+    node = new_node("node", node_slots=1000, node_prefetch=200)
     await node.started()
     ids = await submitter.submit(receiver.url, 1300)
 
@@ -66,7 +66,9 @@ async def test_a_function_that_kills_its_node_becomes_a_dead_letter(
     functions = "poison=handlers:poison,harmless=handlers:harmless"
     (poison,) = await submitter.submit(PythonTarget("poison"), 1)
     harmless = await submitter.submit(PythonTarget("harmless"), 50)
-    node = new_node("node", functions=functions, sweep_seconds=0.1, node_lease_seconds=1)
+    node = new_node(
+        "node", targets_functions=functions, node_sweep_seconds=0.1, node_lease_seconds=1
+    )
     deaths = 0
 
     async def buried() -> bool:
@@ -96,7 +98,7 @@ async def test_a_node_that_is_asked_to_stop_finishes_what_runs_and_gives_back_th
     new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
 ) -> None:
     receiver.hold()
-    node = new_node("node", slots=100, prefetch=100, drain_seconds=20)
+    node = new_node("node", node_slots=100, node_prefetch=100, node_drain_seconds=20)
     await node.started()
     ids = await submitter.submit(receiver.url, 300)
 
@@ -129,7 +131,7 @@ async def test_a_drain_ends_at_its_deadline(
     new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
 ) -> None:
     receiver.hold()
-    node = new_node("node", slots=50, drain_seconds=1)
+    node = new_node("node", node_slots=50, node_drain_seconds=1)
     await node.started()
     ids = await submitter.submit(receiver.url, 50)
 
@@ -151,7 +153,7 @@ async def test_two_nodes_share_the_work_of_a_third_that_was_killed(
     new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
 ) -> None:
     receiver.hold()
-    nodes: list[Process] = [new_node(f"node-{n}", slots=200) for n in range(3)]
+    nodes: list[Process] = [new_node(f"node-{n}", node_slots=200) for n in range(3)]
     for node in nodes:
         await node.started()
 
@@ -191,7 +193,7 @@ async def test_what_a_leaving_node_gives_back_is_found_at_once(
     """A rolling deployment: the new node has read its shards before the old one gives back what
     it had claimed of them."""
     receiver.hold()
-    old = new_node("old", slots=100, prefetch=300)
+    old = new_node("old", node_slots=100, node_prefetch=300)
     await old.started()
     ids = await submitter.submit(receiver.url, 400)
 
@@ -200,7 +202,7 @@ async def test_what_a_leaving_node_gives_back_is_found_at_once(
         return claimed == 400 and len(receiver.calls) == 100
 
     await eventually(all_claimed)
-    new = new_node("new", slots=400)
+    new = new_node("new", node_slots=400)
     await new.started()
 
     async def shared() -> bool:
@@ -223,7 +225,7 @@ async def test_nodes_that_are_stopped_under_load_leave_nothing_running(
     new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
 ) -> None:
     ids = await submitter.submit(receiver.url, 2500)
-    node = new_node("node", slots=100, prefetch=100, batch=50)
+    node = new_node("node", node_slots=100, node_prefetch=100, node_batch=50)
     for count in (500, 1500):
 
         async def enough(count: int = count) -> bool:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.system
 async def test_two_tenants_see_nothing_of_each_other_in_any_operation(
     database_dsn: str, tmp_path: Path, processes: list[Process]
 ) -> None:
-    api = Process(database_dsn, tmp_path, "api", "api", api_port=0, authentication=True)
+    api = Process(database_dsn, tmp_path, "api", "api", api_port=0, auth_enabled=True)
     processes.append(api)
     api.start()
     report = await asyncio.to_thread(crawled, await api.started(), database_dsn, CASES, 1)

@@ -112,7 +112,7 @@ async def test_an_effect_is_made_once_when_its_node_is_killed_before_the_commit(
     stage: Stage, new_node: NewProcess, truth: Truth
 ) -> None:
     ids = await stage.bookings(8)
-    node = new_node("node", slots=8, functions="book=bookings:book")
+    node = new_node("node", node_slots=8, targets_functions="book=bookings:book")
 
     async def all_wait() -> bool:
         return len(stage.waiting_in(node)) == 8
@@ -135,7 +135,7 @@ async def test_an_effect_is_made_once_when_its_node_is_killed_before_the_commit(
 async def test_a_node_that_was_stopped_and_comes_back_adds_nothing_to_what_others_did(
     stage: Stage, new_node: NewProcess, truth: Truth
 ) -> None:
-    settings = {"slots": 8, "functions": "book=bookings:book"}
+    settings = {"node_slots": 8, "targets_functions": "book=bookings:book"}
     ids = await stage.bookings(8)
     first = new_node("first", **settings)
 
@@ -174,7 +174,7 @@ async def test_at_most_once_is_called_once_when_its_node_is_killed(
     ids = await stage.submit(
         HttpTarget(receiver.url), 12, delivery=DeliveryMode.AT_MOST_ONCE, retry_policy=ONCE
     )
-    node = new_node("node", slots=4, prefetch=8)
+    node = new_node("node", node_slots=4, node_prefetch=8)
 
     async def all_claimed() -> bool:
         claimed = await truth.value("SELECT count(*) FROM gnomon.task WHERE state = 1")

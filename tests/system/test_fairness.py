@@ -47,7 +47,7 @@ async def test_tenants_share_a_node(world: World) -> None:
     for tenant in ("light", "greedy", "late"):
         await world.tenant(tenant)
     await world.backlog("heavy", 20_000, seconds=0.005)
-    await world.nodes(1, slots=10, critical_slots=0, window=2000)
+    await world.nodes(1, node_slots=10, node_critical_slots=0, node_window=2000)
     await ended(world, "heavy", 100)
 
     # Who comes last does not wait for those who came before.
@@ -78,7 +78,7 @@ async def test_tenants_share_a_node(world: World) -> None:
 async def test_priorities_share_a_node(world: World) -> None:
     for lane in reversed(Lane):  # so that who came first is no help
         await world.backlog("default", 250, seconds=0.001, lane=lane)
-    await world.nodes(1, slots=4, critical_slots=0, prefetch=0)
+    await world.nodes(1, node_slots=4, node_critical_slots=0, node_prefetch=0)
     await ended(world, "default", 600)
     since = await world.truth.value("SELECT min(started_at) FROM gnomon.task_archive")
     first = (await world.ended(since))[:500]

@@ -49,7 +49,11 @@ LOAD = 5.0  # the machine may have other things to do
 def stubborn_node(new_node: NewProcess, folder: Path, grace: float) -> Process:
     (folder / "stubborn.py").write_text(FUNCTIONS)
     return new_node(
-        "node", functions=NAMES, slots=5, drain_seconds=DRAIN, timeout_grace_seconds=grace
+        "node",
+        targets_functions=NAMES,
+        node_slots=5,
+        node_drain_seconds=DRAIN,
+        node_timeout_grace_seconds=grace,
     )
 
 
@@ -125,7 +129,7 @@ async def test_a_node_whose_threads_all_hang_ends_instead_of_failing_whatever_it
     new_node: NewProcess, submitter: Submitter, truth: Truth, tmp_path: Path
 ) -> None:
     (tmp_path / "stubborn.py").write_text(FUNCTIONS)
-    node = new_node("node", functions=NAMES, slots=2, threads=1)
+    node = new_node("node", targets_functions=NAMES, node_slots=2, targets_threads=1)
     await node.started()
     target = PythonTarget("hang_in_thread")
     ids = await submitter.submit(target, 20, timeout_seconds=0.2)

@@ -33,7 +33,7 @@ SECOND = 1.0  # what is promised: from the revocation on, everywhere
 def new_api(
     dsn: str, folder: Path, processes: list[Process], name: str, **settings: object
 ) -> Process:
-    settings = {"authentication": "true", "targets_allow": LOOPBACK, **settings}
+    settings = {"auth_enabled": "true", "targets_allow": LOOPBACK, **settings}
     processes.append(Process(dsn, folder, name, "api", "--port", "0", **settings))
     processes[-1].start()
     return processes[-1]
@@ -211,18 +211,18 @@ async def test_secrets_and_payloads_are_in_no_log(
     good, bad = tokens(tmp_path)
     _, key = await make_key(database)
     secrets = Secrets(key, key[:-1] + ("0" if key[-1] != "0" else "1"), good, bad)
-    chatty = {"log_level": "debug", "webhook_secret": secrets.webhook}
+    chatty = {"output_log_level": "debug", "targets_webhook_secret": secrets.webhook}
     api = new_api(
         database_dsn, tmp_path, processes, "api", **chatty,
-        jwt_issuer="i", jwt_audience="a", jwt_jwks=str(tmp_path / "jwks.json"),
+        auth_jwt_issuer="i", auth_jwt_audience="a", auth_jwt_jwks=str(tmp_path / "jwks.json"),
     )  # fmt: skip
-    chatty = chatty | {"functions": NAMES, "targets_allow": LOOPBACK, "api_key": key}
-    node = new_node("node", timeout_grace_seconds=0.5, **chatty)
+    chatty = chatty | {"targets_functions": NAMES, "targets_allow": LOOPBACK, "api_key": key}
+    node = new_node("node", node_timeout_grace_seconds=0.5, **chatty)
     async with aiohttp.ClientSession(await api.started()) as client:
         await node.started()
         made = await use_it(client, secrets, echo)
         await eventually(node._ended)  # one of them kills it
-        rescuer = new_node("rescuer", timeout_grace_seconds=0.5, **chatty)
+        rescuer = new_node("rescuer", node_timeout_grace_seconds=0.5, **chatty)
         await rescuer.started()
 
         async def over() -> bool:

@@ -43,7 +43,7 @@ async def test_new_work_is_refused_before_postgresql_fails(small_disk: Tmpfs) ->
     await server.start()
     try:
         await prepare(server.dsn)
-        async with serving(server.dsn, data_dir=str(server.folder)) as api:
+        async with serving(server.dsn, database_data_dir=str(server.folder)) as api:
             task = await submitted(api)
             filling = leave(small_disk.folder, 20 * MIB)  # a tenth of the disk is kept free
 

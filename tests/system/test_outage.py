@@ -58,7 +58,7 @@ async def test_an_outage_kills_nobody_and_repeats_nothing(
     outage: Stopped | Frozen,
 ) -> None:
     nodes = [
-        Process(own_server.dsn, tmp_path, name, "scheduler", slots=TASKS)
+        Process(own_server.dsn, tmp_path, name, "scheduler", node_slots=TASKS)
         for name in ("first", "second")
     ]
     processes += nodes

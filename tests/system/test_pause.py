@@ -28,7 +28,7 @@ async def test_a_node_that_was_presumed_dead_can_change_nothing(
     database: Database,
 ) -> None:
     receiver.hold()
-    first = new_node("first", slots=TASKS)
+    first = new_node("first", node_slots=TASKS)
     await first.started()
     ((old_life, _),) = (await truth.living()).items()
     ids = await submitter.submit(receiver.url, TASKS)
@@ -39,7 +39,7 @@ async def test_a_node_that_was_presumed_dead_can_change_nothing(
     await eventually(all_run)
     first.pause()
     paused_at = time.monotonic()
-    second = new_node("second", slots=TASKS)
+    second = new_node("second", node_slots=TASKS)
     # The answers to the paused node's calls reach its sockets, and wait there.
     receiver.answer()
     await eventually(lambda: truth.completed(ids))
@@ -108,7 +108,7 @@ async def test_a_stale_write_is_refused_while_the_task_runs_elsewhere(
 ) -> None:
     """The same as above at the moment that matters most: the second try is still under way."""
     receiver.hold()
-    first = new_node("first", slots=10)
+    first = new_node("first", node_slots=10)
     await first.started()
     ((old_life, _),) = (await truth.living()).items()
     (task,) = await submitter.submit(receiver.url, 1)
@@ -121,7 +121,7 @@ async def test_a_stale_write_is_refused_while_the_task_runs_elsewhere(
 
     await eventually(tried)
     first.pause()
-    new_node("second", slots=10)
+    new_node("second", node_slots=10)
     await eventually(tried_twice)
 
     stale = Settlement(

@@ -86,20 +86,20 @@ async def test_processes_end_with_a_node_that_is_killed_or_stopped(
 ) -> None:
     ward = Ward(tmp_path, truth, submitter)
     ids = await ward.submit()
-    first = new_node("first", functions=FUNCTIONS)
+    first = new_node("first", targets_functions=FUNCTIONS)
     await eventually(ward.have_begun(COUNT))
     pids = set(ward.begun().values())
     assert first.process.pid not in pids
     first.kill()
     await all_gone(pids)
 
-    second = new_node("second", functions=FUNCTIONS)
+    second = new_node("second", targets_functions=FUNCTIONS)
     await eventually(ward.have_begun(2 * COUNT))
     again = set(ward.begun().values()) - pids
     second.pause()
     await all_gone(again)
 
-    new_node("third", functions=FUNCTIONS)
+    new_node("third", targets_functions=FUNCTIONS)
     await eventually(ward.have_begun(3 * COUNT))
     second.go_on()
     ward.go()
@@ -115,7 +115,7 @@ async def test_suspects_outlast_a_restart_of_postgresql(
     own_server: EmbeddedServer, tmp_path: Path
 ) -> None:
     truth = Truth(own_server.dsn)
-    node = Process(own_server.dsn, tmp_path, "node", "scheduler", functions=FUNCTIONS)
+    node = Process(own_server.dsn, tmp_path, "node", "scheduler", targets_functions=FUNCTIONS)
     try:
         async with submitting(own_server.dsn) as submitter:
             ward = Ward(tmp_path, truth, submitter)
@@ -138,7 +138,7 @@ async def test_a_terminal_that_interrupts_all_of_them_ends_only_the_node(
 ) -> None:
     ward = Ward(tmp_path, truth, submitter)
     ids = await ward.submit()
-    node = new_node("node", functions=FUNCTIONS)
+    node = new_node("node", targets_functions=FUNCTIONS)
     await eventually(ward.have_begun(COUNT))
     for pid in (*set(ward.begun().values()), node.process.pid):
         os.kill(pid, signal.SIGTERM)

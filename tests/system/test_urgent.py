@@ -50,7 +50,7 @@ async def test_critical_tasks_start_while_long_ones_hold_every_other_slot(
     new_node: NewProcess, submitter: Submitter, receiver: Receiver, truth: Truth
 ) -> None:
     receiver.hold()
-    node = new_node("node", slots=4, critical_slots=1)
+    node = new_node("node", node_slots=4, node_critical_slots=1)
     await node.started()
     low = await submitter.submit(receiver.url, 1, **LOW)
     plain = await submitter.submit(receiver.url, 2)
@@ -90,7 +90,11 @@ async def test_nothing_is_lost_when_the_node_is_killed_while_a_task_gives_way(
     (tmp_path / "stubborn.py").write_text(STUBBORN)
     functions = "stay=stubborn:stay,go=stubborn:go"
     node: Process = new_node(
-        "node", slots=1, prefetch=0, functions=functions, timeout_grace_seconds=120
+        "node",
+        node_slots=1,
+        node_prefetch=0,
+        targets_functions=functions,
+        node_timeout_grace_seconds=120,
     )
     low = await submitter.submit(PythonTarget("stay"), 1, timeout_seconds=600, **LOW)
 

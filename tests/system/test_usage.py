@@ -49,7 +49,7 @@ async def test_nothing_is_metered_twice_or_missed_when_a_node_is_killed(
 ) -> None:
     (tmp_path / "handlers.py").write_text(HANDLERS)
     receiver.hold()  # so that the first node is killed with calls under way
-    nodes = [new_node(f"node-{n}", slots=60, functions=FUNCTIONS) for n in (1, 2)]
+    nodes = [new_node(f"node-{n}", node_slots=60, targets_functions=FUNCTIONS) for n in (1, 2)]
     for node in nodes:
         await node.started()
     await submitter.submit(receiver.url, 40, retry_policy=AT_ONCE)

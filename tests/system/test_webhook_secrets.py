@@ -115,7 +115,9 @@ async def test_secrets_change_under_load_and_nothing_is_rejected(
     database = Database(own_server.dsn, 2)
     await database.open()
     secrets = PostgresSecrets(database)
-    processes += [Process(own_server.dsn, tmp_path, name, "scheduler", slots=50) for name in NODES]
+    processes += [
+        Process(own_server.dsn, tmp_path, name, "scheduler", node_slots=50) for name in NODES
+    ]
     for node in processes:
         node.start()
     for node in processes:

@@ -6,8 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.settings import settings_with
 
-from gnomon.settings import Settings, SettingsError, load, unknown_variables
+from gnomon.settings import (
+    NodeSettings,
+    Settings,
+    SettingsError,
+    TargetSettings,
+    load,
+    unknown_variables,
+    variable_of,
+)
+from gnomon.settings.former import FORMER
+from gnomon.settings.section import Section
+from gnomon.settings.settings import SECTIONS
 
 
 @pytest.fixture(autouse=True)
@@ -21,17 +33,19 @@ def test_without_file_or_environment_all_are_defaults() -> None:
 
 
 def test_the_default_file_is_read_where_it_exists(folder: Path) -> None:
-    (folder / "gnomon.toml").write_text("slots = 7\n[functions]\ngreet = 'shop.jobs:greet'\n")
+    (folder / "gnomon.toml").write_text(
+        "node.slots = 7\n[targets.functions]\ngreet = 'shop.jobs:greet'\n"
+    )
     settings = load({})
-    assert settings.slots == 7
-    assert settings.functions == {"greet": "shop.jobs:greet"}
+    assert settings.node.slots == 7
+    assert settings.targets.functions == {"greet": "shop.jobs:greet"}
 
 
 def test_a_named_file_is_read_instead_of_the_default(folder: Path) -> None:
-    (folder / "gnomon.toml").write_text("slots = 7")
-    (folder / "other.toml").write_text("batch = 9", encoding="utf-8")
+    (folder / "gnomon.toml").write_text("[node]\nslots = 7")
+    (folder / "other.toml").write_text("node.batch = 9", encoding="utf-8")
     settings = load({}, folder / "other.toml")
-    assert (settings.slots, settings.batch) == (Settings().slots, 9)
+    assert (settings.node.slots, settings.node.batch) == (Settings().node.slots, 9)
 
 
 @pytest.fixture
@@ -45,10 +59,11 @@ def public() -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("text", "held"),
     [
-        ("api_key = 'gn_x'", "api_key"),
-        ("webhook_secret = 'whsec_x'", "webhook_secret"),
-        ("database_url = 'postgresql://u:p@h/d'", "database_url"),
-        ("database_url = 'postgresql:///d?password=p'", "database_url"),
+        ("api.key = 'gn_x'", "api.key"),
+        ("targets.webhook_secret = 'whsec_x'", "targets.webhook_secret"),
+        ("database.url = 'postgresql://u:p@h/d'", "database.url"),
+        ("database.url = 'postgresql:///d?password=p'", "database.url"),
+        ("[database]\nurl = 'x'\ndirect_url = 'postgresql://u:p@h/d'", "database.direct_url"),
     ],
 )
 def test_a_file_with_secrets_is_not_for_everybody(public: Path, text: str, held: str) -> None:
@@ -66,101 +81,152 @@ def test_a_file_with_secrets_is_not_for_everybody(public: Path, text: str, held:
 
 def test_a_file_without_secrets_is_for_everybody(public: Path) -> None:
     file = public / "gnomon.toml"
-    file.write_text("slots = 7\ndatabase_url = 'postgresql://u@h/d'")
+    file.write_text("node.slots = 7\ndatabase.url = 'postgresql://u@h/d'")
     file.chmod(0o644)
-    assert load({}, file).slots == 7
+    assert load({}, file).node.slots == 7
 
 
 def test_the_environment_wins_over_the_file(folder: Path) -> None:
-    (folder / "gnomon.toml").write_text("slots = 7\nbatch = 8")
-    settings = load({"GNOMON_SLOTS": "9", "GNOMON_SCAN_SECONDS": "0.25"})
-    assert (settings.slots, settings.batch, settings.scan_seconds) == (9, 8, 0.25)
+    (folder / "gnomon.toml").write_text("[node]\nslots = 7\nbatch = 8")
+    node = load({"GNOMON_NODE_SLOTS": "9", "GNOMON_NODE_SCAN_SECONDS": "0.25"}).node
+    assert (node.slots, node.batch, node.scan_seconds) == (9, 8, 0.25)
 
 
 def test_an_empty_variable_is_an_unset_one(folder: Path) -> None:
     (folder / "secret").write_text("whsec_a")
     settings = load(
         {
-            "GNOMON_SLOTS": "",
+            "GNOMON_NODE_SLOTS": "",
+            "GNOMON_SLOTS": "",  # so is one from before there were sections
             "DATABASE_URL": "",
-            "GNOMON_WEBHOOK_SECRET": "",
-            "GNOMON_WEBHOOK_SECRET_FILE": "secret",
+            "GNOMON_TARGETS_WEBHOOK_SECRET": "",
+            "GNOMON_TARGETS_WEBHOOK_SECRET_FILE": "secret",
         }
     )
-    assert settings == Settings(webhook_secret="whsec_a")
+    assert settings == Settings(targets=TargetSettings(webhook_secret="whsec_a"))
 
 
 def test_a_secret_comes_from_a_file_without_its_last_newline(folder: Path) -> None:
     (folder / "secret").write_text("whsec_a\n")
-    environ = {"GNOMON_WEBHOOK_SECRET_FILE": str(folder / "secret")}
-    assert load(environ).webhook_secret == "whsec_a"
-    assert load({**environ, "GNOMON_WEBHOOK_SECRET": "whsec_b"}).webhook_secret == "whsec_b"
+    environ = {"GNOMON_TARGETS_WEBHOOK_SECRET_FILE": str(folder / "secret")}
+    assert load(environ).targets.webhook_secret == "whsec_a"
+    environ["GNOMON_TARGETS_WEBHOOK_SECRET"] = "whsec_b"
+    assert load(environ).targets.webhook_secret == "whsec_b"
 
 
 def test_the_database_is_found_with_and_without_the_prefix(folder: Path) -> None:
     (folder / "url").write_text("postgres://file")
     plain, own = {"DATABASE_URL": "postgres://p"}, {"GNOMON_DATABASE_URL": "postgres://o"}
-    assert load(plain).database_url == "postgres://p"
-    assert load(plain | own).database_url == "postgres://o"
-    assert load({"DATABASE_URL_FILE": "url"}).database_url == "postgres://file"
+    assert load(plain).database.url == "postgres://p"
+    assert load(plain | own).database.url == "postgres://o"
+    assert load({"DATABASE_URL_FILE": "url"}).database.url == "postgres://file"
 
 
 def test_a_direct_way_is_one_to_a_database_that_is_named() -> None:
-    direct = {"GNOMON_DIRECT_DATABASE_URL": "postgres://d"}
-    assert load(direct | {"DATABASE_URL": "postgres://p"}).direct_database_url == "postgres://d"
-    with pytest.raises(SettingsError, match="direct_database_url"):
+    direct = {"GNOMON_DATABASE_DIRECT_URL": "postgres://d"}
+    known = load(direct | {"DATABASE_URL": "postgres://p"})
+    assert known.database.direct_url == "postgres://d"
+    with pytest.raises(SettingsError, match=r"database\.direct_url must come with database\.url"):
         load(direct)
 
 
 def test_functions_are_pairs_in_the_environment() -> None:
-    settings = load({"GNOMON_FUNCTIONS": "a=m:f, b = n.o:g,"})
-    assert settings.functions == {"a": "m:f", "b": "n.o:g"}
-    with pytest.raises(SettingsError, match="GNOMON_FUNCTIONS must be name="):
-        load({"GNOMON_FUNCTIONS": "m:f"})
+    settings = load({"GNOMON_TARGETS_FUNCTIONS": "a=m:f, b = n.o:g,"})
+    assert settings.targets.functions == {"a": "m:f", "b": "n.o:g"}
+    with pytest.raises(SettingsError, match="GNOMON_TARGETS_FUNCTIONS must be name="):
+        load({"GNOMON_TARGETS_FUNCTIONS": "m:f"})
 
 
-def test_an_unknown_setting_in_the_file_suggests_the_nearest(folder: Path) -> None:
-    (folder / "gnomon.toml").write_text("slot = 7")
-    with pytest.raises(SettingsError, match=r"gnomon\.toml: unknown setting 'slot'.*'slots'\?"):
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("slot = 7", "node.slots"),
+        ("node.slot = 7", "node.slots"),
+        ("api.slots = 7", "node.slots"),
+        ("nodes.slots = 7", "node"),
+        ("api.api_port = 7", "api.port"),
+        ("node.node_lease_seconds = 7", "node.lease_seconds"),
+    ],
+)
+def test_an_unknown_setting_in_the_file_suggests_the_nearest(
+    folder: Path, text: str, near: str
+) -> None:
+    (folder / "gnomon.toml").write_text(text)
+    with pytest.raises(SettingsError, match=rf"gnomon\.toml: unknown setting '.*'{near}'\?"):
         load({})
+
+
+def test_a_section_is_a_table(folder: Path) -> None:
+    (folder / "gnomon.toml").write_text("node = 7")
+    with pytest.raises(SettingsError, match=r"gnomon\.toml: node must be a table"):
+        load({})
+
+
+def test_a_former_name_in_the_file_is_told_the_new_one(folder: Path) -> None:
+    (folder / "gnomon.toml").write_text("slots = 7\n[functions]\na = 'b:c'\n[node]\nbatch = 1")
+    told = r"gnomon\.toml: slots is now node\.slots; functions is now targets\.functions$"
+    with pytest.raises(SettingsError, match=told):
+        load({})
+
+
+def test_a_former_variable_is_told_the_new_one() -> None:
+    environ = {"GNOMON_SLOTS": "7", "GNOMON_WEBHOOK_SECRET_FILE": "nowhere", "PATH": "/bin"}
+    with pytest.raises(SettingsError) as raised:
+        load(environ)
+    assert str(raised.value) == (
+        "in the environment: GNOMON_SLOTS is now GNOMON_NODE_SLOTS; GNOMON_WEBHOOK_SECRET_FILE is "
+        "now GNOMON_TARGETS_WEBHOOK_SECRET_FILE"
+    )
+
+
+def test_every_former_name_has_become_a_setting() -> None:
+    """One that is left out of the table would be ignored in silence."""
+    settings = {(section, name) for section, kind in SECTIONS.items() for name in _names(kind)}
+    assert set(FORMER.values()) == settings
+    assert len(FORMER) == len(settings)
+
+
+def _names(kind: type[Section]) -> tuple[str, ...]:
+    return kind.__struct_fields__
 
 
 def test_unknown_variables_are_listed_and_harmless() -> None:
     environ = {
-        "GNOMON_SLOTZ": "1",
-        "GNOMON_SLOTS": "2",
-        "GNOMON_WEBHOOK_SECRET_FILE": "",
+        "GNOMON_NODE_SLOTZ": "1",
+        "GNOMON_NODE_SLOTS": "2",
+        "GNOMON_TARGETS_WEBHOOK_SECRET_FILE": "",
         "PATH": "/bin",
     }
-    assert unknown_variables(environ) == ["GNOMON_SLOTZ"]
-    assert load(environ).slots == 2
+    assert unknown_variables(environ) == ["GNOMON_NODE_SLOTZ"]
+    assert load(environ).node.slots == 2
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("slots", "many"),
-        ("slots", "0"),
-        ("slots", "1.5"),
-        ("prefetch", "-1"),
-        ("api_port", "65536"),
-        ("scan_seconds", "0"),
-        ("scan_seconds", "nan"),
-        ("horizon_seconds", "inf"),
-        ("node_lease_seconds", "0.5"),
-        ("node_lease_seconds", "nan"),
-        ("drain_seconds", "-1"),
-        ("log_format", "xml"),
+        ("node.slots", "many"),
+        ("node.slots", "0"),
+        ("node.slots", "1.5"),
+        ("node.prefetch", "-1"),
+        ("api.port", "65536"),
+        ("node.scan_seconds", "0"),
+        ("node.scan_seconds", "nan"),
+        ("node.horizon_seconds", "inf"),
+        ("node.lease_seconds", "0.5"),
+        ("node.lease_seconds", "nan"),
+        ("node.drain_seconds", "-1"),
+        ("output.log_format", "xml"),
     ],
 )
 def test_a_bad_value_is_named(name: str, text: str) -> None:
-    with pytest.raises(SettingsError, match=name):
-        load({f"GNOMON_{name.upper()}": text})
+    section, _, own = name.partition(".")
+    with pytest.raises(SettingsError, match=rf"^a setting cannot be used: {name}\b"):
+        load({variable_of(section, own): text})
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"slots = ", "not valid TOML"), (b'node_name = "\xff"', "not valid TOML")],
+    [(b"node.slots = ", "not valid TOML"), (b'node.name = "\xff"', "not valid TOML")],
 )
 def test_a_broken_file_is_named(folder: Path, content: bytes, message: str) -> None:
     (folder / "gnomon.toml").write_bytes(content)
@@ -171,8 +237,10 @@ def test_a_broken_file_is_named(folder: Path, content: bytes, message: str) -> N
 def test_a_missing_file_is_named(folder: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.toml cannot be read: No such file"):
         load({}, folder / "nowhere.toml")
-    with pytest.raises(SettingsError, match="GNOMON_WEBHOOK_SECRET_FILE names nowhere: No such"):
-        load({"GNOMON_WEBHOOK_SECRET_FILE": "nowhere"})
+    with pytest.raises(
+        SettingsError, match="GNOMON_TARGETS_WEBHOOK_SECRET_FILE names nowhere: No such"
+    ):
+        load({"GNOMON_TARGETS_WEBHOOK_SECRET_FILE": "nowhere"})
 
 
 @pytest.mark.parametrize(
@@ -190,39 +258,43 @@ def test_a_missing_file_is_named(folder: Path) -> None:
 def test_one_slot_in_twenty_is_kept_for_critical_tasks(
     slots: int, critical: int | None, kept: int
 ) -> None:
-    assert Settings(slots=slots, critical_slots=critical).reserved_slots == kept
+    assert NodeSettings(slots=slots, critical_slots=critical).reserved_slots == kept
 
 
 @pytest.mark.parametrize(
     ("name", "least", "too_little"),
     [
-        *((name, 1, 0) for name in ("slots", "batch", "threads", "window", "node_lease_seconds")),
-        *((name, 1e-3, 0) for name in ("scan_seconds", "aging_seconds", "timeout_grace_seconds")),
-        *((name, 0, -1) for name in ("retention_days", "prefetch", "drain_seconds")),
-        *((name, 0, -1) for name in ("idempotency_seconds", "max_payload_bytes")),
-        ("tenant_share", 0.01, 0),
-        ("critical_slots", 0, -1),
+        *((f"node_{name}", 1, 0) for name in ("slots", "batch", "window", "lease_seconds")),
+        *((f"node_{name}", 1e-3, 0) for name in ("scan_seconds", "timeout_grace_seconds")),
+        *((f"node_{name}", 0, -1) for name in ("prefetch", "drain_seconds")),
+        ("targets_threads", 1, 0),
+        ("sharing_aging_seconds", 1e-3, 0),
+        ("database_retention_days", 0, -1),
+        *((name, 0, -1) for name in ("api_idempotency_seconds", "api_max_payload_bytes")),
+        ("sharing_tenant_share", 0.01, 0),
+        ("node_critical_slots", 0, -1),
         ("api_port", 0, -1),
-        ("metrics_port", 0, -1),
+        ("output_metrics_port", 0, -1),
     ],
 )
 def test_a_number_has_its_least_value(name: str, least: Any, too_little: Any) -> None:
-    assert getattr(Settings(**{name: least}), name) == least
-    with pytest.raises(ValueError, match=name):
-        Settings(**{name: too_little})
+    assert settings_with(**{name: least})
+    with pytest.raises(ValueError, match=name.replace("_", ".", 1)):
+        settings_with(**{name: too_little})
 
 
 @pytest.mark.parametrize(
     ("name", "most", "too_much"),
     [
-        ("tenant_share", 1, 1.01),
-        ("critical_slots", 9, 10),
+        ("sharing_tenant_share", 1, 1.01),
+        ("node_critical_slots", 9, 10),
         ("api_port", 65535, 65536),
-        ("metrics_port", 65535, 65536),
-        *((name, 1e9, float("inf")) for name in ("scan_seconds", "drain_seconds")),
+        ("output_metrics_port", 65535, 65536),
+        *((name, 1e9, float("inf")) for name in ("node_scan_seconds", "node_drain_seconds")),
     ],
 )
 def test_a_number_has_its_largest_value(name: str, most: Any, too_much: Any) -> None:
-    assert getattr(Settings(slots=10, **{name: most}), name) == most
-    with pytest.raises(ValueError, match=name):
-        Settings(slots=10, **{name: too_much})
+    ten = settings_with(node_slots=10)
+    assert settings_with(ten, **{name: most})
+    with pytest.raises(ValueError, match=name.replace("_", ".", 1)):
+        settings_with(ten, **{name: too_much})

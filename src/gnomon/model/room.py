@@ -45,12 +45,12 @@ def no_room(found: Measured, bounds: Bounds, *, refusing: bool) -> str | None:
         if found.free < reserve * (_AGAIN if refusing else 1):
             return (
                 f"{found.free} bytes are free on the disk of PostgreSQL, of which {reserve} stay "
-                "free (disk_reserve_bytes)"
+                "free (database.disk_reserve_bytes)"
             )
     if found.database is None or bounds.most is None:
         return None
     if found.database < bounds.most * (_AGAIN_BYTES if refusing else 1):
         return None
     return (
-        f"the database has {found.database} bytes, and may have {bounds.most} (database_most_bytes)"
+        f"the database has {found.database} bytes, and may have {bounds.most} (database.max_bytes)"
     )

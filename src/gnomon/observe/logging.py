@@ -7,7 +7,7 @@ from typing import Any, TextIO, cast
 
 import structlog
 
-from gnomon.settings import Settings, SettingsError
+from gnomon.settings import OutputSettings, SettingsError
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
@@ -23,11 +23,13 @@ class _Stderr:
         sys.stderr.flush()
 
 
-def configure(settings: Settings) -> None:
+def configure(settings: OutputSettings) -> None:
     """Set up structlog for this process, and send the standard library's records the same way."""
     if settings.log_level not in LEVELS:
         allowed = ", ".join(LEVELS)
-        raise SettingsError(f"log_level must be one of {allowed}; got {settings.log_level!r}")
+        raise SettingsError(
+            f"output.log_level must be one of {allowed}; got {settings.log_level!r}"
+        )
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     terminal = sys.stderr.isatty()
     console = terminal if settings.log_format == "auto" else settings.log_format == "console"

@@ -44,7 +44,7 @@ from gnomon.observe.events import (
     place,
 )
 from gnomon.observe.scrapes import scraped
-from gnomon.settings import Settings, SettingsError
+from gnomon.settings import OutputSettings, SettingsError
 from gnomon.version import VERSION
 
 # A start is late by milliseconds, or by as long as something was broken.
@@ -203,7 +203,7 @@ class NodeMetrics(Metrics):
                 self._quarantine(event)
 
     @contextmanager
-    def served(self, settings: Settings) -> Iterator[None]:
+    def served(self, settings: OutputSettings) -> Iterator[None]:
         """Answer scrapes on `metrics_port`, from a thread, so that a busy loop can be seen too."""
         host, port = settings.metrics_host, settings.metrics_port
         if port == 0:
@@ -215,7 +215,7 @@ class NodeMetrics(Metrics):
             except OSError as error:
                 raise SettingsError(
                     f"metrics cannot be served on {host}:{port} ({error.strerror}); "
-                    "give each node on a machine a metrics_port of its own, or 0 for none"
+                    "give each node on a machine an output.metrics_port of its own, or 0 for none"
                 ) from error
             yield
 

@@ -12,7 +12,7 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.room import Bounds, Measured, no_room
-from gnomon.settings import Settings
+from gnomon.settings import DatabaseSettings
 
 log = structlog.get_logger("gnomon.store")
 
@@ -38,14 +38,16 @@ class RoomStore(Protocol):
         """Take back a refusal for this reason."""
 
 
-def bounds_of(settings: Settings) -> Bounds:
-    return Bounds(settings.disk_reserve_bytes, settings.database_most_bytes)
+def bounds_of(settings: DatabaseSettings) -> Bounds:
+    return Bounds(settings.disk_reserve_bytes, settings.max_bytes)
 
 
 class RoomWatch:
     """The looking of one process."""
 
-    def __init__(self, store: RoomStore, settings: Settings, clock: Clock, process: UUID) -> None:
+    def __init__(
+        self, store: RoomStore, settings: DatabaseSettings, clock: Clock, process: UUID
+    ) -> None:
         self._store = store
         self._bounds = bounds_of(settings)
         self._clock = clock

@@ -11,7 +11,7 @@ from gnomon.access.webhook_secret import PublicKey, SigningSecret
 from gnomon.clock import Clock
 from gnomon.limits.limiter import Limiter
 from gnomon.model.tenant import UNLIMITED, Quotas, Tenant, quotas_of
-from gnomon.settings import Settings, SettingsError
+from gnomon.settings import SettingsError, SharingSettings
 
 log = structlog.get_logger("gnomon.store")
 
@@ -56,7 +56,7 @@ class TenantSource(Protocol):
         or not; then the revision has grown."""
 
 
-def plans_of(settings: Settings) -> dict[str, Quotas]:
+def plans_of(settings: SharingSettings) -> dict[str, Quotas]:
     """The plans that are configured. Raises SettingsError."""
     try:
         return msgspec.convert(settings.plans, dict[str, Quotas], strict=False)

@@ -65,5 +65,5 @@ def _check(guard: AddressGuard, url: str, pointer: str) -> None:
     except ValueError:
         return  # that it is no URL is said elsewhere
     if host is not None and guard.refuses_host(host):
-        detail = f"{host} is not a public address; webhooks reach others only in targets_allow"
+        detail = f"{host} is not a public address; webhooks reach others only in targets.allow"
         raise InvalidTask(detail, pointer)

@@ -81,7 +81,7 @@ async def serve(
 
 def _connections(listener: socket.socket, most: int, context: Context) -> Connections:
     # However few connections there are in all, others have some of them, too.
-    of_address = max(min(context.settings.address_connections, most // 2), 1)
+    of_address = max(min(context.settings.api.address_connections, most // 2), 1)
     return Connections(
         listener,
         most,
@@ -97,11 +97,11 @@ def _connections(listener: socket.socket, most: int, context: Context) -> Connec
 async def _context(
     settings: Settings, dsn: str, clock: Clock, requests: int
 ) -> AsyncIterator[Context]:
-    database = Database(dsn, settings.database_connections)
+    database = Database(dsn, settings.database.connections)
     await database.open()
     try:
         await _align(database, clock)
-        announcer = Announcer(dsn, clock, settings.horizon_seconds)
+        announcer = Announcer(dsn, clock, settings.node.horizon_seconds)
         context = await _assembled(settings, database, announcer, clock, requests)
         chores = Chores(clock, Troubles(clock, context.metrics))
         services = _services(context, database, announcer, chores)
@@ -120,16 +120,16 @@ async def _assembled(
     settings: Settings, database: Database, announcer: Announcer, clock: Clock, requests: int
 ) -> Context:
     tenants = PostgresTenantReader(database, with_schemas=True)
-    directory = TenantCache(tenants, clock, plans_of(settings))
+    directory = TenantCache(tenants, clock, plans_of(settings.sharing))
     await directory.load()
     keys = PostgresKeys(database)
-    authenticator = await authenticator_of(settings, keys, directory, clock)
+    authenticator = await authenticator_of(settings.auth, keys, directory, clock)
     metrics = ApiMetrics()
     store = PostgresTasks(
-        database, announcer, settings.idempotency_seconds, directory.quotas, directory.limiters
+        database, announcer, settings.api.idempotency_seconds, directory.quotas, directory.limiters
     )
-    guards = Guards(directory, settings.targets_allow)
-    rules = Rules(clock, directory, guards, settings.max_payload_bytes)
+    guards = Guards(directory, settings.targets.allow)
+    rules = Rules(clock, directory, guards, settings.api.max_payload_bytes)
     return Context(
         settings=settings,
         clock=clock,
@@ -149,7 +149,7 @@ async def _assembled(
         secrets=PostgresSecrets(database),
         bodies=Bodies(settings, clock, requests),
         refusals=Refusals(clock),
-        limits=RequestLimits(settings, clock, authenticator, metrics, requests),
+        limits=RequestLimits(settings.api, clock, authenticator, metrics, requests),
         under_way=set(),
     )
 
@@ -158,7 +158,12 @@ def _services(
     context: Context, database: Database, announcer: Announcer, chores: Chores
 ) -> list[Service]:
     settings, clock = context.settings, context.clock
-    room = RoomWatch(PostgresRoom(database, settings.data_dir), settings, clock, new_incarnation())
+    room = RoomWatch(
+        PostgresRoom(database, settings.database.data_dir),
+        settings.database,
+        clock,
+        new_incarnation(),
+    )
     troubles = _trouble_keeper(chores, database, clock)
     services = [
         Service("announce", announcer.run),

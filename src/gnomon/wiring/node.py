@@ -102,14 +102,14 @@ class Assembly:
         self._clock = around.clock
         self._emit = around.emit
         self._rules = around.rules
-        self._name = self._settings.node_name or f"{socket.gethostname()}:{os.getpid()}"
+        self._name = self._settings.node.name or f"{socket.gethostname()}:{os.getpid()}"
         self._signals = Signals()
         self._troubles = Troubles(self._clock, self._emit)
-        self._lease = Lease(new_incarnation(), self._settings.node_lease_seconds)
+        self._lease = Lease(new_incarnation(), self._settings.node.lease_seconds)
 
     def node(self) -> Node:
         """All of them, at work together."""
-        drain = Drain(self._held, self._worker, self._clock, self._settings.drain_seconds)
+        drain = Drain(self._held, self._worker, self._clock, self._settings.node.drain_seconds)
         chores = Chores(self._clock, self._troubles)
         return Node(self._membership, self._services(), self._worker, drain, chores, self._clock)
 
@@ -142,7 +142,7 @@ class Assembly:
 
     @cached_property
     def _membership(self) -> Membership:
-        entry = RosterEntry(self._name, self._settings.slots, self._pool)
+        entry = RosterEntry(self._name, self._settings.node.slots, self._pool)
         roster = Roster(self._roster_store, self._lease, self._clock)
         return Membership(
             entry, self._roster_store, roster, self._lease, self._clock, self._ahead.serve
@@ -151,32 +151,37 @@ class Assembly:
     @cached_property
     def _ahead(self) -> AheadStage:
         return AheadStage(
-            self._scanner, self._agenda, self._planner, self._signals, self._clock, self._settings
+            self._scanner,
+            self._agenda,
+            self._planner,
+            self._signals,
+            self._clock,
+            self._settings.node,
         )
 
     @cached_property
     def _dispatch(self) -> DispatchStage:
-        stealer = Stealer(self._store, self._scanner, self._dispatcher, chance, self._settings)
+        stealer = Stealer(self._store, self._scanner, self._dispatcher, chance, self._settings.node)
         return DispatchStage(
             self._dispatcher,
             stealer,
             self._ahead.refill,
             self._signals,
             self._clock,
-            self._settings.steal_seconds,
+            self._settings.node.steal_seconds,
         )
 
     @cached_property
     def _settle(self) -> SettleStage:
         return SettleStage(
-            self._recorder, self._sweeper, self._signals, self._clock, self._settings
+            self._recorder, self._sweeper, self._signals, self._clock, self._settings.node
         )
 
     # What the store is asked for
 
     @cached_property
     def _store(self) -> PostgresDispatch:
-        return PostgresDispatch(self._database, self._settings.timeout_grace_seconds)
+        return PostgresDispatch(self._database, self._settings.node.timeout_grace_seconds)
 
     @cached_property
     def _roster_store(self) -> PostgresRoster:
@@ -188,7 +193,7 @@ class Assembly:
 
     @cached_property
     def _planning(self) -> PostgresPlanning:
-        grace = self._settings.timeout_grace_seconds
+        grace = self._settings.node.timeout_grace_seconds
         known = self._directory
         return PostgresPlanning(
             self._database, self._clock, grace, known.limiters, known.quotas, known.is_full
@@ -198,15 +203,17 @@ class Assembly:
 
     @cached_property
     def _agenda(self) -> Agenda:
-        return Agenda(self._ready_queue(), self._clock.now(), self._settings.window)
+        return Agenda(self._ready_queue(), self._clock.now(), self._settings.node.window)
 
     def _ready_queue(self) -> FairQueue[Entry]:
         settings = self._settings
-        reserved = settings.reserved_slots
+        reserved = settings.node.reserved_slots
         return FairQueue(
-            LaneRound({Lane[name]: weight for name, weight in settings.lane_weights.items()}),
-            timedelta(seconds=settings.aging_seconds),
-            SlotShares(settings.slots - reserved, reserved, settings.tenant_share),
+            LaneRound(
+                {Lane[name]: weight for name, weight in settings.sharing.lane_weights.items()}
+            ),
+            timedelta(seconds=settings.sharing.aging_seconds),
+            SlotShares(settings.node.slots - reserved, reserved, settings.sharing.tenant_share),
             self._directory.weight,
             self._directory.others_than,
         )
@@ -214,7 +221,7 @@ class Assembly:
     @cached_property
     def _scanner(self) -> Scanner:
         flows = self._permits.flows
-        scanner = Scanner(self._store, self._agenda, self._clock, self._settings, flows)
+        scanner = Scanner(self._store, self._agenda, self._clock, self._settings.node, flows)
         scanner.unsure = self._signals.look.set
         return scanner
 
@@ -235,17 +242,17 @@ class Assembly:
     def _pool(self) -> Pool:
         settings = self._settings
         return Pool(
-            tenants=frozenset(settings.serve_tenants),
-            types=frozenset(settings.serve_types),
-            queues=frozenset(settings.serve_queues),
-            lanes=frozenset(Lane[name] for name in settings.serve_lanes),
+            tenants=frozenset(settings.node.serve_tenants),
+            types=frozenset(settings.node.serve_types),
+            queues=frozenset(settings.node.serve_queues),
+            lanes=frozenset(Lane[name] for name in settings.node.serve_lanes),
         )
 
     @cached_property
     def _checks(self) -> StartChecks:
         checks: list[StartCheck] = [self._breakers, self._permits]
         room = min(caller.least_room for caller in self._callers.values())
-        if room < self._settings.slots:
+        if room < self._settings.node.slots:
             checks.append(
                 PlaceCheck(self._place_of, self._agenda, self._signals.ready.set, int(room))
             )
@@ -257,7 +264,7 @@ class Assembly:
         """What a task must have before it is claimed. Where there are no more slots than places,
         nobody waits for one."""
         place = self._callers[type(target)].place(target)
-        return None if place is None or place.room >= self._settings.slots else place
+        return None if place is None or place.room >= self._settings.node.slots else place
 
     # What starts tasks, runs them and records how they ended
 
@@ -271,7 +278,7 @@ class Assembly:
             self._pipe,
             self._lease,
             self._clock,
-            self._settings.batch,
+            self._settings.node.batch,
             self._emit,
             self._checks,
             preemption=Preemption(self._pipe, self._runner, self._clock, self._emit),
@@ -281,14 +288,17 @@ class Assembly:
 
     @cached_property
     def _held(self) -> HeldTasks:
-        processes, slots = self._settings.quarantine_processes, self._settings.slots
+        processes, slots = self._settings.targets.quarantine_processes, self._settings.node.slots
         return HeldTasks(SuspectRoom(processes, slots, self._takes_suspects))
 
     @cached_property
     def _pipe(self) -> MemoryPipe:
         settings = self._settings
         return MemoryPipe(
-            settings.slots, self._signals.made_room, settings.prefetch, settings.reserved_slots
+            settings.node.slots,
+            self._signals.made_room,
+            settings.node.prefetch,
+            settings.node.reserved_slots,
         )
 
     @cached_property
@@ -298,9 +308,9 @@ class Assembly:
             self._callers,
             self._payload,
             self._clock,
-            settings.payload_memory_bytes,
+            settings.node.payload_memory_bytes,
             # The other half is for the claim to reach a slot, and for the report to be written.
-            patience=settings.timeout_grace_seconds / 2,
+            patience=settings.node.timeout_grace_seconds / 2,
             emit=self._emit,
             checks=self._checks,
         )
@@ -314,7 +324,7 @@ class Assembly:
     @cached_property
     def _worker(self) -> Worker:
         starter = Starter(self._begin)
-        slots = self._settings.slots
+        slots = self._settings.node.slots
         return Worker(self._pipe, self._runner, starter, self._lease, self._clock, slots)
 
     @cached_property
@@ -328,7 +338,7 @@ class Assembly:
             chance,
             self._troubles,
             worker=self._name,
-            horizon_seconds=self._settings.horizon_seconds,
+            horizon_seconds=self._settings.node.horizon_seconds,
             on_ended=self._ended,
         )
 
@@ -344,7 +354,7 @@ class Assembly:
             self._planning,
             self._scanner,
             self._clock,
-            self._settings,
+            self._settings.node,
             self._troubles,
             self._emit,
         )
@@ -373,13 +383,18 @@ class Assembly:
 
     @cached_property
     def _watchdog(self) -> Watchdog:
-        watch = PostgresWatch(self._database, self._settings.timeout_grace_seconds)
+        watch = PostgresWatch(self._database, self._settings.node.timeout_grace_seconds)
         return Watchdog(watch, self._chores, self._lease, self._clock, self._emit, self._troubles)
 
     @cached_property
     def _pruner(self) -> Pruner:
         return Pruner(
-            self._chores, self._lease, self._settings, self._clock, self._emit, self._troubles
+            self._chores,
+            self._lease,
+            self._settings.database,
+            self._clock,
+            self._emit,
+            self._troubles,
         )
 
     @cached_property
@@ -395,8 +410,8 @@ class Assembly:
 
     @cached_property
     def _room_watch(self) -> RoomWatch:
-        store = PostgresRoom(self._database, self._settings.data_dir)
-        return RoomWatch(store, self._settings, self._clock, self._lease.incarnation)
+        store = PostgresRoom(self._database, self._settings.database.data_dir)
+        return RoomWatch(store, self._settings.database, self._clock, self._lease.incarnation)
 
     @cached_property
     def _trouble_keeper(self) -> TroubleKeeper:

@@ -69,14 +69,14 @@ async def _first_secret(
         if given is not None:
             secret_bytes(given)
     except ValueError as error:
-        raise SettingsError(f"webhook_secret cannot be used: {error}") from error
+        raise SettingsError(f"targets.webhook_secret cannot be used: {error}") from error
     made = await give_default(connection, new_id(SystemClock().now()), given)
     if made and given is not None:
-        log.info("the setting webhook_secret is now the first secret of the tenant default")
+        log.info("the setting targets.webhook_secret is now the first secret of the tenant default")
     if made is None:
         log.warning(
-            "the setting webhook_secret is not used: the tenant default has other secrets in the "
-            "database; unset it, and see `gnomon secrets`"
+            "the setting targets.webhook_secret is not used: the tenant default has other secrets "
+            "in the database; unset it, and see `gnomon secrets`"
         )
 
 
@@ -93,7 +93,7 @@ async def run_api(
     from gnomon.wiring.api import serve
 
     stop = stop or _stop_on_signals()
-    await prepare(settings.direct_database_url or dsn, settings.webhook_secret)
+    await prepare(settings.database.direct_url or dsn, settings.targets.webhook_secret)
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(serve(settings, dsn, SystemClock(), on_started))
         stopping = group.create_task(stop.wait())
@@ -114,9 +114,9 @@ async def run_node(
     stop = stop or _stop_on_signals()
     raise_file_limit()  # each webhook that is under way has a connection
     _calm_the_collector()
-    await prepare(settings.direct_database_url or dsn, settings.webhook_secret)
+    await prepare(settings.database.direct_url or dsn, settings.targets.webhook_secret)
     metrics = NodeMetrics()
-    with metrics.served(settings):
+    with metrics.served(settings.output):
         await _live(settings, dsn, fan_out(metrics, to_log), on_started, stop, rules)
 
 
@@ -154,12 +154,12 @@ async def _node(
 ) -> AsyncIterator[tuple[Node, Listener, LeaseKeeper]]:
     """A node that has joined the roster, and what speaks to it from outside of its loop."""
     async with AsyncExitStack() as stack:
-        database = Database(dsn, settings.database_connections, settings.direct_database_url)
+        database = Database(dsn, settings.database.connections, settings.database.direct_url)
         await database.open()
         stack.push_async_callback(database.close)
-        await PostgresInstallation(database).agree(settings.authentication)
+        await PostgresInstallation(database).agree(settings.auth.enabled)
         tenants = PostgresTenantReader(database, with_schemas=False, with_secrets=True)
-        directory = TenantCache(tenants, clock, plans_of(settings))
+        directory = TenantCache(tenants, clock, plans_of(settings.sharing))
         await directory.load()
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
         callers = await _callers(stack, settings, clock, directory, quarantine)
@@ -170,7 +170,11 @@ async def _node(
         node = assembly.node()
         await node.membership.join()
         listener = Listener(
-            database.direct, clock, assembly.heard_due, assembly.heard_cancel, settings.scan_seconds
+            database.direct,
+            clock,
+            assembly.heard_due,
+            assembly.heard_cancel,
+            settings.node.scan_seconds,
         )
         renewal = LeaseConnection(database.direct)
         keeper = LeaseKeeper(node.membership.lease, renewal, clock, node.heard_lost)
@@ -184,10 +188,10 @@ async def _callers(
     directory: TenantCache,
     quarantine: Quarantine,
 ) -> Callers:
-    guards = Guards(directory, settings.targets_allow)
+    guards = Guards(directory, settings.targets.allow)
     signatory = Signatory(directory, clock)
-    http = HttpCaller(clock, signatory, settings.connections_per_host, guards.of)
-    python = PythonCaller(load_functions(settings.functions), settings.threads)
+    http = HttpCaller(clock, signatory, settings.targets.connections_per_host, guards.of)
+    python = PythonCaller(load_functions(settings.targets.functions), settings.targets.threads)
     await stack.enter_async_context(http)
     stack.enter_context(python)
     functions = FunctionCaller(python, quarantine)

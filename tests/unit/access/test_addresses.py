@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon.access.addresses import AddressGuard
-from gnomon.settings import Settings
+from gnomon.settings import TargetSettings
 
 GUARD = AddressGuard()
 
@@ -98,5 +98,5 @@ def test_a_metadata_service_is_allowed_only_by_its_own_address() -> None:
 
 @pytest.mark.parametrize("text", ["10.0.0.1/8", "ten", "10.0.0.0/33"])
 def test_what_is_not_a_network_is_said_at_the_start(text: str) -> None:
-    with pytest.raises(ValueError, match="targets_allow"):
-        Settings(targets_allow=(text,))
+    with pytest.raises(ValueError, match=r"targets\.allow"):
+        TargetSettings(allow=(text,))

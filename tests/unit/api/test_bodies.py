@@ -6,12 +6,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.settings import settings_with
 from tests.waiting import eventually
 
 from gnomon.api.http.bodies import SMALL_BYTES, Bodies, Body
 from gnomon.api.http.problems import NoRoom, TooManyBodies
 from gnomon.clock import SystemClock
-from gnomon.settings import Settings
 
 MIB = 1024 * 1024
 LARGEST = 8 * MIB
@@ -20,8 +20,12 @@ REQUESTS = 8
 
 def bodies(**settings: Any) -> Bodies:
     """A quarter of 32 MiB for small ones, 24 MiB for large ones."""
-    chosen = {"body_memory_bytes": 32 * MIB, "max_batch_bytes": LARGEST, "body_seconds": 60.0}
-    return Bodies(Settings(**(chosen | settings)), SystemClock(), REQUESTS)
+    chosen = {
+        "api_body_memory_bytes": 32 * MIB,
+        "api_max_batch_bytes": LARGEST,
+        "api_body_seconds": 60.0,
+    }
+    return Bodies(settings_with(**(chosen | settings)), SystemClock(), REQUESTS)
 
 
 @asynccontextmanager
@@ -116,7 +120,7 @@ async def test_large_ones_keep_no_small_ones_out() -> None:
 
 
 async def test_what_finds_no_room_is_told_so() -> None:
-    of = bodies(body_seconds=0.2)
+    of = bodies(api_body_seconds=0.2)
     async with (
         reading(of, "a", LARGEST, LARGEST),
         reading(of, "a", LARGEST, LARGEST),
@@ -130,7 +134,7 @@ async def test_what_finds_no_room_is_told_so() -> None:
 
 
 async def test_with_authentication_no_tenant_takes_all() -> None:
-    of = bodies(authentication=True)
+    of = bodies(auth_enabled=True)
     async with (
         reading(of, "a", LARGEST, LARGEST),
         reading(of, "a", LARGEST, LARGEST) as second,
@@ -141,7 +145,7 @@ async def test_with_authentication_no_tenant_takes_all() -> None:
 
 
 async def test_slow_ones_give_way_to_whoever_waits() -> None:
-    of = bodies(body_seconds=5.0)  # a slow one has a fifth of that
+    of = bodies(api_body_seconds=5.0)  # a slow one has a fifth of that
     async with (
         reading(of, "a", LARGEST, SMALL_BYTES + 1) as slow,
         reading(of, "a", LARGEST, LARGEST),
@@ -158,7 +162,7 @@ async def test_slow_ones_give_way_to_whoever_waits() -> None:
 
 
 async def test_late_ones_end_and_each_mebibyte_has_its_time() -> None:
-    of = bodies(body_seconds=1.0)
+    of = bodies(api_body_seconds=1.0)
     async with reading(of, "a", LARGEST, 10) as late:
         with pytest.raises(asyncio.CancelledError):
             await late
@@ -199,7 +203,7 @@ async def test_whoever_is_cancelled_while_waiting_leaves_the_line() -> None:
 
 
 async def test_no_tenant_has_more_than_its_share_of_bodies_that_arrive() -> None:
-    of = bodies(authentication=True)
+    of = bodies(auth_enabled=True)
     async with AsyncExitStack() as stack:
         for _ in range(REQUESTS // 2):
             await stack.enter_async_context(reading(of, "a", 100, 0))  # they hold no bytes
@@ -214,7 +218,7 @@ async def test_no_tenant_has_more_than_its_share_of_bodies_that_arrive() -> None
 
 
 async def test_bodies_that_wait_for_room_arrive_still_and_whole_ones_do_not() -> None:
-    of = bodies(authentication=True)
+    of = bodies(auth_enabled=True)
     async with AsyncExitStack() as stack:
         for _ in range(REQUESTS):  # one is there and holds the share, the others wait for it
             await stack.enter_async_context(reading(of, "a", LARGEST, LARGEST))

@@ -10,7 +10,7 @@ from gnomon.api.auth.key_cache import KeyRing, Recognition
 from gnomon.api.http.request_limits import WATCHER_WAITS, WATCHERS_A_SECOND, Limit, RequestLimits
 from gnomon.clock import SystemClock
 from gnomon.observe.metrics import ApiMetrics
-from gnomon.settings import Settings
+from gnomon.settings import ApiSettings
 
 
 class StillClock(SystemClock):
@@ -36,7 +36,7 @@ class Known:
 
 def limits(clock: StillClock, **settings: Any) -> RequestLimits:
     known = cast(Authenticator, Known())
-    return RequestLimits(Settings(**settings), clock, known, ApiMetrics(), 1_000)
+    return RequestLimits(ApiSettings(**settings), clock, known, ApiMetrics(), 1_000)
 
 
 def asked(key: str | None = None, host: str = "192.0.2.7") -> Any:

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from tests.settings import settings_with
 from tests.waiting import eventually
 
 from gnomon.api.http.bodies import BODY, Bodies
@@ -13,7 +14,6 @@ from gnomon.api.http.request_limits import RequestLimits
 from gnomon.api.http.under_way import UnderWay
 from gnomon.clock import SystemClock
 from gnomon.observe.metrics import ApiMetrics
-from gnomon.settings import Settings
 
 MOST = 4
 
@@ -23,7 +23,7 @@ class Served:
 
     def __init__(self, body_seconds: float) -> None:
         self.clients: set[Client] = set()
-        settings, clock = Settings(body_seconds=body_seconds), SystemClock()
+        settings, clock = settings_with(api_body_seconds=body_seconds), SystemClock()
         self.bodies = Bodies(settings, clock, MOST)
         self.late = 0
         self._asked = 0
@@ -32,7 +32,7 @@ class Served:
             self.clients,
             self.bodies,
             MOST,
-            RequestLimits(settings, clock, None, ApiMetrics(), MOST),
+            RequestLimits(settings.api, clock, None, ApiMetrics(), MOST),
             Dropping(self.bodies, Refusals(clock)),
         )
 

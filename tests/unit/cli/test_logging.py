@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from gnomon.observe.logging import configure
-from gnomon.settings import Settings, SettingsError
+from gnomon.settings import OutputSettings, SettingsError
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def fail(password: str) -> None:
 
 
 def test_json_lines_from_both_kinds_of_logger(capsys: pytest.CaptureFixture[str]) -> None:
-    configure(Settings(log_format="json"))
+    configure(OutputSettings(log_format="json"))
     structlog.get_logger().info("ours", n=1)
     structlog.get_logger().debug("too quiet")
     logging.getLogger("some.library").warning("theirs %s", 2)
@@ -47,7 +47,7 @@ def test_json_lines_from_both_kinds_of_logger(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
 def test_a_traceback_shows_no_values(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
-    configure(Settings(log_format=log_format))
+    configure(OutputSettings(log_format=log_format))
     fail("hunter2")
     err = capsys.readouterr().err
     assert "it failed" in err
@@ -57,7 +57,7 @@ def test_a_traceback_shows_no_values(log_format: str, capsys: pytest.CaptureFixt
 
 def test_a_level_that_is_none() -> None:
     with pytest.raises(SettingsError, match="log_level must be one of"):
-        configure(Settings(log_level="loud"))
+        configure(OutputSettings(log_level="loud"))
 
 
 def test_a_logger_outlives_the_stream_that_it_first_wrote_to(
@@ -67,7 +67,7 @@ def test_a_logger_outlives_the_stream_that_it_first_wrote_to(
     stream = io.StringIO()
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", stream)
-        configure(Settings(log_format="json"))
+        configure(OutputSettings(log_format="json"))
         ours.info("first")
     stream.close()
     ours.info("second")

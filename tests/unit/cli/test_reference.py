@@ -11,19 +11,20 @@ import pytest
 import typer.main
 
 from gnomon.cli.main import app
-from gnomon.settings import Settings
+from gnomon.settings import SECTIONS
 
 DOCS = Path(__file__).parents[3] / "docs"
 REFERENCE = DOCS / "reference"
-_ROW = re.compile(r"\| `(\w+)` \| `(\w+)` \| (none|`[^`]*`) \| (.+) \|")
+_SECTION = re.compile(r"(?ms)^## `(\w+)`\n(.*?)(?=^## |\Z)")
+_ROW = re.compile(r"\| `(\w+)` \| (none|`[^`]*`) \| .+ \|")
 
 
 def test_every_setting_is_on_its_page() -> None:
     page = (REFERENCE / "settings.md").read_text()
-    told = {name: (variable, default) for name, variable, default, _ in _ROW.findall(page)}
+    told = {section: _ROW.findall(text) for section, text in _SECTION.findall(page)}
     assert told == {
-        field.name: (_variable(field.name), _default(field))
-        for field in msgspec.structs.fields(Settings)
+        section: [(field.name, _default(field)) for field in msgspec.structs.fields(kind)]
+        for section, kind in SECTIONS.items()
     }
 
 
@@ -57,10 +58,6 @@ def _examples(page: str) -> Iterator[str]:
             command = re.sub(r'"\$\(date[^)]*\)"', "2030-01-31", line.strip())
             if found := re.match(r"(?:\w+=\$\()?(gnomon .*?)(?:\)$| && .*|$)", command):
                 yield found[1]
-
-
-def _variable(name: str) -> str:
-    return "DATABASE_URL" if name == "database_url" else f"GNOMON_{name.upper()}"
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from tests.waiting import eventually_sync
 
 from gnomon.observe.metrics import NodeMetrics
-from gnomon.settings import Settings
+from gnomon.settings import OutputSettings
 
 SILENT = 200
 
@@ -17,7 +17,7 @@ def test_silent_connections_take_few_threads_and_keep_no_scraper_out(
     unused_tcp_port: int,
 ) -> None:
     before = threading.active_count()
-    with NodeMetrics().served(Settings(metrics_port=unused_tcp_port)), ExitStack() as opened:
+    with NodeMetrics().served(OutputSettings(metrics_port=unused_tcp_port)), ExitStack() as opened:
         for _ in range(SILENT):
             opened.enter_context(socket.create_connection(("127.0.0.1", unused_tcp_port)))
         address = f"http://127.0.0.1:{unused_tcp_port}/metrics"

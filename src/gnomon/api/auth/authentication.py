@@ -11,7 +11,7 @@ from gnomon.access.principal import Principal
 from gnomon.api.auth.key_cache import KeyRing, Recognition
 from gnomon.clock import Clock
 from gnomon.model.errors import Unauthenticated
-from gnomon.settings import Settings
+from gnomon.settings import AuthSettings
 from gnomon.store.ports.keys import KeyLookup
 from gnomon.store.tenant_cache import TenantCache
 
@@ -70,10 +70,10 @@ def _credentials(header: str | None) -> str | None:
 
 
 async def authenticator_of(
-    settings: Settings, keys: KeyLookup, directory: TenantCache, clock: Clock
+    settings: AuthSettings, keys: KeyLookup, directory: TenantCache, clock: Clock
 ) -> Authenticator | None:
     """What the settings ask for; None where nobody need say who they are. Raises SettingsError."""
-    if not settings.authentication:
+    if not settings.enabled:
         return None
     # Most servers have no use for the cryptography of tokens, which takes long to import.
     from gnomon.api.auth.tokens import tokens_of

@@ -80,7 +80,7 @@ class FileJwks:
         try:
             self._stamp, self._keys = self._read()
         except (OSError, ValueError) as error:
-            raise SettingsError(f"jwt_jwks names {file}: {error}") from error
+            raise SettingsError(f"auth.jwt_jwks names {file}: {error}") from error
 
     async def find(self, kid: str, algorithm: str) -> jwt.PyJWK | None:
         try:
@@ -181,7 +181,9 @@ def jwks_at(place: str, clock: Clock, keep_seconds: float) -> Jwks:
     if parts.scheme not in ("http", "https"):
         return FileJwks(Path(place))
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
-        raise SettingsError("jwt_jwks must be a file or an https URL: anybody could answer http")
+        raise SettingsError(
+            "auth.jwt_jwks must be a file or an https URL: anybody could answer http"
+        )
     return UrlJwks(place, clock, keep_seconds)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from gnomon.access.principal import Principal, roles_of
 from gnomon.api.auth.jwks import Jwks, jwks_at
 from gnomon.clock import Clock
-from gnomon.settings import Settings, SettingsError
+from gnomon.settings import AuthSettings, SettingsError
 from gnomon.store.tenant_cache import TenantCache
 
 TRUST_SECONDS = 0.5  # a checked token is checked again after that, like a key
@@ -45,7 +45,7 @@ class Tokens:
     """Checks tokens of one issuer."""
 
     def __init__(
-        self, settings: Settings, jwks: Jwks, directory: TenantCache, clock: Clock
+        self, settings: AuthSettings, jwks: Jwks, directory: TenantCache, clock: Clock
     ) -> None:
         self._settings = settings
         self._jwks = jwks
@@ -150,12 +150,12 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and value.isprintable() and len(value) <= MOST_NAME_CHARACTERS
 
 
-def tokens_of(settings: Settings, directory: TenantCache, clock: Clock) -> Tokens | None:
+def tokens_of(settings: AuthSettings, directory: TenantCache, clock: Clock) -> Tokens | None:
     """The checker that the settings ask for, if they do. Raises SettingsError."""
     needed = {
-        "jwt_issuer": settings.jwt_issuer,
-        "jwt_audience": settings.jwt_audience,
-        "jwt_jwks": settings.jwt_jwks,
+        "auth.jwt_issuer": settings.jwt_issuer,
+        "auth.jwt_audience": settings.jwt_audience,
+        "auth.jwt_jwks": settings.jwt_jwks,
     }
     if not any(needed.values()):
         return None
@@ -165,7 +165,9 @@ def tokens_of(settings: Settings, directory: TenantCache, clock: Clock) -> Token
     unsafe = sorted(set(settings.jwt_algorithms) - ALGORITHMS)
     if unsafe or not settings.jwt_algorithms:
         named = f", not {unsafe[0]}" if unsafe else ""
-        raise SettingsError(f"jwt_algorithms must be among {', '.join(sorted(ALGORITHMS))}{named}")
+        raise SettingsError(
+            f"auth.jwt_algorithms must be among {', '.join(sorted(ALGORITHMS))}{named}"
+        )
     assert settings.jwt_jwks is not None
     jwks = jwks_at(settings.jwt_jwks, clock, settings.jwt_keep_seconds)
     return Tokens(settings, jwks, directory, clock)

@@ -70,7 +70,7 @@ Edit = Callable[[Definition], Definition]
 )
 async def create_cron_job(request: Request) -> ASGIResponse:
     context = context_of(request)
-    most_bytes = context.settings.max_payload_bytes
+    most_bytes = context.settings.api.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, CreateCronJob)
     check_target(context.rules.address_guard(tenant_of(request)), asked)
@@ -141,7 +141,7 @@ async def get_cron_job(request: Request) -> ASGIResponse:
 async def put_cron_job(request: Request) -> ASGIResponse:
     context, name = context_of(request), request.path_params["ref"]
     dry_run = queried(request, PutQuery).dry_run
-    most_bytes = context.settings.max_payload_bytes
+    most_bytes = context.settings.api.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, PutCronJob)
     check_target(context.rules.address_guard(tenant_of(request)), asked)
@@ -217,7 +217,7 @@ def _foreseen(before: CronJob | None, definition: Definition, now: datetime) -> 
 )
 async def patch_cron_job(request: Request) -> ASGIResponse:
     context, ref = context_of(request), cron_ref_of(request)
-    most_bytes = context.settings.max_payload_bytes
+    most_bytes = context.settings.api.max_payload_bytes
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked = decoded(body, PatchCronJob)
     check_target(context.rules.address_guard(tenant_of(request)), asked)
@@ -242,7 +242,7 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
 def _within_grant(context: Context, by: Principal, asked: PatchCronJob) -> Edit:
     """The edit, for those who may have both the job as it was and as it will be; secrets that come
     back as a mask stay as they are."""
-    edit = edit_of(asked, context.settings.max_payload_bytes)
+    edit = edit_of(asked, context.settings.api.max_payload_bytes)
     tenant = context.directory.tenant(by.tenant_id).allow
 
     def checked(before: Definition) -> Definition:

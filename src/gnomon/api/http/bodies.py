@@ -50,12 +50,12 @@ class Bodies:
     def __init__(self, settings: Settings, clock: Clock, requests: int) -> None:
         """`requests`: how many may be under way at once."""
         self._clock = clock
-        self._seconds = settings.body_seconds
-        small = settings.body_memory_bytes // 4
-        large = settings.body_memory_bytes - small
-        if settings.authentication:
+        self._seconds = settings.api.body_seconds
+        small = settings.api.body_memory_bytes // 4
+        large = settings.api.body_memory_bytes - small
+        if settings.auth.enabled:
             self._small = SharedBudget(small, small // 2)
-            self._large = SharedBudget(large, max(large // 2, settings.largest_body_bytes))
+            self._large = SharedBudget(large, max(large // 2, settings.api.largest_body_bytes))
             self._places = SharedBudget(requests, max(requests // 2, 1))
         else:  # there is one tenant, and nobody else needs the other half
             self._small, self._large = SharedBudget(small, small), SharedBudget(large, large)

@@ -25,13 +25,13 @@ log = structlog.get_logger("gnomon.api")
 def room_for_connections(settings: Settings) -> int:
     """Ask the system for as many files as are needed. Gives how many connections that allows."""
     files = raise_file_limit()
-    most = max(min(settings.api_connections, files - own_files(settings)), 1)
-    if most < settings.api_connections:
+    most = max(min(settings.api.connections, files - own_files(settings.database)), 1)
+    if most < settings.api.connections:
         log.warning(
             "fewer connections than configured: raise the limit of open files (ulimit -n, or "
-            "LimitNOFILE), or lower api_connections",
+            "LimitNOFILE), or lower api.connections",
             connections=most,
-            api_connections=settings.api_connections,
+            configured=settings.api.connections,
             file_limit=files,
         )
     return most
@@ -39,29 +39,29 @@ def room_for_connections(settings: Settings) -> int:
 
 def listen(settings: Settings) -> socket.socket:
     """The listening socket. Raises SettingsError, which says what to change."""
-    host, port = settings.api_host, settings.api_port
+    host, port = settings.api.host, settings.api.port
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
-        raise SettingsError(f"api_host {host!r} is no address: {error}") from error
-    if not settings.authentication and not ipaddress.ip_address(address[0]).is_loopback:
+        raise SettingsError(f"api.host {host!r} is no address: {error}") from error
+    if not settings.auth.enabled and not ipaddress.ip_address(address[0]).is_loopback:
         raise SettingsError(
-            f"api_host is {host!r}, but without authentication the API listens only on loopback; "
-            "set authentication to true (GNOMON_AUTHENTICATION=true), or api_host to 127.0.0.1"
+            f"api.host is {host!r}, but without authentication the API listens only on loopback; "
+            "set auth.enabled to true (GNOMON_AUTH_ENABLED=true), or api.host to 127.0.0.1"
         )
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _notice_the_dead(listener, settings.idle_seconds)
+        _notice_the_dead(listener, settings.api.idle_seconds)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise SettingsError(
             f"the API cannot listen on {host}:{port} ({error.strerror}); "
-            "stop what listens there, or choose another api_port (0 picks a free one)"
+            "stop what listens there, or choose another api.port (0 picks a free one)"
         ) from error
     return listener
 
@@ -90,7 +90,7 @@ class Listening(Server):
             interface=Interfaces.ASGINL,
             http=HTTPModes.http1,
             http1_settings=HTTP1Settings(
-                header_read_timeout=int(settings.idle_seconds * 1000),
+                header_read_timeout=int(settings.api.idle_seconds * 1000),
                 max_buffer_size=_BUFFER_BYTES,
             ),
             backlog=BACKLOG,

@@ -52,7 +52,7 @@ async def _received(request: Request, tenant_id: str, limit: int) -> bytes:
             raise GaveWay from None
         if reading is not None and reading.refusal is not None:
             raise reading.refusal() from None
-        raise BodyLate(context.settings.body_seconds) from None
+        raise BodyLate(context.settings.api.body_seconds) from None
     return content
 
 

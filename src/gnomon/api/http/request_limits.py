@@ -23,7 +23,7 @@ from gnomon.api.auth.key_cache import Recognition
 from gnomon.api.http.refusals import Refusals
 from gnomon.clock import Clock
 from gnomon.observe.metrics import ApiMetrics
-from gnomon.settings import Settings
+from gnomon.settings import ApiSettings
 
 BURST_SECONDS = 2.0  # what a bucket gathers in that time may be used at once
 STRANGERS_A_SECOND = 300.0  # requests of one address without a key that is known to be good
@@ -40,7 +40,7 @@ _UNSAID = (
 )
 _UNLISTED = (
     "requests come through a proxy whose address is not limited, so none of its clients is; name "
-    "it in trusted_proxies"
+    "it in api.trusted_proxies"
 )
 _CALLER = "gnomon.caller"  # where the caller of a request is found in its scope
 
@@ -85,7 +85,7 @@ class RequestLimits:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ApiSettings,
         clock: Clock,
         authenticator: Authenticator | None,
         metrics: ApiMetrics,

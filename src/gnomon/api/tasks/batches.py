@@ -58,7 +58,7 @@ _Prepared: TypeAlias = NewTask | Receipt
 )
 async def submit_batch(request: Request) -> ASGIResponse:
     context, by = context_of(request), principal_of(request)
-    body = await read_body(request, context.settings.max_batch_bytes)
+    body = await read_body(request, context.settings.api.max_batch_bytes)
     key = key_of(request)
     # Thousands of tasks take a while; in a thread of their own they hold nobody else up.
     try:

@@ -76,7 +76,7 @@ _FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
 )
 async def submit(request: Request) -> ASGIResponse:
     context, by = context_of(request), principal_of(request)
-    body = await read_body(request, context.settings.max_payload_bytes + OVERHEAD_BYTES)
+    body = await read_body(request, context.settings.api.max_payload_bytes + OVERHEAD_BYTES)
     asked = decoded(body, SubmitTask)
     key = key_of(request, asked.idempotency_key)
     now = context.clock.now()
@@ -184,7 +184,7 @@ async def list_executions(request: Request) -> ASGIResponse:
 )
 async def patch_task(request: Request) -> ASGIResponse:
     context = context_of(request)
-    most_bytes = context.settings.max_payload_bytes
+    most_bytes = context.settings.api.max_payload_bytes
     task_id = task_id_of(request)
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked, by = decoded(body, PatchTask), principal_of(request)

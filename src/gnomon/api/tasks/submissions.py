@@ -51,7 +51,7 @@ def allowed(
     """The submission, if no rule of the moment is against it; the schema is still to be asked.
     Raises InvalidTask, with the place."""
     check_target(context.rules.address_guard(by.tenant_id), asked)
-    submission = submission_of(asked, by, now, key, context.settings.max_payload_bytes)
+    submission = submission_of(asked, by, now, key, context.settings.api.max_payload_bytes)
     check_allowed(context.directory.tenant(by.tenant_id).allow, by, submission.target, asked)
     check_payload(submission.payload, context.directory.quotas(by.tenant_id))
     return submission

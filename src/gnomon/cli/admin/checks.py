@@ -33,7 +33,7 @@ OVERDUE_SECONDS = 60.0
 RETENTION_SECONDS = 600.0
 WAITING_SECONDS = 3600.0
 _SHOWN = 3  # examples of what nobody serves
-DIRECT_VARIABLE = "GNOMON_DIRECT_DATABASE_URL"
+DIRECT_VARIABLE = "GNOMON_DATABASE_DIRECT_URL"
 # Which server it is that answers, whatever the way to it.
 _SERVER = "SELECT current_database(), pg_postmaster_start_time()"
 
@@ -46,9 +46,9 @@ async def examine(file: Path | None, api: str | None) -> list[Check]:
     except SettingsError as error:
         return [*checks, Check("settings", False, str(error), "correct it, or leave it out")]
     checks.append(_settings(file))
-    checks.append(_data_dir(Path(settings.data_dir)))
+    checks.append(_data_dir(Path(settings.database.data_dir)))
     checks.append(_files(settings))
-    if settings.database_url is None:
+    if settings.database.url is None:
         checks.append(_binaries())
     checks += await _database(settings)
     checks.append(await _api(remote.api_url(settings, api)))
@@ -78,19 +78,21 @@ def _data_dir(folder: Path) -> Check:
     nearest = next(f for f in (folder.absolute(), *folder.absolute().parents) if f.exists())
     good = nearest.is_dir() and os.access(nearest, os.W_OK)
     detail = f"{folder} {'can' if good else 'cannot'} be written"
-    return Check("data directory", good, detail, "give it to this user, or set GNOMON_DATA_DIR")
+    return Check(
+        "data directory", good, detail, "give it to this user, or set GNOMON_DATABASE_DATA_DIR"
+    )
 
 
 def _files(settings: Settings) -> Check:
-    allowed, own = file_limit(), own_files(settings)
-    needed = max(settings.api_connections, settings.slots) + own
+    allowed, own = file_limit(), own_files(settings.database)
+    needed = max(settings.api.connections, settings.node.slots) + own
     if allowed >= needed:
         return Check("open files", True, f"{allowed} allowed")
     detail = (
         f"{allowed} allowed: the API holds {max(allowed - own, 1)} connections, not the "
-        f"{settings.api_connections} of api_connections"
-        if settings.api_connections > settings.slots
-        else f"{allowed} allowed: too few for {settings.slots} slots"
+        f"{settings.api.connections} of api.connections"
+        if settings.api.connections > settings.node.slots
+        else f"{allowed} allowed: too few for {settings.node.slots} slots"
     )
     remedy = f"raise the hard limit to {needed} (LimitNOFILE in systemd, ulimit -Hn), or lower it"
     return Check("open files", False, detail, remedy)
@@ -118,7 +120,7 @@ async def _database(settings: Settings) -> list[Check]:
             if checks[1].ok:
                 looks = (_wall, _partitions, _keys, _nodes, _pools, _overdue)
                 checks += [await look(connection) for look in looks]
-                checks.append(await room(connection, settings))
+                checks.append(await room(connection, settings.database))
                 checks += await chores(connection) + await parked_jobs(connection)
             return checks
     except (CommandFailed, StoreError, asyncpg.PostgresError) as error:
@@ -183,14 +185,14 @@ async def _pooler(connection: "Connection", settings: Settings) -> Check:
     from gnomon.store.postgres.database import is_pooled
 
     name, remedy = "pooler", f"set {DIRECT_VARIABLE} to the server itself, past the pooler"
-    if settings.direct_database_url is None:
+    if settings.database.direct_url is None:
         if not is_pooled(connection):
             return Check(name, True, "none in between")
-        seconds = settings.scan_seconds
+        seconds = settings.node.scan_seconds
         detail = f"one is in between: no node hears of new tasks, each looks every {seconds:g} s"
         return Check(name, False, detail, remedy)
     try:
-        async with database.connection(settings.direct_database_url) as direct:
+        async with database.connection(settings.database.direct_url) as direct:
             if not (protected := encryption(direct, DIRECT_VARIABLE)).ok:
                 return msgspec.structs.replace(
                     protected, detail=f"on the direct way: {protected.detail}"

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from gnomon.cli.admin.check import Check
-from gnomon.settings import Settings
+from gnomon.settings import DatabaseSettings
 
 if TYPE_CHECKING:
     import asyncpg
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 _MIB = 1024**2
 _REMEDY = (
-    "make room on the disk, shorten retention_days, delete tasks, or raise database_most_bytes; "
+    "make room on the disk, shorten database.retention_days, delete tasks, or raise "
+    "database.max_bytes; "
     "new work is accepted again by itself"
 )
 
 
-async def room(connection: "Connection", settings: Settings) -> Check:
+async def room(connection: "Connection", settings: DatabaseSettings) -> Check:
     from gnomon.model.room import no_room
     from gnomon.store.postgres.queries import query
     from gnomon.store.postgres.usage.room import measured
@@ -32,10 +33,10 @@ async def room(connection: "Connection", settings: Settings) -> Check:
     if why is not None:
         return Check("room", False, f"new work is refused: {why}", _REMEDY)
     detail = f"the database has {(found.database or 0) // _MIB} MiB"
-    if settings.database_most_bytes is not None:
-        detail += f" of {settings.database_most_bytes // _MIB}"
+    if settings.max_bytes is not None:
+        detail += f" of {settings.max_bytes // _MIB}"
     if found.free is not None:
         return Check("room", True, f"{detail}; {found.free // _MIB} MiB are free on its disk")
-    if settings.database_most_bytes is None:
-        detail += "; its disk cannot be seen from here, and database_most_bytes is not set"
+    if settings.max_bytes is None:
+        detail += "; its disk cannot be seen from here, and database.max_bytes is not set"
     return Check("room", True, detail)

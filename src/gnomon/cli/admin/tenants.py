@@ -238,7 +238,7 @@ def _quota(text: str) -> tuple[str, float | None]:
 def _plans(settings: Settings) -> dict[str, Quotas]:
     from gnomon.store.tenant_cache import plans_of
 
-    return plans_of(settings)
+    return plans_of(settings.sharing)
 
 
 def _document(settings: Settings, tenant: Tenant) -> dict[str, Any]:

@@ -20,14 +20,14 @@ def checked(secret: str) -> str:
 
 
 def check_setting(settings: Settings) -> None:
-    """Whether `webhook_secret`, where it is set, can be the first secret of a tenant."""
+    """Whether `targets.webhook_secret`, where it is set, can be the first secret of a tenant."""
     from gnomon.access.webhook_secret import secret_bytes
 
     try:
-        if settings.webhook_secret is not None:
-            secret_bytes(settings.webhook_secret)
+        if settings.targets.webhook_secret is not None:
+            secret_bytes(settings.targets.webhook_secret)
     except ValueError as error:
-        raise CommandFailed(f"webhook_secret cannot be used: {error}") from error
+        raise CommandFailed(f"targets.webhook_secret cannot be used: {error}") from error
 
 
 class Keyring:
@@ -35,7 +35,7 @@ class Keyring:
     be started after us, and secrets may be rotated: so whatever fails is looked up once more."""
 
     def __init__(self, secret: str | None, settings: Settings) -> None:
-        text = secret or settings.webhook_secret
+        text = secret or settings.targets.webhook_secret
         self._given = [] if text is None else [checked(text)]
         self._settings = settings
         self._known: dict[str, list[str]] = {}

@@ -83,7 +83,11 @@ def overrides(
     *, port: int | None = None, slots: int | None = None, data_dir: str | None = None
 ) -> dict[str, str]:
     """What flags say, as the variables that say the same."""
-    flags = {"GNOMON_API_PORT": port, "GNOMON_SLOTS": slots, "GNOMON_DATA_DIR": data_dir}
+    flags = {
+        "GNOMON_API_PORT": port,
+        "GNOMON_NODE_SLOTS": slots,
+        "GNOMON_DATABASE_DATA_DIR": data_dir,
+    }
     return {name: str(value) for name, value in flags.items() if value is not None}
 
 
@@ -91,7 +95,7 @@ def _prepared(settings: Settings) -> str:
     from gnomon.observe import logging
 
     check_setting(settings)
-    logging.configure(settings)
+    logging.configure(settings.output)
     return database.existing_dsn(settings)
 
 

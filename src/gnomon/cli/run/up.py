@@ -60,11 +60,12 @@ def up(
     if (file := settings_file(ctx)) is not None:
         variables[SETTINGS_VARIABLE] = str(file.resolve())
     if quiet:
-        variables["GNOMON_LOG_LEVEL"] = "warning"
+        variables["GNOMON_OUTPUT_LOG_LEVEL"] = "warning"
     settings = settings_of(ctx, variables)
     check_setting(settings)
-    settings = msgspec.structs.replace(settings, api_port=_free_port(settings))
-    variables["GNOMON_API_PORT"] = str(settings.api_port)
+    api = msgspec.structs.replace(settings.api, port=_free_port(settings))
+    settings = msgspec.structs.replace(settings, api=api)
+    variables["GNOMON_API_PORT"] = str(api.port)
     with Interrupts() as interrupts:
         code = _up(settings, variables, interrupts, quiet=quiet)
     if not quiet:
@@ -80,13 +81,13 @@ def _up(
 
     with ExitStack() as stack:
         tend = None
-        dsn = settings.database_url
+        dsn = settings.database.url
         if dsn is None:
-            server = stack.enter_context(database.embedded(Path(settings.data_dir)))
+            server = stack.enter_context(database.embedded(Path(settings.database.data_dir)))
             dsn, tend = server.dsn, server.tend
         if interrupts.requested:
             return 0
-        loop.run(database.prepare(settings.direct_database_url or dsn))
+        loop.run(database.prepare(settings.database.direct_url or dsn))
         _check_authentication(loop.run(agreed(settings, dsn)))
         variables = {**os.environ, **variables, "DATABASE_URL": dsn}
         for name in ("GNOMON_API_KEY", "GNOMON_API_KEY_FILE"):  # for commands, not for servers
@@ -96,7 +97,7 @@ def _up(
             on_ready=None if quiet else partial(_announce, settings),
             tend=tend,
             interrupts=interrupts,
-            policy=supervise.Policy(stop_seconds=settings.drain_seconds + 10.0),
+            policy=supervise.Policy(stop_seconds=settings.node.drain_seconds + 10.0),
         )
 
 
@@ -114,11 +115,11 @@ def _free_port(settings: Settings) -> int:
     """The port that the API will have, before anything else is started."""
     import socket
 
-    host, port = settings.api_host, settings.api_port
+    host, port = settings.api.host, settings.api.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family) as probe:
-            if settings.authentication is False:
+            if settings.auth.enabled is False:
                 _check_loopback(probe.getsockname()[0])
             return int(probe.getsockname()[1])
     except OSError as error:
@@ -132,8 +133,8 @@ def _check_authentication(settings: Settings) -> None:
     """Whether the API may listen where it is to, now that it is known who is asked for a key."""
     import socket
 
-    if not settings.authentication:
-        where = socket.getaddrinfo(settings.api_host, settings.api_port, type=socket.SOCK_STREAM)
+    if not settings.auth.enabled:
+        where = socket.getaddrinfo(settings.api.host, settings.api.port, type=socket.SOCK_STREAM)
         _check_loopback(str(where[0][4][0]))
 
 
@@ -144,7 +145,7 @@ def _check_loopback(address: str) -> None:
     if not ipaddress.ip_address(address).is_loopback:
         raise CommandFailed(
             f"without authentication the API listens only on loopback, not on {address}; "
-            "set authentication to true (GNOMON_AUTHENTICATION=true), or api_host to 127.0.0.1"
+            "set auth.enabled to true (GNOMON_AUTH_ENABLED=true), or api.host to 127.0.0.1"
         )
 
 
@@ -163,11 +164,13 @@ def _ready(settings: Settings) -> bool:
 
 
 def _announce(settings: Settings) -> None:
-    own = settings.database_url is not None
+    own = settings.database.url is not None
     output.note(
         BANNER.format(
             version=VERSION,
             url=remote.api_url(settings, None),
-            data="in your PostgreSQL (DATABASE_URL)" if own else Path(settings.data_dir).resolve(),
+            data="in your PostgreSQL (DATABASE_URL)"
+            if own
+            else Path(settings.database.data_dir).resolve(),
         )
     )

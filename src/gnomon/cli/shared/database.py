@@ -29,14 +29,14 @@ def known_dsn(settings: Settings) -> str | None:
     """DATABASE_URL, or the embedded server that some process says it runs."""
     from gnomon.store.embedded import running_dsn
 
-    return settings.database_url or running_dsn(Path(settings.data_dir))
+    return settings.database.url or running_dsn(Path(settings.database.data_dir))
 
 
 def existing_dsn(settings: Settings) -> str:
     """The same; CommandFailed where there is none."""
     dsn = known_dsn(settings)
     if dsn is None:
-        raise CommandFailed(NO_DATABASE.format(data_dir=settings.data_dir))
+        raise CommandFailed(NO_DATABASE.format(data_dir=settings.database.data_dir))
     return dsn
 
 
@@ -44,8 +44,8 @@ def existing_dsn(settings: Settings) -> str:
 def running_database(settings: Settings) -> Iterator[str]:
     """A server that answers; the embedded one is started for as long as this takes."""
     dsn = known_dsn(settings)
-    folder = Path(settings.data_dir)
-    if settings.database_url is None and (folder / "postgres").exists():
+    folder = Path(settings.database.data_dir)
+    if settings.database.url is None and (folder / "postgres").exists():
         # A killed owner leaves the note of its server's address behind.
         if dsn is not None and loop.run(_answers(dsn)):
             yield dsn
@@ -53,7 +53,7 @@ def running_database(settings: Settings) -> Iterator[str]:
         with embedded(folder) as server:
             yield server.dsn
         return
-    yield settings.direct_database_url or existing_dsn(settings)
+    yield settings.database.direct_url or existing_dsn(settings)
 
 
 @contextmanager

@@ -33,13 +33,13 @@ class ApiAddress(msgspec.Struct, frozen=True):
 
 def api_url(settings: Settings, given: str | None) -> ApiAddress:
     """Where the API is: as given, else where the settings have it listen."""
-    return ApiAddress(_url(settings, given), settings.api_key)
+    return ApiAddress(_url(settings, given), settings.api.key)
 
 
 def _url(settings: Settings, given: str | None) -> str:
     if given is None:
-        host = _EVERYWHERE.get(settings.api_host, settings.api_host)
-        return f"http://{f'[{host}]' if ':' in host else host}:{settings.api_port}"
+        host = _EVERYWHERE.get(settings.api.host, settings.api.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{settings.api.port}"
     parts = urlsplit(given)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise typer.BadParameter(

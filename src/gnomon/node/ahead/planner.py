@@ -18,7 +18,7 @@ from gnomon.model.errors import InvalidSchedule, StoreError, Unstorable
 from gnomon.model.task import TaskKey
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.observe.events import FiresMissed, Observer, RunsPlanned, nobody
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.planning import UNPLANNABLE, PlanningStore
 
@@ -52,7 +52,7 @@ class Planner:
         store: PlanningStore,
         scanner: Scanner,
         clock: Clock,
-        settings: Settings,
+        settings: NodeSettings,
         troubles: Troubles,
         emit: Observer = nobody,
     ) -> None:

@@ -20,7 +20,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.backlog import Backlog
 from gnomon.node.ahead.flow_book import FlowBook
 from gnomon.node.ahead.reach import Reach
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import BEGINNING, Cursor, DispatchStore, Entry
 from gnomon.store.ports.tasks import HIGHEST_ID, LOWEST_ID
 
@@ -46,7 +46,7 @@ class Scanner:
         store: DispatchStore,
         agenda: Agenda,
         clock: Clock,
-        settings: Settings,
+        settings: NodeSettings,
         flows: FlowBook | None = None,
     ) -> None:
         self._store = store

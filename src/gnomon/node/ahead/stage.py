@@ -7,7 +7,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.planner import Planner
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.signals import Signals
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import Entry
 
 _QUEUED_SECONDS = 1.0  # between looks for queued runs whose turn has come unseen
@@ -25,7 +25,7 @@ class AheadStage:
         planner: Planner,
         signals: Signals,
         clock: Clock,
-        settings: Settings,
+        settings: NodeSettings,
     ) -> None:
         self._scanner = scanner
         self._agenda = agenda

@@ -11,7 +11,7 @@ from gnomon.clock import Chance
 from gnomon.model.shard import SHARDS, shard_of
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.dispatch.dispatcher import Dispatcher
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import DispatchStore, Entry
 
 
@@ -33,7 +33,7 @@ class Stealer:
         scanner: Scanner,
         dispatcher: Dispatcher,
         chance: Chance,
-        settings: Settings,
+        settings: NodeSettings,
     ) -> None:
         self._store = store
         self._scanner = scanner

@@ -14,7 +14,7 @@ from gnomon.model.errors import StoreError
 from gnomon.model.retention import RowKind
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Observer, RetentionSeen
-from gnomon.settings import Settings
+from gnomon.settings import DatabaseSettings
 from gnomon.store.ports.roster import ChoreStore, Removal
 
 log = structlog.get_logger("gnomon.node")
@@ -46,7 +46,7 @@ class Pruner:
         self,
         store: ChoreStore,
         lease: Lease,
-        settings: Settings,
+        settings: DatabaseSettings,
         clock: Clock,
         emit: Observer,
         troubles: Troubles,

@@ -5,7 +5,7 @@ from gnomon.clock import Clock
 from gnomon.node.settle.recorder import Recorder
 from gnomon.node.settle.sweeper import Sweeper
 from gnomon.node.signals import Signals
-from gnomon.settings import Settings
+from gnomon.settings import NodeSettings
 
 _RECONCILE_SECONDS = 5.0
 _OVERDUE_SECONDS = 5.0
@@ -21,7 +21,7 @@ class SettleStage:
         sweeper: Sweeper,
         signals: Signals,
         clock: Clock,
-        settings: Settings,
+        settings: NodeSettings,
     ) -> None:
         self._recorder = recorder
         self._sweeper = sweeper

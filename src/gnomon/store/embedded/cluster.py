@@ -32,7 +32,7 @@ def ensure(
         holds = f"was made by PostgreSQL {found}" if found else "is not a PostgreSQL data directory"
         raise EmbeddedError(
             f"{cluster} {holds}; this Gnomon runs PostgreSQL {MAJOR_VERSION}. Move it away, or "
-            "give Gnomon another data directory (GNOMON_DATA_DIR)"
+            "give Gnomon another data directory (GNOMON_DATABASE_DATA_DIR)"
         )
     if identity.drop and cluster.stat().st_uid != identity.uid:
         # Made by root in a namespace, on a system that has refused namespaces since.

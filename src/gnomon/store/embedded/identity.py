@@ -111,7 +111,7 @@ def choose(data_dir: Path, cluster: Path, *, created: bool, namespaces: bool = T
         if owner not in (None, os.geteuid()):
             raise EmbeddedError(
                 f"{cluster} belongs to user {_name(owner)}: run Gnomon as that user, "
-                "or give it another data directory (GNOMON_DATA_DIR)"
+                "or give it another data directory (GNOMON_DATABASE_DATA_DIR)"
             )
         return Identity("this user", os.geteuid(), os.getegid())
     if owner:  # made by an ordinary user, and it must stay theirs
@@ -143,7 +143,7 @@ def _first_that_reaches(data_dir: Path, candidates: list[Identity], *, created: 
     raise EmbeddedError(
         f"PostgreSQL does not run as root, and cannot be run as another user in {data_dir}: "
         f"{'; '.join(reasons) or 'there is no other user'}. Run Gnomon as an ordinary user, or "
-        "set GNOMON_DATA_DIR to a folder that every user can reach, such as /var/lib/gnomon"
+        "set GNOMON_DATABASE_DATA_DIR to a folder that every user can reach (/var/lib/gnomon)"
     )
 
 

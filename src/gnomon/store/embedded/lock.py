@@ -34,7 +34,7 @@ class DirectoryLock:
             raise EmbeddedError(
                 f"{self._data_dir} is already in use by process {owner or '(just starting)'}: "
                 "stop that one first, or give this one another data directory "
-                "(GNOMON_DATA_DIR)"
+                "(GNOMON_DATABASE_DATA_DIR)"
             ) from None
         except OSError as error:
             os.close(descriptor)

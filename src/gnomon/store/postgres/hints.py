@@ -168,7 +168,7 @@ class Listener:
         log.warning(
             "new tasks are found by looking only: a pooler is in between, and hints do not pass it",
             every_seconds=self._look_seconds,
-            remedy="set GNOMON_DIRECT_DATABASE_URL to the server itself",
+            remedy="set GNOMON_DATABASE_DIRECT_URL to the server itself",
         )
         while True:
             self._on_due(None)

@@ -44,7 +44,7 @@ from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe import logging
 from gnomon.pipe.envelope import Delivery
-from gnomon.settings import Settings
+from gnomon.settings import OutputSettings
 
 _READ_BYTES = 1 << 16
 
@@ -168,7 +168,7 @@ def main() -> None:
     die_with_parent(hello.parent)
     _ignore_signals()
     _be_killed_first()
-    logging.configure(Settings(log_format=hello.log_format, log_level=hello.log_level))
+    logging.configure(OutputSettings(log_format=hello.log_format, log_level=hello.log_level))
     sys.path[:] = hello.path
     try:
         caller = PythonCaller(load_functions(hello.functions), hello.threads)

@@ -40,9 +40,9 @@ class Quarantine:
         self._settings = settings
         self._clock = clock
         self._emit = emit
-        self._limit = settings.quarantine_processes
-        self._patience = settings.timeout_grace_seconds / 2
-        self._tick = min(0.5, settings.node_lease_seconds / 5)
+        self._limit = settings.targets.quarantine_processes
+        self._patience = settings.node.timeout_grace_seconds / 2
+        self._tick = min(0.5, settings.node.lease_seconds / 5)
         self._children: dict[ChildProcess, asyncio.Task[None]] = {}
         self._numbers = count(1)
         self._pause = _FIRST_PAUSE
@@ -150,7 +150,7 @@ class Quarantine:
         jobs = child.jobs
         told = [job.told_at for job in jobs if job.told_at is not None]
         silent = child.unanswered * self._tick
-        if silent > self._settings.node_lease_seconds or (
+        if silent > self._settings.node.lease_seconds or (
             told and silent > self._patience / 2 and now - min(told) > self._patience / 2
         ):
             child.close_as_blocked(f"it blocked the event loop of its process for {silent:.1f} s")

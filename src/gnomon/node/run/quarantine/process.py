@@ -290,13 +290,13 @@ class ChildProcess(asyncio.SubprocessProtocol):
         settings = self._settings
         self._send(
             Hello(
-                functions=dict(settings.functions),
-                threads=max(settings.threads, group_size(0)),
+                functions=dict(settings.targets.functions),
+                threads=max(settings.targets.threads, group_size(0)),
                 path=list(sys.path),
                 parent=os.getpid(),
-                silence_seconds=settings.node_lease_seconds,
-                log_format=settings.log_format,
-                log_level=settings.log_level,
+                silence_seconds=settings.node.lease_seconds,
+                log_format=settings.output.log_format,
+                log_level=settings.output.log_level,
             )
         )
 

@@ -44,7 +44,7 @@ class AddressRefused(OSError):
     is what comes of a host that has several."""
 
     def __str__(self) -> str:
-        return "its address is not public, and not in targets_allow: it is not called"
+        return "its address is not public, and not in targets.allow: it is not called"
 
 
 class _Broken(aiohttp.ClientError):

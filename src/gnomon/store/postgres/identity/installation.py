@@ -6,7 +6,7 @@ from gnomon.settings import Settings, SettingsError
 from gnomon.store.postgres.database import Database
 
 _DISAGREES = (
-    "authentication is false in the settings here, and on in this database; leave the setting out "
+    "auth.enabled is false in the settings here, and on in this database; leave the setting out "
     "to follow the database, or turn it off for all processes with `gnomon authentication off`"
 )
 
@@ -45,7 +45,8 @@ async def agreed(settings: Settings, dsn: str) -> Settings:
     database = Database(dsn, 1)
     await database.open()
     try:
-        on = await PostgresInstallation(database).agree(settings.authentication)
-        return msgspec.structs.replace(settings, authentication=on)
+        on = await PostgresInstallation(database).agree(settings.auth.enabled)
+        auth = msgspec.structs.replace(settings.auth, enabled=on)
+        return msgspec.structs.replace(settings, auth=auth)
     finally:
         await database.close()

@@ -1,0 +1,209 @@
+"""Reads settings from `gnomon.toml` and the environment.
+
+A setting comes from, in rising order: its default, `gnomon.toml`, the environment
+(`GNOMON_NODE_SLOTS` sets `node.slots`; `GNOMON_TARGETS_WEBHOOK_SECRET_FILE` reads
+`targets.webhook_secret` from a file). `DATABASE_URL` is read without the prefix too, because every
+platform sets it so.
+"""
+
+import difflib
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from gnomon.settings.former import FORMER
+from gnomon.settings.section import SettingsError
+from gnomon.settings.settings import SECRETS, SECTIONS, Settings
+
+PREFIX = "GNOMON_"
+DEFAULT_FILE = "gnomon.toml"
+
+_PLACE = re.compile(r"(.*) - at `\$\.(.*)`", re.DOTALL)
+
+
+def load(environ: Mapping[str, str], file: Path | None = None) -> Settings:
+    """Read the settings. `file` None means `gnomon.toml` where it exists."""
+    values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    if file is not None or Path(DEFAULT_FILE).exists():
+        _merge(values, _from_file(file or Path(DEFAULT_FILE)))
+    _merge(values, _from_environ(environ))
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"a setting cannot be used: {_explained(error)}") from error
+
+
+def variable_of(section: str, name: str) -> str:
+    """The variable that sets `section.name`."""
+    return f"{PREFIX}{section}_{name}".upper()
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """`GNOMON_*` variables that set nothing: usually a typing mistake, never an error."""
+    known = {variable for variable, _, _ in _variables()}
+    names = (name for name in environ if name.startswith(PREFIX))
+    return sorted(name for name in names if name.removesuffix("_FILE") not in known)
+
+
+def secret_variables() -> list[str]:
+    """The variables that set secrets. Not `DATABASE_URL`: it is the platform's, and others on it
+    may live from it."""
+    names = [variable_of(section, name) for section, name in SECRETS]
+    return [*names, *(f"{name}_FILE" for name in names)]
+
+
+def _merge(into: dict[str, dict[str, Any]], values: Mapping[str, Mapping[str, Any]]) -> None:
+    for section, given in values.items():
+        into[section] |= given
+
+
+def _explained(error: msgspec.ValidationError) -> str:
+    """The setting first; a check of a section names it by itself."""
+    if isinstance(error.__cause__, ValueError):
+        return str(error.__cause__)
+    found = _PLACE.fullmatch(str(error))
+    return f"{found[2]}: {found[1]}" if found else str(error)
+
+
+def _variables() -> Iterator[tuple[str, str, msgspec.structs.FieldInfo]]:
+    """Every variable, with the section and the setting that it sets."""
+    for section, kind in SECTIONS.items():
+        for field in msgspec.structs.fields(kind):
+            yield variable_of(section, field.name), section, field
+
+
+def _from_file(file: Path) -> dict[str, dict[str, Any]]:
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not valid TOML: {error}") from error
+    _check_names(file, values)
+    held = [
+        (section, name)
+        for section, name in SECRETS
+        if name in values.get(section, {}) and _is_secret(name, str(values[section][name]))
+    ]
+    if held and _open_to_all(file):
+        raise SettingsError(
+            f"{file} holds a secret ({', '.join(map('.'.join, held))}) and can be read by every "
+            f"user of this machine: chmod o-r {file}, or set {variable_of(*held[0])}_FILE instead"
+        )
+    return values
+
+
+def _check_names(file: Path, values: Mapping[str, Any]) -> None:
+    """Raise SettingsError for what is no section and no setting."""
+    former = [f"{name} is now {'.'.join(FORMER[name])}" for name in values if name in FORMER]
+    if former:
+        raise SettingsError(f"{file}: {'; '.join(former)}")
+    for section, given in values.items():
+        if section not in SECTIONS:
+            raise SettingsError(f"{file}: unknown setting {section!r}{_hint(section)}")
+        if not isinstance(given, dict):
+            raise SettingsError(f"{file}: {section} must be a table of settings")
+        for name in given:
+            if name not in SECTIONS[section].__struct_fields__:
+                full = f"{section}.{name}"
+                raise SettingsError(f"{file}: unknown setting {full!r}{_hint(full)}")
+
+
+def _hint(unknown: str) -> str:
+    """The nearest section or setting: by its full name, else by its name in whatever section."""
+    name = unknown.rpartition(".")[2]
+    full = {f"{section}.{field.name}": field.name for _, section, field in _variables()}
+    near = (
+        [".".join(FORMER[name])]
+        if name in FORMER
+        else difflib.get_close_matches(unknown, [*full, *SECTIONS], n=1)
+    )
+    if not near and (close := difflib.get_close_matches(name, full.values(), n=1)):
+        near = [each for each in full if full[each] == close[0]][:1]
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if not name.endswith("url"):
+        return True
+    try:
+        parts = urlsplit(value)
+        return parts.password is not None or "password" in parse_qs(parts.query)
+    except ValueError:
+        return True
+
+
+def _open_to_all(file: Path) -> bool:
+    """Whether anybody can read it, as far as modes tell: itself, and every folder on the way."""
+    if os.name == "nt":
+        return False
+    way = file.resolve()
+    anybody = way.stat().st_mode & stat.S_IROTH != 0
+    return anybody and all(folder.stat().st_mode & stat.S_IXOTH for folder in way.parents)
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    _check_former(environ)
+    values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    for variable, section, field in _variables():
+        text = _text(environ, variable)
+        if not text and (section, field.name) == ("database", "url"):
+            text = _text(environ, "DATABASE_URL")
+        if text:  # an empty variable is how compose files and unit files leave one unset
+            values[section][field.name] = _parsed(field, variable, text)
+    return values
+
+
+def _check_former(environ: Mapping[str, str]) -> None:
+    """Raise SettingsError for variables that did set something before there were sections."""
+    known = {variable for variable, _, _ in _variables()}
+    former = [
+        f"{old}{suffix} is now {variable_of(*new)}{suffix}"
+        for old, new in ((PREFIX + name.upper(), new) for name, new in FORMER.items())
+        for suffix in ("", "_FILE")
+        if old not in known and environ.get(old + suffix)
+    ]
+    if former:
+        raise SettingsError(f"in the environment: {'; '.join(former)}")
+
+
+def _parsed(field: msgspec.structs.FieldInfo, variable: str, text: str) -> object:
+    """Mappings are name=value pairs and lists are values, separated by commas; plans are JSON."""
+    if field.name == "plans":
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise SettingsError(f"{variable} must be JSON: {error}") from error
+    if field.name in ("functions", "lane_weights"):
+        return _mapping(variable, text)
+    if isinstance(field.default, tuple):
+        return [value.strip() for value in text.split(",") if value.strip()]
+    return text
+
+
+def _text(environ: Mapping[str, str], variable: str) -> str | None:
+    path = environ.get(f"{variable}_FILE")
+    if environ.get(variable) or not path:
+        return environ.get(variable)
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"{variable}_FILE names {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{variable}_FILE names {path}, which is not text") from error
+
+
+def _mapping(variable: str, text: str) -> dict[str, str]:
+    """`name=value` pairs, separated by commas."""
+    pairs = [pair.strip() for pair in text.split(",") if pair.strip()]
+    if not all("=" in pair for pair in pairs):
+        raise SettingsError(f"{variable} must be name=value, name=value, …; got {text!r}")
+    split = (pair.split("=", 1) for pair in pairs)
+    return {name.strip(): value.strip() for name, value in split}

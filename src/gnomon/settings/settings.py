@@ -1,0 +1,34 @@
+"""All settings of one process, by section. Durations are in seconds."""
+
+import msgspec
+
+from gnomon.settings.api import ApiSettings
+from gnomon.settings.auth import AuthSettings
+from gnomon.settings.database import DatabaseSettings
+from gnomon.settings.node import NodeSettings
+from gnomon.settings.output import OutputSettings
+from gnomon.settings.section import Section
+from gnomon.settings.sharing import SharingSettings
+from gnomon.settings.targets import TargetSettings
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    database: DatabaseSettings = DatabaseSettings()
+    api: ApiSettings = ApiSettings()
+    auth: AuthSettings = AuthSettings()
+    node: NodeSettings = NodeSettings()
+    sharing: SharingSettings = SharingSettings()
+    targets: TargetSettings = TargetSettings()
+    output: OutputSettings = OutputSettings()
+
+
+SECTIONS: dict[str, type[Section]] = {
+    each.name: each.type for each in msgspec.structs.fields(Settings)
+}
+# What nobody else on the machine may read, and no function that a node runs needs.
+SECRETS = (
+    ("database", "url"),
+    ("database", "direct_url"),
+    ("api", "key"),
+    ("targets", "webhook_secret"),
+)
