@@ -11,7 +11,6 @@ from tests.integration.quota_calls import stop_the_clock, turn
 from tests.integration.support import Connection, blocked_by, database_now, submission
 from tests.waiting import eventually
 
-from gnomon.api.tasks.submission_batcher import WRITERS, SubmissionBatcher
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.errors import QuotaExceeded
 from gnomon.model.tenant import Quotas
@@ -21,6 +20,7 @@ from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.tasks.admitting import Asked
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
+from gnomon.usecases.submission_batcher import WRITERS, SubmissionBatcher
 
 SECOND = timedelta(seconds=1)
 IDLE = "SHOW idle_in_transaction_session_timeout"

@@ -12,7 +12,6 @@ from gnomon.api.http.bodies import Bodies
 from gnomon.api.http.connections import Client
 from gnomon.api.http.refusals import Refusals
 from gnomon.api.http.request_limits import RequestLimits
-from gnomon.api.tasks.submission_batcher import SubmissionBatcher
 from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.observe.metrics import ApiMetrics
@@ -28,6 +27,7 @@ from gnomon.store.ports.tasks import TaskStore
 from gnomon.store.ports.usage import UsageStore
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.rules import Rules
+from gnomon.usecases.submission_batcher import SubmissionBatcher
 
 Request: TypeAlias = LitestarRequest[Any, Any, Any]
 

@@ -27,6 +27,7 @@
     ├── IllegalTransition      the task is in a state that forbids this
     ├── IdempotencyConflict    a key used before, for something else
     ├── IdempotencyPending     a key whose first request is still under way
+    ├── Overloaded             too many wait already for this process to do it
     ├── Unauthenticated        nobody whom we know asks
     ├── RoleMissing            whoever asks may not do this
     ├── KeyForbidden           an API key that may do more than whoever asks (grant_errors.py)
@@ -279,6 +280,10 @@ class IdempotencyPending(GnomonError):
     def __init__(self, key: str) -> None:
         super().__init__(f"the first request with idempotency key {key!r} is still under way")
         self.key = key
+
+
+class Overloaded(GnomonError):
+    """Too many callers wait for the same thing in this process."""
 
 
 class Unauthenticated(GnomonError):

@@ -19,7 +19,6 @@ from gnomon.api.http.refusals import Refusals
 from gnomon.api.http.request_limits import RequestLimits
 from gnomon.api.http.response_headers import WithHeaders
 from gnomon.api.http.under_way import UnderWay, requests_at_once
-from gnomon.api.tasks.submission_batcher import SubmissionBatcher
 from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
@@ -45,6 +44,7 @@ from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache, plans_of
 from gnomon.usecases.rules import Rules
+from gnomon.usecases.submission_batcher import SubmissionBatcher
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0

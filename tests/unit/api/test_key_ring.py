@@ -12,9 +12,8 @@ from gnomon.access.api_key import RANDOM_BYTES, ApiKey, hash_of, key_from
 from gnomon.access.principal import Principal, Role
 from gnomon.api.auth import key_cache
 from gnomon.api.auth.key_cache import AHEAD_SECONDS, TRUST_SECONDS, KeyRing
-from gnomon.api.http.problems import Overloaded
 from gnomon.clock import SystemClock
-from gnomon.model.errors import StoreUnavailable
+from gnomon.model.errors import Overloaded, StoreUnavailable
 
 
 def key(number: int) -> str:

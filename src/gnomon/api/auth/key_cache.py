@@ -11,9 +11,8 @@ import structlog
 
 from gnomon.access.api_key import KEY_CHARACTERS, ApiKey, hash_of, is_key
 from gnomon.access.principal import Principal
-from gnomon.api.http.problems import Overloaded
 from gnomon.clock import Clock
-from gnomon.model.errors import StoreError, StoreUnavailable
+from gnomon.model.errors import Overloaded, StoreError, StoreUnavailable
 from gnomon.store.ports.keys import KeyLookup
 
 TRUST_SECONDS = 0.5  # counted from the start of the question: whatever was revoked before is found

@@ -9,7 +9,6 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Principal, Role
 from gnomon.access.target_secrets import unmasked
-from gnomon.api.admin.quotas import check_rhythm, check_template
 from gnomon.api.context import (
     Context,
     Request,
@@ -39,7 +38,6 @@ from gnomon.api.cron.views import difference, job_view
 from gnomon.api.http.idempotency import Answer, answer, changed, respond, shown
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.payloads import check_template_schema
 from gnomon.api.tasks.schemas import NoQuery, Nothing
 from gnomon.api.tasks.submissions import check_note, given
 from gnomon.api.tasks.views import cursor_of, cursor_view
@@ -49,6 +47,8 @@ from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.cron import Put
 from gnomon.store.ports.tasks import TaskChange
 from gnomon.usecases.authorization import check_job_held, check_type, check_work, locked
+from gnomon.usecases.payload_check import check_template_schema
+from gnomon.usecases.quota_check import check_rhythm, check_template
 from gnomon.usecases.target_check import check_allowed, check_own_target, check_target
 
 Edit = Callable[[Definition], Definition]
@@ -79,7 +79,7 @@ async def create_cron_job(request: Request) -> ASGIResponse:
     check_type(by, definition.task_type)
     check_allowed(context.directory.tenant(by.tenant_id).allow, by, definition.target, asked)
     check_template(definition.payload_template, context.directory.quotas(by.tenant_id))
-    await check_template_schema(context, by.tenant_id, definition)
+    await check_template_schema(context.rules, by.tenant_id, definition)
 
     async def act(change: TaskChange) -> Answer:
         return _shown(201, await change.cron.create(definition, by.name), context)
@@ -153,7 +153,7 @@ async def put_cron_job(request: Request) -> ASGIResponse:
     check_allowed(context.directory.tenant(by.tenant_id).allow, by, definition.target, asked)
     quotas = context.directory.quotas(by.tenant_id)
     check_template(definition.payload_template, quotas)
-    await check_template_schema(context, by.tenant_id, definition)
+    await check_template_schema(context.rules, by.tenant_id, definition)
     if dry_run:
         before = await _known(context.cron.get(by.tenant_id, name))
         if before is not None:
@@ -228,7 +228,7 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
     async def act(change: TaskChange) -> Answer:
         job = await change.cron.patch(ref, edit)
         if _sends_anew(asked):
-            await check_template_schema(context, job.tenant_id, job.definition, str(job.id))
+            await check_template_schema(context.rules, job.tenant_id, job.definition, str(job.id))
         job_id = str(job.id)  # the patch may have renamed it
         if asked.paused is True:
             job = await change.cron.pause(job_id, given(asked.pause_reason))

@@ -9,7 +9,7 @@ from litestar.exceptions import HTTPException
 
 from gnomon.access.grant_errors import KeyForbidden, LimitedKey, TargetForbidden, TypeForbidden
 from gnomon.access.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
-from gnomon.api.admin.quotas import pace_headers
+from gnomon.api.http.pace import pace_headers
 from gnomon.model.errors import (
     CronJobNotFound,
     GnomonError,
@@ -23,6 +23,7 @@ from gnomon.model.errors import (
     LimiterNotFound,
     NameTaken,
     Overlapping,
+    Overloaded,
     OverQuota,
     PayloadTooLarge,
     QuotaExceeded,
@@ -44,6 +45,19 @@ RETRY_SECONDS = "1"
 ROOM_SECONDS = "30"  # somebody has to make it
 
 _log = structlog.get_logger(__name__)
+_IN_THE_LOG = "it is in the log, with the time of this answer"
+
+# Errors that say all there is to say, by their status.
+_STATUSES: dict[type, int] = {
+    **dict.fromkeys((RoleMissing, KeyForbidden, LimitedKey, TypeForbidden, TargetForbidden), 403),
+    **dict.fromkeys((TaskNotFound, CronJobNotFound, TaskTypeNotFound), 404),
+    **dict.fromkeys((LimiterNotFound, KeyNotFound, SecretNotFound), 404),
+    **dict.fromkeys((IllegalTransition, Overlapping, KeyEnded, SecretEnded, LastSecret), 409),
+    **dict.fromkeys((TooManyKeys, KeyRingFull, TooManySecrets, TooManyLimiters), 409),
+    **dict.fromkeys((TooManyTaskTypes, SchemasTooLarge), 409),
+    PayloadTooLarge: 413,
+    **dict.fromkeys((Unstorable, IdempotencyConflict), 422),
+}
 
 
 class FieldError(msgspec.Struct, frozen=True):
@@ -74,10 +88,6 @@ class RequestError(GnomonError):
         super().__init__(detail)
         self.status = status
         self.detail = detail
-
-
-class Overloaded(GnomonError):
-    """More is waiting to be stored than may wait."""
 
 
 class BodyLate(GnomonError):
@@ -173,32 +183,15 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
 
 
 def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
+    """The document for an error, and the headers that go with it."""
     again = {"Retry-After": RETRY_SECONDS}
     match error:
         case Unauthenticated():
             return problem(401, str(error)), {"WWW-Authenticate": _challenge(error)}
-        case RoleMissing() | KeyForbidden() | LimitedKey():
-            return problem(403, str(error)), {}
-        case TypeForbidden() | TargetForbidden():
-            return _invalid(403, error), {}
         case QuotaExceeded():
             return _over_quota(problem(429, str(error)), error.over), _in_time(error)
-        case PayloadTooLarge():
-            return _invalid(413, error), {}
         case InvalidTask():
-            return _invalid(422, error), {}
-        case Unstorable() | IdempotencyConflict():
-            return problem(422, str(error)), {}
-        case TaskNotFound() | TaskTypeNotFound() | CronJobNotFound() | KeyNotFound():
-            return problem(404, str(error)), {}
-        case LimiterNotFound() | SecretNotFound():
-            return problem(404, str(error)), {}
-        case IllegalTransition() | Overlapping() | TooManyKeys() | TooManyTaskTypes() | KeyEnded():
-            return problem(409, str(error)), {}
-        case TooManyLimiters() | SchemasTooLarge() | TooManySecrets():
-            return problem(409, str(error)), {}
-        case SecretEnded() | LastSecret() | KeyRingFull():
-            return problem(409, str(error)), {}
+            return _invalid(_status_of(error, 422), error), {}
         case NameTaken():
             return problem(409, f"{error} with PUT"), {}
         case IdempotencyPending():
@@ -221,8 +214,13 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(error.status, error.detail), {}
         case HTTPException():
             return _routing(error), dict(error.headers or {})
-        case _:
-            return problem(500, "it is in the log, with the time of this answer"), {}
+    status = _status_of(error, 500)
+    # The text of an unexpected error may hold anything; the log has it.
+    return problem(status, str(error) if status != 500 else _IN_THE_LOG), {}
+
+
+def _status_of(error: Exception, default: int) -> int:
+    return next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), default)
 
 
 def busy(detail: str) -> Problem:

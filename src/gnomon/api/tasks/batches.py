@@ -9,7 +9,6 @@ import msgspec
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Principal, Role
-from gnomon.api.admin.quotas import pace_headers
 from gnomon.api.context import Context, Request, context_of, principal_of
 from gnomon.api.http.idempotency import (
     Answer,
@@ -23,8 +22,8 @@ from gnomon.api.http.idempotency import (
     respond,
 )
 from gnomon.api.http.operation import Operation
+from gnomon.api.http.pace import pace_headers
 from gnomon.api.http.reading import decoded, read_body
-from gnomon.api.tasks.payloads import MOST_BATCH_WORK, check_schema_in_thread
 from gnomon.api.tasks.routes import PATH
 from gnomon.api.tasks.schemas import BatchView, SubmitBatch, SubmitTask, TaskReceipt
 from gnomon.api.tasks.submissions import allowed, check_own
@@ -33,6 +32,7 @@ from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.task import Submission
 from gnomon.store.ports.tasks import NewTask, Once, Receipt, TaskChange
+from gnomon.usecases.payload_check import MOST_BATCH_WORK, check_schema_in_thread
 
 
 class _RawBatch(msgspec.Struct):
@@ -113,7 +113,7 @@ def _prepare(
         try:
             submission = allowed(context, each, by, now, each.idempotency_key)
             work += check_schema_in_thread(
-                context.directory, by.tenant_id, each.task_type, submission.payload
+                context.rules, by.tenant_id, each.task_type, submission.payload
             )
         except InvalidTask as error:
             raise error.within(f"/tasks/{index}") from error

@@ -10,9 +10,8 @@ from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import queried
 from gnomon.api.tasks.schemas import NoQuery, TaskView
 from gnomon.api.tasks.views import task_view
-from gnomon.model.explanation import Circumstances, explain
 from gnomon.model.task import TaskKey
-from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.usecases import explain
 
 
 class ExplanationView(msgspec.Struct):
@@ -37,18 +36,6 @@ async def explain_task(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
     context = context_of(request)
-    task = await context.store.get(key)
-    quota = context.directory.quotas(key.tenant_id).executions_per_minute
-    around = _with_quota(await context.store.circumstances(key), quota)
-    explanation = explain(task, around)
+    task, explanation = await explain.explain_task(context.store, context.rules, key)
     view = ExplanationView(explanation.summary, explanation.facts, task_view(task))
     return respond(answer(200, view))
-
-
-def _with_quota(around: Circumstances, quota: int | None) -> Circumstances:
-    """The store knows what is used of it, and not what it is."""
-    limits = tuple(
-        msgspec.structs.replace(use, rate=quota) if use.name == EXECUTIONS_PER_MINUTE else use
-        for use in around.limits
-    )
-    return msgspec.structs.replace(around, limits=limits)

@@ -5,7 +5,6 @@ from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
-from gnomon.api.admin.quotas import check_payload, pace_headers
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
 from gnomon.api.http.idempotency import (
     Answer,
@@ -20,8 +19,8 @@ from gnomon.api.http.idempotency import (
     shown,
 )
 from gnomon.api.http.operation import Operation
+from gnomon.api.http.pace import pace_headers
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.payloads import check_schema
 from gnomon.api.tasks.retrying import check_kept
 from gnomon.api.tasks.schemas import (
     CancelTask,
@@ -52,6 +51,8 @@ from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.tasks import NewTask, TaskChange
 from gnomon.usecases import change_task
 from gnomon.usecases.authorization import check_startable, check_work
+from gnomon.usecases.payload_check import check_schema
+from gnomon.usecases.quota_check import check_payload
 from gnomon.usecases.target_check import check_allowed, check_target
 
 PATH = "/api/v1/tasks"
@@ -83,7 +84,7 @@ async def submit(request: Request) -> ASGIResponse:
     try:
         submission = allowed(context, asked, by, now, key)
         if context.directory.schema(by.tenant_id, asked.task_type) is not None:
-            await check_schema(context, by.tenant_id, asked.task_type, submission.payload)
+            await check_schema(context.rules, by.tenant_id, asked.task_type, submission.payload)
     except InvalidTask:
         # The rules may have changed since this was accepted; what is theirs to submit is no rule.
         check_own(by, asked)
@@ -201,7 +202,7 @@ async def patch_task(request: Request) -> ASGIResponse:
             check_allowed(allow, by, wanted.target, asked)
         wanted.check_delivery(task.delivery)
         if wanted.payload is not msgspec.UNSET:
-            await check_schema(context, task.tenant_id, task.task_type, wanted.payload)
+            await check_schema(context.rules, task.tenant_id, task.task_type, wanted.payload)
         return _shown(200, await change.patch(task_id, with_secrets(wanted, task.target)))
 
     return await changed(request, body, act)

@@ -8,7 +8,6 @@ import msgspec
 
 from gnomon.access.principal import Principal
 from gnomon.access.target_secrets import unmasked
-from gnomon.api.admin.quotas import check_payload
 from gnomon.api.context import Context
 from gnomon.api.cron.schemas import PatchCronJob, PutCronJob
 from gnomon.api.tasks.schemas import (
@@ -35,6 +34,7 @@ from gnomon.model.task import (
 from gnomon.model.text import is_line, is_note
 from gnomon.store.ports.tasks import TaskFilter
 from gnomon.usecases.authorization import check_type
+from gnomon.usecases.quota_check import check_payload
 from gnomon.usecases.target_check import check_allowed, check_own_target, check_target
 
 FIRST_YEAR, LAST_YEAR = 1971, 2199

@@ -1,8 +1,8 @@
-"""Payloads against the schemas of their task types.
+"""Checks payloads against the schemas of their task types.
 
-Compiled schemas are kept by their text. Small payloads are checked at once; what may take longer,
-a large one or a schema that was not seen before, goes to a thread. While the checker itself works
-nothing else of the process does, so that its work is bounded (see gnomon.payload_schemas.schema).
+Compiled schemas are cached by their text. Small payloads are checked at once; a large one, or a
+schema that has to be compiled first, may take longer and goes to a thread. The checker holds the
+GIL while it works, so its work is bounded (see gnomon.payload_schemas.schema).
 """
 
 import asyncio
@@ -10,22 +10,21 @@ import threading
 from collections import OrderedDict
 from datetime import datetime
 
-from gnomon.api.context import Context
 from gnomon.cron.job import Definition, payload_of, schedule_of
 from gnomon.cron.template import Values
 from gnomon.model.errors import InvalidPayload, InvalidSchema, InvalidTask
 from gnomon.payload_schemas.schema import PayloadSchema
-from gnomon.store.tenant_cache import TenantCache
+from gnomon.usecases.rules import Rules
 
 _AT_ONCE = 8 * 1024
 _MOST_COMPILED = 256
-_COMPILING = 1_000_000  # steps of a check that compiling a schema is worth
+_COMPILING = 1_000_000  # compiling a schema counts as so many steps
 MOST_BATCH_WORK = 200_000_000
-_ANY_RUN = "00000000-0000-7000-8000-000000000000"  # in the place of an id that is not known yet
+_ANY_RUN = "00000000-0000-7000-8000-000000000000"  # stands for an id that is not known yet
 
 
 class _Compiled:
-    """The schemas that were used last. Several threads may ask."""
+    """Cache of the schemas that were used last. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,11 +52,11 @@ _compiled = _Compiled()
 
 
 def check_schema_in_thread(
-    directory: TenantCache, tenant_id: str, task_type: str, payload: bytes | None
+    rules: Rules, tenant_id: str, task_type: str, payload: bytes | None
 ) -> int:
-    """Raises InvalidPayload, with places under /payload. For threads: it may take a while. Gives
-    how many steps it took at the most: those who check many must not take all the time there is."""
-    text = directory.schema(tenant_id, task_type)
+    """Raises InvalidPayload, with places under /payload. May take a while: call it in a thread.
+    Returns an upper bound of its steps, so that a batch can bound their sum."""
+    text = rules.directory.schema(tenant_id, task_type)
     if text is None:
         return 0
     compiling = _COMPILING if _compiled.known(text) is None else 0
@@ -66,14 +65,14 @@ def check_schema_in_thread(
 
 
 async def check_schema(
-    context: Context,
+    rules: Rules,
     tenant_id: str,
     task_type: str,
     payload: bytes | None,
     pointer: str = "/payload",
 ) -> None:
     """Raises InvalidPayload, with places under `pointer`."""
-    text = context.directory.schema(tenant_id, task_type)
+    text = rules.directory.schema(tenant_id, task_type)
     if text is None:
         return
     if len(payload or b"") <= _AT_ONCE and _compiled.known(text) is not None:
@@ -83,12 +82,12 @@ async def check_schema(
 
 
 async def check_template_schema(
-    context: Context, tenant_id: str, definition: Definition, job_id: str = ""
+    rules: Rules, tenant_id: str, definition: Definition, job_id: str = ""
 ) -> None:
-    """Check what the next fire of a cron job would send: an example of what all of them send."""
-    if context.directory.schema(tenant_id, definition.task_type) is not None:
-        example = _example(definition, job_id, context.clock.now())
-        await check_schema(context, tenant_id, definition.task_type, example, "/payload_template")
+    """Checks the payload of a cron job's next run, as an example of all of them."""
+    if rules.directory.schema(tenant_id, definition.task_type) is not None:
+        example = _example(definition, job_id, rules.clock.now())
+        await check_schema(rules, tenant_id, definition.task_type, example, "/payload_template")
 
 
 def _check(text: bytes, payload: bytes | None, pointer: str) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gnomon.api.http.problems import Overloaded
 from gnomon.model.errors import (
     IdempotencyPending,
+    Overloaded,
     StatementRefused,
     StoreError,
     TenantBusy,

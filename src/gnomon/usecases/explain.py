@@ -1,0 +1,25 @@
+"""Why a task is not running."""
+
+import msgspec
+
+from gnomon.model.explanation import Circumstances, Explanation, explain
+from gnomon.model.task import Task, TaskKey
+from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.store.ports.tasks import TaskStore
+from gnomon.usecases.rules import Rules
+
+
+async def explain_task(store: TaskStore, rules: Rules, key: TaskKey) -> tuple[Task, Explanation]:
+    """The task, and what keeps it from running. Raises TaskNotFound."""
+    task = await store.get(key)
+    quota = rules.quotas(key.tenant_id).executions_per_minute
+    return task, explain(task, _with_quota(await store.circumstances(key), quota))
+
+
+def _with_quota(around: Circumstances, quota: int | None) -> Circumstances:
+    """The circumstances, with the quota: the store knows only how much of it is used."""
+    limits = tuple(
+        msgspec.structs.replace(use, rate=quota) if use.name == EXECUTIONS_PER_MINUTE else use
+        for use in around.limits
+    )
+    return msgspec.structs.replace(around, limits=limits)
