@@ -55,7 +55,7 @@ async def test_a_body_says_that_it_is_json(api: Api) -> None:
     async with api.post(TASKS, data=body, skip_auto_headers=["Content-Type"]) as answer:
         assert (answer.status, (await answer.json())["detail"]) == (
             415,
-            "say what the body is: content-type: application/json",
+            "the header Content-Type is missing; send application/json",
         )
 
 

@@ -45,7 +45,7 @@ async def test_an_api_that_was_started_before_serves_no_more(api: Api, database:
 
     problem = await eventually(refused)
     assert problem["type"] == "urn:gnomon:problem:restart-needed"
-    assert problem["title"] == "This process has to be restarted"
+    assert problem["title"] == "Restart needed"
     assert "restart it" in problem["detail"]
     async with api.get("/healthz") as answer:
         assert answer.status == 200

@@ -67,7 +67,7 @@ async def test_a_problem_document_is_raised_with_its_places() -> None:
     api = ScriptedApi(
         problem(
             422,
-            title="A value cannot be used",
+            title="Invalid value",
             detail="the task was not stored",
             errors=[{"pointer": "/priority", "detail": "must be one of CRITICAL, …"}],
         )

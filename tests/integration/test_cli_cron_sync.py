@@ -168,7 +168,7 @@ def test_a_bad_file_changes_nothing() -> None:
     file_of("good", f'large; payload_template = "{"x" * 300_000}"')
     refused = sync("--yes")
     assert refused.code == 1
-    assert "job 'large': The request is too large" in refused.err
+    assert "job 'large': Request too large" in refused.err
     assert jobs() == {}
 
 

@@ -43,7 +43,7 @@ def test_limiters_are_set_shown_and_removed() -> None:
     gone = gnomon_here("limits", "show", "mail")
     assert (gone.code, gone.err) == (
         1,
-        "gnomon: There is no such thing: there is no limiter mail\n",
+        "gnomon: Not found: there is no limiter mail\n",
     )
     wrong = gnomon_here("limits", "set", "mail")
     assert wrong.code == 1

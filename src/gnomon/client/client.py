@@ -1,4 +1,4 @@
-"""The API's calls as methods. Documents go in and come out as the API defines them."""
+"""A client of the HTTP API: one method for each operation, JSON documents in and out."""
 
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -59,7 +59,7 @@ class Client:
         return await self._call("GET", f"/tasks/{_segment(task_id)}")
 
     async def executions(self, task_id: str) -> list[Json]:
-        """All tries of a task, oldest first."""
+        """All executions of a task, oldest first."""
         answer = await self._call("GET", f"/tasks/{_segment(task_id)}/executions")
         return list(answer["executions"])
 
@@ -68,11 +68,11 @@ class Client:
         return self._pages("/tasks", "tasks", filters)
 
     async def action(self, task_id: str, verb: str, body: Json | None = None) -> Json:
-        """`cancel`, `pause`, `resume` or `retry` a task; gives it as it is afterwards."""
+        """`cancel`, `pause`, `resume` or `retry` a task; returns the task afterwards."""
         return await self._call("POST", f"/tasks/{_segment(task_id)}/{verb}", body=body)
 
     async def explain(self, task_id: str) -> Json:
-        """Why it has not run, or what became of it: a `summary` and the `facts` behind it."""
+        """Why the task has not run, or how it ended: a `summary` and the `facts` behind it."""
         return await self._call("GET", f"/tasks/{_segment(task_id)}/explain")
 
     async def delete(self, task_id: str) -> None:
@@ -86,7 +86,7 @@ class Client:
         return await self._call("POST", f"/dead-letters/{_segment(task_id)}/{verb}")
 
     async def retry_dead_letters(self, filters: Mapping[str, str]) -> Json:
-        """Retry those that match: a bounded number at once, so look at `more`."""
+        """Retries dead letters that match, a bounded number at once: repeat it while `more`."""
         return await self._call("POST", "/dead-letters/retry", body=dict(filters))
 
     async def create_cron_job(self, job: Json) -> Json:
@@ -101,7 +101,7 @@ class Client:
         return await self._call("GET", _cron_job(ref))
 
     async def put_cron_job(self, name: str, job: Json, *, dry_run: bool = False) -> Json:
-        """Make the job of this name be as given; says what that changed, or would change."""
+        """Creates or replaces the job of this name; returns what that changed, or would change."""
         query = {"dry_run": "true"} if dry_run else {}
         return await self._call("PUT", _cron_job(name), body=job, query=query)
 
@@ -119,11 +119,11 @@ class Client:
         return await self._call("POST", f"{_cron_job(ref)}/resume")
 
     async def trigger_cron_job(self, ref: str, idempotency_key: str | None = None) -> Json:
-        """Run it now, once for each key; gives the run."""
+        """Runs the job now, once for each key; returns the run."""
         return await self._call("POST", f"{_cron_job(ref)}/trigger", key=idempotency_key)
 
     async def backfill_cron_job(self, ref: str, body: Json) -> Json:
-        """Run the fires of a range of the past; gives those `planned` and those `existing`."""
+        """Runs the fires of a range of the past; returns those `planned` and those `existing`."""
         return await self._call("POST", f"{_cron_job(ref)}/backfill", body=body)
 
     def list_cron_runs(self, ref: str, **page: str) -> AsyncIterator[Json]:
@@ -135,26 +135,26 @@ class Client:
         return await self._call("POST", "/cron-jobs/preview", body=schedule)
 
     def events(self, filters: Mapping[str, str]) -> AsyncIterator[Json]:
-        """What somebody may want to be told of, newest first; chosen by `kind`, `cron_job_id`."""
+        """Events, newest first; `filters` may name a `kind` and a `cron_job_id`."""
         return self._pages("/events", "events", filters)
 
     async def limiters(self) -> Json:
-        """All `limiters`, by name, and how much of them is in use."""
+        """All `limiters`, by name, with their use."""
         return await self._call("GET", "/limiters")
 
     async def get_limiter(self, name: str) -> Json:
-        """One of them, with its fullest keys."""
+        """One limiter, with its fullest keys."""
         return await self._call("GET", f"/limiters/{_segment(name)}")
 
     async def put_limiter(self, name: str, limiter: Json) -> Json:
-        """Create it, or replace it."""
+        """Creates or replaces a limiter."""
         return await self._call("PUT", f"/limiters/{_segment(name)}", body=limiter)
 
     async def delete_limiter(self, name: str) -> None:
         await self._call("DELETE", f"/limiters/{_segment(name)}")
 
     async def task_types(self) -> Json:
-        """The `task_types` that have a payload schema, by name; each without it."""
+        """The `task_types` that have a payload schema, by name, without the schemas."""
         return await self._call("GET", "/task-types")
 
     async def get_task_type(self, name: str) -> Json:
@@ -162,18 +162,18 @@ class Client:
         return await self._call("GET", f"/task-types/{_segment(name)}")
 
     async def put_task_type(self, name: str, schema: Any) -> Json:
-        """Give a task type this payload schema."""
+        """Sets the payload schema of a task type."""
         return await self._call("PUT", f"/task-types/{_segment(name)}", body={"schema": schema})
 
     async def delete_task_type(self, name: str) -> None:
         await self._call("DELETE", f"/task-types/{_segment(name)}")
 
     async def usage(self, days: Mapping[str, str]) -> Json:
-        """What was used on each day; `from` and `to` are days, both included."""
+        """Usage by the day; `from` and `to` are days, both included."""
         return await self._call("GET", "/usage", query=days)
 
     async def ready(self) -> bool:
-        """Whether the API says that it can take work."""
+        """Whether the API is ready for work."""
         try:
             async with self._open("GET", f"{self.url}/readyz") as response:
                 return response.status == 200

@@ -1,8 +1,8 @@
-"""What a call to the API can come to, other than its answer.
+"""Errors of calls to the API.
 
 ClientError
-├── ApiUnreachable    nothing there that answers
-└── ApiProblem        it answered, with a problem
+├── ApiUnreachable    no answer
+└── ApiProblem        the answer is an error
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import msgspec
 
 
 class InvalidField(msgspec.Struct, frozen=True):
-    """What is wrong with one value of a request."""
+    """An invalid value in a request."""
 
     detail: str = ""
     pointer: str = ""
@@ -22,7 +22,7 @@ class ClientError(Exception):
 
 
 class ApiUnreachable(ClientError):
-    """No answer: nothing listens there, or it does not speak in time."""
+    """No answer: nothing listens there, or it did not answer in time."""
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"the API does not answer at {url} ({reason})")
@@ -31,13 +31,13 @@ class ApiUnreachable(ClientError):
 
 
 class ApiProblem(ClientError):
-    """An answer that is an RFC 9457 problem document, or was no answer of the API at all."""
+    """An answer that is an RFC 9457 problem document, or not an answer of the API at all."""
 
     def __init__(
         self, status: int, title: str, detail: str = "", errors: Sequence[InvalidField] = ()
     ) -> None:
         lines = [f"{title}: {detail}" if detail else title]
-        # One mistake alone is told in the detail already.
+        # A single invalid value is in the detail already.
         lines += [f"{e.pointer or '/'}: {e.detail}" for e in errors if e.detail not in detail]
         super().__init__("\n  ".join(lines))
         self.status = status

@@ -1,4 +1,4 @@
-"""Checks that a webhook call comes from whoever holds the secret (Standard Webhooks)."""
+"""Verifies the signatures of webhook calls (Standard Webhooks)."""
 
 import base64
 import binascii
@@ -22,8 +22,7 @@ _SECONDS = re.compile(r"[0-9]{1,12}")
 
 
 def check_secret(secret: str) -> None:
-    """Raises ValueError where signatures cannot be checked with it: neither `whsec_`, nor `whpk_`
-    and base64."""
+    """Raises ValueError unless it is a `whsec_` secret or a `whpk_` public key."""
     if secret.startswith(PUBLIC_PREFIX):
         public_bytes(secret)
     else:
@@ -31,8 +30,8 @@ def check_secret(secret: str) -> None:
 
 
 def verify(secrets: Iterable[str], headers: Mapping[str, str], body: bytes, now: datetime) -> bool:
-    """Whether the call is signed with one of these (`whsec_` secrets, `whpk_` public keys), and
-    about now. Header names are in lower case."""
+    """Whether the call was signed with one of these (`whsec_` secrets, `whpk_` public keys) within
+    the last or next TOLERANCE_SECONDS. Header names are in lower case."""
     timestamp = headers.get("webhook-timestamp", "")
     if not _SECONDS.fullmatch(timestamp):
         return False

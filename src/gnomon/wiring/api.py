@@ -14,11 +14,11 @@ from gnomon.api.context import Context
 from gnomon.api.http.bodies import Bodies
 from gnomon.api.http.connections import AddressLimit, Connections
 from gnomon.api.http.dropping import Dropping
-from gnomon.api.http.listener import Listening, listen, room_for_connections
+from gnomon.api.http.listener import HttpServer, listen, room_for_connections
 from gnomon.api.http.refusals import Refusals
 from gnomon.api.http.request_limits import RequestLimits
 from gnomon.api.http.response_headers import WithHeaders
-from gnomon.api.http.under_way import UnderWay, requests_at_once
+from gnomon.api.http.under_way import RequestsUnderWay, requests_at_once
 from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
@@ -65,7 +65,7 @@ async def serve(
             host, port = listener.getsockname()[:2]
             url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
             connections = _connections(listener, most, context)
-            app = UnderWay(
+            app = RequestsUnderWay(
                 create_app(context),
                 context.under_way,
                 context.bodies,
@@ -74,7 +74,7 @@ async def serve(
                 Dropping(context.bodies, context.refusals),
                 connections,
             )
-            server = Listening(WithHeaders(app), listener, most, settings)
+            server = HttpServer(WithHeaders(app), listener, most, settings)
             with connections.watched():
                 await _answer_requests(server, url, on_started)
 
@@ -179,7 +179,7 @@ def _services(
 
 
 async def _answer_requests(
-    server: Listening, url: str, on_started: Callable[[str], None] | None
+    server: HttpServer, url: str, on_started: Callable[[str], None] | None
 ) -> None:
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(server.serve())

@@ -11,7 +11,7 @@ from gnomon.api.http.connections import Client
 from gnomon.api.http.dropping import Dropping
 from gnomon.api.http.refusals import Refusals
 from gnomon.api.http.request_limits import RequestLimits
-from gnomon.api.http.under_way import UnderWay
+from gnomon.api.http.under_way import RequestsUnderWay
 from gnomon.clock import SystemClock
 from gnomon.observe.metrics import ApiMetrics
 
@@ -27,7 +27,7 @@ class Served:
         self.bodies = Bodies(settings, clock, MOST)
         self.late = 0
         self._asked = 0
-        self._app = UnderWay(
+        self._app = RequestsUnderWay(
             self._answer,
             self.clients,
             self.bodies,

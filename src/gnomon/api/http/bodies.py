@@ -1,13 +1,12 @@
-"""Request bodies within bounds: of the bytes that all of them hold, of how many arrive at once, and
-of the time that each may take for that.
+"""Bounds request bodies: the bytes in memory, the number that arrive at once, and the time of each.
 
-A body counts with what has arrived of it, until its request is answered. Small and large ones have
-a budget each, so that neither keeps the other out. One that grows large is admitted as a whole,
-with all that it may still bring: otherwise several could hold a part of the budget each, and none
-could ever end. What does not fit waits; bodies that arrive slowly do not keep others waiting.
+A body counts with the bytes that have arrived, until its request is answered. Small and large
+bodies have separate budgets, so that neither keeps the other out. A body that grows large reserves
+its whole size at once: otherwise several could hold a part of the budget each, and none could ever
+finish. Bodies that do not fit wait; a body that arrives slowly is ended when others need its place.
 
-Even one that brings nothing is a request under way. So no tenant has more than a share of those
-that arrive, or wait for room: otherwise half-sent ones of one tenant would keep all others out.
+No tenant has more than a share of the bodies that arrive or wait: otherwise one tenant's half-sent
+bodies would keep all others out.
 """
 
 import asyncio
@@ -19,15 +18,15 @@ from gnomon.api.http.shared_budget import SharedBudget, Waiter
 from gnomon.clock import Clock
 from gnomon.settings import Settings
 
-BODY = "gnomon.body"  # where the body of a request is found in its scope
-NOBODY = ""  # the tenant of a body of which nothing is kept
+BODY = "gnomon.body"  # the key of a request's Body in its scope
+NOBODY = ""  # the tenant of a body that is read only to be dropped
 SMALL_BYTES = 64 * 1024
 PACED_BYTES = 1024 * 1024  # so much, or the rest, has to arrive within `body_seconds`
-_HURRY = 0.2  # the part of that time that a slow body has while others wait for what it holds
+_HURRY = 0.2  # a body is slow after this part of that time, and ended if others need its place
 
 
 class Body:
-    """One that is arriving, or is being worked on."""
+    """The body of a request that is arriving, or is being answered."""
 
     __slots__ = (
         "gave_way", "late", "paced", "paced_at", "reader", "received", "tenant_id", "total",
@@ -35,20 +34,20 @@ class Body:
 
     def __init__(self, tenant_id: str, total: int, reader: "asyncio.Task[object] | None") -> None:
         self.tenant_id = tenant_id
-        self.total = total  # what was announced, or the most that it may be
-        self.reader = reader  # until its end: they would keep each other in memory
+        self.total = total  # as announced, or the most that it may be
+        self.reader = reader  # None at the end: a cycle would keep both in memory
         self.late = False  # and so its reader was cancelled
-        self.gave_way = False  # it was not late at all, but had to go for another
+        self.gave_way = False  # it was not late, but ended to make room for another request
         self.received = 0
-        self.paced = 0  # what had been received when its time was last counted anew
+        self.paced = 0  # received when `paced_at` was last set
         self.paced_at = 0.0
 
 
 class Bodies:
-    """All bodies of one process. To be used from its loop."""
+    """All bodies of one process. Not thread-safe: use it from the event loop."""
 
     def __init__(self, settings: Settings, clock: Clock, requests: int) -> None:
-        """`requests`: how many may be under way at once."""
+        """`requests`: how many may be in progress at once."""
         self._clock = clock
         self._seconds = settings.api.body_seconds
         small = settings.api.body_memory_bytes // 4
@@ -57,7 +56,7 @@ class Bodies:
             self._small = SharedBudget(small, small // 2)
             self._large = SharedBudget(large, max(large // 2, settings.api.largest_body_bytes))
             self._places = SharedBudget(requests, max(requests // 2, 1))
-        else:  # there is one tenant, and nobody else needs the other half
+        else:  # there is one tenant, and it may have all
             self._small, self._large = SharedBudget(small, small), SharedBudget(large, large)
             self._places = SharedBudget(requests, requests)
         self._arriving: dict[Body, None] = {}  # in the order of `paced_at`
@@ -65,11 +64,11 @@ class Bodies:
 
     @property
     def held_bytes(self) -> int:
-        """How much of the budget is taken."""
+        """Bytes of the budgets in use."""
         return self._small.held + self._large.held
 
     def begin(self, tenant_id: str, total: int) -> Body:
-        """The running task begins to read a body. Raises TooManyBodies."""
+        """Registers a body that the current asyncio task will read. Raises TooManyBodies."""
         body = Body(tenant_id, total, asyncio.current_task())
         if not self._places.try_take(body, tenant_id, 1):
             raise TooManyBodies
@@ -81,13 +80,13 @@ class Bodies:
         return body
 
     def arrived(self, body: Body, size: int) -> None:
-        """So much more has arrived."""
+        """Counts `size` more bytes."""
         body.received += size
         if body.received - body.paced >= PACED_BYTES:
             self._pace(body)
 
     def take_small(self, body: Body, size: int) -> bool:
-        """All of a body has arrived at once. Whether it is small and has room without waiting."""
+        """Admits a body that arrived in one part; False where it is large or would have to wait."""
         if size > SMALL_BYTES or not self._small.try_take(body, body.tenant_id, size):
             return False
         body.received = size
@@ -105,19 +104,19 @@ class Bodies:
             self._small.give_back(body)
 
     def drop(self, body: Body) -> None:
-        """Nothing of it is kept, but it is still arriving."""
+        """Frees the memory of a body that goes on arriving, to be dropped."""
         self._small.give_back(body)
         self._large.give_back(body)
         self._pace(body)
 
     def complete(self, body: Body) -> None:
-        """All of it has arrived."""
+        """The whole body has arrived."""
         self._arrives_no_more(body)
         if self._large.of(body) > body.received:
             self._large.give_back(body, keep=body.received)
 
     def give_back(self, body: Body) -> None:
-        """Whatever it holds, at its end. May be called again."""
+        """Frees everything that the body holds. May be called again."""
         self._arrives_no_more(body)
         body.reader = None
         self._small.give_back(body)
@@ -125,16 +124,15 @@ class Bodies:
             self._large.give_back(body)
 
     def end_slow(self, number: int) -> int:
-        """End so many of the bodies that arrive slowly. Gives how many there were to end."""
+        """Ends up to `number` bodies that arrive slowly; returns how many."""
         slow = [*islice(self._slow(), number)]
         for body in slow:
             self._end(body)
         return len(slow)
 
     def end_longest(self, others: int) -> bool:
-        """End the body that has arrived for longest, slow or not, where more than `others` arrive:
-        so many at once are not sent to be read, and those who are renew them before they are slow.
-        """
+        """Ends the body that has been arriving for longest, slow or not, if more than `others` are
+        arriving: a client that means to be answered sends its body faster than that."""
         if len(self._arriving) <= others:
             return False
         body = next(iter(self._arriving))
@@ -143,7 +141,7 @@ class Bodies:
         return True
 
     def _look(self) -> None:
-        """End what is late, and look again when the next one could be. One timer for all: one for
+        """Ends bodies that are late, and schedules the next look. One timer for all bodies: one for
         each would cost more than all the rest."""
         now = self._clock.monotonic()
         while self._arriving:
@@ -156,7 +154,7 @@ class Bodies:
         self._looking = False
 
     async def _wait(self, budget: SharedBudget, body: Body, size: int) -> None:
-        """To wait is no fault of the body's: its own time does not run meanwhile."""
+        """Waits for room. Meanwhile the time limit of the body does not run."""
         self._arriving.pop(body, None)
         since = self._clock.monotonic()
         waiter = Waiter(body, body.tenant_id, size)
@@ -173,7 +171,7 @@ class Bodies:
         self._pace(body)
 
     def _make_room(self, budget: SharedBudget, waiter: Waiter) -> None:
-        """End slow bodies that hold what is missing."""
+        """Ends slow bodies that hold what the waiter lacks."""
         over = budget.over_share(waiter.tenant_id, waiter.size)
         missing = over or waiter.size - budget.free
         for body in [*self._slow()]:
@@ -191,7 +189,7 @@ class Bodies:
             yield body
 
     def _pace(self, body: Body) -> None:
-        """What was due by now has arrived: the next part has all its time."""
+        """Starts the time limit of the next part."""
         self._arriving.pop(body, None)
         self._arriving[body] = None
         body.paced, body.paced_at = body.received, self._clock.monotonic()

@@ -1,9 +1,9 @@
-"""Keeps room for new connections: where most places are taken, the longest idle ones are closed,
-and so are those of an address that has more than it may.
+"""Keeps room for new connections: closes the longest idle ones when most places are taken, and
+those of an address that has more than its limit.
 
-The HTTP server stops accepting once all places are taken, and whoever connects then waits, a
-health check too. It offers no way to close a connection from outside. But the sockets are files
-of this process, and the kernel knows how long each of them has been idle.
+The HTTP server stops accepting once all places are taken, and new clients wait then, health checks
+too. It offers no way to close a connection from outside. But the sockets are files of this process,
+and the kernel knows how long each of them has been idle.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from litestar.types import Scope
 from gnomon.access.client_address import ClientAddresses
 from gnomon.clock import Clock
 
-SPARED_SECONDS = 1.0  # a connection that was in use so shortly ago is about to be used again
-SLOW_SECONDS = 5.0  # one that sends or reads, but has got nowhere for so long, is not spared
+SPARED_SECONDS = 1.0  # a connection used within this time is probably used again soon
+SLOW_SECONDS = 5.0  # a connection in use that has made no progress for so long may be closed
 TELL_SECONDS = 10.0  # between two lines in the log
 _ACCEPTED_A_SECOND = 20_000  # more than the server manages
 _LEAST_PAUSE, _MOST_PAUSE = 0.05, 0.5
 _CROWDED_PAUSE = 0.1
-_MOST_TIME = 0.05  # the part of its time that the thread looks through connections
+_MOST_TIME = 0.05  # the part of the thread's time that may go into looking at connections
 _MOST_LOOK_PAUSE = 2.0
 _SENT_AGO, _RECEIVED_AGO = 44, 52  # in struct tcp_info of Linux, in milliseconds
 _RECEIVED_BYTES, _INFO_BYTES = 128, 136
@@ -41,21 +41,21 @@ Client = tuple[str, str]  # its host and port
 
 
 def client_of(scope: Scope) -> Client:
-    """Who is at the other end of the connection that a request came over."""
+    """The peer of the connection that a request came over."""
     host, port = scope["client"] or ("", 0)
     return host, str(port)
 
 
 class Idleness(IntEnum):
-    """Why a connection may be closed. The first go first, the others only where that is needed."""
+    """Why a connection may be closed, in the order in which they are."""
 
     QUIET = 0
-    SENDS = 1  # but has completed no request for long
-    DOES_NOT_READ = 2  # the answer, for long
+    SENDS = 1  # it sends, but has completed no request for SLOW_SECONDS
+    DOES_NOT_READ = 2  # the client has not read its answer for SLOW_SECONDS
 
 
 class ConnectionUse(NamedTuple):
-    """What the kernel knows of a connection that has no request under way."""
+    """The kernel's figures of a connection that has no request in progress."""
 
     sent_ago: float  # or opened, where nothing was sent yet
     received_ago: float
@@ -64,18 +64,18 @@ class ConnectionUse(NamedTuple):
 
 
 def idleness(use: ConnectionUse, lag: float) -> Idleness | None:
-    """None: it is in use. `lag`: what was received since then may still wait for the loop."""
+    """None: it is in use. `lag`: seconds of received data that the loop may not have seen yet."""
     if use.unread:  # the server is writing, though the application has answered
         return Idleness.DOES_NOT_READ if use.sent_ago >= SLOW_SECONDS else None
     if use.received_ago <= lag and lag >= SPARED_SECONDS:
-        return None  # it may be a request that is only not known to be under way
+        return None  # it may be a request that the loop has not seen yet
     if use.received_ago < SPARED_SECONDS:
         return Idleness.SENDS if use.sent_ago >= SLOW_SECONDS else None
     return Idleness.QUIET if use.sent_ago >= SPARED_SECONDS else None
 
 
 class _Idle(NamedTuple):
-    """A connection that may be closed. Those to close first sort first."""
+    """A connection that may be closed; sorts by which to close first."""
 
     why: Idleness
     newness: float
@@ -88,8 +88,8 @@ class _Look(NamedTuple):
 
     number: int
     idle: list[_Idle]
-    silent: list[_Idle]  # have never sent anything; those that are open for long are idle, too
-    of_address: Counter[str]  # how many each has, of those that are counted
+    silent: list[_Idle]  # never sent anything; those open for long are in `idle`, too
+    of_address: Counter[str]  # connections by address, of the addresses that have a limit
 
 
 class AddressLimit(NamedTuple):
@@ -99,7 +99,7 @@ class AddressLimit(NamedTuple):
     addresses: ClientAddresses
 
     def group(self, host: str) -> str | None:
-        """What a peer is counted under; None: it is not counted. A proxy's are those of many."""
+        """The group a peer is counted in; None: it has no limit. A proxy has those of many."""
         peer = self.addresses.peer(host)
         return None if peer.unlimited or peer.trusted else peer.group
 
@@ -112,8 +112,8 @@ class Connections:
         listener: socket.socket,
         most: int,
         clock: Clock,
-        busy: Container[Client],  # those with a request under way
-        end_slow_bodies: Callable[[int], object],  # so many of them; called in the loop
+        busy: Container[Client],  # clients with a request in progress
+        end_slow_bodies: Callable[[int], object],  # takes how many; called in the loop
         limit: AddressLimit,
         on_closed: Callable[[str, int], None],  # why, and how many
     ) -> None:
@@ -123,11 +123,11 @@ class Connections:
         self._high, self._low = most - most // 8, most - most // 4
         self._end_slow_bodies = end_slow_bodies
         self._limit = limit
-        self._crowded: frozenset[str] = frozenset()  # addresses beyond it, whatever was closed
+        self._crowded: frozenset[str] = frozenset()  # addresses still beyond it
         self._on_closed = on_closed
-        self._were_idle: set[tuple[Client, Idleness]] = set()  # in the look before this one
-        self._heard_at = clock.monotonic()  # what was received before that, the loop knows
-        self._asked_at: float | None = None  # the loop, to tell that; None: it has
+        self._were_idle: set[tuple[Client, Idleness]] = set()  # at the previous look
+        self._heard_at = clock.monotonic()  # the loop has seen what was received before
+        self._asked_at: float | None = None  # when the loop was asked; None: it has answered
         self._clock = clock
         self._closed: Counter[str] = Counter()
         self._untold: Counter[str] = Counter()
@@ -136,8 +136,8 @@ class Connections:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Make room in a thread: a busy loop is when it is needed most."""
-        if sys.platform != "linux":  # elsewhere idle connections are closed by their time alone
+        """Makes room in a thread, because it is needed most while the loop is busy."""
+        if sys.platform != "linux":  # elsewhere only the idle timeout closes connections
             yield
             return
         loop = asyncio.get_running_loop()
@@ -150,7 +150,7 @@ class Connections:
             thread.join()
 
     def is_crowded(self, host: str) -> bool:
-        """Whether an address has more connections than it may, though the idle ones are closed."""
+        """Whether an address is over its limit even after its idle connections were closed."""
         return bool(self._crowded) and self._limit.group(host) in self._crowded
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -165,7 +165,7 @@ class Connections:
                 else:
                     self._crowded = frozenset()
                 self._tell()
-            except Exception:  # whoever connects must not pay for it; the next look may succeed
+            except Exception:  # clients must not suffer from it; the next look may succeed
                 log.exception("cannot make room for connections")
                 continue
             pause = self._pause(self.most - len(files), self._clock.monotonic() - began)
@@ -179,7 +179,7 @@ class Connections:
         return max(pause, min(took / _MOST_TIME, _MOST_LOOK_PAUSE))
 
     def _ask(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Whatever the server handed to the loop before is begun when the loop comes to this."""
+        """Asks the loop for a sign: it has then seen all that it was handed before."""
         if self._asked_at is None:
             self._asked_at = self._clock.monotonic()
             loop.call_soon_threadsafe(self._hear)
@@ -190,7 +190,8 @@ class Connections:
 
     def _close_some(self, files: Iterable[int], loop: asyncio.AbstractEventLoop) -> None:
         look = self._look(files)
-        # Between two looks a request may begin, or an answer be about to be written: neither shows.
+        # A request that just begins, or an answer that is about to be written, does not show: close
+        # only what was idle at the previous look, too.
         before, self._were_idle = self._were_idle, {(each.client, each.why) for each in look.idle}
         idle = sorted(each for each in look.idle if (each.client, each.why) in before)
         left = look.number - self._close_crowded(look, idle)
@@ -198,9 +199,9 @@ class Connections:
             self._make_room(left, idle, loop)
 
     def _close_crowded(self, look: _Look, idle: list[_Idle]) -> int:
-        """Close what addresses have beyond their limit: first what has never sent anything, and so
-        has nothing to lose; then the longest idle. What is left of the excess is in use: it is
-        closed with its next answer."""
+        """Closes connections of addresses over their limit: first those that never sent anything,
+        then the longest idle. The rest of the excess is in use, and closed with its next
+        answer. Returns how many were closed."""
         over = look.of_address - Counter(dict.fromkeys(look.of_address, self._limit.most))
         if not over:
             self._crowded = frozenset()
@@ -245,7 +246,7 @@ class Connections:
         return look._replace(number=number)
 
     def _close_all(self, idle: Iterable[_Idle]) -> int:
-        """Gives how many of them were closed."""
+        """Returns how many of them were closed."""
         return sum(self._close(each) for each in idle)
 
     def _tell(self) -> None:
@@ -270,7 +271,7 @@ class Connections:
             return False
         sock, client = found
         with sock:
-            # Meanwhile the file may have become another one, or a request may have begun.
+            # Meanwhile the file number may have been reused, or a request may have begun.
             if client != idle.client or client in self._busy:
                 return False
             try:
@@ -280,8 +281,8 @@ class Connections:
             return True
 
     def _connection(self, file: int) -> tuple[socket.socket, Client] | None:
-        """A file of this process and the client at its other end, where it is a connection to our
-        port. What is given is a copy: whatever becomes of the file, it stays what it is."""
+        """The socket behind a file of this process, and its client, if it is a connection to our
+        port. The socket is a duplicate: it stays the same when the file number is reused."""
         try:
             copy = os.dup(file)
         except OSError:
@@ -313,7 +314,7 @@ def _files() -> list[int]:
 
 
 def _use(sock: socket.socket) -> ConnectionUse | None:
-    import fcntl  # neither of them is everywhere, nor is this called everywhere
+    import fcntl  # these exist on Unix only, and so does the caller
     import termios
 
     try:
@@ -325,7 +326,7 @@ def _use(sock: socket.socket) -> ConnectionUse | None:
     sent, received = (
         struct.unpack_from("=I", info, at)[0] / 1000 for at in (_SENT_AGO, _RECEIVED_AGO)
     )
-    # Older kernels do not count bytes, and then nobody is said to be silent.
+    # Older kernels do not count bytes; then no connection counts as silent.
     counts = len(info) >= _INFO_BYTES
     silent = counts and struct.unpack_from("=Q", info, _RECEIVED_BYTES)[0] == 0
     return ConnectionUse(sent, received, unread, silent)

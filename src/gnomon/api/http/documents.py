@@ -1,4 +1,4 @@
-"""The API's description, for programs and for people."""
+"""The OpenAPI document, and a page that shows it."""
 
 from importlib.resources import files
 

@@ -1,7 +1,8 @@
-"""Reads what is left of a request before an answer that nobody needed its body for.
+"""Reads and drops the body of a request that is answered without it.
 
-A client that is still sending would not see that answer, for the server closes what nobody reads. A
-small body is out of the client's hands already, and one that is sent on demand will not be sent.
+The server closes a connection whose request it has not read, and a client that is still sending
+would not see the answer. A small body has left the client already, and one behind `Expect` is not
+sent at all, so neither needs it.
 """
 
 import asyncio
@@ -13,20 +14,19 @@ from gnomon.api.http.bodies import BODY, NOBODY, SMALL_BYTES, Bodies
 from gnomon.api.http.problems import Busy
 from gnomon.api.http.refusals import Refusals
 
-DRAINED_BYTES = 64 * 1024 * 1024  # of one body, before the connection is closed
+DRAINED_BYTES = 64 * 1024 * 1024  # of a larger body the rest is not read, and the connection closed
 _MOST_DIGITS = 20  # of a size
 
 
 class Dropping:
-    """Within the bounds of one process: of the bodies that arrive, and of the bytes in a second."""
+    """Drops unread bodies, within the limits of one process."""
 
     def __init__(self, bodies: Bodies, refusals: Refusals) -> None:
         self._bodies = bodies
         self._refusals = refusals
 
     def before_answer(self, scope: Scope, receive: Receive, send: Send) -> Send:
-        """The same way to answer; before the answer of a request whose body nobody has begun to
-        read, it is dropped."""
+        """A `send` that first drops the body of the request if nobody has begun to read it."""
         size = _to_drop(scope["headers"])
         if not size:
             return send
@@ -62,7 +62,7 @@ class Dropping:
 
 
 def _to_drop(headers: Headers) -> int:
-    """How many bytes; 0 where there is no need to read them, or they are too many."""
+    """Bytes to read; 0 where that is not needed, or where there are too many."""
     size, chunked = 0, False
     for name, value in headers:
         if name == b"content-length":

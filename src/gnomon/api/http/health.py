@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it can do its work, and what it counts."""
+"""Health, readiness and metrics of the process."""
 
 from contextlib import suppress
 
@@ -36,7 +36,7 @@ async def healthz() -> ASGIResponse:
 async def readyz(request: Request) -> ASGIResponse:
     context = context_of(request)
     await context.store.ping()
-    # Still 200: whoever is taken out of service cannot let anybody make room either.
+    # Still 200: nobody could make room through a process that was taken out of service.
     return respond(answer(200, Health("full" if context.directory.is_full() else "ready")))
 
 
@@ -61,7 +61,7 @@ async def metrics(request: Request) -> ASGIResponse:
 
 
 async def _nodes(context: Context) -> dict[str, int]:
-    """Nodes by state. An outage is no reason to hide the rest, so then there are none."""
+    """Nodes by state; none during an outage of PostgreSQL, so that the rest is shown."""
     count = {"alive": 0, "silent": 0}
     with suppress(StoreError):
         for node in await context.roster.roster():

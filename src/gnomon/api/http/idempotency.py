@@ -1,4 +1,4 @@
-"""One request, one effect, one answer: keys, fingerprints, and answers given again."""
+"""Idempotency of HTTP requests: keys, fingerprints, and answers that are replayed."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ MOST_KEY_CHARACTERS = 255
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What is answered, and kept with the key to be answered again."""
+    """The answer to a request, as it is kept with the key to be replayed."""
 
     status: int
     body: msgspec.Raw
@@ -51,13 +51,13 @@ def replayed(text: bytes) -> Answer:
 def respond(
     found: Answer, *, again: bool = False, headers: dict[str, str] | None = None
 ) -> ASGIResponse:
-    """Ready to be sent."""
+    """The response for an answer; `again`: it is a replay."""
     return _Ready(found, _AGAIN if again else headers)
 
 
 class _Ready(ASGIResponse):
-    """An answer that is finished when it is made. Litestar's own begins with a mapping of headers,
-    and costs a good part of what all of our own work does."""
+    """A response that is complete when it is made. Litestar's own builds a mapping of headers,
+    which costs a good part of what all our work on a request does."""
 
     def __init__(self, found: Answer, headers: dict[str, str] | None) -> None:
         self.status_code = found.status
@@ -74,7 +74,7 @@ class _Ready(ASGIResponse):
 
 
 def key_of(request: Request, in_body: str | None = None) -> str | None:
-    """The key in the header, quoted or not, or in the body."""
+    """The key in the header, quoted or not, or that in the body."""
     header = header_of(request, HEADER)
     if header is None:
         return in_body
@@ -91,14 +91,14 @@ def key_of(request: Request, in_body: str | None = None) -> str | None:
 
 
 def once_of(key: str, method: str, path: str, body: bytes) -> Once:
-    """The key with the fingerprint of its request."""
+    """The key, with the fingerprint of its request."""
     text = "\n".join((method, path, _canonical(body)))
     return Once(key, hashlib.sha256(text.encode()).digest())
 
 
 def repeated(key: str | None, method: str, path: str, body: bytes) -> Once | None:
-    """What a request that is refused may have been made as before: None where it cannot have been,
-    for it has no key, or what is in it was never accepted."""
+    """The same for a request that may not have been checked yet; None where it has no key, or holds
+    text that is never accepted."""
     if key is None or "\0" in key:
         return None
     try:
@@ -113,7 +113,7 @@ async def changed(
     act: Callable[[TaskChange], Awaitable[Answer]],
     headers: dict[str, str] | None = None,
 ) -> ASGIResponse:
-    """Do `act` in a transaction, once for each key. It may fill in `headers` meanwhile."""
+    """Runs `act` in a transaction, once for each key. It may fill in `headers` meanwhile."""
     context, key = context_of(request), key_of(request)
     once = None if key is None else once_of(key, request.method, request.scope["path"], body)
     async with context.store.change(tenant_of(request), once) as change:
@@ -127,8 +127,8 @@ async def changed(
 
 
 def shown(request: Request, found: Answer, *, again: bool = False) -> Answer:
-    """The answer for whoever asks. Those who may not read are told no more than what they have
-    sent, and what it is known by; an answer that is given again may be another's."""
+    """The answer for the caller. One who may not read sees only what they sent themselves, and the
+    id of the result; a replayed answer may be another's."""
     by, operation = principal_of(request), operation_of(request.scope["route_handler"])
     if operation is None or operation.receipt is None or by.may(Role.READ):
         return found
@@ -142,11 +142,11 @@ def _maker(found: Answer) -> str | None:
 
 
 def _canonical(body: bytes) -> str:
-    """The same text for bodies that mean the same."""
+    """The same text for all bodies that mean the same."""
     if not body:
         return "{}"
     value = meaning_of(body)
     if isinstance(value, dict):
-        # In the header it is not part of the body either.
+        # A key in the header is not part of the body either.
         value.pop("idempotency_key", None)
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

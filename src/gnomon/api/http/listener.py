@@ -23,7 +23,7 @@ log = structlog.get_logger("gnomon.api")
 
 
 def room_for_connections(settings: Settings) -> int:
-    """Ask the system for as many files as are needed. Gives how many connections that allows."""
+    """Raises the limit of open files as needed. Returns how many connections it allows."""
     files = raise_file_limit()
     most = max(min(settings.api.connections, files - own_files(settings.database)), 1)
     if most < settings.api.connections:
@@ -54,7 +54,7 @@ def listen(settings: Settings) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _notice_the_dead(listener, settings.api.idle_seconds)
+        _close_dead_peers(listener, settings.api.idle_seconds)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
@@ -66,20 +66,20 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def _notice_the_dead(listener: socket.socket, seconds: float) -> None:
-    """A client that does not read its answer, or has vanished, loses its connection. What is
-    accepted inherits this."""
+def _close_dead_peers(listener: socket.socket, seconds: float) -> None:
+    """Closes connections of clients that vanished or do not read their answers. Accepted sockets
+    inherit these options."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
 
 
-class Listening(Server):
-    """Granian in our own loop, on a socket that we have bound: so a port in use is an error (it
-    would share the port otherwise), and port 0 can be told.
+class HttpServer(Server):
+    """Granian in our own event loop, on a socket that we bind ourselves: so a port in use is an
+    error (Granian would share it), and the port behind 0 is known.
 
-    HTTP/1.1 only: that has one request at a time on a connection, and a time in which its head
-    has to be complete. While it is still open which version a client speaks, no time runs.
+    HTTP/1.1 only: a connection has one request at a time, and its head has to be complete within a
+    time limit. Granian has no such limit while it finds out which version a client speaks.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Listening(Server):
 
     def _init_shared_socket(self) -> None:
         self._ssp: None = None
-        holder: Any = SocketHolder  # its constructor is not in the stubs
+        holder: Any = SocketHolder  # the stubs lack its constructor
         self._shd: Any = holder(self._listener.detach(), False, BACKLOG)  # closes it, too
 
     def startup(self, spawn_target: object, target_loader: object) -> None:

@@ -1,7 +1,7 @@
-"""The OpenAPI document, made from what the handlers say about themselves.
+"""The OpenAPI document, generated from the operations of the handlers.
 
-Each handler carries an Operation. The types in it are the ones that check its requests and encode
-its answers, so the document cannot drift from what is served.
+The types in an Operation are those that decode its requests and encode its answers, so the document
+cannot drift from what is served.
 """
 
 from collections.abc import Iterator, Mapping
@@ -169,7 +169,7 @@ def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
 
 
 def _inlined(schema: Any, components: Mapping[str, Any]) -> Any:
-    """Without references, and without null: a parameter that is not wanted is left out."""
+    """Without references, and without null: a parameter that is not needed is left out."""
     if "$ref" in schema:
         return components[schema["$ref"]]
     if "anyOf" in schema:

@@ -1,4 +1,4 @@
-"""Every error as a problem document (RFC 9457): what is wrong, where, what would be right."""
+"""Errors as problem documents (RFC 9457): what is wrong, where, and what would be right."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ RETRY_SECONDS = "1"
 ROOM_SECONDS = "30"  # somebody has to make it
 
 _log = structlog.get_logger(__name__)
-_IN_THE_LOG = "it is in the log, with the time of this answer"
+_IN_THE_LOG = "see the log of the API process at the time of this answer"
 
 # Errors that say all there is to say, by their status.
 _STATUSES: dict[type, int] = {
@@ -61,7 +61,7 @@ _STATUSES: dict[type, int] = {
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One mistake; `pointer` is the JSON pointer of the place."""
+    """One invalid value; `pointer` is its JSON pointer."""
 
     pointer: str
     detail: str
@@ -75,14 +75,14 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     status: int
     detail: str
     errors: tuple[FieldError, ...] = ()
-    # Over a quota: which one, what it is, and what is used of it or would be too much.
+    # Where a quota is exceeded: its name, its value, and what is used or was asked for.
     quota: str | None = None
     limit: float | None = None
     used: float | None = None
 
 
 class RequestError(GnomonError):
-    """A request that cannot be answered, in the words of HTTP."""
+    """A request that is refused with a status of HTTP."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -91,7 +91,7 @@ class RequestError(GnomonError):
 
 
 class BodyLate(GnomonError):
-    """A body that did not arrive in its time."""
+    """A body that did not arrive in time."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
@@ -101,20 +101,20 @@ class BodyLate(GnomonError):
 
 
 class Busy(GnomonError):
-    """More is under way in this process than it may hold at once."""
+    """The process has as much in progress as it can hold."""
 
 
 class NoRoom(Busy):
-    """A body for which there was no room in time."""
+    """A body that waited too long for memory."""
 
     def __init__(self) -> None:
         super().__init__(
-            "too many bytes of requests are under way; try again, or send less at once"
+            "too many bytes of requests are in progress; try again, or send less at once"
         )
 
 
 class TooManyBodies(Busy):
-    """A body of a tenant of which too many are arriving."""
+    """A body of a tenant that sends too many at once."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -124,17 +124,17 @@ class TooManyBodies(Busy):
 
 
 class GaveWay(Busy):
-    """A body that had to go for another request."""
+    """A body that was ended to make room for another request."""
 
     def __init__(self) -> None:
         super().__init__(
-            "too many bodies are arriving, and this one was longest about it; send it at once and "
+            "too many bodies are arriving, and this one has taken longest; send it at once and "
             "whole, and try again"
         )
 
 
 class RestartNeeded(GnomonError):
-    """This process does not know yet that authentication is on."""
+    """Authentication was turned on after this process was started."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -143,27 +143,27 @@ class RestartNeeded(GnomonError):
         )
 
 
-# What each status is called, here and in the documentation.
+# The slug and title of each status, here and in the OpenAPI document.
 TITLES = {
-    400: ("malformed", "The request cannot be read"),
-    401: ("unauthenticated", "It is not known who asks"),
-    403: ("forbidden", "Whoever asks may not do this"),
-    404: ("not-found", "There is no such thing"),
-    405: ("method-not-allowed", "This method is not known here"),
-    408: ("timeout", "The body did not arrive in time"),
-    409: ("conflict", "The present state forbids this"),
-    413: ("too-large", "The request is too large"),
-    415: ("unsupported-media-type", "The body must be JSON"),
-    422: ("invalid", "A value cannot be used"),
-    429: ("too-many-requests", "Too much is asked for"),
-    500: ("internal", "Gnomon made a mistake"),
-    503: ("unavailable", "PostgreSQL is not available"),
-    507: ("no-room", "There is no room for new work"),
+    400: ("malformed", "Malformed request"),
+    401: ("unauthenticated", "Unauthorized"),
+    403: ("forbidden", "Forbidden"),
+    404: ("not-found", "Not found"),
+    405: ("method-not-allowed", "Method not allowed"),
+    408: ("timeout", "Request timeout"),
+    409: ("conflict", "Conflict"),
+    413: ("too-large", "Request too large"),
+    415: ("unsupported-media-type", "Unsupported media type"),
+    422: ("invalid", "Invalid value"),
+    429: ("too-many-requests", "Too many requests"),
+    500: ("internal", "Internal error"),
+    503: ("unavailable", "PostgreSQL is unavailable"),
+    507: ("no-room", "No room for new work"),
 }
 
 
 def problem(status: int, detail: str, errors: tuple[FieldError, ...] = ()) -> Problem:
-    slug, title = TITLES.get(status, ("http", "The request failed"))
+    slug, title = TITLES.get(status, ("http", "Request failed"))
     return Problem(
         type=f"urn:gnomon:problem:{slug}", title=title, status=status, detail=detail, errors=errors
     )
@@ -224,11 +224,11 @@ def _status_of(error: Exception, default: int) -> int:
 
 
 def busy(detail: str) -> Problem:
-    """Not PostgreSQL, but this process has no room: another one may have."""
+    """503 not because of PostgreSQL, but of this process: another one may have room."""
     return msgspec.structs.replace(
         problem(503, detail),
         type="urn:gnomon:problem:busy",
-        title="Too much is under way at once",
+        title="Too many requests in progress",
     )
 
 
@@ -236,7 +236,7 @@ def _restart_needed(detail: str) -> Problem:
     return msgspec.structs.replace(
         problem(503, detail),
         type="urn:gnomon:problem:restart-needed",
-        title="This process has to be restarted",
+        title="Restart needed",
     )
 
 
@@ -255,7 +255,7 @@ def _over_quota(found: Problem, over: OverQuota) -> Problem:
     return msgspec.structs.replace(
         found,
         type="urn:gnomon:problem:quota-exceeded",
-        title="The tenant may not use more",
+        title="Quota exceeded",
         **over._asdict(),
     )
 
@@ -266,7 +266,7 @@ def _in_time(error: QuotaExceeded) -> dict[str, str]:
 
 
 def _unavailable() -> str:
-    # What the driver said names hosts and users: that is for the log, not for the caller.
+    # The text of the driver names hosts and users: it goes to the log, not to the caller.
     return (
         "nothing was acknowledged; try again. A request that changes something may have taken "
         "effect: repeat it under the same Idempotency-Key to be sure that it does once"
@@ -276,6 +276,6 @@ def _unavailable() -> str:
 def _routing(error: HTTPException) -> Problem:
     details = {
         404: "nothing is served under this path; see /api/v1/docs",
-        405: "see the Allow header for the methods that are",
+        405: "see the header Allow for the methods of this path",
     }
     return problem(error.status_code, details.get(error.status_code, error.detail))

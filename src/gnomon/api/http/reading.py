@@ -1,4 +1,4 @@
-"""Bodies and queries, read within bounds and checked against their types."""
+"""Reads bodies and queries within limits, and decodes them into their types."""
 
 import asyncio
 import io
@@ -21,7 +21,7 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """The whole body. Never holds more than `limit` bytes of it. Raises BodyLate, Busy."""
+    """The whole body; never holds more than `limit` bytes of it. Raises BodyLate, Busy."""
     content = await _received(request, principal_of(request).tenant_id, limit)
     if content:
         _check_media_type(request)
@@ -36,7 +36,7 @@ def _announced(request: Request) -> int:
 async def _received(request: Request, tenant_id: str, limit: int) -> bytes:
     context, size = context_of(request), _announced(request)
     body = context.bodies.begin(tenant_id, size or limit)
-    # Whoever answers the request gives back what it holds.
+    # Freed when the request has been answered.
     request.scope[BODY] = body  # type: ignore[literal-required]
     reading = None
     try:
@@ -60,18 +60,17 @@ async def _next_part(request: Request) -> tuple[bytes, bool]:
     """The next part of the body, and whether there may be more."""
     event = await request.receive()
     if event["type"] == "http.disconnect":
-        raise RequestError(400, "the body ended before its time")
+        raise RequestError(400, "the connection was closed before the end of the body")
     assert event["type"] == "http.request"
     return event["body"], event["more_body"]
 
 
 class _Reading:
-    """A body as it is read; or as it is dropped, because a client that is still sending does not
-    look for an answer.
+    """Reads a body, or drops it, because a client that is still sending does not read the answer.
 
-    Here and above no error is kept, only how to make it. One that is kept holds the frames that it
-    went through, and they hold it: until Python looks for such cycles the body would stay in
-    memory, and the server would wait for the rest of it.
+    Neither this nor `_received` stores an exception, only how to make it: a stored exception and
+    the frames in its traceback are a cycle. Until the garbage collector found it, the body would
+    stay in memory, and the server would wait for the rest of it.
     """
 
     def __init__(self, request: Request, body: Body, size: int, limit: int) -> None:
@@ -81,10 +80,10 @@ class _Reading:
         self._body = body
         self._size = size  # as announced; 0 where nothing is
         self._limit = limit
-        self._content = io.BytesIO()  # its value is no copy, as that of joined parts would be
+        self._content = io.BytesIO()  # its value is not a copy, unlike joined parts
 
     async def run(self, part: bytes, *, more: bool) -> bytes:
-        """The whole body, which begins with that part."""
+        """The whole body, from its first part."""
         body = self._body
         while True:
             self._bodies.arrived(body, len(part))
@@ -159,8 +158,8 @@ def queried(request: Request, kind: type[_T]) -> _T:
 def _check_media_type(request: Request) -> None:
     sent = header_of(request, b"content-type")
     if not sent:
-        # A browser sends a body of no type for any page, without asking the server first.
-        raise RequestError(415, "say what the body is: content-type: application/json")
+        # A browser sends a body without a type for any page, without a preflight request.
+        raise RequestError(415, "the header Content-Type is missing; send application/json")
     kind = sent.partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and "+json" in kind):
-        raise RequestError(415, f"the body must be application/json; it is said to be {kind!r}")
+        raise RequestError(415, f"the body must be application/json, not {kind!r}")

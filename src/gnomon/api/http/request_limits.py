@@ -1,10 +1,10 @@
-"""How many requests one address and one key may make, decided before a request is looked at.
+"""Limits the requests of each address and each key, before a request is parsed.
 
-Whoever sends a key that this process has lately found good is counted under that key, and under
-the address among others with good keys. Everybody else at an address is a stranger there, and
-strangers have a bucket of their own: however many wrong keys one of them tries, good keys at the
-same address get through. A failed authentication takes as much as many requests. Those who go on
-sending what was found wrong a moment ago have another bucket, apart from keys not seen before.
+A request with a key that this process has lately found valid counts towards that key, and towards
+the valid keys of its address. All others of the address are strangers and share a bucket: however
+many wrong keys one of them tries, valid keys of the same address get through. A failed
+authentication costs as much as many requests. Keys that were found wrong a moment ago have another
+bucket, apart from keys not seen before.
 """
 
 import math
@@ -25,12 +25,12 @@ from gnomon.clock import Clock
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import ApiSettings
 
-BURST_SECONDS = 2.0  # what a bucket gathers in that time may be used at once
-STRANGERS_A_SECOND = 300.0  # requests of one address without a key that is known to be good
+BURST_SECONDS = 2.0  # a bucket holds the tokens of so much time
+STRANGERS_A_SECOND = 300.0  # requests of one address without a known valid key
 STRANGERS_AT_ONCE = 1_000.0
-FAILURE_COSTS = 20.0  # of those, one failed authentication: 50 at once, then 15 a second
-WATCHERS_A_SECOND = 100.0  # looks of one address at health that are answered without a wait
-WATCHER_WAITS = 0.5  # seconds; what watches over processes gives up after one, or later
+FAILURE_COSTS = 20.0  # tokens of a failed authentication: 50 at once, then 15 a second
+WATCHERS_A_SECOND = 100.0  # health checks of one address that are answered without a wait
+WATCHER_WAITS = 0.5  # seconds; health checkers give up after one at the earliest
 MOST_REMEMBERED = 20_000  # addresses, and keys; some megabytes
 TELL_SECONDS = 10.0  # between two lines in the log
 _HEALTH = frozenset(("/healthz", "/readyz"))
@@ -42,13 +42,13 @@ _UNLISTED = (
     "requests come through a proxy whose address is not limited, so none of its clients is; name "
     "it in api.trusted_proxies"
 )
-_CALLER = "gnomon.caller"  # where the caller of a request is found in its scope
+_CALLER = "gnomon.caller"  # the key of a request's caller in its scope
 
 log = structlog.get_logger("gnomon.api")
 
 
 class Limit(StrEnum):
-    """Which limit a request exceeds."""
+    """The limits that a request can exceed."""
 
     ADDRESS = "address"
     KEY = "key"
@@ -60,7 +60,7 @@ DETAILS = {
     Limit.ADDRESS: "too many requests from this address; slow down",
     Limit.KEY: "too many requests with this key; slow down",
     Limit.FAILURES: "too many requests from this address without a valid key; slow down",
-    Limit.UNDER_WAY: "too many requests from this address are under way; wait for their answers",
+    Limit.UNDER_WAY: "too many requests from this address are in progress; wait for their answers",
 }
 
 
@@ -68,12 +68,12 @@ class Excess(msgspec.Struct, frozen=True):
     """A request beyond a limit."""
 
     limit: Limit
-    seconds: int  # after which it is worth another try
+    seconds: int  # after which the client may try again
 
 
 class _Caller(msgspec.Struct, frozen=True):
     address: CountedAddress
-    known: Recognition  # what was known of its key
+    known: Recognition  # of its key
 
     @property
     def stranger(self) -> bool:
@@ -81,7 +81,7 @@ class _Caller(msgspec.Struct, frozen=True):
 
 
 class RequestLimits:
-    """The limits of one process. Several processes allow as many times as much."""
+    """The limits of one process. They add up over several processes."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class RequestLimits:
         metrics: ApiMetrics,
         requests: int,
     ) -> None:
-        """`requests`: how many may be under way at once, from all addresses together."""
+        """`requests`: how many may be in progress at once, from all addresses together."""
         self.addresses = ClientAddresses(
             settings.trusted_proxies, settings.unlimited_addresses, settings.forwarded_header
         )
-        # Whoever watches over this process must see it, also where it has too much to do.
+        # Health checkers and metrics must get through, also when the process is overloaded.
         self.unlimited_paths = _HEALTH if authenticator else _HEALTH | {"/metrics"}
-        # Less than the connections that it may have, so that some of those are always idle.
+        # Fewer than an address may have connections, so that some of those are always idle.
         self._most_under_way = max(min(requests // 4, settings.address_connections // 2), 1)
         self._under_way: dict[str, int] = {}
         self._clock = clock
@@ -114,7 +114,7 @@ class RequestLimits:
         self._told_at = self._unsaid_at = -math.inf
 
     def exceeded(self, scope: Scope) -> Excess | None:
-        """Count a request. Gives the limit that it exceeds, if it does."""
+        """Counts a request; returns the limit that it exceeds, if any."""
         address = self._address(scope)
         known, key = Recognition.GOOD, None
         if self._authenticator is not None:
@@ -125,9 +125,9 @@ class RequestLimits:
         return excess
 
     async def slow_watcher(self, scope: Scope) -> None:
-        """Before health is told. It is never refused, nor told so late that whoever watches over
-        this process gives it up; but who asks for it all the time must not be all of its work."""
-        # Proxies look at health themselves, and then for nobody else.
+        """Delays a health check of an address that makes too many. Health is never refused, nor
+        delayed for so long that a checker gives up."""
+        # A proxy checks health for itself, not for a client: its own address counts.
         address = self.addresses.of(_host(scope), scope["headers"])
         if address.unlimited:
             return
@@ -142,26 +142,26 @@ class RequestLimits:
         return self.addresses.of(host, headers)
 
     async def wait(self) -> None:
-        """Before a request is refused: whoever repeats it at once must not be the whole work of
-        this process. Meanwhile it is not under way, and its connection may be closed."""
+        """Delays a refusal, so that clients that repeat a request at once do not keep the process
+        busy. Meanwhile the request is not in progress, and its connection may be closed."""
         await self._pace.wait()
 
     def failed(self, scope: Scope) -> None:
-        """The request has no valid key."""
+        """Charges a request whose authentication failed."""
         caller = _caller(scope)
         if not caller.address.unlimited:
             buckets = self._buckets_of(caller.known)
             buckets.charge(caller.address.group, self._clock.monotonic(), FAILURE_COSTS)
 
     def succeeded(self, scope: Scope) -> None:
-        """The request has a valid key."""
+        """Refunds a request of a stranger whose key turned out to be valid."""
         caller = _caller(scope)
-        if caller.stranger:  # no longer
+        if caller.stranger:
             buckets = self._buckets_of(caller.known)
             buckets.charge(caller.address.group, self._clock.monotonic(), -1.0)
 
     def begin(self, scope: Scope) -> Excess | None:
-        """The request is about to be under way, until `end`, unless that is beyond a limit."""
+        """Counts a request as in progress until `end`; returns the limit if it exceeds that."""
         address = _caller(scope).address
         if address.unlimited:
             return None
@@ -180,7 +180,7 @@ class RequestLimits:
             del self._under_way[address.group]
 
     def refused_busy(self) -> None:
-        """A request within its limits finds no room in this process."""
+        """Counts a request that is refused because the process has too many in progress."""
         self._metrics.refused("process")
 
     def _excess(self, address: CountedAddress, known: Recognition, key: Hashable) -> Excess | None:
@@ -195,7 +195,7 @@ class RequestLimits:
         return self._told(Excess(limit, math.ceil(wait)), address) if wait > 0 else None
 
     def _buckets_of(self, known: Recognition) -> TokenBuckets:
-        # Whoever repeats an old key must not keep out the new ones of the same address.
+        # Repeated wrong keys must not keep out new keys of the same address.
         return self._of_wrong if known is Recognition.WRONG else self._of_strangers
 
     def _told(self, excess: Excess, address: CountedAddress) -> Excess:

@@ -1,4 +1,4 @@
-"""Headers of every answer that tell browsers how little they may do with it."""
+"""Security headers of every answer, for browsers."""
 
 import base64
 import hashlib
@@ -7,7 +7,7 @@ from typing import Any
 
 Headers = list[tuple[bytes, bytes]]
 
-# An answer is data: nothing in it is run, framed, guessed at, or kept.
+# An answer is data: browsers must not run, frame, sniff or cache it.
 _ALWAYS: Headers = [
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -18,7 +18,7 @@ _ALWAYS: Headers = [
 
 
 class WithHeaders:
-    """An ASGI application whose answers have them; what it says itself goes first."""
+    """Adds the headers to the answers of an ASGI application that does not set them itself."""
 
     def __init__(self, app: Any) -> None:
         self._app = app

@@ -1,11 +1,11 @@
-"""What is shared between tenants, bytes or places: who holds how much, and who is next."""
+"""A budget of bytes or places that tenants share fairly, with a queue for each tenant."""
 
 import asyncio
 from collections.abc import Hashable
 
 
 class Waiter:
-    """Someone who waits for a part; `admitted` is done once it is theirs."""
+    """A request for a part of the budget; `admitted` is done once it is granted."""
 
     __slots__ = ("admitted", "holder", "size", "tenant_id")
 
@@ -32,27 +32,27 @@ class SharedBudget:
         return self._most - self.free
 
     def of(self, holder: Hashable) -> int:
-        """How much it holds."""
+        """The amount that a holder has."""
         return self._held.get(holder, ("", 0))[1]
 
     def over_share(self, tenant_id: str, size: int) -> int:
-        """By how much the tenant would exceed its share with so much more."""
+        """By how much the tenant would exceed its share with `size` more."""
         return max(self._tenants.get(tenant_id, 0) + size - self._share, 0)
 
     def try_take(self, holder: Hashable, tenant_id: str, size: int) -> bool:
-        """Take it if it is to be had and nobody has waited longer."""
+        """Takes `size` if it is free and nobody waits; returns whether it did."""
         if self._lines or size > self.free or self.over_share(tenant_id, size):
             return False
         self._take(holder, tenant_id, size)
         return True
 
     def join(self, waiter: Waiter) -> None:
-        """Wait behind the others of the same tenant."""
+        """Queues a waiter behind the others of its tenant."""
         self._lines.setdefault(waiter.tenant_id, {})[waiter] = None
         self._admit()
 
     def leave(self, waiter: Waiter) -> None:
-        """Wait no longer, whether admitted or not."""
+        """Removes a waiter, admitted or not."""
         line = self._lines.get(waiter.tenant_id)
         if line is not None and line.pop(waiter, waiter) is None:
             if not line:
@@ -64,7 +64,7 @@ class SharedBudget:
         return line is not None and next(iter(line)) is waiter
 
     def give_back(self, holder: Hashable, keep: int = 0) -> None:
-        """All that it holds, or all but `keep`. A holder of nothing may give back, too."""
+        """Frees what a holder has, or all but `keep` of it. Safe for one that has nothing."""
         tenant_id, size = self._held.pop(holder, ("", 0))
         if not size:
             return
@@ -82,8 +82,8 @@ class SharedBudget:
         self._tenants[tenant_id] = self._tenants.get(tenant_id, 0) + size
 
     def _admit(self) -> None:
-        """The tenant that holds least goes first. Where its part is not free yet, nobody
-        overtakes it: else those who want little would keep out whoever wants much."""
+        """Admits waiters; the tenant that holds least goes first. While its part is not free,
+        nobody overtakes it: otherwise small requests would starve large ones."""
         while self._lines:
             able = [t for t, line in self._lines.items() if not self._exceeds(t, line)]
             if not able:

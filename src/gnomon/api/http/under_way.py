@@ -1,4 +1,4 @@
-"""The requests under way: how many may be, which connections they use, and what they give back."""
+"""Limits the requests in progress, and frees what each of them held at its end."""
 
 import msgspec
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,23 +15,23 @@ _CLOSE: Header = (b"connection", b"close")
 
 
 def requests_at_once(connections: int) -> int:
-    """Half of the connections may have a request under way, so that there are always idle ones that
-    can be closed for new ones."""
+    """Half of the connections may have a request in progress, so that there are always idle ones
+    that can be closed for new ones."""
     return max(connections // 2, 1)
 
 
-class UnderWay:
-    """The application, as the HTTP server calls it.
+class RequestsUnderWay:
+    """The application as the HTTP server calls it.
 
-    What an address or a key asks beyond its limits is refused. Of the rest so many requests are
-    under way at once; one more takes the place of a body that arrives slowly, and where there is
-    none, it is told so at once. Health is always told, though not always at once.
+    Refuses requests of an address or a key beyond their limits. Of the others at most `most` are in
+    progress at once; one more takes the place of a body that arrives slowly, or is refused at once.
+    Health checks are always answered, if not always at once.
     """
 
     def __init__(
         self,
         app: ASGIApp,
-        clients: set[Client],  # those with a request under way
+        clients: set[Client],  # with a request in progress
         bodies: Bodies,
         most: int,
         limits: RequestLimits,
@@ -69,7 +69,7 @@ class UnderWay:
             await self._answer(client, scope, receive, send)
             return
         self._limits.refused_busy()
-        found = busy("too many requests are under way; try again")
+        found = busy("too many requests are in progress; try again")
         await _send_problem(send, found, RETRY_SECONDS, _CLOSE)
 
     async def _answer(self, client: Client, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,7 +87,7 @@ class UnderWay:
         await _send_problem(send, problem(429, DETAILS[excess.limit]), str(excess.seconds))
 
     def _has_room(self) -> bool:
-        # Whoever is ended is gone in a moment: what it takes to answer that.
+        # A request that is ended frees its place as soon as it has been answered.
         return (
             len(self._clients) < self._most
             or self._bodies.end_slow(1) > 0
@@ -96,7 +96,7 @@ class UnderWay:
 
 
 def _closing(send: Send) -> Send:
-    """The same way to answer, over a connection that ends with the answer."""
+    """A `send` that closes the connection after the answer."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,8 +1,4 @@
-"""What is wrong with a body or a query, where, and what would be right.
-
-msgspec finds the mistake and names the place; here its words are turned into a JSON pointer and
-completed with what could have stood there.
-"""
+"""Turns msgspec's validation errors into errors with a JSON pointer and a hint at what is right."""
 
 import difflib
 import re
@@ -21,7 +17,7 @@ _NO_ZONE = "with a timezone component"
 
 
 def explain(error: msgspec.ValidationError, body: type) -> InvalidTask:
-    """The mistake that msgspec found in a value that should have been a `body`."""
+    """The error for a value that msgspec could not convert to `body`."""
     place = _PLACE.match(str(error))
     detail = place["detail"] if place else str(error)
     pointer = _pointer(place["path"]) if place else ""
@@ -29,7 +25,7 @@ def explain(error: msgspec.ValidationError, body: type) -> InvalidTask:
     if unknown := _UNKNOWN.match(detail):
         return _unknown_field(unknown["name"], pointer, types)
     if _NO_ZONE in detail:
-        return InvalidTask("say which zone, e.g. 2026-01-01T09:00:00Z", pointer)
+        return InvalidTask("needs a time zone, e.g. 2026-01-01T09:00:00Z", pointer)
     choices = _choices(types)
     if choices and detail.startswith("Invalid"):
         detail = f"{detail}; use one of {', '.join(choices)}"
@@ -37,7 +33,7 @@ def explain(error: msgspec.ValidationError, body: type) -> InvalidTask:
 
 
 def position(error: msgspec.DecodeError, body: bytes) -> str:
-    """Where the JSON breaks off, for people: line and column."""
+    """Where the JSON is malformed, for people: line and column."""
     offset = _OFFSET.search(str(error))
     at = int(offset[1]) if offset else len(body)
     line = body.count(b"\n", 0, at) + 1
@@ -65,7 +61,7 @@ def _unknown_field(name: str, pointer: str, types: list[inspect.Type]) -> Invali
 
 
 def _types_at(body: type, pointer: str) -> list[inspect.Type]:
-    """Every type that may stand at the pointer."""
+    """Every type that is allowed at the pointer."""
     types = list(_plain(inspect.type_info(body)))
     for step in pointer.split("/")[1:]:
         types = [
@@ -75,7 +71,7 @@ def _types_at(body: type, pointer: str) -> list[inspect.Type]:
 
 
 def _plain(kind: inspect.Type) -> Iterator[inspect.Type]:
-    """Without metadata, one by one."""
+    """The members of a union, without metadata."""
     if isinstance(kind, inspect.Metadata):
         yield from _plain(kind.type)
     elif isinstance(kind, inspect.UnionType):

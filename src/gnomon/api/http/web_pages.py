@@ -1,16 +1,16 @@
-"""Keeps web pages from using an API that asks nobody who they are.
+"""Keeps web pages from using an API without authentication.
 
-Without authentication the API listens on loopback only, and whoever reaches it may use it. A
-browser on the same machine reaches it too, for any page that it shows: by a request that needs no
-permission (no-cors), or under a name of the page's own that suddenly leads to 127.0.0.1 (DNS
-rebinding). Headers that the browser sets, and a page cannot change, give such a request away.
+Without authentication the API listens on loopback only, and everybody who can connect may use it.
+So can a browser on the same machine, for any page that it shows: by a request that needs no
+preflight (no-cors), or under a host name of the page that now resolves to 127.0.0.1 (DNS
+rebinding). Headers that the browser sets, and a page cannot change, reveal such a request.
 """
 
 from ipaddress import ip_address
 
-# `Sec-Fetch-Site` of requests that the API's own page made, or the person at the keyboard.
+# `Sec-Fetch-Site` of requests by the API's own page, or by the user.
 _OWN_SITES = ("same-origin", "none")
-# Programs that speak it need not say which host they mean. No browser does either.
+# HTTP/1.0 programs may leave out the Host header. No browser speaks it.
 _HTTP_1_0 = ("1", "1.0")
 
 
