@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gnomon.api.http.problems import TITLES
+
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 PAGES = sorted((*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"))
@@ -49,3 +51,11 @@ def test_the_index_lists_every_page_once() -> None:
 
 def test_the_front_page_is_short() -> None:
     assert len((ROOT / "README.md").read_text().split()) <= 500
+
+
+def test_the_api_reference_lists_every_problem() -> None:
+    page = (DOCS / "reference" / "api.md").read_text()
+    told = {
+        (int(status), slug) for status, slug in re.findall(r"(?m)^\| (\d+) \| `([\w-]+)`", page)
+    }
+    assert told >= {(status, slug) for status, (slug, _) in TITLES.items()}
