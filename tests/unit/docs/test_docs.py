@@ -43,7 +43,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 def test_the_index_lists_every_page_once() -> None:
     index = DOCS / "README.md"
-    rows = re.findall(r"(?m)^\| \[[^\]]+\]\(([^)]+)\)", index.read_text())
+    rows = re.findall(r"(?m)^- \[[^\]]+\]\(([^)]+)\)", index.read_text())
     listed = Counter((DOCS / row).resolve() for row in rows)
     pages = {page for page in DOCS.rglob("*.md") if page != index and "decisions" not in page.parts}
     assert listed == Counter({*pages, DOCS / "decisions", ROOT / "CONTRIBUTING.md"})
