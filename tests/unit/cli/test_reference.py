@@ -16,7 +16,8 @@ from gnomon.settings import SECTIONS
 DOCS = Path(__file__).parents[3] / "docs"
 REFERENCE = DOCS / "reference"
 _COMMAND = re.compile(r"(?:\| |### )`(gnomon(?: [a-z]+)+)")
-_ROW = re.compile(r"\| `(\w+)` \| `(\w+)` \| (none|`[^`]*`) \| (.+) \|")
+_SECTION = re.compile(r"(?ms)^## `(\w+)`\n(.*?)(?=^## |\Z)")
+_ROW = re.compile(r"\| `(\w+)` \| (none|`[^`]*`) \| .+ \|")
 
 
 def test_every_setting_is_on_its_page() -> None:
