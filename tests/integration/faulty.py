@@ -16,10 +16,10 @@ from tests.settings import settings_with
 
 from gnomon.breakers.breaker import Rule
 from gnomon.clock import SystemClock
-from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.node.dispatch.breaker_check import Rules
 from gnomon.node.membership.lease import Lease
 from gnomon.node.node import Node
+from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.targets.python import PythonCaller, load_functions
 from gnomon.observe.metrics import NodeMetrics
@@ -219,7 +219,7 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
         around = Surroundings(
             settings,
             database,
-            {HttpTarget: http, PythonTarget: python},
+            Callers(http, python),
             lambda: True,
             directory,
             clock,

@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 import msgspec
 import yarl
 
-from gnomon.model.target import HttpTarget, Target
+from gnomon.model.target import HttpTarget, PythonTarget, Target
 
 MOST_PATTERNS = 100  # of functions, and as many of hosts
 MOST_PATTERN_CHARACTERS = 260
@@ -63,11 +63,15 @@ class AllowList(msgspec.Struct, frozen=True):
         return self.functions is not None or self.hosts is not None
 
     def allows(self, target: Target) -> bool:
-        if isinstance(target, HttpTarget):
-            return self.hosts is None or _allows_url(self.hosts, target.url)
-        return self.functions is None or any(
-            _function_allows(pattern, target.function) for pattern in self.functions
-        )
+        match target:
+            case HttpTarget():
+                return self.hosts is None or _allows_url(self.hosts, target.url)
+            case PythonTarget():
+                return self.functions is None or any(
+                    _function_allows(pattern, target.function) for pattern in self.functions
+                )
+            case _:
+                assert_never(target)
 
     def covers(self, other: "AllowList") -> bool:
         """Whether all that the other allows is allowed here."""
@@ -85,12 +89,17 @@ class AllowList(msgspec.Struct, frozen=True):
 
     def refusal(self, target: Target, whose: str) -> str:
         """Why a target that is not allowed is not, and what would be."""
-        if isinstance(target, HttpTarget):
-            called = called_host(target.url)
-            what = "a host that cannot be read" if called is None else f"the host {called}"
-            return f"calls {what}, but {whose} is only for the hosts: {listed(self.hosts)}"
-        what = f"the function {target.function!r}"
-        return f"calls {what}, but {whose} is only for the functions: {listed(self.functions)}"
+        match target:
+            case HttpTarget():
+                called = called_host(target.url)
+                what = "a host that cannot be read" if called is None else f"the host {called}"
+                allowed = f"hosts: {listed(self.hosts)}"
+            case PythonTarget():
+                what = f"the function {target.function!r}"
+                allowed = f"functions: {listed(self.functions)}"
+            case _:
+                assert_never(target)
+        return f"calls {what}, but {whose} is only for the {allowed}"
 
 
 EVERYTHING = AllowList()

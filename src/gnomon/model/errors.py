@@ -52,11 +52,13 @@ condition; what to do about it is the catcher's business.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from gnomon.model.quota_words import refusal_of
-from gnomon.model.tenant import Pace
+
+if TYPE_CHECKING:
+    from gnomon.model.tenant import Pace
 
 
 class GnomonError(Exception):
@@ -242,7 +244,7 @@ class QuotaExceeded(GnomonError):
         used: int,
         number: int = 1,
         *,
-        pace: Pace | None = None,
+        pace: "Pace | None" = None,
         wait: int | None = None,
     ) -> None:
         super().__init__(refusal_of(quota, limit, used, number))

@@ -8,7 +8,6 @@ import msgspec
 
 from gnomon.model.lifecycle import Status
 from gnomon.model.pool import Work
-from gnomon.model.target import HttpTarget, host_of
 from gnomon.model.task import Resolution, Task
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 
@@ -133,7 +132,7 @@ def _why_ready(task: Task, around: Circumstances) -> str:
 
 def _breakers(task: Task, around: Circumstances) -> Iterator[OpenBreaker]:
     """Those that keep it from running."""
-    host = host_of(task.target.url) if isinstance(task.target, HttpTarget) else None
+    host = task.target.host
     return (b for b in around.breakers if b.host is None or b.host == host)
 
 

@@ -8,8 +8,10 @@ again in groups of half the size, until the killer is alone. Only what dies alon
 process in quarantine. Nodes die for many reasons, so their deaths hardly make the groups smaller.
 """
 
+from typing import assert_never
+
 from gnomon.model.outcome import Loss
-from gnomon.model.target import PythonTarget, Target
+from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import DeliveryMode
 
 LARGEST_GROUP = 64
@@ -25,7 +27,13 @@ LAST = ALONE_FROM + LOSSES_ALONE * STEP
 def can_kill(target: Target) -> bool:
     """Whether to call it can end the process that does. A webhook cannot: if its node died, it is
     simply called again."""
-    return isinstance(target, PythonTarget)
+    match target:
+        case HttpTarget():
+            return False
+        case PythonTarget():
+            return True
+        case _:
+            assert_never(target)
 
 
 def is_suspect(losses: int) -> bool:

@@ -1,13 +1,27 @@
-"""What a task calls."""
+"""Targets: what a task calls.
+
+A kind of target is a class here, with everything that others ask of any target: `check`, `host`,
+`address`, `masked`, `unmasked` and `pointer`. Code that must know the kinds apart uses `match` and
+ends in `assert_never`; so mypy names every place that must know a new kind.
+"""
 
 import hashlib
 import re
 from functools import lru_cache
 from ipaddress import IPv6Address
-from typing import Annotated
+from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
 import msgspec
+
+from gnomon.model.target_secrets import (
+    MASK,
+    masked_headers,
+    masked_url,
+    same_origin,
+    unmasked_headers,
+    unmasked_url,
+)
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _BLANK = re.compile(r"[\x00-\x20\x7f]")
@@ -39,6 +53,45 @@ class HttpTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="h
         dict[str, str], msgspec.Meta(extra_json_schema={"maxProperties": _MOST_HEADERS})
     ] = {}
 
+    pointer: ClassVar[str] = "/url"  # to the field that says whom it calls
+
+    @property
+    def host(self) -> str | None:
+        """The name or address that answers, with its port: calls to one host share a breaker and
+        connections. Whatever was stored has one. None: nobody answers but the node itself."""
+        return _host_in(self.url)
+
+    @property
+    def address(self) -> str | None:
+        """The name or address to connect to, for the guard of addresses. None: there is none, or
+        it cannot be read."""
+        try:
+            return urlsplit(self.url).hostname
+        except ValueError:
+            return None
+
+    def masked(self) -> "HttpTarget":
+        """The target as anybody may see it: without its secrets."""
+        if not self.headers and "?" not in self.url:
+            return self
+        url, headers = masked_url(self.url), masked_headers(self.headers)
+        if url == self.url and headers == self.headers:
+            return self
+        return msgspec.structs.replace(self, url=url, headers=headers)
+
+    def unmasked(self, stored: "Target | None") -> "HttpTarget":
+        """The target with the secrets of the stored one, where they came back as a mask. Raises
+        InvalidTask where there are none to be put in their place."""
+        if MASK not in self.url and MASK not in self.headers.values():
+            return self
+        if not isinstance(stored, HttpTarget) or not same_origin(stored.url, self.url):
+            stored = None
+        url = unmasked_url(self.url, None if stored is None else stored.url)
+        headers = unmasked_headers(self.headers, {} if stored is None else stored.headers)
+        if url == self.url and headers == self.headers:
+            return self
+        return msgspec.structs.replace(self, url=url, headers=headers)
+
     def check(self) -> None:
         """Raises ValueError, the field first, where it cannot be called. Not whenever one is made:
         what was stored under other rules must be readable still, or it would stop whoever claims
@@ -61,6 +114,16 @@ class PythonTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
         str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": _MOST_NAME_CHARACTERS})
     ]
 
+    pointer: ClassVar[str] = "/function"
+    host: ClassVar[None] = None
+    address: ClassVar[None] = None
+
+    def masked(self) -> "PythonTarget":
+        return self  # it has no secrets
+
+    def unmasked(self, _stored: "Target | None") -> "PythonTarget":
+        return self
+
     def check(self) -> None:
         """Raises ValueError where no function can have this name."""
         if not 1 <= len(self.function) <= _MOST_NAME_CHARACTERS:
@@ -73,9 +136,8 @@ Target = HttpTarget | PythonTarget
 
 
 @lru_cache(maxsize=4096)
-def host_of(url: str) -> str:
-    """Who answers at a URL: the name or address, with the port, in one spelling. Whatever was
-    stored has one, and it is short: it is a key of indexes."""
+def _host_in(url: str) -> str:
+    """The host of a URL in one spelling. It is short: a key of indexes."""
     try:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port

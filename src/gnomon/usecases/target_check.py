@@ -2,7 +2,6 @@
 public, and what is not on the allow-list of the tenant or the key."""
 
 from typing import Protocol
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -29,10 +28,10 @@ def check_target(guard: AddressGuard | None, asked: NamesTarget) -> None:
     ask is on this machine already. A name is judged when it is called, by what it leads to then."""
     if guard is None:
         return
-    if isinstance(asked.target, HttpTarget):
-        _check(guard, asked.target.url, "/target/url")
+    if not isinstance(asked.target, msgspec.UnsetType) and asked.target is not None:
+        _check(guard, asked.target, _place(asked.target, None))
     if not isinstance(asked.callback_url, msgspec.UnsetType) and asked.callback_url is not None:
-        _check(guard, asked.callback_url, "/callback_url")
+        _check(guard, HttpTarget(asked.callback_url), "/callback_url")
 
 
 def check_allowed(
@@ -56,14 +55,11 @@ def _place(target: Target, asked: NamesTarget | None) -> str:
     """Where it was said what to call. It stands in what is stored where nothing was."""
     if asked is not None and isinstance(asked.callback_url, str):
         return "/callback_url"
-    return "/target/url" if isinstance(target, HttpTarget) else "/target/function"
+    return f"/target{target.pointer}"
 
 
-def _check(guard: AddressGuard, url: str, pointer: str) -> None:
-    try:
-        host = urlsplit(url).hostname
-    except ValueError:
-        return  # that it is no URL is said elsewhere
-    if host is not None and guard.refuses_host(host):
-        detail = f"{host} is not a public address; webhooks reach others only in targets.allow"
+def _check(guard: AddressGuard, target: Target, pointer: str) -> None:
+    address = target.address  # None also where it cannot be read: that is said elsewhere
+    if address is not None and guard.refuses_host(address):
+        detail = f"{address} is not a public address; webhooks reach others only in targets.allow"
         raise InvalidTask(detail, pointer)

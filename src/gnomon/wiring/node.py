@@ -46,7 +46,7 @@ from gnomon.node.membership.stage import Membership, RosterEntry
 from gnomon.node.node import Node
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
-from gnomon.node.run.targets import Caller, Place
+from gnomon.node.run.targets import Callers, Place
 from gnomon.node.run.worker import Worker
 from gnomon.node.settle.recorder import Recorder
 from gnomon.node.settle.stage import SettleStage
@@ -71,8 +71,6 @@ from gnomon.store.postgres.usage.storage import PostgresStorage
 from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache
-
-Callers = dict[type[Target], Caller]
 
 
 @dataclass(frozen=True)
@@ -251,7 +249,7 @@ class Assembly:
     @cached_property
     def _checks(self) -> StartChecks:
         checks: list[StartCheck] = [self._breakers, self._permits]
-        room = min(caller.least_room for caller in self._callers.values())
+        room = self._callers.least_room
         if room < self._settings.node.slots:
             checks.append(
                 PlaceCheck(self._place_of, self._agenda, self._signals.ready.set, int(room))
@@ -263,7 +261,7 @@ class Assembly:
     def _place_of(self, target: Target) -> Place | None:
         """What a task must have before it is claimed. Where there are no more slots than places,
         nobody waits for one."""
-        place = self._callers[type(target)].place(target)
+        place = self._callers.of(target).place(target)
         return None if place is None or place.room >= self._settings.node.slots else place
 
     # What starts tasks, runs them and records how they ended

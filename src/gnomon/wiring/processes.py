@@ -14,11 +14,11 @@ from gnomon.chores import Service
 from gnomon.clock import Clock, SystemClock, new_id
 from gnomon.file_limit import raise_file_limit
 from gnomon.model.errors import LeaseLost, StoreError
-from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.node.dispatch.breaker_check import RULES, Rules
 from gnomon.node.membership.lease_keeper import LeaseKeeper
 from gnomon.node.node import Node
 from gnomon.node.run.quarantine.pool import Quarantine
+from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.allowed import AllowedCaller
 from gnomon.node.run.targets.functions import FunctionCaller
 from gnomon.node.run.targets.http import HttpCaller
@@ -38,7 +38,7 @@ from gnomon.store.postgres.identity.webhook_secrets import give_default
 from gnomon.store.postgres.refusals import translated
 from gnomon.store.postgres.retention import partitions
 from gnomon.store.tenant_cache import TenantCache, plans_of
-from gnomon.wiring.node import Assembly, Callers, Surroundings
+from gnomon.wiring.node import Assembly, Surroundings
 
 log = structlog.get_logger("gnomon")
 
@@ -195,10 +195,10 @@ async def _callers(
     await stack.enter_async_context(http)
     stack.enter_context(python)
     functions = FunctionCaller(python, quarantine)
-    return {
-        HttpTarget: AllowedCaller(http, directory),
-        PythonTarget: AllowedCaller(functions, directory),
-    }
+    return Callers(
+        http=AllowedCaller(http, directory),
+        python=AllowedCaller(functions, directory),
+    )
 
 
 def _calm_the_collector() -> None:

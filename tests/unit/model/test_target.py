@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from gnomon.model.target import HttpTarget, PythonTarget, Target, host_of
+from gnomon.model.target import HttpTarget, PythonTarget, Target
 
 
 def decoded(**values: object) -> Target:
@@ -216,7 +216,7 @@ def test_whatever_header_is_taken_stays_within_its_line(name: str, value: str) -
     ],
 )
 def test_a_host_has_one_spelling(url: str, host: str) -> None:
-    assert host_of(url) == host
+    assert HttpTarget(url).host == host
 
 
 def a_host_of(characters: int) -> str:
@@ -235,7 +235,7 @@ def test_a_host_is_as_long_as_dns_allows_at_the_most() -> None:
 @pytest.mark.parametrize("url", ["http://[::1/", "http://example.test:port/", "http://h:99999/"])
 def test_a_url_that_cannot_be_read_is_its_own_host(url: str) -> None:
     """It was stored by plain SQL, or under other rules: the breakers still need a name for it."""
-    assert host_of(url) == url
+    assert HttpTarget(url).host == url
     long = url + "x" * 5000
-    assert len(host_of(long)) < 253
-    assert host_of(long) != host_of(long + "x")
+    assert len(HttpTarget(long).host or "") < 253
+    assert HttpTarget(long).host != HttpTarget(long + "x").host

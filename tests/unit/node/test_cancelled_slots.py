@@ -10,7 +10,6 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
 from gnomon.model.outcome import OutcomeKind
-from gnomon.model.target import PythonTarget
 from gnomon.node.run.slot_pool import SlotPool
 from gnomon.node.run.targets import Caller
 from gnomon.pipe.envelope import Delivery
@@ -92,7 +91,7 @@ class Unready:
 
 
 async def test_what_waits_when_the_wait_fails_is_given_back(world: World) -> None:
-    world.callers[PythonTarget] = Unready(world.python)
+    world.callers.python = Unready(world.python)
     async with working(world):
         world.send("work", 1)
         await world.reported(1)

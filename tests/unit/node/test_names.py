@@ -22,6 +22,7 @@ from gnomon.node.membership.lease import Lease
 from gnomon.node.run.resolver import Found, Resolver, system_look_up
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
+from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.worker import Worker
 from gnomon.pipe.envelope import Delivery, Report
@@ -232,9 +233,8 @@ class Node:
         self.clock = SystemClock()
         self.reports: list[Report] = []
         self.pipe = MemoryPipe(slots, lambda: None, prefetch=100)
-        runner = Runner(
-            {HttpTarget: caller}, self._payload, self.clock, 1000, PATIENCE, lambda _: None
-        )
+        callers = Callers(http=caller, python=caller)  # no functions are called
+        runner = Runner(callers, self._payload, self.clock, 1000, PATIENCE, lambda _: None)
         lease = Lease(a_delivery(1).incarnation, 3600.0)
         lease.renewed(self.clock.monotonic())
         starter = Starter(self._begin)

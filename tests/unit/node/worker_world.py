@@ -18,7 +18,7 @@ from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
-from gnomon.node.run.targets import Caller
+from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.python import PythonCaller, Snooze
 from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.worker import Worker
@@ -68,7 +68,7 @@ class World:
             },
             SLOTS,
         )
-        self.callers: dict[type, Caller] = {PythonTarget: self.python}
+        self.callers = Callers(http=self.python, python=self.python)  # no webhooks are called
         self.runner = Runner(
             self.callers,
             self._payload,

@@ -8,7 +8,6 @@ from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Principal, Role
-from gnomon.access.target_secrets import unmasked
 from gnomon.api.context import (
     Context,
     Request,
@@ -182,7 +181,7 @@ async def put_cron_job(request: Request) -> ASGIResponse:
 def _with_secrets(definition: Definition, before: CronJob | None) -> Definition:
     """The definition, with secrets that were only shown as a mask in their places."""
     stored = None if before is None else before.definition.target
-    return msgspec.structs.replace(definition, target=unmasked(definition.target, stored))
+    return msgspec.structs.replace(definition, target=definition.target.unmasked(stored))
 
 
 async def _known(reading: Awaitable[CronJob]) -> CronJob | None:
@@ -252,7 +251,7 @@ def _within_grant(context: Context, by: Principal, asked: PatchCronJob) -> Edit:
         check_own_target(by, after.target, asked)
         if after.target != before.target:  # one that stays may be paused, though not allowed
             check_allowed(tenant, by, after.target, asked)
-        return msgspec.structs.replace(after, target=unmasked(after.target, before.target))
+        return msgspec.structs.replace(after, target=after.target.unmasked(before.target))
 
     return checked
 

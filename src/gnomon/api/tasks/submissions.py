@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from gnomon.access.principal import Principal
-from gnomon.access.target_secrets import unmasked
 from gnomon.api.context import Context
 from gnomon.api.cron.schemas import PatchCronJob, PutCronJob
 from gnomon.api.tasks.schemas import (
@@ -70,7 +69,7 @@ def submission_of(
         detail = f"must be later than the start, {due_at:%Y-%m-%dT%H:%M:%SZ}"
         raise InvalidTask(detail, "/expires_at")
     template = template_of(asked)
-    template["target"] = unmasked(template["target"], None)
+    template["target"] = template["target"].unmasked(None)
     submission = Submission(
         **template,
         tenant_id=by.tenant_id,
@@ -138,7 +137,7 @@ def with_secrets(patch: TaskPatch, stored: Target) -> TaskPatch:
     """The patch, with secrets that were only shown as a mask in their places."""
     if patch.target is UNSET:
         return patch
-    return msgspec.structs.replace(patch, target=unmasked(patch.target, stored))
+    return msgspec.structs.replace(patch, target=patch.target.unmasked(stored))
 
 
 def filter_of(asked: DeadLetterFilter) -> TaskFilter:

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.access.target_secrets import masked
 from gnomon.api.tasks.schemas import (
     ExecutionPage,
     ExecutionView,

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import typer
 
-from gnomon.access.target_secrets import is_secret_parameter
 from gnomon.cli.shared.output import note
+from gnomon.model.target_secrets import is_secret_parameter
 
 _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST = 200 * 366 * 86400.0

@@ -25,7 +25,6 @@ from gnomon.clock import Clock, new_id
 from gnomon.fairness.ready_queue import Flow
 from gnomon.model.errors import StoreError
 from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.target import HttpTarget, host_of
 from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.start_checks import StartCheck
@@ -321,10 +320,10 @@ class BreakerCheck(StartCheck):
 
 
 def _circuits(delivery: Delivery) -> tuple[Circuit, ...]:
-    tenant_id, target = delivery.key.tenant_id, delivery.target
-    if isinstance(target, HttpTarget):
-        return (tenant_id, None), (tenant_id, host_of(target.url))
-    return ((tenant_id, None),)
+    tenant_id, host = delivery.key.tenant_id, delivery.target.host
+    if host is None:
+        return ((tenant_id, None),)
+    return (tenant_id, None), (tenant_id, host)
 
 
 def _failed(outcome: Outcome, *, of_host: bool) -> bool | None:

@@ -2,17 +2,18 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from typing import assert_never
 
 import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.target import PythonTarget, Target
+from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import LEAST_TIMEOUT, TaskKey
 from gnomon.node.run.byte_budget import ByteBudget
-from gnomon.node.run.targets import Caller
+from gnomon.node.run.targets import Callers
 from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.threads import LeftRunning, TooManyHung
 from gnomon.node.run.victims import victims
@@ -97,13 +98,22 @@ class RunningExecution:
         return Outcome(kind, error=error, completed_by_handler=self.run.completed)
 
     def handler(self, *, in_thread: bool) -> Handler:
-        target = self.delivery.target
         return Handler(
             task_id=self.delivery.key.id,
             task_type=self.delivery.task_type,
-            function=target.function if isinstance(target, PythonTarget) else None,
+            function=_function_in(self.delivery.target),
             in_thread=in_thread,
         )
+
+
+def _function_in(target: Target) -> str | None:
+    match target:
+        case HttpTarget():
+            return None
+        case PythonTarget():
+            return target.function
+        case _:
+            assert_never(target)
 
 
 class Runner:
@@ -111,7 +121,7 @@ class Runner:
 
     def __init__(
         self,
-        callers: Mapping[type[Target], Caller],
+        callers: Callers,
         fetch_payload: FetchPayload,
         clock: Clock,
         payload_memory: int,
@@ -146,7 +156,7 @@ class Runner:
 
     def awaited(self, delivery: Delivery) -> Awaitable[None] | None:
         """What its call must wait for, until it must be given back at the latest."""
-        waiting = self._callers[type(delivery.target)].ready(delivery)
+        waiting = self._callers.of(delivery.target).ready(delivery)
         return None if waiting is None else self._until_late(waiting, delivery.start_by)
 
     async def _until_late(self, waiting: Awaitable[object], start_by: float) -> None:
@@ -280,7 +290,7 @@ class Runner:
         if not self._checks.may_call(attempt.delivery):
             return None
         self._begins(attempt)
-        caller = self._callers[type(attempt.delivery.target)]
+        caller = self._callers.of(attempt.delivery.target)
         return await caller.call(attempt.delivery, payload, attempt.run)
 
     def _begins(self, attempt: RunningExecution) -> None:

@@ -1,10 +1,11 @@
 """The ways to run a task, one file each."""
 
 from collections.abc import Awaitable
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, assert_never
 
 from gnomon.model.outcome import Outcome
-from gnomon.model.target import Target
+from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
 
@@ -40,3 +41,24 @@ class Caller(Protocol):
         self, delivery: Delivery, payload: bytes | None, run: TaskContext
     ) -> Outcome | None:
         """One try. None: the target was not called after all."""
+
+
+@dataclass(slots=True)
+class Callers:
+    """A caller for each kind of target."""
+
+    http: Caller
+    python: Caller
+
+    def of(self, target: Target) -> Caller:
+        match target:
+            case HttpTarget():
+                return self.http
+            case PythonTarget():
+                return self.python
+            case _:
+                assert_never(target)
+
+    @property
+    def least_room(self) -> float:
+        return min(caller.least_room for caller in (self.http, self.python))

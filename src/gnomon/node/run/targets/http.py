@@ -16,7 +16,7 @@ from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import parse_retry_after
-from gnomon.model.target import HttpTarget, Target, host_of
+from gnomon.model.target import HttpTarget, Target
 from gnomon.model.text import is_line, storable
 from gnomon.node.run.resolver import Resolver
 from gnomon.node.run.targets import Place
@@ -133,7 +133,7 @@ class HttpCaller:
 
     def place(self, target: Target) -> Place | None:
         assert isinstance(target, HttpTarget)
-        return Place(host_of(target.url), self._per_host)
+        return None if target.host is None else Place(target.host, self._per_host)
 
     def ready(self, delivery: Delivery) -> Awaitable[None] | None:
         tenant_id = delivery.key.tenant_id

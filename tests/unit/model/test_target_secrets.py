@@ -2,15 +2,9 @@
 
 import pytest
 
-from gnomon.access.target_secrets import (
-    MASK,
-    is_secret_header,
-    is_secret_parameter,
-    masked,
-    unmasked,
-)
 from gnomon.model.errors import InvalidTask
 from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.model.target_secrets import MASK, is_secret_header, is_secret_parameter
 
 URL = "https://example.com/hook"
 STORED = HttpTarget(URL, headers={"Authorization": "Bearer x", "Accept": "x/y"})
@@ -43,20 +37,20 @@ def test_other_parameters(name: str) -> None:
 
 
 def test_a_secret_is_masked_and_the_rest_is_shown() -> None:
-    assert masked(STORED) == HttpTarget(URL, headers={"Authorization": MASK, "Accept": "x/y"})
+    assert STORED.masked() == HttpTarget(URL, headers={"Authorization": MASK, "Accept": "x/y"})
     plain = HttpTarget(URL, headers={"Accept": "x/y"})
-    assert masked(plain) is plain
-    assert masked(PythonTarget("f")) == PythonTarget("f")
+    assert plain.masked() is plain
+    assert PythonTarget("f").masked() == PythonTarget("f")
 
 
 def test_a_mask_that_comes_back_keeps_the_secret() -> None:
-    assert unmasked(masked(STORED), STORED) == STORED
+    assert STORED.masked().unmasked(STORED) == STORED
     moved = HttpTarget("https://example.com/other", headers={"authorization": MASK, "Date": "1"})
-    assert unmasked(moved, STORED) == HttpTarget(
+    assert moved.unmasked(STORED) == HttpTarget(
         moved.url, headers={"authorization": "Bearer x", "Date": "1"}
     )
     new = HttpTarget(URL, headers={"Authorization": "Bearer y"})
-    assert unmasked(new, STORED) is new
+    assert new.unmasked(STORED) is new
 
 
 @pytest.mark.parametrize(
@@ -64,16 +58,16 @@ def test_a_mask_that_comes_back_keeps_the_secret() -> None:
 )
 def test_a_secret_goes_to_no_other_host(url: str) -> None:
     with pytest.raises(InvalidTask) as refused:
-        unmasked(HttpTarget(url, headers={"Authorization": MASK}), STORED)
+        HttpTarget(url, headers={"Authorization": MASK}).unmasked(STORED)
     assert refused.value.pointer == "/target/headers/Authorization"
 
 
 @pytest.mark.parametrize("stored", [None, PythonTarget("f"), HttpTarget(URL)])
 def test_a_mask_with_nothing_behind_it_is_refused(stored: HttpTarget | None) -> None:
     with pytest.raises(InvalidTask):
-        unmasked(HttpTarget(URL, headers={"Authorization": MASK}), stored)
+        HttpTarget(URL, headers={"Authorization": MASK}).unmasked(stored)
     harmless = HttpTarget(URL, headers={"Accept": MASK})
-    assert unmasked(harmless, stored) is harmless
+    assert harmless.unmasked(stored) is harmless
 
 
 HOOK = HttpTarget("https://example.com/h?id=7&token=abc&sig=a%2Bb%3D&sig=c&token=#token=x")
@@ -81,10 +75,10 @@ HIDDEN = HttpTarget("https://example.com/h?id=7&token=***&sig=***&sig=***&token=
 
 
 def test_secrets_in_a_query_are_masked_and_come_back() -> None:
-    assert masked(HOOK) == HIDDEN
-    assert unmasked(HIDDEN, HOOK) == HOOK
+    assert HOOK.masked() == HIDDEN
+    assert HIDDEN.unmasked(HOOK) == HOOK
     changed = HttpTarget("https://example.com/other?token=***&id=8")
-    assert unmasked(changed, HOOK).url == "https://example.com/other?token=abc&id=8"  # type: ignore[union-attr]
+    assert changed.unmasked(HOOK).url == "https://example.com/other?token=abc&id=8"
 
 
 @pytest.mark.parametrize(
@@ -100,5 +94,5 @@ def test_a_mask_in_a_query_with_nothing_behind_it_is_refused(
     url: str, stored: HttpTarget | None
 ) -> None:
     with pytest.raises(InvalidTask) as refused:
-        unmasked(HttpTarget(url), stored)
+        HttpTarget(url).unmasked(stored)
     assert refused.value.pointer == "/target/url"

@@ -1,14 +1,10 @@
-"""Secrets of targets, in headers and in URLs: kept as given, and shown as nothing but that they are
-there."""
+"""Secrets of targets, in headers and in URLs: stored as given, and shown as a mask."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-import msgspec
-
 from gnomon.model.errors import InvalidTask
-from gnomon.model.target import HttpTarget, Target
 
 MASK = "***"
 
@@ -34,53 +30,22 @@ def is_secret_parameter(name: str) -> bool:
     return lower.endswith(_SECRET_ENDINGS) or any(part in lower for part in _SECRET_PARAMETERS)
 
 
-def masked(target: Target) -> Target:
-    """The target as anybody may see it."""
-    if not isinstance(target, HttpTarget):
-        return target
-    if not target.headers and "?" not in target.url:
-        return target
-    url = _with_values(target.url, lambda _, value: MASK if value else value)
-    if url == target.url and not any(map(is_secret_header, target.headers)):
-        return target
-    headers = {n: MASK if is_secret_header(n) else value for n, value in target.headers.items()}
-    return msgspec.structs.replace(target, url=url, headers=headers)
+def masked_url(url: str) -> str:
+    """The URL as anybody may see it."""
+    return _with_values(url, lambda _, value: MASK if value else value)
 
 
-def unmasked(target: Target, stored: Target | None) -> Target:
-    """The target with the secrets that were shown as a mask, and came back as one. Raises
-    InvalidTask where there are none to be put in their place."""
-    if not isinstance(target, HttpTarget):
-        return target
-    if MASK not in target.url and MASK not in target.headers.values():
-        return target
-    if stored is not None and not isinstance(stored, HttpTarget):
-        stored = None
-    if stored is not None and _origin(stored.url) != _origin(target.url):
-        stored = None  # a secret is never sent to another host than it was given for
-    url, headers = _unmasked_url(target, stored), _unmasked_headers(target, stored)
-    if url == target.url and headers == target.headers:
-        return target
-    return msgspec.structs.replace(target, url=url, headers=headers)
+def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers as anybody may see them."""
+    return {name: MASK if is_secret_header(name) else value for name, value in headers.items()}
 
 
-def _unmasked_headers(target: HttpTarget, stored: HttpTarget | None) -> dict[str, str]:
-    kept = {} if stored is None else {n.lower(): value for n, value in stored.headers.items()}
-
-    def found(name: str, value: str) -> str:
-        if value != MASK or not is_secret_header(name):
-            return value
-        if name.lower() not in kept:
-            raise _nothing_kept(f"/target/headers/{name}")
-        return kept[name.lower()]
-
-    return {name: found(name, value) for name, value in target.headers.items()}
-
-
-def _unmasked_url(target: HttpTarget, stored: HttpTarget | None) -> str:
+def unmasked_url(url: str, stored: str | None) -> str:
+    """The URL with the stored secrets in place of their masks. Raises InvalidTask where there is
+    none to be put in the place of one."""
     kept: dict[str, list[str]] = {}
     if stored is not None:
-        for match in _QUERY.finditer(urlsplit(stored.url).query):
+        for match in _QUERY.finditer(urlsplit(stored).query):
             kept.setdefault(match["name"], []).append(match["value"])
 
     def found(name: str, value: str) -> str:
@@ -90,7 +55,26 @@ def _unmasked_url(target: HttpTarget, stored: HttpTarget | None) -> str:
             raise _nothing_kept("/target/url")
         return kept[name].pop(0)  # the same name may stand there more than once, in its order
 
-    return _with_values(target.url, found)
+    return _with_values(url, found)
+
+
+def unmasked_headers(headers: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """Headers with the stored secrets in place of their masks. Raises InvalidTask."""
+    kept = {name.lower(): value for name, value in stored.items()}
+
+    def found(name: str, value: str) -> str:
+        if value != MASK or not is_secret_header(name):
+            return value
+        if name.lower() not in kept:
+            raise _nothing_kept(f"/target/headers/{name}")
+        return kept[name.lower()]
+
+    return {name: found(name, value) for name, value in headers.items()}
+
+
+def same_origin(one: str, other: str) -> bool:
+    """Whether two URLs lead to the same host: a secret is never sent to another one."""
+    return _origin(one) == _origin(other)
 
 
 def _with_values(url: str, change: Callable[[str, str], str]) -> str:
