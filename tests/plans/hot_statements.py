@@ -114,7 +114,7 @@ BY_KEY = [
     Hot("insert_plain_tasks", frozenset(), _new_tasks),
     Hot("flows_of", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
     Hot("gated_runs", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
-    Hot("gate_runs", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
+    Hot("take_back_reservations", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
     Hot("queue_runs", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
     Hot("start_queued", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
     Hot(

@@ -82,7 +82,7 @@ def new_view(submission: Submission, now: datetime) -> TaskView:
 def template_view(template: TaskTemplate) -> dict[str, Any]:
     """The fields of a TemplateView by name."""
     fields = template_fields(template)
-    fields["target"] = masked(template.target)
+    fields["target"] = template.target.masked()
     fields["priority"] = _PRIORITIES[template.priority]
     fields["retry_policy"] = _policy_view(template.retry_policy)
     return fields

@@ -9,6 +9,12 @@ import asyncpg
 import msgspec
 
 from gnomon.clock import new_id
+from gnomon.cron.changes import (
+    fires_to_backfill,
+    next_fire_after_change,
+    next_fire_after_pause,
+    same_definition,
+)
 from gnomon.cron.job import (
     CronJob,
     CronRun,
@@ -18,19 +24,23 @@ from gnomon.cron.job import (
     schedule_of,
     schedule_pointer,
 )
-from gnomon.cron.plan import Occurrence, plan
+from gnomon.cron.plan import plan
 from gnomon.cron.rhythm import check_interval
+from gnomon.cron.runs import (
+    PlannedFire,
+    backfill_fires,
+    manual_fire,
+    triggered,
+    with_first_reserved,
+)
 from gnomon.limits.limiter import Limiter
 from gnomon.model.errors import (
     CronJobNotFound,
-    InvalidSchedule,
     NameTaken,
     Overlapping,
     QuotaExceeded,
     StoreUnavailable,
 )
-from gnomon.model.lifecycle import Status
-from gnomon.model.meaning import meaning_of
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.cron import Backfilled, Put
 from gnomon.store.ports.dispatch import Entry
@@ -47,20 +57,9 @@ if TYPE_CHECKING:
 
 # What fires within this time is planned with the change itself; the rest is for the nodes.
 AHEAD = timedelta(seconds=10)
-_INSTANT = timedelta(microseconds=1)
 _AT_ONCE = 500  # runs made without letting others have their turn
 _SCHEDULED = (RunKind.SCHEDULED,)
 _ALL_KINDS = tuple(RunKind)
-# A definition that differs in one of these fires at other times.
-_TIMES = (
-    "cron_expression",
-    "interval_seconds",
-    "interval_from",
-    "timezone",
-    "dst",
-    "start_date",
-    "end_date",
-)
 
 
 class PostgresCronChange:
@@ -101,7 +100,7 @@ class PostgresCronChange:
     async def patch(self, ref: str, edit: Callable[[Definition], Definition]) -> CronJob:
         job, now = await self._lock(ref)
         definition = edit(job.definition)
-        if same(job.definition, definition):
+        if same_definition(job.definition, definition):
             return job
         self._check_interval(definition, str(job.id), now)
         before, new = (sizes.of_job(stored_definition(d)) for d in (job.definition, definition))
@@ -111,7 +110,7 @@ class PostgresCronChange:
         withdrawn = await self._withdraw(job, now, _SCHEDULED)
         next_fire_at = None
         if job.paused_at is None:
-            next_fire_at = self._next(job, definition, now, len(withdrawn))
+            next_fire_at = next_fire_after_change(job, definition, now, len(withdrawn))
         job = msgspec.structs.replace(job, definition=definition)
         return await self._update(job, next_fire_at, len(withdrawn), now)
 
@@ -126,7 +125,7 @@ class PostgresCronChange:
         job, now = await self._lock(ref)
         if job.paused_at is None:
             return job
-        next_fire_at = self._next(job, job.definition, now, 0, anew=True)
+        next_fire_at = next_fire_after_pause(job, now)
         job = msgspec.structs.replace(job, paused_at=None, pause_reason=None)
         return await self._update(job, next_fire_at, 0, now)
 
@@ -138,64 +137,36 @@ class PostgresCronChange:
     async def trigger(self, ref: str) -> CronRun:
         job, now = await self._lock(ref)
         await check_stored(self._connection, self._tenant_id, self._quotas, planning.run_bytes(job))
-        # Schedules fire at whole seconds, so this can be no fire of theirs.
-        fire_at = now if now.microsecond else now + _INSTANT
-        by_hand = Occurrence(fire_at, fire_at, None, RunKind.MANUAL)
-        fires = planning.fires_of(job, [by_hand], now, self._limiters)
+        fires = planning.fires_of(job, [manual_fire(now)], now, self._limiters)
         if job.definition.overlap_policy is not Overlap.ALLOW:
             fires = await self._admitted(job, fires[0])
         await self._enter(job, fires)
-        return CronRun(
-            cron_job_id=job.id,
-            fire_at=fire_at,
-            kind=RunKind.MANUAL,
-            task_id=fires[0].run.id,
-            skipped=None,
-            missed=0,
-            status=Status.READY,
-            started_at=None,
-            finished_at=None,
-            attempt=0,
-            last_error=None,
-            sla_missed_at=None,
-        )
+        return triggered(fires[0])
 
     async def backfill(
         self, ref: str, first: datetime, last: datetime, most: int, *, dry_run: bool
     ) -> Backfilled:
         job, now = await self._lock(ref)
-        if last > now:
-            raise InvalidSchedule("must not lie in the future; what comes fires by itself", "/to")
-        schedule = schedule_of(job.definition, str(job.id))
-        fires: list[datetime] = []
-        for fire in schedule.fires(first - _INSTANT, last):
-            fires.append(fire)
-            if len(fires) > most:
-                detail = f"has more than {most} fires before it: shorten the range, or raise limit"
-                raise InvalidSchedule(detail, "/to")
+        fires = fires_to_backfill(job, first, last, most, now)
         rows = await self._connection.fetch(query("entered_fires"), job.id, fires)
         existing = {row["fire_at"] for row in rows}
         planned = [fire for fire in fires if fire not in existing]
         for i in range(0, 0 if dry_run else len(planned), _AT_ONCE):
-            number = len(planned[i : i + _AT_ONCE])
-            more = number * planning.run_bytes(job)
+            part = backfill_fires(planned[i : i + _AT_ONCE])
+            more = len(part) * planning.run_bytes(job)
             await check_stored(self._connection, self._tenant_id, self._quotas, more)
-            part = [Occurrence(f, f, None, RunKind.BACKFILL) for f in planned[i : i + _AT_ONCE]]
             await self._enter(job, planning.fires_of(job, part, now, self._limiters, first=i))
         return Backfilled(planned, sorted(existing))
 
-    async def _admitted(
-        self, job: CronJob, fire: planning.PlannedFire
-    ) -> list[planning.PlannedFire]:
+    async def _admitted(self, job: CronJob, fire: PlannedFire) -> list[PlannedFire]:
         """Make the run the active one right away, where no other is."""
         if await overlap.take_place(self._connection, job, fire.run.id):
-            run = msgspec.structs.replace(fire.run, gated=False)
-            return [msgspec.structs.replace(fire, run=run)]
+            return with_first_reserved([fire])
         if job.definition.overlap_policy is Overlap.SKIP:
             raise Overlapping(job.definition.name, job.active_task_id)
         return [fire]
 
-    async def _enter(self, job: CronJob, fires: Sequence[planning.PlannedFire]) -> None:
+    async def _enter(self, job: CronJob, fires: Sequence[PlannedFire]) -> None:
         """Enter runs that the schedule knows nothing of; the version tells planners so."""
         await self._connection.execute(query("touch_job"), self._tenant_id, job.id)
         with _asked_again():
@@ -256,25 +227,6 @@ class PostgresCronChange:
         )
         return [row["fire_at"] for row in rows if row["kind"] == RunKind.SCHEDULED]
 
-    def _next(
-        self,
-        job: CronJob,
-        definition: Definition,
-        now: datetime,
-        withdrawn: int,
-        *,
-        anew: bool = False,
-    ) -> datetime | None:
-        """Where planning goes on after a change. Fires that nobody has planned yet, though their
-        time has come, are kept, unless the job fires at other times now."""
-        if definition.max_runs is not None and job.runs - withdrawn >= definition.max_runs:
-            return None
-        moved = any(getattr(job.definition, f) != getattr(definition, f) for f in _TIMES)
-        overdue = job.next_fire_at is not None and job.next_fire_at <= now
-        if overdue and not moved and not anew:
-            return job.next_fire_at
-        return schedule_of(definition, str(job.id)).next_after(now)
-
     async def _update(
         self, job: CronJob, next_fire_at: datetime | None, withdrawn: int, now: datetime
     ) -> CronJob:
@@ -325,14 +277,3 @@ def _asked_again() -> Iterator[None]:
         if error.table_name != "occurrence":
             raise
         raise StoreUnavailable(f"the ledger has no room yet: {error}", error.sqlstate) from error
-
-
-def same(one: Definition, other: Definition) -> bool:
-    """Whether two definitions mean the same, however their payloads are written."""
-    bare = [msgspec.structs.replace(d, payload_template=None) for d in (one, other)]
-    return bare[0] == bare[1] and _payload(one) == _payload(other)
-
-
-def _payload(definition: Definition) -> object:
-    payload = definition.payload_template
-    return None if payload is None else meaning_of(bytes(payload))

@@ -1,7 +1,7 @@
 """Fires into the ledger and into tasks, in the transaction that moves their job on."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -9,12 +9,11 @@ import msgspec
 import structlog
 
 from gnomon.clock import new_id_in
-from gnomon.cron.job import CronJob, Overlap, payload_of, schedule_of
+from gnomon.cron.job import CronJob
 from gnomon.cron.plan import Occurrence, Plan, withheld
-from gnomon.cron.template import Values
+from gnomon.cron.runs import PlannedFire, first_run, planned_fires, with_first_reserved
 from gnomon.limits.limiter import Limiter
 from gnomon.model.shard import shard_of
-from gnomon.model.task import Submission, template_fields
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.cron.rows import stored_definition
 from gnomon.store.postgres.limits.limit_keys import LimitersOf, no_limiters, with_keys
@@ -28,14 +27,6 @@ if TYPE_CHECKING:
 
 
 log = structlog.get_logger("gnomon.store")
-
-
-class PlannedFire(msgspec.Struct, frozen=True):
-    """A run about to be entered, with the job that it is of."""
-
-    job: CronJob
-    occurrence: Occurrence
-    run: Submission
 
 
 async def advance(
@@ -64,10 +55,12 @@ async def advance(
         [p.job.next_fire_at for p in plans],
         [p.next_fire_at for p in plans],
         [len(p.occurrences) for p in plans],
-        [_first_run(p.job, fires[p.job.id]) for p in plans],
+        [first_run(fires[p.job.id]) for p in plans],
     )
     reserved: dict[UUID, bool] = {row["id"]: row["reserved"] for row in rows}
-    entering = [f for job_id, has in reserved.items() for f in _ungated(fires[job_id], has)]
+    entering: list[PlannedFire] = []
+    for job_id, has_place in reserved.items():
+        entering += with_first_reserved(fires[job_id]) if has_place else fires[job_id]
     missed = [p for p in plans if p.missed and p.job.id in reserved]
     return await enter(connection, entering, missed)
 
@@ -109,7 +102,7 @@ async def enter(
         [f.run.id for f in fires] + [None] * len(missed),
         [None] * len(fires) + [p.why for p in missed],
         [0] * len(fires) + [p.missed for p in missed],
-        [_sla_at(f) for f in fires] + [p.last_missed if _watched(p.job) else None for p in missed],
+        [f.sla_at for f in fires] + [_missed_sla(p) for p in missed],
     )
     entered = {(row["cron_job_id"], row["fire_at"]) for row in rows}
     return await insert(
@@ -124,62 +117,14 @@ def fires_of(
     limiters: Sequence[Limiter] = (),
     first: int = 0,
 ) -> list[PlannedFire]:
-    """Fires with their runs. What was missed is due at once, in the order of the fires, which is
-    that of the ids; `first` is the turn of the first."""
-    return [
-        PlannedFire(job, o, with_keys(_run(job, o, now, turn), limiters))
-        for turn, o in enumerate(occurrences, first)
-    ]
+    """Fires with their runs, which lie in their job's shard, so that one node plans and runs them;
+    and with what limiters find in their payloads."""
+    shard = shard_of(job.id)
+    fires = planned_fires(job, occurrences, now, lambda turn: new_id_in(shard, now, turn), first)
+    if not limiters:
+        return fires
+    return [msgspec.structs.replace(f, run=with_keys(f.run, limiters)) for f in fires]
 
 
-def _run(job: CronJob, occurrence: Occurrence, now: datetime, turn: int) -> Submission:
-    """The task of one fire. It lies in its job's shard, so one node plans and runs it."""
-    definition = job.definition
-    schedule = schedule_of(definition, str(job.id))
-    template = payload_of(definition)
-    run_id = new_id_in(shard_of(job.id), now, turn)
-    previous = None if template.is_constant else schedule.previous_before(occurrence.fire_at)
-    values = Values(
-        fire_time=occurrence.fire_at,
-        scheduled_for=occurrence.execute_at,
-        previous_fire_time=previous,
-        run_id=str(run_id),
-        job_name=definition.name,
-    )
-    return Submission(
-        **template_fields(definition),
-        tenant_id=job.tenant_id,
-        id=run_id,
-        execute_at=occurrence.execute_at,
-        due_at=max(occurrence.execute_at, now),
-        payload=None if definition.payload_template is None else template.render(values),
-        name=definition.name,
-        expires_at=occurrence.expires_at,
-        created_by=job.created_by,
-        cron_job_id=job.id,
-        fire_at=occurrence.fire_at,
-        gated=definition.overlap_policy is not Overlap.ALLOW,
-    )
-
-
-def _first_run(job: CronJob, fires: Sequence[PlannedFire]) -> UUID | None:
-    """The run that may become the active one while it is planned."""
-    if not fires or job.definition.overlap_policy is Overlap.ALLOW:
-        return None
-    return fires[0].run.id
-
-
-def _ungated(fires: Sequence[PlannedFire], reserved: bool) -> list[PlannedFire]:
-    if not reserved:
-        return list(fires)
-    first = msgspec.structs.replace(fires[0].run, gated=False)
-    return [msgspec.structs.replace(fires[0], run=first), *fires[1:]]
-
-
-def _watched(job: CronJob) -> bool:
-    return job.definition.sla_seconds is not None
-
-
-def _sla_at(fire: PlannedFire) -> datetime | None:
-    seconds = fire.job.definition.sla_seconds
-    return None if seconds is None else fire.run.due_at + timedelta(seconds=seconds)
+def _missed_sla(plan: Plan) -> datetime | None:
+    return None if plan.job.definition.sla_seconds is None else plan.last_missed
