@@ -12,8 +12,8 @@ from gnomon.cron.job import CronJob, Definition
 from gnomon.cron.plan import plan
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DEFAULT_TENANT, TaskKey
-from gnomon.store.ports.cron import CronChange
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.cron.changing import PostgresCronChange
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
@@ -47,7 +47,7 @@ class Unheard:
 
 
 @asynccontextmanager
-async def changing(database: Database) -> AsyncIterator[CronChange]:
+async def changing(database: Database) -> AsyncIterator[PostgresCronChange]:
     async with PostgresTasks(database, Unheard(), 60.0).change(DEFAULT_TENANT) as change:
         yield change.cron
 

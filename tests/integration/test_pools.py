@@ -118,6 +118,6 @@ async def test_foreign_work_takes_no_place_in_memory(
     entry = Entry(TaskKey(row["tenant_id"], row["id"]), row["due_at"], Lane.LOW, flow=row["flow"])
     assert scanner.hinted([entry]) == 0
     assert looks == [True]
-    await flows.look_up(PostgresLimits(database))
+    await flows.look_up(PostgresLimits(database).flows_of)
     assert scanner.hinted([entry]) == 0
     assert looks == [True], "it is known by now"

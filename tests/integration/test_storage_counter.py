@@ -14,7 +14,7 @@ from gnomon.model.task import DEFAULT_TENANT
 from gnomon.node.maintenance.storage_counter import StorageCounter
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import nobody
-from gnomon.store.ports.storage import StorageLevel, StorageStore
+from gnomon.store.ports.storage import StorageLevel
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
@@ -23,7 +23,7 @@ from gnomon.store.tenant_cache import TenantCache
 
 
 async def counter(
-    database: Database, clock: Clock | None = None, store: StorageStore | None = None
+    database: Database, clock: Clock | None = None, store: PostgresStorage | None = None
 ) -> StorageCounter:
     clock = clock or SystemClock()
     directory = TenantCache(PostgresTenantReader(database, with_schemas=False), clock, {})

@@ -16,15 +16,15 @@ from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
-from gnomon.store.ports.cron import CronStore
-from gnomon.store.ports.events import EventStore
-from gnomon.store.ports.keys import KeyStore
-from gnomon.store.ports.limits import LimiterStore
 from gnomon.store.ports.roster import RosterStore
-from gnomon.store.ports.secrets import SecretStore
-from gnomon.store.ports.task_types import TaskTypeStore
-from gnomon.store.ports.tasks import TaskStore
-from gnomon.store.ports.usage import UsageStore
+from gnomon.store.postgres.cron.events import PostgresEvents
+from gnomon.store.postgres.cron.jobs import PostgresCronJobs
+from gnomon.store.postgres.identity.api_keys import PostgresKeys
+from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
+from gnomon.store.postgres.limits.limiters import PostgresLimiters
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
+from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
+from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.rules import Rules
 from gnomon.usecases.submission_batcher import SubmissionBatcher
@@ -39,20 +39,20 @@ class Context(msgspec.Struct, frozen=True):
 
     settings: Settings
     clock: Clock
-    store: TaskStore
+    store: PostgresTasks
     intake: SubmissionBatcher
-    cron: CronStore
-    events: EventStore
+    cron: PostgresCronJobs
+    events: PostgresEvents
     roster: RosterStore
     metrics: ApiMetrics
     directory: TenantCache
     rules: Rules
-    keys: KeyStore
+    keys: PostgresKeys
     authenticator: Authenticator | None  # None: whoever can connect is welcome
-    task_types: TaskTypeStore
-    usage: UsageStore
-    limiters: LimiterStore
-    secrets: SecretStore
+    task_types: PostgresTaskTypes
+    usage: PostgresUsage
+    limiters: PostgresLimiters
+    secrets: PostgresSecrets
     bodies: Bodies
     refusals: Refusals
     limits: RequestLimits

@@ -13,7 +13,7 @@ from gnomon.access.principal import Principal, Role
 from gnomon.cron.job import CronJob, Definition
 from gnomon.model.allow_list import AllowList, listed
 from gnomon.model.task import Task
-from gnomon.store.ports.tasks import TaskChange
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.rules import Rules
 from gnomon.usecases.target_check import check_allowed, check_own_target
 
@@ -51,33 +51,37 @@ def _withheld(by: Principal) -> Iterator[None]:
         raise type(error)(detail, error.pointer) from None
 
 
-async def check_held(change: TaskChange, by: Principal, task_id: UUID) -> None:
+async def check_held(change: PostgresTaskChange, by: Principal, task_id: UUID) -> None:
     """Raises TypeForbidden, TargetForbidden where the principal may not change the task."""
     if by.limited:
         check_work(by, await change.get(task_id))
 
 
-async def check_startable(change: TaskChange, rules: Rules, by: Principal, task_id: UUID) -> None:
+async def check_startable(
+    change: PostgresTaskChange, rules: Rules, by: Principal, task_id: UUID
+) -> None:
     """Raises the same, also where the tenant may no longer call the task's target."""
     tenant = rules.allow_list(by.tenant_id)
     if by.limited or tenant.limits:
         _check_start(by, tenant, await change.get(task_id))
 
 
-async def check_job_held(change: TaskChange, by: Principal, ref: str) -> None:
+async def check_job_held(change: PostgresTaskChange, by: Principal, ref: str) -> None:
     """Raises TypeForbidden, TargetForbidden where the principal may not change the cron job."""
     if by.limited:
         check_work(by, (await locked(change, ref)).definition)
 
 
-async def check_job_startable(change: TaskChange, rules: Rules, by: Principal, ref: str) -> None:
+async def check_job_startable(
+    change: PostgresTaskChange, rules: Rules, by: Principal, ref: str
+) -> None:
     """Raises the same, also where the tenant may no longer call the job's target."""
     tenant = rules.allow_list(by.tenant_id)
     if by.limited or tenant.limits:
         _check_start(by, tenant, (await locked(change, ref)).definition)
 
 
-async def locked(change: TaskChange, ref: str) -> CronJob:
+async def locked(change: PostgresTaskChange, ref: str) -> CronJob:
     """The cron job, locked until the end of the transaction by an edit that changes nothing."""
     return await change.cron.patch(ref, lambda definition: definition)
 

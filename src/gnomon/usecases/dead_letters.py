@@ -9,7 +9,9 @@ from gnomon.access.principal import Principal
 from gnomon.model.errors import TaskNotFound
 from gnomon.model.lifecycle import Status
 from gnomon.model.task import Resolution, Task, TaskKey
-from gnomon.store.ports.tasks import TaskChange, TaskFilter, TaskStore
+from gnomon.store.ports.tasks import TaskFilter
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.authorization import check_held, check_startable, check_type
 from gnomon.usecases.rules import Rules
 
@@ -23,7 +25,7 @@ class Redriven(msgspec.Struct, frozen=True):
     more: bool
 
 
-async def read(store: TaskStore, key: TaskKey) -> Task:
+async def read(store: PostgresTasks, key: TaskKey) -> Task:
     """A dead letter, resolved or not. Raises TaskNotFound, also for a task that is none."""
     task = await store.get(key)
     if task.status is not Status.DEAD_LETTERED:
@@ -31,19 +33,21 @@ async def read(store: TaskStore, key: TaskKey) -> Task:
     return task
 
 
-async def retry(change: TaskChange, rules: Rules, by: Principal, task_id: UUID) -> Task:
+async def retry(change: PostgresTaskChange, rules: Rules, by: Principal, task_id: UUID) -> Task:
     """Runs a dead letter again, with a new retry budget. Raises IllegalTransition."""
     await check_startable(change, rules, by, task_id)
     return await change.redrive(task_id)
 
 
-async def resolve(change: TaskChange, by: Principal, task_id: UUID, resolution: Resolution) -> Task:
+async def resolve(
+    change: PostgresTaskChange, by: Principal, task_id: UUID, resolution: Resolution
+) -> Task:
     """Moves a dead letter to the archive. Raises IllegalTransition."""
     await check_held(change, by, task_id)
     return await change.resolve(task_id, resolution)
 
 
-async def retry_matching(change: TaskChange, by: Principal, chosen: TaskFilter) -> Redriven:
+async def retry_matching(change: PostgresTaskChange, by: Principal, chosen: TaskFilter) -> Redriven:
     """Runs the dead letters that match again, at most MOST_REDRIVEN of them. Raises LimitedKey,
     TypeForbidden where the filter may match some that the principal may not start."""
     if by.allow.limits:

@@ -5,11 +5,13 @@ import msgspec
 from gnomon.model.explanation import Circumstances, Explanation, explain
 from gnomon.model.task import Task, TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
-from gnomon.store.ports.tasks import TaskStore
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.rules import Rules
 
 
-async def explain_task(store: TaskStore, rules: Rules, key: TaskKey) -> tuple[Task, Explanation]:
+async def explain_task(
+    store: PostgresTasks, rules: Rules, key: TaskKey
+) -> tuple[Task, Explanation]:
     """The task, and what keeps it from running. Raises TaskNotFound."""
     task = await store.get(key)
     quota = rules.quotas(key.tenant_id).executions_per_minute

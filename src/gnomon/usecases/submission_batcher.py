@@ -19,7 +19,8 @@ from gnomon.model.errors import (
     TenantBusy,
     Unstorable,
 )
-from gnomon.store.ports.tasks import NewTask, Receipt, TaskStore
+from gnomon.store.ports.tasks import NewTask, Receipt
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 MOST_WAITING = 10_000
 MOST_WAITING_BYTES = 64 * 1024 * 1024
@@ -55,7 +56,7 @@ class SubmissionBatcher:
     waited for beside them; what the tenant submits meanwhile gathers there.
     """
 
-    def __init__(self, store: TaskStore) -> None:
+    def __init__(self, store: PostgresTasks) -> None:
         self._store = store
         self._waiting: deque[_Waiting] = deque()
         self._held: dict[str, deque[_Waiting]] = {}  # of tenants that are held up

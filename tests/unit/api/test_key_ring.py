@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import cast
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,7 @@ from gnomon.api.auth import key_cache
 from gnomon.api.auth.key_cache import AHEAD_SECONDS, TRUST_SECONDS, KeyRing
 from gnomon.clock import SystemClock
 from gnomon.model.errors import Overloaded, StoreUnavailable
+from gnomon.store.postgres.identity.api_keys import PostgresKeys
 
 
 def key(number: int) -> str:
@@ -77,7 +79,7 @@ class Setting:
     def __init__(self) -> None:
         self.hand = Hand()
         self.lookup = Lookup()
-        self.ring = KeyRing(self.lookup, SystemClock(self.hand))
+        self.ring = KeyRing(cast("PostgresKeys", self.lookup), SystemClock(self.hand))
 
     async def ask(self, number: int) -> Principal | None:
         return await self.ring.principal(key(number))

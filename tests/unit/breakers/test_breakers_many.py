@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from typing import cast
 from uuid import UUID
 
 from tests.unit.fairness.fair_entries import START, entry
@@ -21,6 +22,7 @@ from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.breakers import BreakerEvent, Circuit
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
 
 AWAY = Outcome(OutcomeKind.FAILED, error="away", unreachable=True)
 QUICK = Rules(host=Rule(share=0.5, calls=1, pause=30.0), tenant=Rule(share=2.0))
@@ -44,7 +46,9 @@ class World:
         agenda = Agenda(FairQueue(), START, 100)
         clock = SystemClock(lambda: self.time)
         troubles = Troubles(clock, nobody)
-        self.breakers = BreakerCheck(agenda, clock, Told(), lambda: None, nobody, troubles, QUICK)
+        self.breakers = BreakerCheck(
+            agenda, clock, cast("PostgresBreakers", Told()), lambda: None, nobody, troubles, QUICK
+        )
         for number in range(hosts):
             self.fail(entry(number, flow=number + 1))
 

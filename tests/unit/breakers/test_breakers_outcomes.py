@@ -1,5 +1,7 @@
 """Which outcomes a breaker counts, as a failure or as a success, and which say nothing."""
 
+from typing import cast
+
 import pytest
 from tests.unit.breakers.test_breakers_many import Told, delivery
 from tests.unit.fairness.fair_entries import START, entry
@@ -13,6 +15,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.dispatch.breaker_check import BreakerCheck, Rules
 from gnomon.observe.events import BreakerOpened, Event, nobody
 from gnomon.pipe.envelope import Report
+from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
 
 AWAY = Outcome(OutcomeKind.FAILED, error="away", unreachable=True)
 NEVER = Rule(share=2.0)
@@ -45,8 +48,8 @@ class World:
         self.events: list[Event] = []
         clock = SystemClock(lambda: self.time)
         self.breakers = BreakerCheck(
-            Agenda(FairQueue(), START, 100), clock, Told(), lambda: None, self.events.append,
-            Troubles(clock, nobody), rules,
+            Agenda(FairQueue(), START, 100), clock, cast("PostgresBreakers", Told()),
+            lambda: None, self.events.append, Troubles(clock, nobody), rules,
         )  # fmt: skip
 
     def opens_after(self, *outcomes: Outcome | None) -> bool:

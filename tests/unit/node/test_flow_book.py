@@ -40,10 +40,10 @@ async def test_flows_are_looked_up_once_and_forgotten_in_time() -> None:
         assert book.find(each) is None
     gone = entry(9, flow=9)
     assert book.find(gone) is None
-    looked = await book.look_up(store)
+    looked = await book.look_up(store.flows_of)
     assert set(looked.flows) == {("acme", n) for n in (1, 2, 3, 4, 9)}
     assert looked.changed == []
-    assert (await book.look_up(store)).flows == []
+    assert (await book.look_up(store.flows_of)).flows == []
     assert book.is_stale(gone), "the task is gone"
     assert not book.is_stale(gone), "said once"
     assert book.find(entry(5, flow=4)) == Flow("acme", "type-4")
@@ -51,7 +51,7 @@ async def test_flows_are_looked_up_once_and_forgotten_in_time() -> None:
     # An entry that does not say its flow is known by its key alone.
     unknown = entry(1, flow=0)
     assert book.find(unknown) is None
-    assert (await book.look_up(store)).flows == [("acme", 0)]
+    assert (await book.look_up(store.flows_of)).flows == [("acme", 0)]
     assert book.find(unknown) == Flow("acme", "type-1")
     assert book.find(entry(2, flow=0)) is None
 
@@ -61,6 +61,6 @@ async def test_a_task_of_another_flow_is_found_out() -> None:
     before, after = entry(1, flow=1), entry(1, flow=2)
     store.rows[before.key] = (after, Flow("acme", "changed"))
     assert book.find(before) is None
-    assert await book.look_up(store) == ([("acme", 1)], [after])
+    assert await book.look_up(store.flows_of) == ([("acme", 1)], [after])
     assert book.find(after) == Flow("acme", "changed")
     assert book.is_stale(before)

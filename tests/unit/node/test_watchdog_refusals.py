@@ -14,7 +14,8 @@ from gnomon.node.maintenance.watchdog import CHORE, Watchdog
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Event
 from gnomon.store.ports.events import Judged
-from gnomon.store.ports.roster import ChoreStore
+from gnomon.store.postgres.cron.events import PostgresWatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores
 
 
 class Fires:
@@ -49,7 +50,8 @@ class World:
         self.fires = Fires(refused, good)
         self.troubles = Troubles(clock, told.append)
         self.watchdog = Watchdog(
-            self.fires, cast("ChoreStore", Alone()), Lease(new_incarnation(), 10.0), clock,
+            cast("PostgresWatch", self.fires), cast("PostgresChores", Alone()),
+            Lease(new_incarnation(), 10.0), clock,
             told.append, self.troubles,
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from gnomon.api.auth.key_cache import KeyRing, Recognition
 from gnomon.clock import Clock
 from gnomon.model.errors import Unauthenticated
 from gnomon.settings import AuthSettings
-from gnomon.store.ports.keys import KeyLookup
+from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.tenant_cache import TenantCache
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _credentials(header: str | None) -> str | None:
 
 
 async def authenticator_of(
-    settings: AuthSettings, keys: KeyLookup, directory: TenantCache, clock: Clock
+    settings: AuthSettings, keys: PostgresKeys, directory: TenantCache, clock: Clock
 ) -> Authenticator | None:
     """What the settings ask for; None where nobody need say who they are. Raises SettingsError."""
     if not settings.enabled:

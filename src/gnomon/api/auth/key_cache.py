@@ -13,7 +13,7 @@ from gnomon.access.api_key import KEY_CHARACTERS, ApiKey, hash_of, is_key
 from gnomon.access.principal import Principal
 from gnomon.clock import Clock
 from gnomon.model.errors import Overloaded, StoreError, StoreUnavailable
-from gnomon.store.ports.keys import KeyLookup
+from gnomon.store.postgres.identity.api_keys import PostgresKeys
 
 TRUST_SECONDS = 0.5  # counted from the start of the question: whatever was revoked before is found
 AHEAD_SECONDS = 0.25  # from then on a key in use is asked about again, before anybody must wait
@@ -46,7 +46,7 @@ class _Lookup(msgspec.Struct, frozen=True):
 class KeyRing:
     """`run` must be running for anybody to be let in."""
 
-    def __init__(self, lookup: KeyLookup, clock: Clock) -> None:
+    def __init__(self, lookup: PostgresKeys, clock: Clock) -> None:
         self._lookup = lookup
         self._clock = clock
         self._known: dict[bytes, _Lookup] = {}

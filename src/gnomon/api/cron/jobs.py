@@ -44,7 +44,7 @@ from gnomon.cron.job import CronJob, Definition
 from gnomon.model.errors import CronJobNotFound, InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.cron import Put
-from gnomon.store.ports.tasks import TaskChange
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.authorization import check_job_held, check_type, check_work, locked
 from gnomon.usecases.payload_check import check_template_schema
 from gnomon.usecases.quota_check import check_rhythm, check_template
@@ -80,7 +80,7 @@ async def create_cron_job(request: Request) -> ASGIResponse:
     check_template(definition.payload_template, context.directory.quotas(by.tenant_id))
     await check_template_schema(context.rules, by.tenant_id, definition)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         return _shown(201, await change.cron.create(definition, by.name), context)
 
     return await changed(request, body, act)
@@ -162,7 +162,7 @@ async def put_cron_job(request: Request) -> ASGIResponse:
         foreseen = answer(200, _foreseen(before, wanted, context.clock.now()))
         return respond(shown(request, foreseen))
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         before = await _known(locked(change, name))
         if before is not None:
             check_work(by, before.definition)
@@ -224,7 +224,7 @@ async def patch_cron_job(request: Request) -> ASGIResponse:
     if asked.payload_template is not msgspec.UNSET:
         check_template(asked.payload_template, context.directory.quotas(tenant_of(request)))
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         job = await change.cron.patch(ref, edit)
         if _sends_anew(asked):
             await check_template_schema(context.rules, job.tenant_id, job.definition, str(job.id))
@@ -275,7 +275,7 @@ def _sends_anew(asked: PatchCronJob) -> bool:
 async def delete_cron_job(request: Request) -> ASGIResponse:
     ref = cron_ref_of(request)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         await check_job_held(change, principal_of(request), ref)
         await change.cron.delete(ref)
         return answer(204)
@@ -301,7 +301,7 @@ async def pause_cron_job(request: Request) -> ASGIResponse:
     reason = decoded(body, PauseCronJob).reason
     check_note(reason, "/reason")
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         await check_job_held(change, principal_of(request), ref)
         return _shown(200, await change.cron.pause(ref, reason), context)
 
@@ -325,7 +325,7 @@ async def resume_cron_job(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         await check_job_held(change, principal_of(request), ref)
         return _shown(200, await change.cron.resume(ref), context)
 

@@ -14,7 +14,7 @@ from gnomon.api.tasks.submissions import moment_of
 from gnomon.cron.zones import zone
 from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.tasks import TaskChange
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.authorization import check_job_startable, locked
 
 
@@ -35,7 +35,7 @@ async def trigger_cron_job(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         await check_job_startable(change, rules, by, ref)
         return answer(202, run_view(await change.cron.trigger(ref)))
 
@@ -65,7 +65,7 @@ async def backfill_cron_job(request: Request) -> ASGIResponse:
     if last > context.clock.now():
         raise InvalidTask("must not be in the future: what is still to come fires by itself", "/to")
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         await check_job_startable(change, context.rules, by, ref)
         where = zone((await locked(change, ref)).definition.timezone)
         found = await change.cron.backfill(ref, first, last, asked.limit, dry_run=asked.dry_run)

@@ -13,7 +13,8 @@ from gnomon.api.context import Request, context_of, header_of, principal_of, ten
 from gnomon.api.http.operation import JSON, operation_of
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
-from gnomon.store.ports.tasks import Once, TaskChange
+from gnomon.store.ports.tasks import Once
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 
 HEADER = b"idempotency-key"
 MOST_KEY_CHARACTERS = 255
@@ -110,7 +111,7 @@ def repeated(key: str | None, method: str, path: str, body: bytes) -> Once | Non
 async def changed(
     request: Request,
     body: bytes,
-    act: Callable[[TaskChange], Awaitable[Answer]],
+    act: Callable[[PostgresTaskChange], Awaitable[Answer]],
     headers: dict[str, str] | None = None,
 ) -> ASGIResponse:
     """Runs `act` in a transaction, once for each key. It may fill in `headers` meanwhile."""

@@ -31,7 +31,8 @@ from gnomon.api.tasks.views import new_view
 from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.task import Submission
-from gnomon.store.ports.tasks import NewTask, Once, Receipt, TaskChange
+from gnomon.store.ports.tasks import NewTask, Once, Receipt
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.payload_check import MOST_BATCH_WORK, check_schema_in_thread
 
 
@@ -76,7 +77,7 @@ async def submit_batch(request: Request) -> ASGIResponse:
         prepared = await asyncio.to_thread(_prepare, body, by, context, known)
     headers: dict[str, str] = {}
 
-    async def store(change: TaskChange) -> list[Receipt]:
+    async def store(change: PostgresTaskChange) -> list[Receipt]:
         stored = iter(await change.insert([new for new in prepared if isinstance(new, NewTask)]))
         receipts = [next(stored) if isinstance(new, NewTask) else new for new in prepared]
         _check_keys(receipts)
@@ -90,7 +91,7 @@ async def submit_batch(request: Request) -> ASGIResponse:
             receipts = await store(change)
         return respond(_answer(prepared, receipts, context.clock.now()), headers=headers)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         return _answer(prepared, await store(change), context.clock.now())
 
     return await changed(request, body, act, headers)

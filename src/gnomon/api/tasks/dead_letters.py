@@ -21,7 +21,7 @@ from gnomon.api.tasks.submissions import filter_of
 from gnomon.api.tasks.views import cursor_of, cursor_view, task_view
 from gnomon.model.task import Resolution, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.tasks import TaskChange
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases import dead_letters
 
 
@@ -78,7 +78,7 @@ async def retry_dead_letter(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         return answer(202, task_view(await dead_letters.retry(change, rules, by, task_id)))
 
     return await changed(request, body, act)
@@ -121,7 +121,7 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         return answer(200, task_view(await dead_letters.resolve(change, by, task_id, resolution)))
 
     return await changed(request, body, act)
@@ -143,7 +143,7 @@ async def retry_dead_letters(request: Request) -> ASGIResponse:
     chosen = filter_of(decoded(body, DeadLetterFilter))
     by = principal_of(request)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         return answer(202, await dead_letters.retry_matching(change, by, chosen))
 
     return await changed(request, body, act)

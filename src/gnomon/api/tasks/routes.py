@@ -48,7 +48,8 @@ from gnomon.model.errors import IdempotencyConflict, IllegalTransition, InvalidT
 from gnomon.model.lifecycle import Status
 from gnomon.model.task import Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.tasks import NewTask, TaskChange
+from gnomon.store.ports.tasks import NewTask
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases import change_task
 from gnomon.usecases.authorization import check_startable, check_work
 from gnomon.usecases.payload_check import check_schema
@@ -190,7 +191,7 @@ async def patch_task(request: Request) -> ASGIResponse:
     body = await read_body(request, most_bytes + OVERHEAD_BYTES)
     asked, by = decoded(body, PatchTask), principal_of(request)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         check_target(context.rules.address_guard(by.tenant_id), asked)
         wanted = patch_of(asked, context.clock.now(), most_bytes)
         if wanted.payload is not msgspec.UNSET:
@@ -221,7 +222,7 @@ async def patch_task(request: Request) -> ASGIResponse:
 async def delete_task(request: Request) -> ASGIResponse:
     by, task_id = principal_of(request), task_id_of(request)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         await change_task.delete(change, by, task_id)
         return answer(204)
 
@@ -245,7 +246,7 @@ async def cancel_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     asked = decoded(body, CancelTask)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         return _shown(200, await change_task.cancel(change, by, task_id, interrupt=asked.interrupt))
 
     return await changed(request, body, act)
@@ -268,7 +269,7 @@ async def pause_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         return _shown(200, await change_task.pause(change, by, task_id))
 
     return await changed(request, body, act)
@@ -291,7 +292,7 @@ async def resume_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         return _shown(200, await change_task.resume(change, by, task_id))
 
     return await changed(request, body, act)
@@ -315,7 +316,7 @@ async def retry_task(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
-    async def act(change: TaskChange) -> Answer:
+    async def act(change: PostgresTaskChange) -> Answer:
         await check_startable(change, context.rules, by, task_id)
         task = await change.get(task_id)
         if task.status in _FINISHED or task.resolution is not None:

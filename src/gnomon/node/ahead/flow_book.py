@@ -4,6 +4,7 @@ A hint names only the number of a flow. What it stands for is learned from what 
 looked up, by the key of one of its tasks, where it is needed before that.
 """
 
+from collections.abc import Awaitable, Callable, Collection
 from typing import NamedTuple, TypeVar
 
 from gnomon.fairness.ready_queue import Flow as FlowId
@@ -11,10 +12,12 @@ from gnomon.model.flow import UNKNOWN_FLOW, Flow
 from gnomon.model.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.limits import LimitStore
 
 MOST_KNOWN = 50_000
 _LOOKED_UP_AT_ONCE = 500
+
+# Gives the flows of live tasks, each with a hint as it would be given now.
+FlowsOf = Callable[[Collection[TaskKey]], Awaitable[list[tuple[Entry, Flow]]]]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -80,13 +83,13 @@ class FlowBook:
                 self._keep(number, known)
         return known
 
-    async def look_up(self, store: LimitStore) -> Looked:
+    async def look_up(self, flows_of: FlowsOf) -> Looked:
         """Learn what was missed."""
         samples = dict(list(self._unknown.items())[:_LOOKED_UP_AT_ONCE])
         if not samples:
             return Looked([], [])
         changed = []
-        found = await store.flows_of(samples)
+        found = await flows_of(samples)
         for entry, flow in found:
             asked = samples[entry.key]
             if asked == UNKNOWN_FLOW:

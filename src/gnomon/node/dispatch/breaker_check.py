@@ -30,8 +30,9 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.start_checks import StartCheck
 from gnomon.observe.events import BreakerClosed, BreakerOpened, BreakersForgotten, Observer
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.store.ports.breakers import BreakerEvent, BreakerStore, Circuit
+from gnomon.store.ports.breakers import BreakerEvent, Circuit
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
 
 NOTE_SECONDS = 0.5  # between writes of what has changed
 _SHORTEST_PAUSE = 0.01  # between looks at all that are open
@@ -74,7 +75,7 @@ class BreakerCheck(StartCheck):
         self,
         agenda: Agenda,
         clock: Clock,
-        store: BreakerStore,
+        store: PostgresBreakers,
         wake: Callable[[], None],
         emit: Observer,
         troubles: Troubles,

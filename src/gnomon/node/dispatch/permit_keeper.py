@@ -18,7 +18,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.dispatch.permits import Permits
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.pipe.port import Pipe
-from gnomon.store.ports.limits import LimitStore
+from gnomon.store.postgres.limits.permits import PostgresLimits
 
 log = structlog.get_logger("gnomon.node")
 
@@ -50,7 +50,7 @@ class PermitKeeper:
 
     def __init__(
         self,
-        store: LimitStore,
+        store: PostgresLimits,
         permits: Permits,
         agenda: Agenda,
         held: HeldTasks,
@@ -88,7 +88,7 @@ class PermitKeeper:
     async def run_once(self) -> ExchangeResult:
         """Look up flows, and bring what is held to what is wanted."""
         began = self._clock.monotonic()
-        looked = await self._permits.flows.look_up(self._store)
+        looked = await self._permits.flows.look_up(self._store.flows_of)
         if looked.flows:
             self._agenda.add(looked.changed)
             ready = [flow for flow in looked.flows if not self._permits.expect(flow)]

@@ -15,7 +15,8 @@ from gnomon.model.retention import RowKind
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Observer, RetentionSeen
 from gnomon.settings import DatabaseSettings
-from gnomon.store.ports.roster import ChoreStore, Removal
+from gnomon.store.ports.roster import Removal
+from gnomon.store.postgres.dispatch.roster import PostgresChores
 
 log = structlog.get_logger("gnomon.node")
 
@@ -44,7 +45,7 @@ class Pruner:
 
     def __init__(
         self,
-        store: ChoreStore,
+        store: PostgresChores,
         lease: Lease,
         settings: DatabaseSettings,
         clock: Clock,

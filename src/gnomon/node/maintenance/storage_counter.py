@@ -10,8 +10,9 @@ from gnomon.chores import About, Troubles
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
 from gnomon.node.membership.lease import Lease
-from gnomon.store.ports.roster import ChoreStore
-from gnomon.store.ports.storage import StorageLevel, StorageStore, to_count
+from gnomon.store.ports.storage import StorageLevel, to_count
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.usage.storage import PostgresStorage
 from gnomon.store.tenant_cache import TenantCache
 
 log = structlog.get_logger("gnomon.node")
@@ -27,8 +28,8 @@ class StorageCounter:
 
     def __init__(
         self,
-        store: StorageStore,
-        chores: ChoreStore,
+        store: PostgresStorage,
+        chores: PostgresChores,
         lease: Lease,
         directory: TenantCache,
         clock: Clock,

@@ -7,8 +7,9 @@ from gnomon.clock import Clock, new_id
 from gnomon.model.errors import StatementRefused, Unstorable
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Observer
-from gnomon.store.ports.events import Judged, WatchStore
-from gnomon.store.ports.roster import ChoreStore
+from gnomon.store.ports.events import Judged
+from gnomon.store.postgres.cron.events import PostgresWatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores
 
 CHORE = "watch"
 EVERY_SECONDS = 1.0
@@ -33,8 +34,8 @@ class Watchdog:
 
     def __init__(
         self,
-        store: WatchStore,
-        chores: ChoreStore,
+        store: PostgresWatch,
+        chores: PostgresChores,
         lease: Lease,
         clock: Clock,
         emit: Observer,

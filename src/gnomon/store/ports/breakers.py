@@ -1,11 +1,10 @@
-"""What the engine asks of its store about breakers: the contract that every store keeps.
+"""Values of the breaker store.
 
-A node decides by what it has seen itself. What is kept here is for those who ask why a task waits.
+A node decides by what it has seen itself. The stored breakers are for those who ask why a task
+waits.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
 from uuid import UUID
 
 import msgspec
@@ -22,15 +21,3 @@ class BreakerEvent(msgspec.Struct, frozen=True):
     id: UUID
     at: datetime
     told: BreakerOpened | BreakerClosed
-
-
-class BreakerStore(Protocol):
-    """What a node asks, about its own breakers."""
-
-    async def note(
-        self,
-        opened: Sequence[tuple[Circuit, datetime]],
-        closed: Sequence[Circuit],
-        events: Sequence[BreakerEvent],
-    ) -> None:
-        """These are open now, until then or longer, and those are not; and these events."""

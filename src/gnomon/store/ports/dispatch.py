@@ -1,4 +1,4 @@
-"""What a node asks of its store about tasks: the contract that every store keeps."""
+"""Dispatch port: how a node finds, claims, begins and settles tasks."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,19 @@
-"""What a node asks of its store about cron jobs: the contract that every store keeps."""
+"""Planning port: how a node plans cron jobs and claims their runs.
+
+The ledger. Each fire of a job is one entry `(cron_job_id, fire_at)`, made in the transaction that
+moves the job on and inserts the task. So a fire leads to one task at the most, whoever plans it
+and however often; the entry stays for as long as history does.
+
+Planning. A job is moved on only from the version and the fire time that the plan was made with;
+a plan that comes too late changes nothing.
+
+Overlap. A job has one active task at a time: from its first start (or, where nobody else is
+active, from its planning) to its end, waits for retries included. Who may start is decided with
+the job's row locked, so two nodes cannot both find nobody running. Runs under `allow` are never
+asked.
+
+Locks. Whoever needs a job and its tasks locks the job first.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,6 +1,7 @@
-"""What the engine asks about its nodes, and for the chores of the one that holds them.
+"""Roster port: which nodes are alive.
 
-The promises at the head of `gnomon.store.ports.tasks` hold here, too.
+A lease is renewed, and a node declared dead, by compare-and-set on the node's row: a node that was
+declared dead can never renew again, and must join as a new incarnation.
 """
 
 from datetime import datetime
@@ -10,7 +11,6 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.pool import EVERYTHING, Pool, Work
-from gnomon.model.retention import RowKind
 
 
 class NodeRecord(msgspec.Struct, frozen=True):
@@ -56,19 +56,3 @@ class RosterStore(Protocol):
 
     async def declare_dead(self, incarnation: UUID, beat: int) -> bool:
         """Declare a node dead, if it has not renewed since `beat`."""
-
-
-class ChoreStore(Protocol):
-    """What the holder of the singleton chores asks."""
-
-    async def hold(self, chore: str, incarnation: UUID, seconds: float) -> bool:
-        """Take or keep a chore. False while another node holds it."""
-
-    async def make_partitions(self) -> list[str]:
-        """Make the partitions of the days ahead; gives the new ones."""
-
-    async def drop_partitions(self, retention_days: float) -> list[str]:
-        """Drop those whose tasks are all past retention, and what is past it elsewhere."""
-
-    async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
-        """Remove rows past their time, at most so many at once."""

@@ -1,12 +1,10 @@
-"""What a node asks of its store about the bytes of tenants: the contract that every store keeps.
+"""Stored bytes of tenants, and when to count them again.
 
 A tenant's bytes grow with the statements that store something. What goes is found when they are
 counted: so they are never too few, and too many until the next count at the most.
 """
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
 
 import msgspec
 
@@ -24,17 +22,6 @@ class StorageLevel(msgspec.Struct, frozen=True):
     counted_at: datetime | None
     count_seconds: float
     freed: int = 0  # bytes that were ever taken off it, other than by a count
-
-
-class StorageStore(Protocol):
-    """Where the bytes are."""
-
-    async def levels(self, tenants: Sequence[str]) -> tuple[list[StorageLevel], datetime]:
-        """What they have, and the store's time."""
-
-    async def count(self, level: StorageLevel) -> int | None:
-        """Count the bytes of a tenant, and correct what is known of it. None: another node has
-        counted it meanwhile."""
 
 
 def to_count(level: StorageLevel, most: int, now: datetime) -> bool:

@@ -1,11 +1,10 @@
-"""What the API asks of its store about task types: the contract that every store keeps.
+"""Values of the task type store.
 
 A task type needs no entry to be used. One with an entry has a JSON Schema, which the payloads of
 new tasks must satisfy; processes see a change of it when their `TenantCache` does.
 """
 
 from datetime import datetime
-from typing import Protocol
 
 import msgspec
 
@@ -29,20 +28,3 @@ class TaskType(msgspec.Struct, frozen=True):
     schema: bytes
     created_at: datetime
     updated_at: datetime
-
-
-class TaskTypeStore(Protocol):
-    """Where the schemas are kept."""
-
-    async def list(self, tenant_id: str) -> list[TaskTypeLine]:
-        """All of a tenant, by name."""
-
-    async def get(self, tenant_id: str, name: str) -> TaskType:
-        """One of them. Raises TaskTypeNotFound."""
-
-    async def put(self, tenant_id: str, name: str, schema: bytes) -> tuple[TaskType, bool]:
-        """Give it this schema; gives also whether it had none. Raises TooManyTaskTypes and
-        SchemasTooLarge."""
-
-    async def delete(self, tenant_id: str, name: str) -> None:
-        """Forget its schema. Raises TaskTypeNotFound."""

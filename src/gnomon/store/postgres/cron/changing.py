@@ -63,7 +63,12 @@ _ALL_KINDS = tuple(RunKind)
 
 
 class PostgresCronChange:
-    """`CronChange` on PostgreSQL; `due` is told what to hint at once it is committed."""
+    """Changes cron jobs within one transaction of a tenant.
+
+    `ref` is a job's id or its name; an unknown one raises CronJobNotFound. Every change of a
+    definition withdraws the runs that were planned ahead, and their entries, and plans anew. `due`
+    collects what to hint at once the transaction is committed.
+    """
 
     def __init__(
         self,
@@ -80,6 +85,7 @@ class PostgresCronChange:
         self._due = due
 
     async def create(self, definition: Definition, created_by: str | None = None) -> CronJob:
+        """Store a new job. Raises NameTaken."""
         now = await self._now()
         row = await self._insert(definition, now, created_by)
         if row is None:
@@ -89,6 +95,7 @@ class PostgresCronChange:
     async def put(
         self, definition: Definition, created_by: str | None = None
     ) -> tuple[CronJob, Put]:
+        """Make the job of this name be as defined. The same definition again changes nothing."""
         now = await self._now()
         row = await self._insert(definition, now, created_by)
         if row is not None:
@@ -98,6 +105,7 @@ class PostgresCronChange:
         return job, Put.UNCHANGED if job.version == before.version else Put.CHANGED
 
     async def patch(self, ref: str, edit: Callable[[Definition], Definition]) -> CronJob:
+        """Change the definition. A new expression, zone or start never fires the past."""
         job, now = await self._lock(ref)
         definition = edit(job.definition)
         if same_definition(job.definition, definition):
@@ -115,6 +123,7 @@ class PostgresCronChange:
         return await self._update(job, next_fire_at, len(withdrawn), now)
 
     async def pause(self, ref: str, reason: str | None) -> CronJob:
+        """Start nothing more on schedule, also not what was planned and has not started."""
         job, now = await self._lock(ref)
         withdrawn = await self._withdraw(job, None, _SCHEDULED)
         paused_at = job.paused_at or now
@@ -122,6 +131,7 @@ class PostgresCronChange:
         return await self._update(job, None, len(withdrawn), now)
 
     async def resume(self, ref: str) -> CronJob:
+        """Go on with the next fire. What lay in the pause was not missed."""
         job, now = await self._lock(ref)
         if job.paused_at is None:
             return job
@@ -130,11 +140,14 @@ class PostgresCronChange:
         return await self._update(job, next_fire_at, 0, now)
 
     async def delete(self, ref: str) -> None:
+        """Remove the job and every run that has not started. What runs, goes on."""
         job, _ = await self._lock(ref)
         await self._withdraw(job, None, _ALL_KINDS)
         await self._connection.execute(query("delete_job"), self._tenant_id, job.id)
 
     async def trigger(self, ref: str) -> CronRun:
+        """Run it now, whatever its schedule says. Raises Overlapping under `skip` while a run is
+        active."""
         job, now = await self._lock(ref)
         await check_stored(self._connection, self._tenant_id, self._quotas, planning.run_bytes(job))
         fires = planning.fires_of(job, [manual_fire(now)], now, self._limiters)
@@ -146,6 +159,8 @@ class PostgresCronChange:
     async def backfill(
         self, ref: str, first: datetime, last: datetime, most: int, *, dry_run: bool
     ) -> Backfilled:
+        """Run the fires of the past from `first` to `last`, both included, oldest first; those in
+        the ledger are left alone. Raises InvalidSchedule when there are more than `most`."""
         job, now = await self._lock(ref)
         fires = fires_to_backfill(job, first, last, most, now)
         rows = await self._connection.fetch(query("entered_fires"), job.id, fires)

@@ -17,7 +17,7 @@ _COMMIT_SECONDS = 1.0
 
 
 class PostgresEvents:
-    """`EventStore` on PostgreSQL."""
+    """Reads events."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -25,6 +25,7 @@ class PostgresEvents:
     async def list(
         self, tenant_id: str, chosen: EventFilter, cursor: UUID | None, limit: int
     ) -> EventRecordPage:
+        """Events older than `cursor`, newest first."""
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(
                 query("list_events"),
@@ -42,19 +43,24 @@ class PostgresEvents:
 
 
 class PostgresWatch:
-    """`WatchStore` on PostgreSQL."""
+    """Judges fires for the watchdog."""
 
     def __init__(self, database: Database, grace_seconds: float) -> None:
         self._database = database
         self._grace = grace_seconds
 
     async def judge(self, ids: Sequence[UUID], aside: Sequence[UUID] = ()) -> Judged:
+        """Judge fires whose window has closed, earliest first, at most as many as there are
+        `ids`; each is judged once. One that did not start in its window gets an event, under the
+        next of the `ids`. The first try counts, and the claim of one that still runs. Fires of the
+        jobs `aside` are left out."""
         rows = await self._database.fetch(
             "judge_fires", list(ids), _COMMIT_SECONDS, self._grace, SLA_MISSED, list(aside)
         )
         return Judged(len(rows), [_missed(row) for row in rows if row["event_id"] is not None])
 
     async def next_job(self, aside: Sequence[UUID]) -> TaskKey | None:
+        """The job whose fire is judged next."""
         row = await self._database.fetchrow(
             "next_to_judge", _COMMIT_SECONDS, self._grace, list(aside)
         )

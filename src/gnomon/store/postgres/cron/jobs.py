@@ -30,18 +30,20 @@ def id_in(ref: str) -> UUID | None:
 
 
 class PostgresCronJobs:
-    """`CronStore` on PostgreSQL."""
+    """Reads cron jobs and their runs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def get(self, tenant_id: str, ref: str) -> CronJob:
+        """By id or name. Raises CronJobNotFound."""
         async with self._database.scoped(tenant_id) as connection:
             return await _get(connection, tenant_id, ref)
 
     async def list(
         self, tenant_id: str, chosen: CronFilter, cursor: UUID | None, limit: int
     ) -> CronPage:
+        """Jobs older than `cursor`, newest first."""
         after = cursor or _AFTER_ALL
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(
@@ -65,6 +67,7 @@ class PostgresCronJobs:
     async def runs(
         self, tenant_id: str, ref: str, cursor: datetime | None, limit: int
     ) -> CronRunPage:
+        """What the ledger says, from the latest fire back, before `cursor`."""
         async with self._database.scoped(tenant_id) as connection:
             job = await _get(connection, tenant_id, ref)
             rows = await connection.fetch(

@@ -12,7 +12,7 @@ from gnomon.store.postgres.database import Database
 
 
 class PostgresBreakers:
-    """`BreakerStore` on PostgreSQL, for one node."""
+    """Keeps the breakers of one node."""
 
     def __init__(self, database: Database, incarnation: UUID, name: str) -> None:
         self._database = database
@@ -25,6 +25,7 @@ class PostgresBreakers:
         closed: Sequence[Circuit],
         events: Sequence[BreakerEvent],
     ) -> None:
+        """These are open now, until then or longer, and those are not; and these events."""
         await self._database.execute(
             "note_breakers",
             self._incarnation,

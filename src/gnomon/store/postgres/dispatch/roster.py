@@ -96,7 +96,8 @@ def _renewed(row: asyncpg.Record | None, incarnation: UUID) -> datetime:
 
 
 class PostgresChores:
-    """`ChoreStore` on PostgreSQL."""
+    """Does the chores that one node does for all: holds them, makes and drops partitions, removes
+    expired rows."""
 
     def __init__(self, database: Database, clock: Clock | None = None) -> None:
         self._database = database
@@ -105,21 +106,25 @@ class PostgresChores:
         self._memory = Memory()
 
     async def hold(self, chore: str, incarnation: UUID, seconds: float) -> bool:
+        """Take or keep a chore. False while another node holds it."""
         row = await self._database.fetchrow("hold_chore", chore, incarnation, seconds)
         return row is not None
 
     async def make_partitions(self) -> list[str]:
+        """Make the partitions of the days ahead; gives the new ones."""
         async with self._own_connection() as connection:
             now = await connection.fetchval("SELECT gnomon.now()")
             return await partitions.make(connection, now.date())
 
     async def drop_partitions(self, retention_days: float) -> list[str]:
+        """Drop those whose tasks are all past retention, and what is past it elsewhere."""
         async with self._own_connection() as connection:
             now: datetime = await connection.fetchval("SELECT gnomon.now()")
             cutoff = now - timedelta(days=retention_days)
             return await old_partitions.drop(connection, cutoff, self._clock, self._memory)
 
     async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
+        """Remove rows past their time, at most so many at once."""
         return await self._expired.remove(kind, most, retention_days)
 
     @asynccontextmanager

@@ -32,25 +32,29 @@ _AFTER_ALL = UUID(int=(1 << 128) - 1)
 
 
 class PostgresKeys:
-    """`KeyStore` on PostgreSQL."""
+    """Stores API keys. An unknown id raises KeyNotFound."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def find(self, hashes: Sequence[bytes]) -> dict[bytes, ApiKey]:
+        """The live keys among these, by their hash."""
         rows = await self._database.fetch("find_api_keys", hashes)
         return {row["hash"]: _key(row) for row in rows}
 
     async def any(self) -> bool:
+        """Whether there is a live key at all."""
         row = await self._database.fetchrow("any_api_key")
         assert row is not None, "the statement gives one row"
         found: bool = row["found"]
         return found
 
     async def note_use(self, ids: Sequence[UUID]) -> None:
+        """Write down that these were used just now."""
         await self._database.execute("note_key_use", ids)
 
     async def list(self, tenant_id: str, cursor: UUID | None, limit: int) -> ApiKeyPage:
+        """Keys older than `cursor`, live and ended."""
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(
                 query("list_api_keys"), tenant_id, cursor or _AFTER_ALL, limit + 1
@@ -60,6 +64,7 @@ class PostgresKeys:
         return ApiKeyPage(keys, keys[-1].id if len(rows) > limit else None)
 
     async def get(self, tenant_id: str, key_id: UUID) -> ApiKey:
+        """One of them."""
         async with self._database.scoped(tenant_id) as connection:
             row = await connection.fetchrow(query("get_api_key"), tenant_id, key_id)
         if row is None:
@@ -67,6 +72,9 @@ class PostgresKeys:
         return _key(row)
 
     async def create(self, new: NewKey, by: Principal | None = None) -> ApiKey:
+        """Keep a key, which ends no later than whoever makes it; None: the operator. Raises
+        TooManyKeys, KeyRingFull, TenantNotFound, KeyForbidden, Unauthenticated where the maker
+        has ended."""
         async with self._database.scoped(new.tenant_id) as connection:
             await connection.execute(query("lock_api_keys"), new.tenant_id)
             latest = await _latest_end(connection, by)
@@ -81,6 +89,9 @@ class PostgresKeys:
         overlap_seconds: float,
         by: Principal | None = None,
     ) -> ApiKey:
+        """Make a second key like this one, with as long a life as whoever asks can give, and let
+        this one end after the overlap. Gives the new one. Raises TooManyKeys, KeyEnded,
+        KeyForbidden, Unauthenticated where the maker has ended."""
         async with self._database.scoped(tenant_id) as connection:
             await connection.execute(query("lock_api_keys"), tenant_id)
             latest = await _latest_end(connection, by)
@@ -98,6 +109,8 @@ class PostgresKeys:
     async def revoke(
         self, tenant_id: str, key_id: UUID, *, cascade: bool = False
     ) -> Sequence[UUID]:
+        """End it at once; with `cascade` also the keys that were made with it, and with those.
+        One that has ended stays as it is. Gives those that were ended."""
         async with self._database.scoped(tenant_id) as connection:
             if await connection.fetchrow(query("get_api_key"), tenant_id, key_id) is None:
                 raise KeyNotFound(key_id)

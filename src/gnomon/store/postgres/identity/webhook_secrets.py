@@ -21,33 +21,39 @@ _FIELDS = WebhookSecret.__struct_fields__
 
 
 class PostgresSecrets:
-    """`SecretStore` on PostgreSQL."""
+    """Stores webhook secrets. An unknown id raises SecretNotFound."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def list(self, tenant_id: str) -> list[WebhookSecret]:
+        """All that are live and the newest of those that have ended; newest first."""
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(query("list_webhook_secrets"), tenant_id, None)
         return [_known(row) for row in rows]
 
     async def get(self, tenant_id: str, secret_id: UUID) -> WebhookSecret:
+        """One of them."""
         async with self._database.scoped(tenant_id) as connection:
             return _known(await _row(connection, tenant_id, secret_id))
 
     async def show(self, tenant_id: str, secret_id: UUID) -> ShownSecret:
+        """One of them with its value."""
         async with self._database.scoped(tenant_id) as connection:
             known = _known(await _row(connection, tenant_id, secret_id))
             value = await connection.fetchval(query("webhook_secret_value"), tenant_id, secret_id)
             return ShownSecret(known, value)
 
     async def create(self, new: NewSecret) -> ShownSecret:
+        """Keep a secret. Raises TooManySecrets, TenantNotFound."""
         async with self._database.scoped(new.tenant_id) as connection:
             return await _insert(connection, new)
 
     async def rotate(
         self, tenant_id: str, secret_id: UUID, replacing: ReplacingSecret, overlap_seconds: float
     ) -> ShownSecret:
+        """Make a second one like this, and let this one end after the overlap. Gives the new one.
+        Raises TooManySecrets, SecretEnded."""
         async with self._database.scoped(tenant_id) as connection:
             await connection.execute(query("lock_webhook_secrets"), tenant_id)
             row = await _row(connection, tenant_id, secret_id)
@@ -72,6 +78,7 @@ class PostgresSecrets:
             )
 
     async def revoke(self, tenant_id: str, secret_id: UUID) -> None:
+        """End it at once. One that has ended stays as it is. Raises LastSecret."""
         async with self._database.scoped(tenant_id) as connection:
             await connection.execute(query("lock_webhook_secrets"), tenant_id)
             row = await _row(connection, tenant_id, secret_id)

@@ -15,12 +15,13 @@ MOST_KEYS = 20  # shown of a limiter
 
 
 class PostgresLimiters:
-    """Implements LimiterStore."""
+    """Stores the limiters of tenants."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def list(self, tenant_id: str) -> list[LimiterUse]:
+        """All of a tenant, by name."""
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(query("list_limiters"), tenant_id, None)
             starts = await connection.fetch(query("limiter_starts"), tenant_id, None)
@@ -30,6 +31,7 @@ class PostgresLimiters:
         return [_use(row, started[row["name"]]) for row in rows]
 
     async def get(self, tenant_id: str, name: str) -> LimiterUse:
+        """One of them, with its fullest keys. Raises LimiterNotFound."""
         async with self._database.scoped(tenant_id) as connection:
             row = await connection.fetchrow(query("list_limiters"), tenant_id, name)
             if row is None:
@@ -46,6 +48,7 @@ class PostgresLimiters:
         return msgspec.structs.replace(use, keys=keys)
 
     async def put(self, limiter: Limiter) -> bool:
+        """Create or replace one; gives whether it is new. Raises TooManyLimiters."""
         async with self._database.scoped(limiter.tenant_id) as connection:
             # Those who add to the same tenant count one after the other.
             await connection.execute(query("lock_limiters"), limiter.tenant_id)
@@ -58,6 +61,7 @@ class PostgresLimiters:
         return created
 
     async def delete(self, tenant_id: str, name: str) -> None:
+        """Remove one. Raises LimiterNotFound."""
         async with self._database.scoped(tenant_id) as connection:
             row = await connection.fetchrow(query("delete_limiter"), tenant_id, name)
         if row is None:

@@ -1,4 +1,10 @@
-"""The node's side of limits on PostgreSQL."""
+"""The node's side of limits on PostgreSQL.
+
+Permits and starts belong to buckets (see `gnomon.limits`). A node holds some of each bucket that
+it uses, and runs no more tasks of it than it holds permits. All nodes together never hold more than
+the limiter allows, whatever order their calls are committed in: so no limit is exceeded while each
+node keeps to what it was last told.
+"""
 
 from collections.abc import Collection, Sequence
 from itertools import chain, repeat
@@ -15,12 +21,15 @@ from gnomon.store.postgres.queries import query
 
 
 class PostgresLimits:
-    """`LimitStore` on PostgreSQL."""
+    """Exchanges the permits and starts that a node holds."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[PermitGrant]:
+        """Return what is not wanted, get what is, as far as it goes. `turn` grows with every call:
+        one that takes effect after a later one has changes nothing. When this raises
+        `StoreUnavailable`, the node holds what it kept, or more."""
         # One order for all, so that two calls that meet cannot wait for each other.
         batch = sorted(asks, key=lambda ask: ask.bucket)
         told = list(chain.from_iterable(zip(repeat(i), ask.told) for i, ask in enumerate(batch, 1)))
@@ -55,16 +64,19 @@ class PostgresLimits:
         ]
 
     async def wanted(self, node: UUID) -> list[Bucket]:
+        """The buckets of which the node has something, and others wait for it."""
         rows = await self._database.fetch("wanted_buckets", node)
         return [Bucket(*row) for row in rows]
 
     async def flows_of(self, keys: Collection[TaskKey]) -> list[tuple[Entry, Flow]]:
+        """The flows of live tasks, each with a hint as it would be given now."""
         rows = await self._database.fetch(
             "flows_of", [key.tenant_id for key in keys], [key.id for key in keys]
         )
         return [(entry_of(row[:7]), Flow(row["tenant_id"], *row[7:])) for row in rows]
 
     async def running(self, node: UUID) -> set[TaskKey] | None:
+        """All that runs in the node's name. None: a claim of it may be under way, ask later."""
         async with self._database.transaction() as connection:
             # In this order: what was claimed before the lock is seen by the second statement.
             if await connection.fetchrow(query("hold_node"), node) is None:

@@ -99,10 +99,12 @@ class PostgresTaskChange:
         return admitting.asked(batch, lambda _: self._quotas, whole=True)
 
     async def get(self, task_id: UUID) -> Task:
+        """Read one, locked until the end of the transaction where it is live."""
         await self._lock(task_id)
         return await self._read(task_id)
 
     async def cancel(self, task_id: UUID, *, interrupt: bool) -> Task:
+        """Cancel. A running task is only cancelled with `interrupt`, and then by its node."""
         row = await self._lock(task_id)
         if row is None:
             return await self._finished_as(task_id, Status.CANCELLED, Event.CANCEL)
@@ -114,18 +116,21 @@ class PostgresTaskChange:
         return await self._read(task_id)
 
     async def pause(self, task_id: UUID) -> Task:
+        """Keep a waiting task from running."""
         row = await self._lock_live(task_id, Event.PAUSE)
         if row["state"] != State.PAUSED:
             await self._move(task_id, row, _next(task_id, row, Event.PAUSE))
         return await self._read(task_id)
 
     async def resume(self, task_id: UUID) -> Task:
+        """Let a paused task run again, at its time, or now where that has passed."""
         row = await self._lock_live(task_id, Event.RESUME)
         state = _next(task_id, row, Event.RESUME)
         await self._wait_until(task_id, row, state, max(row["due_at"], row["now"]))
         return await self._read(task_id)
 
     async def patch(self, task_id: UUID, patch: TaskPatch) -> Task:
+        """Change a task that waits."""
         row = await self._lock_live(task_id, Event.CHANGE)
         state = _next(task_id, row, Event.CHANGE)
         if patch.payload is not msgspec.UNSET or patch.target is not msgspec.UNSET:
@@ -141,6 +146,7 @@ class PostgresTaskChange:
         return task
 
     async def delete(self, task_id: UUID) -> None:
+        """Remove a task, its payload and its tries. A running one is refused."""
         row = await self._lock(task_id)
         if row is not None and row["state"] == State.RUNNING:
             remedy = 'cancel it first with {"interrupt": true}'
@@ -149,6 +155,8 @@ class PostgresTaskChange:
             raise TaskNotFound(task_id)
 
     async def redrive(self, task_id: UUID) -> Task:
+        """Run a dead letter again: now, with a new retry budget, under the same id. Raises
+        QuotaExceeded."""
         row = await self._lock_live(task_id, Event.REDRIVE)
         state = _next(task_id, row, Event.REDRIVE)
         # Its next tries are kept as well.
@@ -168,6 +176,7 @@ class PostgresTaskChange:
         return await self._read(task_id)
 
     async def resolve(self, task_id: UUID, resolution: Resolution) -> Task:
+        """Put a dead letter to rest in the archive."""
         row = await self._lock(task_id)
         if row is None:
             task = await self._finished_as(task_id, Status.DEAD_LETTERED, Event.RESOLVE)

@@ -34,7 +34,7 @@ _INTEGRITY = "23"  # the class of SQLSTATEs
 
 
 class PostgresTasks:
-    """Implements TaskStore."""
+    """Stores tasks for the API: inserts, changes and reads them."""
 
     def __init__(
         self,
@@ -54,6 +54,9 @@ class PostgresTasks:
         self._pinged: tuple[int, StoreError | None] = (0, None)  # and the last that ended, and how
 
     async def insert(self, batch: Sequence[NewTask], *, patient: bool = True) -> list[Receipt]:
+        """Store tasks of any tenants in one commit; a conflict or a quota fails only its own
+        entry. Who is `patient` waits for seconds where others hold something up, and not for a
+        moment only. Raises IdempotencyPending, and TenantBusy where one tenant is held up."""
         with _refusals():
             receipts, entries = await self._insert(self._limited(batch), patient)
         self._hints.due(entries)
@@ -87,6 +90,7 @@ class PostgresTasks:
     async def change(
         self, tenant_id: str, once: Once | None = None
     ) -> AsyncIterator[PostgresTaskChange]:
+        """Begin a transaction. With a key that is in use it waits for the first request."""
         quotas = self._quotas_of(tenant_id)
         try:
             with _refusals():
@@ -129,29 +133,36 @@ class PostgresTasks:
         return used.answer
 
     async def answered(self, tenant_id: str, requests: Sequence[Once]) -> Mapping[Once, bytes]:
+        """The first answers to those of the requests that were made before."""
         async with self._database.scoped(tenant_id) as connection:
             return await idempotency.answered(connection, tenant_id, requests)
 
     async def get(self, key: TaskKey) -> Task:
+        """Read one, wherever it is, in one snapshot. Raises TaskNotFound."""
         return await reading.get(self._database, key)
 
     async def executions(self, key: TaskKey) -> list[Execution]:
+        """All tries, oldest first. Raises TaskNotFound."""
         return await reading.executions(self._database, key)
 
     async def circumstances(self, key: TaskKey) -> Circumstances:
+        """What surrounds a task: the nodes, and the queue before it."""
         return await reading.circumstances(self._database, key)
 
     async def list(
         self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
     ) -> Page:
+        """Tasks older than `cursor`, live and finished, newest first."""
         return await reading.page(self._database, tenant_id, chosen, cursor, limit)
 
     async def list_dead(
         self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
     ) -> Page:
+        """Dead letters that are not resolved."""
         return await reading.page_of_dead(self._database, tenant_id, chosen, cursor, limit)
 
     async def use(self, tenant_id: str) -> QuotaUse:
+        """What a tenant uses now of the quotas that it has."""
         quotas = self._quotas_of(tenant_id)
         async with self._database.scoped(tenant_id) as connection:
             row = await connection.fetchrow(
@@ -166,6 +177,7 @@ class PostgresTasks:
         return QuotaUse(**row)
 
     async def ping(self) -> None:
+        """Raises StoreUnavailable where nothing could be stored now."""
         # Anybody may ask without a key: all who do meanwhile share one question, or they would take
         # the connections that work needs.
         asked = self._pings

@@ -16,17 +16,19 @@ from gnomon.store.postgres.queries import query
 
 
 class PostgresTaskTypes:
-    """Implements TaskTypeStore."""
+    """Stores the JSON Schemas of task types."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def list(self, tenant_id: str) -> list[TaskTypeLine]:
+        """All of a tenant, by name."""
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(query("list_task_types"), tenant_id)
         return [TaskTypeLine(*row) for row in rows]
 
     async def get(self, tenant_id: str, name: str) -> TaskType:
+        """One of them. Raises TaskTypeNotFound."""
         async with self._database.scoped(tenant_id) as connection:
             row = await connection.fetchrow(query("get_task_type"), tenant_id, name)
         if row is None:
@@ -34,6 +36,8 @@ class PostgresTaskTypes:
         return _task_type(row)
 
     async def put(self, tenant_id: str, name: str, schema: bytes) -> tuple[TaskType, bool]:
+        """Give it this schema; gives also whether it had none. Raises TooManyTaskTypes and
+        SchemasTooLarge."""
         async with self._database.scoped(tenant_id) as connection:
             # Those who add to the same tenant count one after the other.
             await connection.execute(query("lock_task_types"), tenant_id)
@@ -51,6 +55,7 @@ class PostgresTaskTypes:
         return _task_type(row), row["created"]
 
     async def delete(self, tenant_id: str, name: str) -> None:
+        """Forget its schema. Raises TaskTypeNotFound."""
         async with self._database.scoped(tenant_id) as connection:
             row = await connection.fetchrow(query("delete_task_type"), tenant_id, name)
         if row is None:

@@ -50,19 +50,22 @@ _PARTITIONS = """
 
 
 class PostgresStorage:
-    """`StorageStore` on PostgreSQL."""
+    """Counts the bytes of tenants."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 
     async def levels(self, tenants: Sequence[str]) -> tuple[list[StorageLevel], datetime]:
+        """What they have, and the store's time."""
         rows = await self._database.fetch("storage_levels", list(tenants))
         fields = StorageLevel.__struct_fields__
         levels = [StorageLevel(**{name: row[name] for name in fields}) for row in rows]
         return levels, rows[0]["now"] if rows else self._clock.now()
 
     async def count(self, level: StorageLevel) -> int | None:
+        """Count the bytes of a tenant, and correct what is known of it. None: another node has
+        counted it meanwhile."""
         began = self._clock.monotonic()
         # Once more: what it had before the count is what the count is compared with.
         ((before,), _) = await self.levels([level.tenant_id])

@@ -8,18 +8,20 @@ from gnomon.store.postgres.queries import query
 
 
 class PostgresUsage:
-    """Implements UsageStore."""
+    """Reads what tenants used, by days."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def today(self) -> date:
+        """The day that usage is written to now."""
         row = await self._database.fetchrow("usage_day")
         assert row is not None, "a SELECT without FROM gives its row"
         day: date = row["day"]
         return day
 
     async def days(self, tenant_id: str, first: date, last: date) -> list[DayUsage]:
+        """The days on which a tenant used anything, from `first` to `last`, in order."""
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(query("usage"), tenant_id, first, last)
         return [DayUsage(*row) for row in rows]
