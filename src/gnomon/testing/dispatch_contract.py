@@ -1,0 +1,352 @@
+"""The contract of the dispatch port, as tests: derive from it and give it a `world`.
+
+    class TestMine(DispatchContract):
+        @pytest.fixture
+        async def world(self) -> DispatchWorld:
+            return MyWorld()  # with an empty store, and a grace of `GRACE`
+
+The tests are coroutines: run them with pytest-asyncio or the like, in its auto mode.
+"""
+
+import asyncio
+from datetime import timedelta
+from uuid import UUID
+
+from gnomon.clock import new_incarnation
+from gnomon.model.lifecycle import State, Status
+from gnomon.model.outcome import OutcomeKind
+from gnomon.model.shard import SHARDS, shard_of
+from gnomon.model.task import DEFAULT_TENANT, DeliveryMode, TaskKey
+from gnomon.model.verdict import COMPLETE, EXPIRE, Verdict, VerdictKind
+from gnomon.store.ports.dispatch import BEGINNING, Burial, Cursor, FlowCursor
+from gnomon.store.ports.tasks import LOWEST_ID
+from gnomon.testing.store_world import (
+    GRACE,
+    HOUR,
+    DispatchWorld,
+    a_submission,
+    all_shards,
+    claimed,
+    declared_dead,
+    joined,
+    settlement,
+    submitted,
+    waiting,
+)
+
+FAILED = OutcomeKind.FAILED
+RETRY = Verdict(VerdictKind.RETRY, delay=3600.0, spends=True)
+DEAD_LETTER = Verdict(VerdictKind.DEAD_LETTER)
+RELEASE = Verdict(VerdictKind.RELEASE)
+
+
+class ReadingContract:
+    """How waiting tasks are found."""
+
+    async def test_a_scan_gives_waiting_tasks_in_order_up_to_its_horizon(
+        self, world: DispatchWorld
+    ) -> None:
+        now = await world.now()
+        tasks = [a_submission(now, due_in) for due_in in (300.0, 100.0, 200.0, 9000.0)]
+        await world.submit(*tasks)
+        cursors = all_shards()
+        found = await world.dispatch.scan(cursors, now + HOUR, 10)
+        assert {(e.key.id, e.due_at) for e in found} == {(t.id, t.due_at) for t in tasks[:3]}
+        for shard in {shard_of(task.id) for task in tasks}:
+            due = [e.due_at for e in found if shard_of(e.key.id) == shard]
+            assert due == sorted(due)
+
+    async def test_a_scan_goes_on_after_its_cursor_and_leaves_other_shards_alone(
+        self, world: DispatchWorld
+    ) -> None:
+        now = await world.now()
+        base = a_submission(now).id
+        same = [UUID(int=(base.int & ~0xFFFF) | n << 8 | 7) for n in range(3)]
+        await world.submit(
+            *(a_submission(now, n, id=task_id) for n, task_id in enumerate(same)),
+            a_submission(now, id=UUID(int=(base.int & ~0xFFFF) | 8)),
+        )
+        cursor, until, found = Cursor(7, BEGINNING, LOWEST_ID), now + HOUR, []
+        for _ in same:
+            (entry,) = await world.dispatch.scan([cursor], until, 1)
+            found.append(entry.key.id)
+            cursor = Cursor(7, entry.due_at, entry.key.id)
+        assert found == same
+        assert await world.dispatch.scan([cursor], until, 1) == []
+
+    async def test_a_repair_finds_what_came_in_behind_the_cursor(
+        self, world: DispatchWorld
+    ) -> None:
+        minute = timedelta(seconds=60)
+        (key,) = await submitted(world, 1, due_in=600.0)
+        due_at = (await waiting(world))[key].due_at
+        cursor, until = Cursor(shard_of(key.id), due_at + minute, LOWEST_ID), due_at + HOUR
+        assert await world.dispatch.scan([cursor], until, 10) == []
+        (entry,) = await world.dispatch.repair([cursor], [due_at - minute], until, 10)
+        assert entry.key == key
+        assert await world.dispatch.repair([cursor], [due_at + minute / 2], until, 10) == []
+
+    async def test_flows_and_their_heads(self, world: DispatchWorld) -> None:
+        for queue, count in (("a", 3), ("b", 1)):
+            await submitted(world, count, queue=queue)
+        await submitted(world, 1, due_in=3600.0, queue="a")
+        flows = await world.dispatch.flows(None, 10, typed=True)
+        assert sorted(str(flow.work.queue) for flow in flows if flow.work) == ["a", "b"]
+        assert [flow.key for flow in flows] == sorted(flow.key for flow in flows)
+        after = await world.dispatch.flows(flows[0].key, 10)
+        assert [flow.key for flow in after] == [flow.key for flow in flows[1:]]
+        (long,) = [flow.key for flow in flows if flow.work and flow.work.queue == "a"]
+        cursor = FlowCursor(long, BEGINNING, LOWEST_ID, 2)
+        first = await world.dispatch.heads([cursor], range(SHARDS))
+        assert len(first) == 2
+        cursor = FlowCursor(long, first[-1].due_at, first[-1].key.id, 10)
+        rest = await world.dispatch.heads([cursor], range(SHARDS))
+        assert len(rest) == 1  # what is not due is not among them
+        assert {entry.flow for entry in first + rest} == {long.flow}
+
+    async def test_only_what_is_overdue_can_be_stolen(self, world: DispatchWorld) -> None:
+        (overdue,) = await submitted(world, 1)
+        await world.turn(7200.0)
+        await submitted(world, 1)
+        shards = range(SHARDS)
+        found = await world.dispatch.stealable(shards, 3600.0, 10, 10, suspects=True)
+        assert [entry.key for entry in found] == [overdue]
+        assert await world.dispatch.stealable([], 3600.0, 10, 10, suspects=True) == []
+
+    async def test_a_large_payload_is_fetched_by_its_key(self, world: DispatchWorld) -> None:
+        node = await joined(world.roster)
+        large = b'"' + b"x" * 10_000 + b'"'
+        (delivery,) = await claimed(world, node, payload=large)
+        if delivery.payload is None:
+            assert delivery.payload_size == len(large)
+            assert await world.dispatch.payload(delivery.key) == large
+        else:
+            assert delivery.payload == large
+
+    async def test_nothing_is_being_written_where_nobody_writes(self, world: DispatchWorld) -> None:
+        writers, now = await world.dispatch.open_writers()
+        assert writers == frozenset()
+        assert abs(now - await world.now()) < timedelta(seconds=60)
+
+
+class ClaimingContract:
+    """Who gets a task, and when."""
+
+    async def test_no_task_is_claimed_before_its_time(self, world: DispatchWorld) -> None:
+        node = await joined(world.roster)
+        keys = await submitted(world, 2, due_in=3600.0)
+        assert (await world.dispatch.claim(node, keys)).deliveries == []
+        await world.turn(3601.0)
+        deliveries = (await world.dispatch.claim(node, keys)).deliveries
+        assert [delivery.key for delivery in deliveries] == keys
+        assert {delivery.attempt for delivery in deliveries} == {1}
+        assert (await world.task(keys[0])).status is Status.RUNNING
+
+    async def test_tasks_are_claimed_in_the_order_of_the_keys_and_once(
+        self, world: DispatchWorld
+    ) -> None:
+        node = await joined(world.roster)
+        keys = await submitted(world, 3)
+        unknown = TaskKey(DEFAULT_TENANT, UUID(int=keys[0].id.int ^ 1))
+        foreign = TaskKey("another", keys[0].id)
+        wanted = [keys[2], unknown, keys[0], foreign, keys[1], keys[0]]
+        deliveries = (await world.dispatch.claim(node, wanted)).deliveries
+        assert len(deliveries) == 3
+        assert deliveries[0].key == keys[2]
+        assert (await world.dispatch.claim(node, keys)).deliveries == []
+        assert (await world.dispatch.claim(node, [])).deliveries == []
+
+    async def test_two_nodes_that_want_the_same_tasks_share_them(
+        self, world: DispatchWorld
+    ) -> None:
+        nodes = [await joined(world.roster, name) for name in "ab"]
+        keys = await submitted(world, 40)
+        claims = await asyncio.gather(*(world.dispatch.claim(node, keys) for node in nodes))
+        rest = await world.dispatch.claim(nodes[0], keys)
+        got = [d.key for claim in (*claims, rest) for d in claim.deliveries]
+        assert sorted(got) == sorted(keys)
+
+    async def test_a_dead_or_unknown_node_claims_nothing(self, world: DispatchWorld) -> None:
+        dead, gone = await joined(world.roster), await joined(world.roster)
+        await declared_dead(world.roster, dead)
+        await world.roster.leave(gone)
+        keys = await submitted(world, 1)
+        for node in (dead, gone, new_incarnation()):
+            assert (await world.dispatch.claim(node, keys)).deliveries == []
+
+    async def test_a_task_of_another_flow_than_it_was_chosen_as_is_left(
+        self, world: DispatchWorld
+    ) -> None:
+        node = await joined(world.roster)
+        (key,) = await submitted(world, 1, queue="q")
+        flow = (await waiting(world))[key].flow
+        assert (await world.dispatch.claim(node, [key], [flow + 1])).deliveries == []
+        assert len((await world.dispatch.claim(node, [key], [flow])).deliveries) == 1
+
+    async def test_a_task_past_its_expiry_is_claimed_to_be_archived(
+        self, world: DispatchWorld
+    ) -> None:
+        node, now = await joined(world.roster), await world.now()
+        (delivery,) = await claimed(world, node, expires_at=now - timedelta(seconds=0.5))
+        assert delivery.expired
+        (settled,) = await world.dispatch.settle([settlement(delivery, EXPIRE, None)])
+        assert settled.state is State.EXPIRED
+        assert (await world.task(delivery.key)).status is Status.EXPIRED
+
+    async def test_only_a_claim_that_stands_may_begin(self, world: DispatchWorld) -> None:
+        node = await joined(world.roster)
+        held, to_cancel = await claimed(world, node, 2, delivery=DeliveryMode.AT_MOST_ONCE)
+        await world.cancel(to_cancel.key)
+        assert await world.dispatch.begin(node, [held, to_cancel]) == {held.key}
+        assert await world.dispatch.begin(node, [held]) == {held.key}  # asked again, it says so
+        other = await joined(world.roster, "other")
+        assert await world.dispatch.begin(other, [held]) == set()
+        await declared_dead(world.roster, node)
+        assert await world.dispatch.begin(node, [held]) == set()
+
+    async def test_what_may_be_taken_over_may_not_begin(self, world: DispatchWorld) -> None:
+        node = await joined(world.roster)
+        (delivery,) = await claimed(world, node, timeout_seconds=1.0)
+        await world.turn(1.0 + GRACE + 1.0)
+        assert await world.dispatch.begin(node, [delivery]) == set()
+
+
+class SettlingContract:
+    """Who may write the outcome of a task, and where it leads."""
+
+    async def test_every_way_into_and_out_of_running_makes_the_fence_grow(
+        self, world: DispatchWorld
+    ) -> None:
+        node = await joined(world.roster)
+        (first,) = await claimed(world, node)
+        await world.dispatch.settle([settlement(first, RELEASE, None)])
+        (second,) = (await world.dispatch.claim(node, [first.key])).deliveries
+        assert second.fence > first.fence + 1
+        assert second.attempt == 1  # no execution was made
+
+    async def test_only_the_owner_settles(self, world: DispatchWorld) -> None:
+        node, other = await joined(world.roster), await joined(world.roster, "other")
+        (delivery,) = await claimed(world, node)
+        stale = [
+            settlement(delivery, incarnation=other),
+            settlement(delivery, fence=delivery.fence - 1),
+            settlement(delivery, fence=delivery.fence + 1),
+        ]
+        for wrong in stale:
+            assert await world.dispatch.settle([wrong]) == []
+        assert (await world.task(delivery.key)).status is Status.RUNNING
+        (settled,) = await world.dispatch.settle([settlement(delivery)])
+        assert (settled.key, settled.state, settled.ended) == (delivery.key, State.COMPLETED, True)
+        assert await world.dispatch.settle([settlement(delivery)]) == []  # settled once
+        assert (await world.task(delivery.key)).status is Status.COMPLETED
+
+    async def test_a_node_that_comes_back_from_the_dead_changes_nothing(
+        self, world: DispatchWorld
+    ) -> None:
+        dead, alive = await joined(world.roster), await joined(world.roster, "other")
+        (lost,) = await claimed(world, dead)
+        await declared_dead(world.roster, dead)
+        (orphan,) = await world.dispatch.orphans(10, overdue=False)
+        assert (orphan.key, orphan.fence, orphan.incarnation) == (lost.key, lost.fence, dead)
+        again = Verdict(VerdictKind.RETRY, losses=1)
+        (taken,) = await world.dispatch.settle([settlement(lost, again, OutcomeKind.LOST)])
+        assert taken.state is State.WAITING
+        assert await world.dispatch.orphans(10, overdue=False) == []
+        (delivery,) = (await world.dispatch.claim(alive, [lost.key])).deliveries
+        assert delivery.losses == 1
+        assert await world.dispatch.settle([settlement(lost)]) == []
+        assert len(await world.dispatch.settle([settlement(delivery)])) == 1
+
+    async def test_a_retry_waits_for_its_time_with_its_execution_on_record(
+        self, world: DispatchWorld
+    ) -> None:
+        node = await joined(world.roster)
+        (first,) = await claimed(world, node)
+        (settled,) = await world.dispatch.settle([settlement(first, RETRY, FAILED, error="no")])
+        assert (settled.state, settled.ended) == (State.WAITING, False)
+        assert settled.due_at is not None
+        assert abs(settled.due_at - await world.now() - HOUR) < timedelta(seconds=60)
+        assert (await world.dispatch.claim(node, [first.key])).deliveries == []
+        await world.turn(3700.0)
+        (second,) = (await world.dispatch.claim(node, [first.key])).deliveries
+        assert (second.attempt, second.retries_left) == (2, first.retries_left - 1)
+        executions = await world.executions(first.key)
+        assert [(e.attempt, e.outcome, e.error) for e in executions][:1] == [
+            (1, FAILED.label, "no")
+        ]
+
+    async def test_a_dead_letter_runs_no_more(self, world: DispatchWorld) -> None:
+        node = await joined(world.roster)
+        (delivery,) = await claimed(world, node)
+        (settled,) = await world.dispatch.settle([settlement(delivery, DEAD_LETTER, FAILED)])
+        assert (settled.state, settled.ended) == (State.DEAD, True)
+        assert (await world.dispatch.claim(node, [delivery.key])).deliveries == []
+        assert (await world.task(delivery.key)).status is Status.DEAD_LETTERED
+
+    async def test_success_wins_over_a_cancellation_and_nothing_else_does(
+        self, world: DispatchWorld
+    ) -> None:
+        node = await joined(world.roster)
+        good, bad, unstarted = await claimed(world, node, 3)
+        for delivery in (good, bad, unstarted):
+            await world.cancel(delivery.key)
+        settled = await world.dispatch.settle(
+            [
+                settlement(good),
+                settlement(bad, RETRY, FAILED),
+                settlement(unstarted, RELEASE, None),
+            ]
+        )
+        assert {each.key: each.state for each in settled} == {
+            good.key: State.COMPLETED,
+            bad.key: State.CANCELLED,
+            unstarted.key: State.CANCELLED,
+        }
+
+    async def test_a_burial_needs_the_fence_and_the_node(self, world: DispatchWorld) -> None:
+        node, other = await joined(world.roster), await joined(world.roster, "other")
+        (delivery,) = await claimed(world, node)
+        burial = Burial(delivery.key, delivery.fence, "cannot be read")
+        stale = Burial(delivery.key, delivery.fence - 1, "cannot be read")
+        assert await world.dispatch.bury(other, [burial]) == []
+        assert await world.dispatch.bury(node, [stale]) == []
+        assert await world.dispatch.bury(node, [burial]) == [delivery.key]
+        assert (await world.task(delivery.key)).last_error == "cannot be read"
+        assert await world.dispatch.settle([settlement(delivery)]) == []
+
+    async def test_what_runs_is_known_by_its_node(self, world: DispatchWorld) -> None:
+        node, other = await joined(world.roster), await joined(world.roster, "other")
+        mine = await claimed(world, node, 2)
+        await claimed(world, other)
+        running = await world.dispatch.running_on(node)
+        assert {(t.key, t.fence) for t in running} == {(d.key, d.fence) for d in mine}
+        assert await world.dispatch.orphans(10, overdue=False) == []
+
+    async def test_what_is_past_its_time_and_grace_is_overdue(self, world: DispatchWorld) -> None:
+        node = await joined(world.roster)
+        short, _ = (
+            *await claimed(world, node, timeout_seconds=1.0),
+            *await claimed(world, node, timeout_seconds=3600.0),
+        )
+        assert await world.dispatch.orphans(10, overdue=True) == []
+        await world.turn(1.0 + GRACE + 1.0)
+        (overdue,) = await world.dispatch.orphans(10, overdue=True)
+        assert overdue.key == short.key
+
+    async def test_a_batch_settles_each_on_its_own(self, world: DispatchWorld) -> None:
+        node = await joined(world.roster)
+        deliveries = await claimed(world, node, 20)
+        batch = [
+            settlement(d, verdict, outcome, fence=d.fence + (n % 5 == 4))
+            for n, d in enumerate(deliveries)
+            for verdict, outcome in [
+                ((COMPLETE, OutcomeKind.SUCCEEDED), (RETRY, FAILED), (DEAD_LETTER, FAILED))[n % 3]
+            ]
+        ]
+        settled = {each.key: each.state for each in await world.dispatch.settle(batch)}
+        states = (State.COMPLETED, State.WAITING, State.DEAD)
+        assert settled == {d.key: states[n % 3] for n, d in enumerate(deliveries) if n % 5 != 4}
+
+
+class DispatchContract(ReadingContract, ClaimingContract, SettlingContract):
+    """The suite."""

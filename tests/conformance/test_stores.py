@@ -1,0 +1,41 @@
+"""Every store against the contracts of the store ports."""
+
+import pytest
+from tests.conformance.memory_roster import MemoryRoster
+from tests.conformance.store_worlds import PostgresWorld
+from tests.integration.support import Connection
+
+from gnomon.store.ports.roster import RosterStore
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
+from gnomon.testing import turned_clock
+from gnomon.testing.dispatch_contract import DispatchContract
+from gnomon.testing.planning_contract import PlanningContract
+from gnomon.testing.roster_contract import RosterContract
+from gnomon.testing.store_world import PlanningWorld
+
+
+@pytest.fixture
+async def world(database: Database, connection: Connection) -> PlanningWorld:
+    await turned_clock.install(connection)
+    return PostgresWorld(database, connection)
+
+
+class TestPostgresRoster(RosterContract):
+    @pytest.fixture
+    def roster(self, database: Database) -> RosterStore:
+        return PostgresRoster(database)
+
+
+class TestMemoryRoster(RosterContract):
+    """The suite asks for nothing that only PostgreSQL has."""
+
+    @pytest.fixture
+    def roster(self) -> RosterStore:
+        return MemoryRoster()
+
+
+class TestPostgresDispatch(DispatchContract): ...
+
+
+class TestPostgresPlanning(PlanningContract): ...
