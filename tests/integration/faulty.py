@@ -25,7 +25,7 @@ from gnomon.node.run.targets.python import PythonCaller, load_functions
 from gnomon.observe.metrics import NodeMetrics
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
-from gnomon.store.postgres.queries import statements
+from gnomon.store.postgres.queries import query, statements
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.wiring.node import Assembly, Surroundings
 
@@ -59,7 +59,7 @@ _MODULES = (
 @cache
 def names() -> Mapping[str, str]:
     """The names of all statements, by their text."""
-    return {path.read_text(): name for name, path in statements().items()}
+    return {query(name): name for name in statements()}
 
 
 def statements_of_a_node() -> set[str]:

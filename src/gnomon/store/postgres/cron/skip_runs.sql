@@ -27,17 +27,13 @@ WITH skipped AS (
     HAVING count(*) > 0
 )
 INSERT INTO gnomon.task_archive (
-    tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at, fence,
-    attempt, timeout_seconds, payload_size, task_type, name, target, payload, retry_policy, tags,
-    idempotency_key, created_by, last_error, cron_job_id, retry_of,
-    preemptible, queue, keep_payload, payload_removed
+    {carried}, state, started_at, finished_at, attempt, payload_size, payload, payload_removed,
+    last_error
 )
 SELECT
-    tenant_id, id, lane, 11, delivery, execute_at, expires_at, NULL, gnomon.now(),
-    fence, attempt, timeout_seconds, CASE WHEN NOT removed THEN payload_size END, task_type, name,
-    target, CASE WHEN NOT removed THEN payload END, retry_policy, tags, idempotency_key, created_by, reason, cron_job_id, retry_of,
-    preemptible, queue, keep_payload,
-    removed AND (payload_size IS NOT NULL OR payload IS NOT NULL)
+    {carried}, 11, NULL, gnomon.now(), attempt,
+    CASE WHEN NOT removed THEN payload_size END, CASE WHEN NOT removed THEN payload END,
+    removed AND (payload_size IS NOT NULL OR payload IS NOT NULL), reason
 FROM gone
 WHERE (SELECT count(*) FROM dropped) >= 0  -- it is done only where it is asked for
 RETURNING tenant_id, id

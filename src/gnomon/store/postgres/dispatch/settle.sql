@@ -58,33 +58,23 @@ WITH moment AS MATERIALIZED (
       AND (r.verdict IN (0, 4) OR t.cancel_requested)
       AND NOT (r.unbegun AND t.begun)
     RETURNING
-        t.tenant_id, t.id, t.lane,
+        {t.carried}, t.payload_size, t.payload,
         CASE WHEN r.verdict = 0 THEN 10 WHEN t.cancel_requested THEN 11 ELSE 12 END AS state,
-        t.delivery, t.execute_at, t.expires_at,
         CASE WHEN r.outcome IS NOT NULL THEN coalesce(r.started_at, t.started_at) END AS started_at,
-        r.finished_at, t.fence,
+        r.finished_at,
         t.attempt - CASE WHEN r.outcome IS NULL THEN 1 ELSE 0 END AS attempt,
-        t.timeout_seconds, t.payload_size, r.response_status, t.task_type, t.name, t.target,
-        t.payload, t.retry_policy, t.tags, t.idempotency_key, t.created_by,
-        coalesce(r.error, t.last_error) AS last_error, r.worker, r.response_body, r.result,
-        t.cron_job_id, t.retry_of, t.preemptible, t.queue, t.keep_payload, r.outcome, r.error,
-        r.place
+        coalesce(r.error, t.last_error) AS last_error, r.worker, r.response_status, r.response_body,
+        r.result, r.outcome, r.error, r.place
 ), archived AS (
     INSERT INTO gnomon.task_archive (
-        tenant_id, id, lane, state, delivery, execute_at, expires_at, started_at, finished_at,
-        fence, attempt, timeout_seconds, payload_size, response_status, task_type, name, target,
-        payload, retry_policy, tags, idempotency_key, created_by, last_error, worker,
-        response_body, result, cron_job_id, retry_of, preemptible, queue, keep_payload,
-        payload_removed
+        {carried}, state, started_at, finished_at, attempt, payload_size, payload, payload_removed,
+        last_error, worker, response_status, response_body, result
     )
     SELECT
-        g.tenant_id, g.id, g.lane, g.state, g.delivery, g.execute_at, g.expires_at, g.started_at,
-        coalesce(g.finished_at, m.now), g.fence, g.attempt, g.timeout_seconds,
-        CASE WHEN NOT r.removed THEN g.payload_size END, g.response_status, g.task_type, g.name,
-        g.target, CASE WHEN NOT r.removed THEN g.payload END, g.retry_policy, g.tags,
-        g.idempotency_key, g.created_by, g.last_error, g.worker, g.response_body, g.result,
-        g.cron_job_id, g.retry_of, g.preemptible, g.queue, g.keep_payload,
-        r.removed AND (g.payload_size IS NOT NULL OR g.payload IS NOT NULL)
+        {g.carried}, g.state, g.started_at, coalesce(g.finished_at, m.now), g.attempt,
+        CASE WHEN NOT r.removed THEN g.payload_size END, CASE WHEN NOT r.removed THEN g.payload END,
+        r.removed AND (g.payload_size IS NOT NULL OR g.payload IS NOT NULL),
+        g.last_error, g.worker, g.response_status, g.response_body, g.result
     FROM gone AS g
     CROSS JOIN moment AS m
     CROSS JOIN LATERAL (SELECT gnomon.removes_payload(g.keep_payload, g.state) AS removed) AS r

@@ -3,19 +3,16 @@
 SELECT t.*, coalesce(t.inline_payload, p.payload) AS payload, (SELECT gnomon.now()) AS now
 FROM (
     SELECT
-        tenant_id, id, lane, state, delivery, execute_at, due_at, expires_at, started_at,
-        NULL::timestamptz AS finished_at, attempt, timeout_seconds, payload_size, task_type, name,
-        target, payload AS inline_payload, retry_policy, tags, idempotency_key, created_by,
-        last_error, NULL::json AS result, NULL::text AS resolution, cancel_requested, cron_job_id,
-        retry_of, preemptible, queue, keep_payload, false AS payload_removed
+        {carried}, state, due_at, started_at, NULL::timestamptz AS finished_at, attempt,
+        payload_size, payload AS inline_payload, false AS payload_removed, last_error,
+        NULL::json AS result, NULL::text AS resolution, cancel_requested
     FROM gnomon.task
     WHERE tenant_id = $1 AND id = $2
     UNION ALL
     SELECT
-        tenant_id, id, lane, state, delivery, execute_at, execute_at, expires_at, started_at,
-        finished_at, attempt, timeout_seconds, payload_size, task_type, name, target, payload,
-        retry_policy, tags, idempotency_key, created_by, last_error, result, resolution, false,
-        cron_job_id, retry_of, preemptible, queue, keep_payload, payload_removed
+        {carried}, state, execute_at, started_at, finished_at, attempt,
+        payload_size, payload, payload_removed, last_error,
+        result, resolution, false
     FROM gnomon.task_archive
     WHERE tenant_id = $1 AND id = $2
 ) AS t

@@ -4,40 +4,27 @@
 -- Columns that no task of the batch has a value for are empty, which `unnest` reads as NULL; those
 -- that every task has the same value in hold it once.
 -- Of tenants that have quotas, those are stored that there is room for, by their place among the
--- tenant's tasks in this batch ($26). $27 the tenants, $28 how many tasks each has here, $29 and $30
--- their quotas, $31 whether it is all or none, $32 how long to wait (see gnomon.admit); $33 their
--- quotas of bytes, $34 the sizes of their tasks (see gnomon.fit_stored). $35 the size of each task,
--- $36 what is kept of its payload.
+-- tenant's tasks in this batch ($27). $28 the tenants, $29 how many tasks each has here, $30 and $31
+-- their quotas, $32 whether it is all or none, $33 how long to wait (see gnomon.admit); $34 their
+-- quotas of bytes, $35 the sizes of their tasks (see gnomon.fit_stored). $36 the size of each task.
 -- Gives the id and the flow of each task that was stored, then what each such tenant was let in.
 WITH fitting AS MATERIALIZED (
     SELECT * FROM gnomon.fit_stored(
-        $27::text[], $28::integer[], $33::bigint[], $34::bigint[], $31::boolean
+        $28::text[], $29::integer[], $34::bigint[], $35::bigint[], $32::boolean
     )
 ), admitted AS MATERIALIZED (
     SELECT a.*, f.fit, f.stored
     FROM gnomon.admit(
-        $27, (SELECT coalesce(array_agg(fit ORDER BY place), '{}') FROM fitting), $29::bigint[],
-        $30::integer[], $31, $32::integer
+        $28, (SELECT coalesce(array_agg(fit ORDER BY place), '{}') FROM fitting), $30::bigint[],
+        $31::integer[], $32, $33::integer
     ) AS a
-    JOIN fitting AS f ON a.tenant_id = ($27)[f.place]
+    JOIN fitting AS f ON a.tenant_id = ($28)[f.place]
 ), offered AS MATERIALIZED (
-    SELECT coalesce(tenant_id, ($1::text[])[1]) AS tenant_id, id, lane, delivery, execute_at,
-        due_at, expires_at, retries_left, timeout_seconds, task_type, name, target, payload,
-        retry_policy, tags, idempotency_key, created_by, retry_of, cron_job_id, fire_at, gated,
-        preemptible, queue, limit_keys, payload_size, place, size, keep_payload
+    SELECT coalesce(tenant_id, ($1::text[])[1]) AS tenant_id, payload, {new_task}, payload_size,
+        place, size
     FROM unnest(
-        $1::text[], $2::uuid[], $3::smallint[], $4::smallint[], $5::timestamptz[],
-        $6::timestamptz[], $7::timestamptz[], $8::integer[], $9::real[], $10::text[], $11::text[],
-        $12::json[], $13::json[], $14::json[], $15::jsonb[], $16::text[], $17::text[],
-        $18::uuid[], $19::uuid[], $20::timestamptz[], $21::boolean[], $22::boolean[],
-        $23::text[], $24::text[], $25::integer[], $26::integer[], $35::bigint[],
-        $36::smallint[]
-    ) AS s (
-        tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left,
-        timeout_seconds, task_type, name, target, payload, retry_policy, tags, idempotency_key,
-        created_by, retry_of, cron_job_id, fire_at, gated, preemptible, queue, limit_keys,
-        payload_size, place, size, keep_payload
-    )
+        $1::text[], $13::json[], {new_task_arrays}, $26::integer[], $27::integer[], $36::bigint[]
+    ) AS s (tenant_id, payload, {new_task}, payload_size, place, size)
 ), submitted AS MATERIALIZED (
     SELECT o.* FROM offered AS o LEFT JOIN admitted AS a USING (tenant_id)
     WHERE o.place IS NULL OR o.place <= a.passed
@@ -57,22 +44,9 @@ WITH fitting AS MATERIALIZED (
         stored_bytes = u.stored_bytes + excluded.stored_bytes,
         held_bytes = u.held_bytes + excluded.held_bytes
 ), stored AS (
-    INSERT INTO gnomon.task (
-        tenant_id, id, lane, delivery, execute_at, due_at, expires_at, retries_left, timeout_seconds,
-        payload_size, task_type, name, target, payload, retry_policy, tags, idempotency_key,
-        created_by, retry_of, cron_job_id, fire_at, gated, preemptible, queue, limit_keys,
-        keep_payload
-    )
-    SELECT
-        tenant_id, id, coalesce(lane, ($3::smallint[])[1]),
-        coalesce(delivery, ($4::smallint[])[1]), execute_at,
-        greatest(due_at, (SELECT gnomon.now())), expires_at,
-        coalesce(retries_left, ($8::integer[])[1]), coalesce(timeout_seconds, ($9::real[])[1]),
-        payload_size, coalesce(task_type, ($10::text[])[1]), name,
-        coalesce(target, ($12::json[])[1]), CASE WHEN payload_size IS NULL THEN payload END,
-        retry_policy, tags, idempotency_key, created_by, retry_of, cron_job_id, fire_at,
-        coalesce(gated, false), coalesce(preemptible, false), queue, limit_keys,
-        coalesce(keep_payload, 0::smallint)
+    INSERT INTO gnomon.task (tenant_id, payload_size, payload, {new_task})
+    SELECT tenant_id, payload_size, CASE WHEN payload_size IS NULL THEN payload END,
+        {new_task_values}
     FROM submitted
     RETURNING id, flow
 )

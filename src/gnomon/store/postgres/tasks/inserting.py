@@ -72,10 +72,9 @@ async def _insert(
     columns = _columns(submissions)
     plain = not any(columns[place] for place in (_NAMES, _TAGS, _KEYS, _JOBS))
     held = sizes.of_tasks(submissions, columns[_TARGETS], beside, plain=plain)
-    keeps = _any_or_none([KEEP_CODES[s.keep_payload] or None for s in submissions])
     if not question.quotas and apart.count(None) == len(apart):
         rows = await connection.fetch(
-            query("insert_plain_tasks"), *columns, *_metered(submissions, held), keeps
+            query("insert_plain_tasks"), *columns, *_metered(submissions, held)
         )
         return Stored.of(question, rows)
     try:
@@ -85,7 +84,6 @@ async def _insert(
             apart,
             *question.columns(submissions, held),
             held,
-            keeps,
         )
     except asyncpg.LockNotAvailableError as error:
         if question.quotas:
@@ -201,7 +199,8 @@ def _receipt(new: NewTask, used: idempotency.Used | None) -> Receipt:
 
 
 def _columns(batch: Sequence[Submission]) -> list[Sequence[object]]:
-    """The first parameters of insert_tasks.sql and insert_plain_tasks.sql, in their order."""
+    """The first parameters of insert_tasks.sql and insert_plain_tasks.sql, in the order of
+    `new_task_arrays` in task_columns.sql."""
     targets = same_or_all([s.target for s in batch])  # at the place _TARGETS
     return [
         same_or_all([s.tenant_id for s in batch]),
@@ -226,6 +225,7 @@ def _columns(batch: Sequence[Submission]) -> list[Sequence[object]]:
         [s.preemptible for s in batch] if any(s.preemptible for s in batch) else [],
         _any_or_none([s.queue for s in batch]),
         _any_or_none([s.limit_keys for s in batch]),
+        _any_or_none([KEEP_CODES[s.keep_payload] or None for s in batch]),
     ]
 
 

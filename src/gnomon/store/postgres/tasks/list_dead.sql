@@ -1,5 +1,5 @@
 -- A page of unresolved dead letters, newest first, by their own index. As list_tasks: at most 10 000
--- are examined, and a last row without a state says where the examining stopped.
+-- are examined, and a last row without a task says where the examining stopped.
 -- $1 tenant, $2 older than this id, $3 tasks a page and one more, $4 type, $5 lane, $6 tag,
 -- $7 cron job, $8 due from, $9 due before, $10 queue. Null filters nothing.
 WITH moment AS MATERIALIZED (
@@ -8,12 +8,9 @@ WITH moment AS MATERIALIZED (
     SELECT e.*
     FROM (
         SELECT
-            tenant_id, id, lane, state, delivery, execute_at, due_at, expires_at, started_at,
-            NULL::timestamptz AS finished_at, attempt, timeout_seconds, payload_size, task_type,
-            name, target, payload AS inline_payload, retry_policy, tags, idempotency_key,
-            created_by, last_error, NULL::json AS result, NULL::text AS resolution,
-            cancel_requested, cron_job_id, retry_of, preemptible, queue, keep_payload,
-            false AS payload_removed
+            {carried}, state, due_at, started_at, NULL::timestamptz AS finished_at, attempt,
+            payload_size, payload AS inline_payload, false AS payload_removed, last_error,
+            NULL::json AS result, NULL::text AS resolution, cancel_requested
         FROM gnomon.task
         WHERE state = 4 AND tenant_id = $1 AND id < $2
         ORDER BY id DESC
@@ -35,7 +32,7 @@ WITH moment AS MATERIALIZED (
     ORDER BY id DESC
     OFFSET 9999 LIMIT 1
 )
-SELECT p.*, coalesce(p.inline_payload, y.payload) AS payload, m.now
+SELECT p.*, coalesce(p.inline_payload, y.payload) AS payload, m.now, NULL::uuid AS stopped_at
 FROM page AS p
 CROSS JOIN moment AS m
 LEFT JOIN LATERAL (
@@ -46,10 +43,5 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) AS y ON true
 UNION ALL
-SELECT
-    NULL, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL
-FROM stop AS s
--- The mark comes after a task at the same place.
-ORDER BY id DESC, state NULLS LAST
+SELECT p.*, NULL, NULL, s.id FROM stop AS s LEFT JOIN page AS p ON false
+ORDER BY id DESC NULLS LAST

@@ -1,7 +1,7 @@
 -- A page of tasks, newest first, live and finished in one snapshot.
 -- At most 10 000 tasks are examined, however rare the filter: the keys of both tables are merged in
--- order and read only until the page is full. A last row without a state says where the examining
--- stopped, where it stopped before the end.
+-- order and read only until the page is full. A last row without a task says where the examining
+-- stopped (stopped_at), where it stopped before the end.
 -- $1 tenant, $2 older than this id, $3 tasks a page and one more, $4 states, $5 is due, $6 was tried,
 -- $7 type, $8 lane, $9 tag, $10 cron job, $11 due from, $12 due before, $13 queue. Null filters nothing.
 WITH moment AS MATERIALIZED (
@@ -12,23 +12,18 @@ WITH moment AS MATERIALIZED (
         SELECT u.*
         FROM (
             (SELECT
-                tenant_id, id, lane, state, delivery, execute_at, due_at, expires_at, started_at,
-                NULL::timestamptz AS finished_at, attempt, timeout_seconds, payload_size,
-                task_type, name, target, payload AS inline_payload, retry_policy, tags,
-                idempotency_key, created_by, last_error, NULL::json AS result,
-                NULL::text AS resolution, cancel_requested, cron_job_id, retry_of, preemptible, queue,
-                keep_payload, false AS payload_removed
+                {carried}, state, due_at, started_at, NULL::timestamptz AS finished_at, attempt,
+                payload_size, payload AS inline_payload, false AS payload_removed, last_error,
+                NULL::json AS result, NULL::text AS resolution, cancel_requested
             FROM gnomon.task
             WHERE tenant_id = $1 AND id < $2
             ORDER BY id DESC
             LIMIT 10000)
             UNION ALL
             (SELECT
-                tenant_id, id, lane, state, delivery, execute_at, execute_at, expires_at,
-                started_at, finished_at, attempt, timeout_seconds, payload_size, task_type, name,
-                target, payload, retry_policy, tags, idempotency_key, created_by, last_error,
-                result, resolution, false, cron_job_id, retry_of, preemptible, queue, keep_payload,
-                payload_removed
+                {carried}, state, execute_at, started_at, finished_at, attempt,
+                payload_size, payload, payload_removed, last_error,
+                result, resolution, false
             FROM gnomon.task_archive
             WHERE tenant_id = $1 AND id < $2
             ORDER BY id DESC
@@ -62,7 +57,7 @@ WITH moment AS MATERIALIZED (
     ORDER BY i.id DESC
     OFFSET 9999 LIMIT 1
 )
-SELECT p.*, coalesce(p.inline_payload, y.payload) AS payload, m.now
+SELECT p.*, coalesce(p.inline_payload, y.payload) AS payload, m.now, NULL::uuid AS stopped_at
 FROM page AS p
 CROSS JOIN moment AS m
 LEFT JOIN LATERAL (
@@ -73,10 +68,5 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) AS y ON true
 UNION ALL
-SELECT
-    NULL, s.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL
-FROM stop AS s
--- The mark comes after a task at the same place.
-ORDER BY id DESC, state NULLS LAST
+SELECT p.*, NULL, NULL, s.id FROM stop AS s LEFT JOIN page AS p ON false
+ORDER BY id DESC NULLS LAST

@@ -1,8 +1,7 @@
 -- One live task, to be changed: nobody else can claim, settle or change it until the transaction
 -- ends. Waits for a settlement that is under way; what that settled is then no longer here.
 SELECT
-    state, lane, execute_at, due_at, expires_at, attempt, retries_left, losses, cancel_requested,
-    timeout_seconds, name, target, retry_policy, tags, cron_job_id, queue, preemptible, keep_payload, flow,
+    {carried}, state, due_at, attempt, retries_left, losses, cancel_requested, flow,
     (SELECT gnomon.now()) AS now
 FROM gnomon.task
 WHERE tenant_id = $1 AND id = $2

@@ -156,6 +156,6 @@ def _page(rows: list[Any], limit: int) -> Page:
     stopped = None
     if len(rows) > limit:
         stopped = rows[limit - 1]["id"]
-    elif rows and rows[-1]["state"] is None:
-        shown, stopped = rows[:-1], rows[-1]["id"]
+    elif rows and rows[-1]["stopped_at"] is not None:
+        shown, stopped = rows[:-1], rows[-1]["stopped_at"]
     return Page(readable(shown, task_of, "task"), stopped)
