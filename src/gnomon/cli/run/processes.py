@@ -76,7 +76,7 @@ def scheduler(
 
 def _pool(**lists: list[str] | None) -> dict[str, str]:
     """What the options say, as the variables that say the same."""
-    return {f"GNOMON_SERVE_{name.upper()}": ",".join(of) for name, of in lists.items() if of}
+    return {f"GNOMON_NODE_SERVE_{name.upper()}": ",".join(of) for name, of in lists.items() if of}
 
 
 def overrides(
