@@ -177,7 +177,7 @@ def test_without_a_terminal_it_must_be_told_and_looking_tells_by_its_exit_code()
     untold = sync()
     assert untold.code == 1
     assert untold.out == "+ one  to be created\n"
-    assert "there is no terminal to ask on; say --yes" in untold.err
+    assert "there is no terminal to ask on; add --yes" in untold.err
     assert sync("--dry-run", "--exit-code").code == 3
     assert jobs() == {}
     assert cron("sync", "-", "--yes", stdin=Path("jobs.toml").read_text()).code == 0

@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.commands import gnomon
+from tests.commands import gnomon, gnomon_here
 
 from gnomon import __version__
 from gnomon.cli.main import main
@@ -83,6 +83,29 @@ def test_an_api_that_does_not_answer(
     assert text == (
         f"gnomon: the API does not answer at {url} (connection refused); is `gnomon up` running?\n"
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tasks", "delete", "1"],
+        ["dead", "retry", "--all"],
+        ["cron", "rm", "report"],
+        ["migrate", "down", "--to", "0"],
+        ["migrate", "accept", "6"],
+        ["authentication", "off"],
+        ["tenants", "rm", "acme"],
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_what_must_be_confirmed_says_how_to_without_a_terminal(arguments: list[str]) -> None:
+    done = gnomon_here(*arguments, stdin="")
+    assert done.code == 1
+    assert "?" in done.err
+    assert "gnomon: nothing was changed: there is no terminal to ask on; add --yes" in done.err
+    declined = gnomon_here(*arguments, stdin="n\n")
+    assert (declined.code, "--yes" in declined.err) == (1, False)
+    assert "Aborted" in declined.err
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def down(
     """
     settings = settings_of(ctx)
     if not yes:
-        typer.confirm(f"Undo all migrations above {to}, and lose what they hold?", abort=True)
+        output.confirm(f"Undo all migrations above {to}, and lose what they hold?")
     with database.running_database(settings) as dsn:
         undone = loop.run(_down(dsn, to))
     for name in undone:

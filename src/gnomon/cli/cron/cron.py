@@ -278,7 +278,7 @@ def remove(ctx: typer.Context, refs: options.Refs, yes: Yes = False, api: ApiUrl
 
     url = remote.api_url(settings_of(ctx), api)
     if not yes:
-        typer.confirm(f"Remove {', '.join(refs)} for good?", abort=True)
+        output.confirm(f"Remove {', '.join(refs)} for good?")
     remote.for_each(url, refs, act)
 
 

@@ -4,7 +4,6 @@ It can be repeated at any time: it asks what would change, shows that, and does 
 sync that broke off has not done, the next one does.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -78,7 +77,7 @@ def sync(
             output.document(document_of(declared, steps, []))
         raise typer.Exit(DIFFERENCES if exit_code and acts else 0)
     if not yes:
-        _confirm(steps)
+        output.confirm(f"{_summary(steps)}: go on?")
     _apply(address, declared, steps, acts, as_json=as_json)
 
 
@@ -87,15 +86,6 @@ def _declared(file: str, set_name: str | None) -> Declaration:
         return declaration(read(file), set_name)
     except BadFile as bad:
         raise output.CommandFailed(f"{file}: {bad}") from bad
-
-
-def _confirm(steps: list[Step]) -> None:
-    if not sys.stdin.isatty():
-        raise output.CommandFailed(
-            "nothing was changed: there is no terminal to ask on; say --yes to change this, "
-            "or --dry-run to look only"
-        )
-    output.confirm(f"{_summary(steps)}: go on?")
 
 
 def _apply(

@@ -68,9 +68,14 @@ def trouble(text: str) -> None:
 
 
 def confirm(question: str) -> None:
-    """End the command unless the answer is yes. It is asked on stderr, and leaves stdout alone."""
+    """Ask on stderr, and end the command unless the answer is yes. CommandFailed where nobody can
+    answer: the command has to be given `--yes` there."""
     echo(f"{question} [y/N]: ", err=True, nl=False)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    answer = sys.stdin.readline() if sys.stdin else ""  # None where stdin is closed
+    if not answer:
+        echo(err=True)
+        raise CommandFailed("nothing was changed: there is no terminal to ask on; add --yes")
+    if answer.strip().lower() not in ("y", "yes"):
         raise typer.Abort
 
 

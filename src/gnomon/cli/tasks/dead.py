@@ -100,7 +100,7 @@ def retry(
         return
     if not yes:
         chosen = ", ".join(f"{name} {value}" for name, value in filters.items())
-        typer.confirm(f"Retry all dead letters{f' with {chosen}' if chosen else ''}?", abort=True)
+        output.confirm(f"Retry all dead letters{f' with {chosen}' if chosen else ''}?")
     remote.call(url, lambda client: _retry_all(client, filters))
 
 

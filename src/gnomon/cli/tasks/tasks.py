@@ -185,7 +185,7 @@ def delete(ctx: typer.Context, task_ids: TaskIds, yes: Yes = False, api: ApiUrl 
 
     url = remote.api_url(settings_of(ctx), api)
     if not yes:
-        typer.confirm(f"Remove {', '.join(task_ids)} for good?", abort=True)
+        output.confirm(f"Remove {', '.join(task_ids)} for good?")
     remote.for_each(url, task_ids, act)
 
 
