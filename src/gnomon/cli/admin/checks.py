@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gnomon import settings as configuration
 from gnomon.cli.admin.check import Check
 from gnomon.cli.admin.encryption_check import encryption
 from gnomon.cli.admin.room_check import room
@@ -18,7 +17,13 @@ from gnomon.cli.shared.options import API_VARIABLE, SETTINGS_VARIABLE
 from gnomon.cli.shared.output import CommandFailed
 from gnomon.file_limit import file_limit, own_files
 from gnomon.model.errors import StoreError
-from gnomon.settings import Settings, SettingsError
+from gnomon.settings import (
+    DEFAULT_FILE,
+    Settings,
+    SettingsError,
+    load,
+    unknown_variables,
+)
 
 if TYPE_CHECKING:
     import asyncpg
@@ -42,7 +47,7 @@ async def examine(file: Path | None, api: str | None) -> list[Check]:
     """All checks, from the machine outwards. What cannot be looked at counts as failed."""
     checks = [_python(), _variables(os.environ)]
     try:
-        settings = configuration.load(os.environ, file)
+        settings = load(os.environ, file)
     except SettingsError as error:
         return [*checks, Check("settings", False, str(error), "correct it, or leave it out")]
     checks.append(_settings(file))
@@ -63,13 +68,13 @@ def _python() -> Check:
 
 def _variables(environ: Mapping[str, str]) -> Check:
     own = {API_VARIABLE, SETTINGS_VARIABLE}
-    unknown = [name for name in configuration.unknown_variables(environ) if name not in own]
+    unknown = [name for name in unknown_variables(environ) if name not in own]
     detail = f"{', '.join(unknown)} set nothing" if unknown else "every GNOMON_ variable is known"
     return Check("environment", not unknown, detail, "look for a typing mistake, or unset them")
 
 
 def _settings(file: Path | None) -> Check:
-    found = file or Path(configuration.DEFAULT_FILE)
+    found = file or Path(DEFAULT_FILE)
     return Check("settings", True, f"read from {found}" if found.exists() else "no file; defaults")
 
 

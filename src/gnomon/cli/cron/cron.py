@@ -4,10 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gnomon.cli.cron import definition, options
-from gnomon.cli.cron import preview as cron_preview
-from gnomon.cli.cron import sync as cron_sync
-from gnomon.cli.cron import views as cron_views
+from gnomon.cli.cron import definition, job_views, options, preview, sync
 from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, Yes, settings_of
 from gnomon.cli.tasks import submit, views
@@ -119,7 +116,7 @@ def list_(
     async def run(client: "Client") -> None:
         most = None if everything else limit
         found = views.limited(lambda query: client.list_cron_jobs(**query), filters, most)
-        await (output.stream("cron_jobs", found) if as_json else cron_views.job_list(found))
+        await (output.stream("cron_jobs", found) if as_json else job_views.job_list(found))
 
     remote.call(remote.api_url(settings_of(ctx), api), run)
 
@@ -141,7 +138,7 @@ def show(ctx: typer.Context, ref: options.Ref, as_json: AsJson = False, api: Api
     if as_json:
         output.document({**job, "latest_runs": runs})
     else:
-        cron_views.show(job, runs)
+        job_views.show(job, runs)
 
 
 @app.command()
@@ -161,7 +158,7 @@ def runs(
 
     async def run(client: "Client") -> None:
         found = _runs(client, ref, None if everything else limit)
-        await (output.stream("runs", found) if as_json else cron_views.run_list(found))
+        await (output.stream("runs", found) if as_json else job_views.run_list(found))
 
     remote.call(remote.api_url(settings_of(ctx), api), run)
 
@@ -282,9 +279,9 @@ def remove(ctx: typer.Context, refs: options.Refs, yes: Yes = False, api: ApiUrl
     remote.for_each(url, refs, act)
 
 
-app.command("preview")(cron_preview.preview)
-app.command("explain")(cron_preview.explain)
-app.command("sync")(cron_sync.sync)
+app.command("preview")(preview.preview)
+app.command("explain")(preview.explain)
+app.command("sync")(sync.sync)
 
 
 def _declare(api: remote.ApiAddress, job: "Json", *, replace: bool, as_json: bool) -> None:
@@ -329,7 +326,7 @@ def _next(job: "Json") -> str:
 def _show_backfill(answer: "Json") -> None:
     planned, existing = answer["planned"], len(answer["existing"])
     if planned:
-        cron_views.fire_rows(planned[:FIRES_SHOWN])
+        job_views.fire_rows(planned[:FIRES_SHOWN])
     if len(planned) > FIRES_SHOWN:
         output.note(f"and {len(planned) - FIRES_SHOWN} more, up to {planned[-1]['local']}")
     if existing:

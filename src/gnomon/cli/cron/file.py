@@ -11,7 +11,7 @@
     callback_url = "http://127.0.0.1:9000/invoices"
     renamed_from = "bills"
 
-The fields of a job are those of the API. Next: `cron_sync` compares it with what the server has.
+The fields of a job are those of the API. Next: `sync` compares it with what the server has.
 """
 
 import difflib

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gnomon.cli.cron import definition, options
-from gnomon.cli.cron import views as cron_views
+from gnomon.cli.cron import definition, job_views, options
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.shared.values import given, rfc3339
@@ -126,7 +125,7 @@ def _show(answer: "Json", expression: str, *, as_json: bool) -> None:
     if as_json:
         output.document(answer)
         return
-    cron_views.fires(answer)
+    job_views.fires(answer)
     if _hashed(expression):
         output.note("H is drawn from the id of the job: each job has its own times")
 

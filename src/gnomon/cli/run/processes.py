@@ -7,13 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from gnomon import loop
-from gnomon import settings as configuration
 from gnomon.cli.run.keyring import check_setting
 from gnomon.cli.shared import database
 from gnomon.cli.shared.options import settings_of
 from gnomon.cli.shared.output import CommandFailed
 from gnomon.model.errors import GnomonError
-from gnomon.settings import Settings, SettingsError
+from gnomon.settings import Settings, SettingsError, secret_variables
 
 Slots = Annotated[int | None, typer.Option(min=1, help="Tasks that run at once in a node.")]
 ServeTenant = Annotated[
@@ -39,11 +38,11 @@ def api(ctx: typer.Context, port: Port = None) -> None:
     \b
     DATABASE_URL=postgresql://localhost/gnomon gnomon api --port 8081
     """
-    from gnomon.wiring import processes as wiring
+    from gnomon.wiring.processes import run_api
 
     settings = settings_of(ctx, overrides(port=port))
     dsn = _prepared(settings)
-    _run(wiring.run_api(settings, dsn, _started("api")))
+    _run(run_api(settings, dsn, _started("api")))
 
 
 def scheduler(
@@ -63,15 +62,15 @@ def scheduler(
     DATABASE_URL=postgresql://localhost/gnomon gnomon scheduler --slots 2000
     DATABASE_URL=postgresql://localhost/gnomon gnomon scheduler --serve-tenant acme
     """
-    from gnomon.wiring import processes as wiring
+    from gnomon.wiring.processes import run_node
 
     pool = _pool(tenants=serve_tenant, types=serve_type, queues=serve_queue, lanes=serve_lane)
     settings = settings_of(ctx, overrides(slots=slots) | pool)
     # Functions run in this process and in children of it, and may show their environment.
-    for name in configuration.secret_variables():
+    for name in secret_variables():
         os.environ.pop(name, None)
     dsn = _prepared(settings)
-    _run(wiring.run_node(settings, dsn, _started("node")))
+    _run(run_node(settings, dsn, _started("node")))
 
 
 def _pool(**lists: list[str] | None) -> dict[str, str]:

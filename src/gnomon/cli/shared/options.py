@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gnomon import settings as configuration
 from gnomon.cli.shared import secret_files
-from gnomon.settings import Settings
+from gnomon.settings import Settings, load
 
 SETTINGS_VARIABLE = "GNOMON_SETTINGS"
 API_VARIABLE = "GNOMON_API_URL"
@@ -31,7 +30,7 @@ def settings_of(ctx: typer.Context, overrides: dict[str, str] | None = None) -> 
     environ = {**os.environ, **(overrides or {})}
     if key := _key(ctx.find_root()):
         environ["GNOMON_API_KEY"] = key
-    return configuration.load(environ, settings_file(ctx))
+    return load(environ, settings_file(ctx))
 
 
 def _key(root: Any) -> str | None:
