@@ -197,7 +197,7 @@ def _begin_not_asked() -> None:
 def _claim_not_reconciled() -> None:
     from gnomon.node.settle.sweeper import SweepResult
 
-    _swap("gnomon.node.settle.sweeper:Sweeper.reconcile", _returns(0))
+    _swap("gnomon.node.settle.reconciler:Reconciler.run_once", _returns(0))
     _swap("gnomon.node.settle.sweeper:Sweeper.take_overdue", _returns(SweepResult()))
 
 
@@ -222,7 +222,7 @@ def _outcomes_dropped() -> None:
 
         return patiently
 
-    _swap("gnomon.node.settle.recorder:Recorder._patiently", make)
+    _swap("gnomon.node.settle.settlement_writer:SettlementWriter._patiently", make)
 
 
 @_planted("key-not-kept")

@@ -66,7 +66,7 @@ BUGS: Sequence[Bug] = (
     Bug(
         "permits-kept-after-a-timeout",
         "node/dispatch/permits.py",
-        "        if key in self._taken and key not in self._held.stuck:\n",
+        "        if key in self._taken and key not in self.held.stuck:\n",
         "        late = report.outcome is not None and report.outcome.kind == 2\n"
         "        if key in self._taken and key not in self.stuck and not late:\n",
         ("tests/unit/limits/test_permits.py", "tests/integration/test_limits.py"),

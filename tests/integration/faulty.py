@@ -27,7 +27,8 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.queries import query, statements
 from gnomon.store.tenant_cache import TenantCache
-from gnomon.wiring.node import Assembly, Surroundings
+from gnomon.wiring.node import Assembly
+from gnomon.wiring.node_inputs import NodeInputs
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
@@ -216,7 +217,7 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
         tenants = PostgresTenantReader(database, with_schemas=False)
         directory = TenantCache(tenants, clock, {})
         await directory.load()
-        around = Surroundings(
+        inputs = NodeInputs(
             settings,
             database,
             Callers(http, python),
@@ -226,7 +227,7 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
             metrics,
             RULES,
         )
-        crank.node = node = Assembly(around).node()
+        crank.node = node = Assembly(inputs).node()
         await node.membership.join()
         crank.background = [
             asyncio.create_task(node.worker.run()),

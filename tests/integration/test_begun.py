@@ -19,7 +19,7 @@ from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.quarantine import LAST
 from gnomon.model.task import DeliveryMode
-from gnomon.node.settle.sweeper import _given_back
+from gnomon.node.settle.takeover import released
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 
@@ -119,7 +119,7 @@ async def test_a_new_claim_has_not_begun(
     assert (row.begun, row.mode) == (False, EXACTLY)
 
 
-async def test_what_has_begun_meanwhile_is_not_given_back(
+async def test_what_has_begun_meanwhile_is_notreleased(
     database: Database, connection: Connection, now: datetime
 ) -> None:
     """Whoever takes over reads first and writes then; in between, the task may begin."""
@@ -131,7 +131,7 @@ async def test_what_has_begun_meanwhile_is_not_given_back(
     read = await dispatch.running_on(incarnation)
     assert [row.begun for row in read] == [False, False]
     assert await dispatch.begin(incarnation, [d for d in deliveries if d.key == begun]) == {begun}
-    given_back = await dispatch.settle([_given_back(row) for row in read])
+    given_back = await dispatch.settle([released(row) for row in read])
     assert [s.key for s in given_back] == [not_begun]
     row = await live(connection, begun)
     assert row is not None

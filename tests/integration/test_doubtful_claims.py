@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
+from tests.integration.dispatching import Parts
 from tests.integration.support import (
     Connection,
     database_now,
@@ -28,13 +29,13 @@ from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.permit_keeper import RECONCILE_SECONDS, PermitKeeper
 from gnomon.node.dispatch.permits import Permits
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.worker import Worker
-from gnomon.node.settle.sweeper import Sweeper
+from gnomon.node.settle.reconciler import Reconciler
+from gnomon.node.settle.takeover import Takeover
 from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Report
@@ -78,17 +79,17 @@ class Stage:
         self.scanner.own(everything_in(frozenset(range(SHARDS))))
         self.directory = TenantCache(PostgresTenantReader(database, with_schemas=False), clock, {})
         held = HeldTasks(SuspectRoom(1, 10))
-        self.permits = Permits(self.directory, self.agenda, held, clock, lambda: None)
+        self.permits = Permits(self.directory, self.agenda, held, clock)
         self.pipe = pipe = MemoryPipe(10, lambda: None)
         planning = PostgresPlanning(database, clock, 10.0)
-        self.dispatcher = Dispatcher(
-            self.store, planning, self.agenda, self.scanner, pipe, lease, clock, 10,
-            checks=StartChecks([self.permits]), held=held,
-        )  # fmt: skip
-        self.keeper = PermitKeeper(
-            PostgresLimits(database), self.permits, self.agenda, held, pipe, clock, node,
-            Troubles(clock, nobody),
-        )  # fmt: skip
+        self.parts = Parts(
+            self.store, planning, self.agenda, self.scanner, pipe, held, lease, clock
+        )
+        self.claims = self.parts.claims(StartChecks([self.permits]))
+        self.dispatcher = self.parts.dispatcher(self.claims, 10)
+        troubles = Troubles(clock, nobody)
+        limits = PostgresLimits(database)
+        self.keeper = PermitKeeper(limits, self.permits, pipe, clock, node, troubles)
         self.clock = clock
 
     def advance(self) -> None:
@@ -191,7 +192,7 @@ class Nobody(Worker):
         pass
 
 
-async def test_what_was_settled_during_the_look_was_not_claimed_unawares(
+async def test_what_was_settled_during_the_look_is_not_released(
     database: Database, connection: Connection
 ) -> None:
     now = await database_now(connection)
@@ -202,19 +203,18 @@ async def test_what_was_settled_during_the_look_was_not_claimed_unawares(
     looking = Meanwhile(database)
     lease = Lease(node, 3600.0)
     troubles = Troubles(stage.clock, nobody)
-    sweeper = Sweeper(
-        looking, stage.dispatcher.held, Nobody(), lease, stage.clock, lambda: 0.5, troubles
-    )
+    takeover = Takeover(looking, stage.parts.follow_up(), troubles)
+    reconciler = Reconciler(looking, takeover, stage.parts.held, Nobody(), lease)
     assert await stage.dispatch() == 2
     deliveries = [await stage.pipe.receive() for _ in range(2)]
 
     async def settled() -> None:
         await stage.store.settle([settlement(delivery) for delivery in deliveries])
-        stage.dispatcher.released([Report(delivery, None) for delivery in deliveries])
+        stage.claims.settled([Report(delivery, None) for delivery in deliveries])
 
     looking.happens = settled
     with capture_logs() as lines:
-        assert await sweeper.reconcile() == 0
+        assert await reconciler.run_once() == 0
     assert lines == []
 
     # One of which the answer was lost is found, and released.
@@ -224,7 +224,7 @@ async def test_what_was_settled_during_the_look_was_not_claimed_unawares(
     with pytest.raises(StoreUnavailable):
         await stage.dispatch()
     with capture_logs() as lines:
-        assert await sweeper.reconcile() == 1
+        assert await reconciler.run_once() == 1
     assert [(line["event"], line["count"]) for line in lines] == [
         ("released tasks whose claim was answered but lost", 1)
     ]

@@ -32,7 +32,7 @@ async def test_it_gets_its_permit_before_there_is_room(
         for delivery in stage.pipe.unsent():
             done = [Report(delivery, SUCCEEDED, 0.0, 1.0)]
             stage.pipe.report(done[0])
-            stage.dispatcher.released(done)
+            stage.claims.settled(done)
             stage.pipe.settled(done)
             if delivery.key.id == limited.id:
                 return

@@ -46,8 +46,6 @@ async def test_it_is_returned_though_nothing_waits_any_more(
     keeper = PermitKeeper(
         limits,
         stage.permits,
-        stage.agenda,
-        stage.dispatcher.held,
         stage.pipe,
         stage.clock,
         node,

@@ -105,9 +105,9 @@ async def test_foreign_work_takes_no_place_in_memory(
     await store(database, *calls(now, 50, task_type="other"))
     clock, flows = SystemClock(), FlowBook()
     agenda = Agenda(FairQueue[Entry](), clock.now(), 1000)
-    scanner = Scanner(PostgresDispatch(database, 5.0), agenda, clock, SETTINGS.node, flows)
     looks: list[bool] = []
-    scanner.unsure = lambda: looks.append(True)
+    tasks = PostgresDispatch(database, 5.0)
+    scanner = Scanner(tasks, agenda, clock, SETTINGS.node, flows, lambda: looks.append(True))
     scanner.own(Territory(ALL, Pool(types=frozenset({"mail"}))))
     assert (await scanner.forward()).read == len(mine)
     assert (await scanner.repair()).read == len(mine)

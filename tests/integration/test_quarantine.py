@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.integration.dispatching import Parts
 from tests.integration.nodes import call_of
 from tests.integration.support import database_now, store, submission
 
@@ -19,7 +20,6 @@ from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.pipe.envelope import NEVER, Delivery, Report
@@ -47,17 +47,12 @@ class Stage:
         self._scanner = Scanner(dispatch, self._agenda, clock, NodeSettings())
         self.pipe = MemoryPipe(10, lambda: None)
         planning = PostgresPlanning(database, clock, 10.0)
-        self.dispatcher = Dispatcher(
-            dispatch,
-            planning,
-            self._agenda,
-            self._scanner,
-            self.pipe,
-            self.lease,
-            clock,
-            10,
-            held=HeldTasks(SuspectRoom(1, 10)),
+        self.held = HeldTasks(SuspectRoom(1, 10))
+        parts = Parts(
+            dispatch, planning, self._agenda, self._scanner, self.pipe, self.held, self.lease, clock
         )
+        self.claims = parts.claims()
+        self.dispatcher = parts.dispatcher(self.claims, 10)
 
     async def join(self) -> None:
         asked_at = self._clock.monotonic()
@@ -94,9 +89,9 @@ async def test_suspects_that_no_hint_has_told_of_are_given_back_where_there_is_n
     deliveries = await stage.claimed(connection)
     assert [d.start_by == NEVER for d in deliveries] in ([True, False], [False, True])
     (started,) = [d for d in deliveries if d.start_by != NEVER]
-    assert list(stage.dispatcher.held.suspects.held) == [started.key]
-    stage.dispatcher.released([Report(each) for each in deliveries])
-    assert not stage.dispatcher.held.suspects.held
+    assert list(stage.held.suspects.held) == [started.key]
+    stage.claims.settled([Report(each) for each in deliveries])
+    assert not stage.held.suspects.held
 
 
 async def test_many_suspects_are_claimed_at_once(
@@ -119,7 +114,7 @@ async def test_a_webhook_needs_no_room_whatever_its_row_says(
     await connection.execute("UPDATE gnomon.task SET losses = $1", ALONE_FROM)
     deliveries = await stage.claimed(connection)
     assert [d.start_by == NEVER for d in deliveries] == [False] * 2
-    assert not stage.dispatcher.held.suspects.held
+    assert not stage.held.suspects.held
 
 
 async def test_what_is_chosen_and_not_claimed_leaves_its_place(
@@ -130,7 +125,7 @@ async def test_what_is_chosen_and_not_claimed_leaves_its_place(
     stage.hint([Entry(key, now, Lane.MEDIUM, ALONE_FROM)])
     await connection.execute("DELETE FROM gnomon.task")
     assert await stage.claimed(connection) == []
-    assert not stage.dispatcher.held.suspects.held
+    assert not stage.held.suspects.held
 
 
 async def test_the_end_of_a_try_that_was_taken_over_leaves_the_next_one_held(
@@ -143,10 +138,10 @@ async def test_the_end_of_a_try_that_was_taken_over_leaves_the_next_one_held(
     (first,) = await stage.claimed(connection)
     await connection.execute("UPDATE gnomon.task SET state = 0, node = NULL, fence = fence + 1")
     (second,) = await stage.claimed(connection)
-    stage.dispatcher.released([Report(first)])
-    assert stage.dispatcher.held.holds(key, second.fence)
-    stage.dispatcher.released([Report(second)])
-    assert not stage.dispatcher.held.holds(key, second.fence)
+    stage.claims.settled([Report(first)])
+    assert stage.held.holds(key, second.fence)
+    stage.claims.settled([Report(second)])
+    assert not stage.held.holds(key, second.fence)
 
 
 async def test_a_task_whose_priority_was_changed_leaves_the_slot_that_it_took(
@@ -161,7 +156,7 @@ async def test_a_task_whose_priority_was_changed_leaves_the_slot_that_it_took(
     for _ in range(9):
         deliveries = await stage.claimed(connection)
         claimed += deliveries
-        stage.dispatcher.released([Report(each) for each in deliveries])
+        stage.claims.settled([Report(each) for each in deliveries])
         for each in deliveries:
             stage.pipe.report(Report(each))
         stage.pipe.settled([Report(each) for each in deliveries])

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
+from tests.integration.dispatching import Parts
 from tests.integration.support import Connection, database_now, joined, store, submission
 
 from gnomon.chores import Troubles
@@ -16,10 +18,11 @@ from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.node.settle.recorder import Recorder
+from gnomon.node.settle.settlement_writer import SettlementWriter
+from gnomon.node.settle.verdicts import settlement_of
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
@@ -56,15 +59,20 @@ async def test_an_unforeseen_error_loses_no_report(
     agenda = Agenda(FairQueue(), clock.now(), 100)
     scanner = Scanner(dispatch, agenda, clock, NodeSettings(window=100))
     scanner.own(everything_in(frozenset(range(SHARDS))))
-    dispatcher = Dispatcher(
-        dispatch, PostgresPlanning(database, clock, 10.0), agenda, scanner, pipe, lease, clock, 10,
-        held=HeldTasks(SuspectRoom(1, SLOTS)),
-    )  # fmt: skip
+    held = HeldTasks(SuspectRoom(1, SLOTS))
+    planning = PostgresPlanning(database, clock, 10.0)
+    parts = Parts(dispatch, planning, agenda, scanner, pipe, held, lease, clock)
+    claims = parts.claims()
+    dispatcher = parts.dispatcher(claims, 10)
     troubles = Troubles(clock, nobody)
     recorder = Recorder(
-        dispatch, pipe, dispatcher, scanner, clock, lambda: 0.5, troubles, worker="node",
-        horizon_seconds=1.0, on_ended=lambda _: None,
-    )  # fmt: skip
+        pipe,
+        partial(settlement_of, worker="node", chance=lambda: 0.5),
+        SettlementWriter(dispatch, held, clock, troubles),
+        claims,
+        parts.follow_up(),
+        troubles,
+    )
 
     now = await database_now(connection)
     bad, *_ = await store(database, *(submission(now) for _ in range(SLOTS)))
@@ -80,11 +88,11 @@ async def test_an_unforeseen_error_loses_no_report(
     with pytest.raises(KeyError):
         await recorder.run_once(SLOTS)
     assert await recorder.settle_again() == SLOTS - 1, "all but the one at fault"
-    assert ([*dispatcher.held.fences], pipe.room()) == ([bad], SLOTS - 1)
+    assert ([*held.fences], pipe.room()) == ([bad], SLOTS - 1)
     assert [t.about.subject for t in troubles.all()] == [f"task {bad.id}"]
 
     dispatch.stumbles_over = set()
     ahead = 600.0  # it is set aside for a while
     assert await recorder.settle_again() == 1
-    assert (dispatcher.held.fences, pipe.room(), [*troubles.all()]) == ({}, SLOTS, [])
+    assert (held.fences, pipe.room(), [*troubles.all()]) == ({}, SLOTS, [])
     assert await connection.fetchval("SELECT count(*) FROM gnomon.task") == 0

@@ -4,6 +4,7 @@ of one that was changed while it was due. They take nothing from what runs, and 
 import time
 from uuid import UUID
 
+from tests.integration.dispatching import Parts
 from tests.integration.support import Connection, database_now, joined, store, submission
 
 from gnomon.clock import SystemClock
@@ -16,7 +17,6 @@ from gnomon.model.target import Target
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.places import PlaceCheck
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
@@ -49,12 +49,12 @@ class Stage:
         self.scanner.own(everything_in(frozenset(range(SHARDS))))
         self.pipe = MemoryPipe(10, lambda: None)
         self.suspect_room = SuspectRoom(4, 10)
-        self.dispatcher = Dispatcher(
+        parts = Parts(
             dispatch, PostgresPlanning(database, clock, 10.0), self.agenda, self.scanner, self.pipe,
-            lease, clock, 10,
-            checks=StartChecks([PlaceCheck(_place, self.agenda, lambda: None, 1)]),
-            held=HeldTasks(self.suspect_room),
+            HeldTasks(self.suspect_room), lease, clock,
         )  # fmt: skip
+        self.claims = parts.claims(StartChecks([PlaceCheck(_place, self.agenda, 1)]))
+        self.dispatcher = parts.dispatcher(self.claims, 10)
 
     async def look(self) -> None:
         """See all that is due as it is now."""
@@ -106,7 +106,7 @@ async def test_a_stale_hint_of_what_runs_does_not_cost_it_its_place(
     await stage.look()
     assert await stage.claimed() == 0, "the only place is taken"
 
-    stage.dispatcher.released([Report(await stage.pipe.receive())])
+    stage.claims.settled([Report(await stage.pipe.receive())])
     assert await stage.claimed() == 1
 
 
@@ -139,7 +139,7 @@ async def test_a_task_that_was_changed_while_it_was_due_holds_one_slot(
         assert await stage.claimed() == 1
         delivery = await stage.pipe.receive()
         assert delivery.lane is lane
-        stage.dispatcher.released([Report(delivery)])
+        stage.claims.settled([Report(delivery)])
         assert stage.free() == 2, "nothing runs any more"
         await connection.execute("DELETE FROM gnomon.task")
 
@@ -152,5 +152,5 @@ async def test_a_task_that_is_found_twice_is_stolen_with_one_slot(
     (key,) = await store(database, submission(now, priority=Lane.HIGH))
     twice = [Entry(key, now, lane) for lane in (Lane.HIGH, Lane.LOW)]
     assert (await stage.dispatcher.steal(twice)).claimed == 1
-    stage.dispatcher.released([Report(await stage.pipe.receive())])
+    stage.claims.settled([Report(await stage.pipe.receive())])
     assert stage.free() == 2

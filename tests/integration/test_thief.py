@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from tests.integration import handlers
 from tests.integration.cron_support import created, make_due, runs_of
+from tests.integration.dispatching import Parts
 from tests.integration.nodes import call_of, running_node
 from tests.integration.support import Connection, database_now, joined, store, submission
 from tests.waiting import eventually
@@ -24,7 +25,6 @@ from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom
-from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.stealer import Stealer, StealResult
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
@@ -57,17 +57,12 @@ class Stage:
         self.agenda = Agenda(FairQueue[Entry](), clock.now(), 1000)
         self.scanner = Scanner(store, self.agenda, clock, settings)
         self.pipe = MemoryPipe(slots, lambda: None, prefetch=50)
-        self.dispatcher = Dispatcher(
-            store,
-            planning,
-            self.agenda,
-            self.scanner,
-            self.pipe,
-            self.lease,
-            clock,
-            1000,
-            held=HeldTasks(SuspectRoom(1, slots)),
+        self.held = HeldTasks(SuspectRoom(1, slots))
+        parts = Parts(
+            store, planning, self.agenda, self.scanner, self.pipe, self.held, self.lease, clock
         )
+        self.claims = parts.claims()
+        self.dispatcher = parts.dispatcher(self.claims, 1000)
         self.thief = Stealer(store, self.scanner, self.dispatcher, lambda: 0.5, settings)
 
     async def join(self) -> None:
@@ -134,7 +129,7 @@ async def test_it_takes_what_is_late_in_the_shards_of_others(
     late, _, _ = await late_in(database, (200, 5.0), (201, 0.5), (7, 5.0))
     assert await stage.stolen() == [late]
     assert await stage.stolen() == []
-    assert stage.dispatcher.held.fences == {late: 1}
+    assert stage.held.fences == {late: 1}
 
 
 async def test_it_takes_the_latest_of_a_shard_as_many_as_can_begin_and_from_all_alike(
@@ -187,9 +182,9 @@ async def test_a_node_that_stops_or_is_not_trusted_steals_nothing(
 ) -> None:
     stage = await stage_for(2)
     await late_in(database, (200, 5.0))
-    stage.dispatcher.held.stopped = True
+    stage.held.stopped = True
     assert await stage.thief.run_once() == NOTHING
-    stage.dispatcher.held.stopped = False
+    stage.held.stopped = False
     stage.lease.lost = True
     assert await stage.thief.run_once() == NOTHING
     stage.lease.lost = False
@@ -233,7 +228,7 @@ async def test_it_takes_as_many_suspects_as_there_is_room_for(
     assert await stage.stolen() == []
     assert await connection.fetchval("SELECT count(*) FROM gnomon.task WHERE fence > 0") == 2
 
-    stage.dispatcher.released(Report(d) for d in deliveries)
+    stage.claims.settled(Report(d) for d in deliveries)
     assert len(await stage.stolen()) == 1
 
 
@@ -282,7 +277,7 @@ async def test_what_was_stolen_is_dropped_at_once_and_the_rest_is_found(
     stage.agenda.advance(stage.clock.now())
     while not (await stage.dispatcher.run_once()).claimed:
         stage.agenda.advance(stage.clock.now())
-    assert stage.dispatcher.held.fences == {left: 1}
+    assert stage.held.fences == {left: 1}
 
 
 async def test_what_is_not_due_yet_is_not_dropped_with_what_was_stolen(

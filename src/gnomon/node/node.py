@@ -42,7 +42,7 @@ class Node:
     def name(self) -> str:
         return self.membership.entry.name
 
-    def heard_lost(self) -> None:
+    def on_lease_lost(self) -> None:
         """The lease is gone for good."""
         self._lost.set()
 

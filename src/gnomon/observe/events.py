@@ -4,18 +4,25 @@ What an event says of the store was committed before. The telling may be lost wi
 what must not be lost is in the store.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from typing import Generic, TypeVar
 from uuid import UUID
 
 import msgspec
 import structlog
 
 from gnomon.cron.job import Skipped
+from gnomon.model.lifecycle import State
+from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
 from gnomon.model.retention import RowKind
+from gnomon.model.task import TaskKey
+from gnomon.model.verdict import VerdictKind
 
 log = structlog.get_logger("gnomon.events")
+
+T = TypeVar("T")
 
 SLA_MISSED = "cron.sla_missed"  # as the store and the API call it
 BREAKER_OPENED, BREAKER_CLOSED = "breaker.opened", "breaker.closed"
@@ -39,10 +46,63 @@ class RunSkipped(msgspec.Struct, frozen=True):
     reason: Skipped
 
 
-class RunStarted(msgspec.Struct, frozen=True):
-    """The first try of a cron job's run was claimed, so long after it was due."""
+class TaskBatch(Generic[T]):
+    """The tasks of one event, made anew for each listener that looks at them: an event is told for
+    thousands of tasks a second, and costs next to nothing where nobody does."""
 
-    delay_seconds: float
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], Iterator[T]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[T]:
+        return self._make()
+
+
+class TaskStarted(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that was claimed: its row says RUNNING, and it is called as soon as a slot is free."""
+
+    key: TaskKey
+    task_type: str
+    lane: Lane
+    attempt: int
+    due_at: datetime
+    started_at: datetime
+
+    @property
+    def delay_seconds(self) -> float:
+        return (self.started_at - self.due_at).total_seconds()
+
+
+class TasksStarted(msgspec.Struct, frozen=True):
+    """Tasks were claimed together."""
+
+    tasks: TaskBatch[TaskStarted]
+    runs: TaskBatch[TaskStarted]  # those of them that are runs of cron jobs
+
+
+class TaskSettled(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a task that was claimed, as its row says."""
+
+    key: TaskKey
+    task_type: str
+    lane: Lane
+    attempt: int
+    outcome: OutcomeKind | None  # None: it was not called, and is released or has expired
+    verdict: VerdictKind
+    state: State
+    started_at: datetime | None  # None: not called, or its node died with that knowledge
+    finished_at: datetime | None
+    error: str | None
+    due_at: datetime | None  # of one that will run again
+    cron_job_id: UUID | None
+
+
+class TasksSettled(msgspec.Struct, frozen=True):
+    """Executions of tasks were recorded together: of those that ran here, or on a node that died.
+    Told after the commit, of each execution once; not of one whose node had lost it before."""
+
+    tasks: TaskBatch[TaskSettled]
 
 
 class SlaMissed(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +216,8 @@ Event = (
     RunsPlanned
     | FiresMissed
     | RunSkipped
-    | RunStarted
+    | TasksStarted
+    | TasksSettled
     | SlaMissed
     | HandlerHung
     | HandlerReturned
@@ -177,11 +238,35 @@ def nobody(event: Event) -> None:
     """An observer for where nobody listens."""
 
 
+class _Isolated:
+    """An observer whose errors are logged, and concern nobody else. Not every one of them: it may
+    fail at each of thousands of events a second."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._failures = 0
+
+    def __call__(self, event: Event) -> None:
+        try:
+            self._observer(event)
+        except Exception:
+            self._failures += 1
+            if self._failures.bit_count() == 1:  # the first, second, fourth, eighth …
+                log.exception(
+                    "a listener failed on an event",
+                    listener=repr(self._observer),
+                    told=type(event).__name__,
+                    failures=self._failures,
+                )
+
+
 def fan_out(*observers: Observer) -> Observer:
-    """Tell all of them, in this order."""
+    """Tell all of them, in this order. One that raises keeps no other from being told, nor the
+    engine from going on."""
+    isolated = [_Isolated(observer) for observer in observers]
 
     def tell(event: Event) -> None:
-        for observer in observers:
+        for observer in isolated:
             observer(event)
 
     return tell

@@ -38,9 +38,9 @@ from gnomon.observe.events import (
     RetentionSeen,
     RunSkipped,
     RunsPlanned,
-    RunStarted,
     SlaMissed,
     TaskPreempted,
+    TasksStarted,
     place,
 )
 from gnomon.observe.scrapes import scraped
@@ -187,7 +187,7 @@ class NodeMetrics(Metrics):
         match event:
             case ChoreFailed():
                 super().__call__(event)
-            case RunsPlanned() | FiresMissed() | RunSkipped() | RunStarted() | SlaMissed():
+            case RunsPlanned() | FiresMissed() | RunSkipped() | TasksStarted() | SlaMissed():
                 self._cron(event)
             case HandlerHung() | HandlerReturned():
                 self._handlers(event)
@@ -253,7 +253,7 @@ class _CronMetrics:
         )
 
     def __call__(
-        self, event: RunsPlanned | FiresMissed | RunSkipped | RunStarted | SlaMissed
+        self, event: RunsPlanned | FiresMissed | RunSkipped | TasksStarted | SlaMissed
     ) -> None:
         match event:
             case RunsPlanned(count):
@@ -262,8 +262,10 @@ class _CronMetrics:
                 self._missed.inc(count)
             case RunSkipped(reason):
                 self._skipped.labels(_label(reason)).inc()
-            case RunStarted(delay):
-                self._start_delay.observe(delay)
+            case TasksStarted(runs=runs):
+                for run in runs:
+                    if run.attempt == 1:
+                        self._start_delay.observe(run.delay_seconds)
             case SlaMissed():
                 self._sla_missed.inc()
 

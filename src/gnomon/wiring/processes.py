@@ -38,7 +38,8 @@ from gnomon.store.postgres.identity.webhook_secrets import give_default
 from gnomon.store.postgres.refusals import translated
 from gnomon.store.postgres.retention import partitions
 from gnomon.store.tenant_cache import TenantCache, plans_of
-from gnomon.wiring.node import Assembly, Surroundings
+from gnomon.wiring.node import Assembly
+from gnomon.wiring.node_inputs import NodeInputs
 
 log = structlog.get_logger("gnomon")
 
@@ -163,21 +164,21 @@ async def _node(
         await directory.load()
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
         callers = await _callers(stack, settings, clock, directory, quarantine)
-        around = Surroundings(
+        inputs = NodeInputs(
             settings, database, callers, quarantine.is_open, directory, clock, emit, rules
         )
-        assembly = Assembly(around)
+        assembly = Assembly(inputs)
         node = assembly.node()
         await node.membership.join()
         listener = Listener(
             database.direct,
             clock,
-            assembly.heard_due,
-            assembly.heard_cancel,
+            assembly.on_due,
+            assembly.on_cancel,
             settings.node.scan_seconds,
         )
         renewal = LeaseConnection(database.direct)
-        keeper = LeaseKeeper(node.membership.lease, renewal, clock, node.heard_lost)
+        keeper = LeaseKeeper(node.membership.lease, renewal, clock, node.on_lease_lost)
         yield node, listener, keeper
 
 

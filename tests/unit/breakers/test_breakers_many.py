@@ -47,7 +47,7 @@ class World:
         clock = SystemClock(lambda: self.time)
         troubles = Troubles(clock, nobody)
         self.breakers = BreakerCheck(
-            agenda, clock, cast("PostgresBreakers", Told()), lambda: None, nobody, troubles, QUICK
+            agenda, clock, cast("PostgresBreakers", Told()), nobody, troubles, QUICK
         )
         for number in range(hosts):
             self.fail(entry(number, flow=number + 1))

@@ -49,7 +49,7 @@ class World:
         clock = SystemClock(lambda: self.time)
         self.breakers = BreakerCheck(
             Agenda(FairQueue(), START, 100), clock, cast("PostgresBreakers", Told()),
-            lambda: None, self.events.append, Troubles(clock, nobody), rules,
+            self.events.append, Troubles(clock, nobody), rules,
         )  # fmt: skip
 
     def opens_after(self, *outcomes: Outcome | None) -> bool:

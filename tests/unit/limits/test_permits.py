@@ -60,10 +60,10 @@ class World:
         self.known = Known(*limiters, quota=quota)
         self.woken = 0
         self.told: list[Told] = []
-        self.agenda = Agenda(FairQueue(), START, 100)
+        self.agenda = Agenda(FairQueue(), START, 100, self._wake)
         clock = SystemClock(lambda: self.time)
         self.held = HeldTasks(SuspectRoom(1, 10))
-        self.permits = Permits(self.known, self.agenda, self.held, clock, self._wake)
+        self.permits = Permits(self.known, self.agenda, self.held, clock)
 
     def _wake(self) -> None:
         self.woken += 1

@@ -49,16 +49,15 @@ class World:
 
     def __init__(self) -> None:
         self.queue = FairQueue[Entry](slots=SlotShares(10, 0, 0.7), has_others=lambda _: True)
-        self.agenda = Agenda(self.queue, START, 1000)
+        self.agenda = Agenda(self.queue, START, 1000, self._wake)
         self.woken = 0
         self.permits = Permits(
             Known(),
             self.agenda,
             HeldTasks(SuspectRoom(1, 10)),
             SystemClock(lambda: 0.0),
-            self._wake,
         )
-        places = PlaceCheck(_place_of, self.agenda, self._wake, 2)
+        places = PlaceCheck(_place_of, self.agenda, 2)
         self.doors = StartChecks([self.permits, places])
 
     def _wake(self) -> None:

@@ -59,8 +59,8 @@ async def test_a_handler_that_ends_within_the_patience_keeps_its_slot(world: Wor
         await world.has_begun(1)
 
         async def told_to_stop() -> bool:
-            (attempt,) = world.runner.running.values()
-            return attempt.reason is not None
+            (execution,) = world.runner.running.values()
+            return execution.stop is not None
 
         await eventually(told_to_stop)
         world.gate.set()

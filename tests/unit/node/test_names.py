@@ -14,17 +14,20 @@ from tests.unit.api.raw_server import PLAIN, answering
 from tests.unit.node.worker_world import PATIENCE
 from tests.waiting import eventually
 
+from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import DeliveryMode
 from gnomon.node.membership.lease import Lease
+from gnomon.node.run.payloads import Payloads
 from gnomon.node.run.resolver import Found, Resolver, system_look_up
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
 from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.worker import Worker
+from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.testing.pipe_contract import a_delivery
@@ -234,10 +237,12 @@ class Node:
         self.reports: list[Report] = []
         self.pipe = MemoryPipe(slots, lambda: None, prefetch=100)
         callers = Callers(http=caller, python=caller)  # no functions are called
-        runner = Runner(callers, self._payload, self.clock, 1000, PATIENCE, lambda _: None)
+        troubles = Troubles(self.clock, nobody)
+        payloads = Payloads(self._payload, 1000, troubles)
+        runner = Runner(callers, payloads, self.clock, PATIENCE, nobody)
         lease = Lease(a_delivery(1).incarnation, 3600.0)
         lease.renewed(self.clock.monotonic())
-        starter = Starter(self._begin)
+        starter = Starter(self._begin, troubles)
         self.asked_to_begin: list[Delivery] = []
         self.worker = Worker(self.pipe, runner, starter, lease, self.clock, slots)
 

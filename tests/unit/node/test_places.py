@@ -28,9 +28,9 @@ class World:
     """Places, an agenda that is full of what is due, and whether the dispatcher was woken."""
 
     def __init__(self) -> None:
-        self.agenda = Agenda(FairQueue(), START, 1000)
+        self.agenda = Agenda(FairQueue(), START, 1000, self._wake)
         self.woken = 0
-        self.places = PlaceCheck(_place_of, self.agenda, self._wake, FIRST)
+        self.places = PlaceCheck(_place_of, self.agenda, FIRST)
 
     def _wake(self) -> None:
         self.woken += 1
@@ -109,13 +109,13 @@ def test_of_a_flow_that_is_not_known_few_are_taken_until_it_is() -> None:
 def test_what_was_not_claimed_or_not_answered_takes_no_place() -> None:
     world = World()
     world.learn(SLOW)
-    for let_go in (world.places.missed, world.places.unanswered):
+    for told in (world.places.missed, world.places.unanswered):
         world.add(SLOW, *range(10))
         taken = world.taken()
         assert len(taken) == ROOM
-        let_go([e.key for e in taken])
+        told([e.key for e in taken])
         assert len(world.taken()) == ROOM
-        let_go([e.key for e in taken])
+        told([e.key for e in taken])
         world.places.missed([entry(n, flow=SLOW).key for n in range(10)])
         world.agenda.forget_ready()
         world.agenda.forget([entry(n, flow=SLOW).key for n in range(10)])

@@ -112,7 +112,7 @@ async def test_what_completed_itself_is_left_to_its_end(stage: Stage) -> None:
         await stage.has_begun(1)
 
         async def has_completed() -> bool:
-            return any(attempt.run.completed for attempt in stage.runner.running.values())
+            return any(each.context.completed for each in stage.runner.running.values())
 
         await eventually(has_completed)
         stage.send("work", 3, 4, **URGENT)

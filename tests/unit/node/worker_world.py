@@ -10,19 +10,21 @@ from uuid import UUID
 import msgspec
 from tests.waiting import eventually
 
+from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.node.membership.lease import Lease
+from gnomon.node.run.payloads import Payloads
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
 from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.python import PythonCaller, Snooze
 from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.worker import Worker
-from gnomon.observe.events import Event
+from gnomon.observe.events import Event, nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.testing.pipe_contract import a_delivery
@@ -69,17 +71,17 @@ class World:
             SLOTS,
         )
         self.callers = Callers(http=self.python, python=self.python)  # no webhooks are called
+        troubles = Troubles(self.clock, nobody)
         self.runner = Runner(
             self.callers,
-            self._payload,
+            Payloads(self._payload, PAYLOAD_MEMORY, troubles),
             self.clock,
-            PAYLOAD_MEMORY,
             PATIENCE,
             self.events.append,
         )
         lease = Lease(UUID(int=0), 3600.0)
         lease.renewed(self.clock.monotonic())
-        starter = Starter(self._begin)
+        starter = Starter(self._begin, troubles)
         self.worker = Worker(self.pipe, self.runner, starter, lease, self.clock, SLOTS)
 
     async def _hang(self, payload: Any) -> str:

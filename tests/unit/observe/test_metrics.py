@@ -2,7 +2,7 @@
 
 import socket
 import urllib.request
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from gnomon.cron.job import Skipped
 from gnomon.model.priority import Lane
 from gnomon.model.retention import RowKind
+from gnomon.model.task import TaskKey
 from gnomon.observe.events import (
     BreakerClosed,
     BreakerOpened,
@@ -23,9 +24,11 @@ from gnomon.observe.events import (
     RetentionSeen,
     RunSkipped,
     RunsPlanned,
-    RunStarted,
     SlaMissed,
+    TaskBatch,
     TaskPreempted,
+    TasksStarted,
+    TaskStarted,
     fan_out,
 )
 from gnomon.observe.metrics import ApiMetrics, NodeMetrics
@@ -46,13 +49,32 @@ MISS = SlaMissed(
 )
 HANDLER = Handler(task_id=UUID(int=3), task_type="t", function="f", in_thread=False)
 IN_THREAD = Handler(task_id=UUID(int=4), task_type="t", function="g", in_thread=True)
+
+
+def started(attempt: int, late: float) -> TasksStarted:
+    """A cron job's run that was claimed so late, beside a task of no job."""
+    tasks = [
+        TaskStarted(
+            key=TaskKey("default", UUID(int=number)),
+            task_type="t",
+            lane=Lane.LOW,
+            attempt=attempt,
+            due_at=NOON,
+            started_at=NOON + timedelta(seconds=late),
+        )
+        for number in (5, 6)
+    ]
+    return TasksStarted(TaskBatch(lambda: iter(tasks)), TaskBatch(lambda: iter(tasks[:1])))
+
+
 ALL: list[Event] = [
     RunsPlanned(3),
     RunsPlanned(2),
     FiresMissed(4),
     RunSkipped(Skipped.OVERLAP),
     RunSkipped(Skipped.OVERLAP),
-    RunStarted(0.02),
+    started(1, late=0.02),
+    started(2, late=5.0),  # a retry: its delay is its own
     MISS,
     HandlerHung(HANDLER, 2.5),
     HandlerHung(IN_THREAD, 0.1),

@@ -30,13 +30,20 @@ class Agenda:
     """Each task at most once, but for those that are changed while they are due (see `once`).
     Whoever adds keeps to `room`."""
 
-    def __init__(self, ready: ReadyQueue[Entry], now: datetime, window: int) -> None:
+    def __init__(
+        self,
+        ready: ReadyQueue[Entry],
+        now: datetime,
+        window: int,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
         self._wheel: Wheel[Entry] = Wheel(tick_at_or_before(now))
         self._ready = ready
         self._suspects = SuspectQueue()
         self._known: dict[TaskKey, Entry] = {}
         self._advanced = now
         self._window = window
+        self._wake = wake  # something may be taken that could not be before
         self._let_in_later: list[Flow] | None = None  # while the ready queue is read
 
     def __len__(self) -> int:
@@ -194,11 +201,16 @@ class Agenda:
         self._ready.runs(seconds)
 
     def let_in(self, flows: Iterable[Flow]) -> bool:
-        """Take up again what was set aside; gives whether anything was, or may have been."""
+        """Take up again what was set aside, and wake the dispatcher for it; gives whether anything
+        was, or may have been."""
         if self._let_in_later is None:
-            return self._ready.let_in(flows)
-        self._let_in_later.extend(flows)
-        return True
+            found = self._ready.let_in(flows)
+        else:
+            self._let_in_later.extend(flows)
+            found = True
+        if found:
+            self._wake()
+        return found
 
     def waiting(self, tenant_id: str, lane: Lane, flow: int) -> int:
         """Due entries of one flow."""

@@ -48,6 +48,7 @@ class Scanner:
         clock: Clock,
         settings: NodeSettings,
         flows: FlowBook | None = None,
+        unsure: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._agenda = agenda
@@ -62,7 +63,7 @@ class Scanner:
         self.territory = Territory()
         self._whole = True
         self._flows = FlowBook() if flows is None else flows
-        self.unsure: Callable[[], None] = lambda: None  # a hint may or may not be for this node
+        self._unsure = unsure  # called where a hint may or may not be for this node
         self._reach = Reach()
         self._dropped = False  # something that was read before, since the last look everywhere
         self.behind = True  # more is due than was read
@@ -140,7 +141,7 @@ class Scanner:
             return own
         known = [e for e in own if self._flows.find(e) is not None]
         if len(known) < len(own):
-            self.unsure()
+            self._unsure()
         return known
 
     async def forward(self) -> ScanResult:

@@ -1,8 +1,11 @@
 """Knows what is coming: reads ahead, plans the runs of cron jobs, and says what has become due."""
 
+from collections.abc import Collection
+
 from gnomon.chores import Service, every, whenever
 from gnomon.clock import Clock
 from gnomon.model.pool import Territory
+from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.planner import Planner
 from gnomon.node.ahead.scanner import Scanner
@@ -53,11 +56,16 @@ class AheadStage:
         self._signals.look.set()
 
     def hear(self, entries: list[Entry] | None) -> None:
-        """Tasks were submitted; None: too many to name."""
+        """Tasks wait; None: too many to name."""
         if entries is None:
             self._signals.look.set()
         elif self._scanner.hinted(entries):
             self._signals.due.set()
+
+    def runs_ended(self, jobs: Collection[TaskKey]) -> None:
+        """Runs of these cron jobs have ended: queued ones may start."""
+        self._planner.ended(jobs)
+        self._signals.ended.set()
 
     async def scan(self) -> None:
         if (await self._scanner.forward()).new:

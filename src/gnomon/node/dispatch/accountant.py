@@ -20,8 +20,8 @@ class Accountant:
     async def run_once(self) -> QueueSeen:
         now = self._clock.seconds()
         self._agenda.runs(
-            (key.tenant_id, now - attempt.started_at)
-            for key, attempt in self._runner.running.items()
+            (key.tenant_id, now - execution.started_at)
+            for key, execution in self._runner.running.items()
         )
         waits = self._agenda.longest_waits(self._clock.now())
         seen = QueueSeen(self._agenda.depths(), waits)

@@ -7,7 +7,7 @@ so nothing needs to be agreed on, and a fleet makes one probe a node.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -76,7 +76,6 @@ class BreakerCheck(StartCheck):
         agenda: Agenda,
         clock: Clock,
         store: PostgresBreakers,
-        wake: Callable[[], None],
         emit: Observer,
         troubles: Troubles,
         rules: Rules = RULES,
@@ -85,7 +84,6 @@ class BreakerCheck(StartCheck):
         self._agenda = agenda
         self._clock = clock
         self._store = store
-        self._wake = wake
         self._emit = emit
         self._rules = rules
         self._guards: dict[Circuit, _Guard] = {}
@@ -289,8 +287,8 @@ class BreakerCheck(StartCheck):
         return soonest - now
 
     def _let_in(self, flows: Collection[Flow]) -> None:
-        if flows and self._agenda.let_in(list(flows)):
-            self._wake()
+        if flows:
+            self._agenda.let_in(list(flows))
 
     async def note(self) -> None:
         """Write what has changed since the last time. What cannot be written is not shown, and

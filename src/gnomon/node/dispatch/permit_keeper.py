@@ -12,11 +12,8 @@ from gnomon.limits.exchange import Ask
 from gnomon.limits.holdings import Holding, Wish
 from gnomon.limits.store_time import StoreTime
 from gnomon.model.errors import StoreError
-from gnomon.model.priority import Lane
 from gnomon.model.task import TaskKey
-from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.dispatch.permits import Permits
-from gnomon.node.held_tasks import HeldTasks
 from gnomon.pipe.port import Pipe
 from gnomon.store.postgres.limits.permits import PostgresLimits
 
@@ -28,7 +25,6 @@ RECONCILE_SECONDS = 5.0
 _SHORTEST_PAUSE = 0.001
 _SHORTEST_ROUND = 0.005  # where nothing has happened here
 _ASKED_AT_ONCE = 200  # buckets; they are locked until the call ends
-_LANES = tuple(Lane)
 _REMEDY = "its tasks wait for permits meanwhile: change or remove the limiter (`gnomon limits`)"
 
 
@@ -52,8 +48,6 @@ class PermitKeeper:
         self,
         store: PostgresLimits,
         permits: Permits,
-        agenda: Agenda,
-        held: HeldTasks,
         pipe: Pipe,
         clock: Clock,
         node: UUID,
@@ -62,8 +56,7 @@ class PermitKeeper:
         self._troubles = troubles
         self._store = store
         self._permits = permits
-        self._agenda = agenda
-        self._held = held
+        self._held = permits.held
         self._pipe = pipe
         self._clock = clock
         self._node = node
@@ -90,9 +83,7 @@ class PermitKeeper:
         began = self._clock.monotonic()
         looked = await self._permits.flows.look_up(self._store.flows_of)
         if looked.flows:
-            self._agenda.add(looked.changed)
-            ready = [flow for flow in looked.flows if not self._permits.expect(flow)]
-            self._permits.let_in_flows(ready)
+            self._permits.learned(looked)
         wanted = await self._wanted_by_others()
         accounts = list(self._due(self._clock.monotonic()) | wanted)
         try:
@@ -171,21 +162,8 @@ class PermitKeeper:
     def _ask(self, account: Holding, now: float) -> Ask:
         # One at least: where others take all room as soon as there is any, it is never seen here.
         room = max(1, self._pipe.room())
-        waiting = min(room, max(self._waiting(account, room), account.refused))
+        waiting = min(room, max(self._permits.waiting(account, room), account.refused))
         return account.ask(Wish(waiting, self._held.stopped), now)
-
-    def _waiting(self, account: Holding, most: int) -> int:
-        """Due tasks here that wait for this bucket, as far as there is room for them."""
-        waiting = 0
-        for flow in list(account.flows):
-            tenant_id, number = flow
-            due = sum(self._agenda.waiting(tenant_id, lane, number) for lane in _LANES)
-            if due == 0:
-                del account.flows[flow]
-            waiting += due
-            if waiting >= most:
-                break
-        return waiting
 
     async def reconcile(self) -> int:
         """Free what was taken for claims that have not been made; gives for how many. Not at

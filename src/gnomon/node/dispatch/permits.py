@@ -16,10 +16,11 @@ from gnomon.limits.holdings import Holding
 from gnomon.limits.limiter import Bucket, Limiter, buckets
 from gnomon.limits.needs import NOTHING, Needs, Stake
 from gnomon.model.flow import Flow
+from gnomon.model.priority import Lane
 from gnomon.model.task import TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE, Quotas
 from gnomon.node.ahead.agenda import Agenda
-from gnomon.node.ahead.flow_book import FlowBook
+from gnomon.node.ahead.flow_book import FlowBook, Looked
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.start_checks import StartCheck
 from gnomon.pipe.envelope import Delivery, Report
@@ -29,6 +30,7 @@ from gnomon.store.ports.dispatch import Entry
 # them in for every permit that is free would cost more than the tasks.
 _LET_IN_AT_ONCE = 32
 _MOST_NEEDS = 50_000
+_LANES = tuple(Lane)
 
 
 class Limits(Protocol):
@@ -42,14 +44,7 @@ class Limits(Protocol):
 class Permits(StartCheck):
     """Takes a permit of every bucket before the claim, and a start of it before the call."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        agenda: Agenda,
-        held: HeldTasks,
-        clock: Clock,
-        wake: Callable[[], None],
-    ) -> None:
+    def __init__(self, limits: Limits, agenda: Agenda, held: HeldTasks, clock: Clock) -> None:
         self.flows = FlowBook()
         self.accounts: dict[Bucket, Holding] = {}
         self.hot: set[Holding] = set()  # something is to be asked of the store, soon
@@ -57,9 +52,8 @@ class Permits(StartCheck):
         self.wanted = asyncio.Event()  # now
         self._limits = limits
         self._agenda = agenda
-        self._held = held
+        self.held = held
         self._clock = clock
-        self._wake = wake
         self._rules: dict[str, tuple[Limiter, ...]] = {}
         self._needs: dict[FlowId, Needs] = {}
         self._rated = False  # whether any of these needs starts
@@ -160,7 +154,7 @@ class Permits(StartCheck):
 
     def ended(self, report: Report) -> None:
         key = report.delivery.key
-        if key in self._taken and key not in self._held.stuck:
+        if key in self._taken and key not in self.held.stuck:
             self._free(key, unstarted=report.outcome is None)
 
     # What is taken
@@ -248,17 +242,16 @@ class Permits(StartCheck):
             chosen = list(account.flows)[:_LET_IN_AT_ONCE]
             for flow in chosen:
                 del account.flows[flow]
-            self.let_in_flows(chosen)
+            self._let_in_flows(chosen)
 
-    def let_in_flows(self, flows: list[FlowId]) -> None:
-        if self._agenda.let_in(flows):
-            self._wake()
+    def _let_in_flows(self, flows: list[FlowId]) -> None:
+        self._agenda.let_in(flows)
 
     # What is not known to be claimed
 
     def unclaimed(self) -> list[TaskKey]:
         """Keys that have taken something, and are not known to run."""
-        held = self._held
+        held = self.held
         return [key for key in self._taken if key not in held.fences and key not in held.stuck]
 
     def free(self, keys: Iterable[TaskKey]) -> None:
@@ -267,6 +260,24 @@ class Permits(StartCheck):
             self._free(key, unstarted=True)
 
     # What is needed
+
+    def learned(self, looked: Looked) -> None:
+        """Flows were looked up: those that lack nothing are let in."""
+        self._agenda.add(looked.changed)
+        self._let_in_flows([flow for flow in looked.flows if not self.expect(flow)])
+
+    def waiting(self, account: Holding, most: int) -> int:
+        """Due tasks here that wait for this bucket, as far as there is room for them."""
+        waiting = 0
+        for flow in list(account.flows):
+            tenant_id, number = flow
+            due = sum(self._agenda.waiting(tenant_id, lane, number) for lane in _LANES)
+            if due == 0:
+                del account.flows[flow]
+            waiting += due
+            if waiting >= most:
+                break
+        return waiting
 
     def expect(self, flow: FlowId) -> bool:
         """A flow that is known by now wants to be let in: first get what lacks; gives whether
@@ -305,7 +316,7 @@ class Permits(StartCheck):
             if rule is not None:
                 account.change(rule)
             flows, account.flows = list(account.flows), {}
-            self.let_in_flows(flows)
+            self._let_in_flows(flows)
             account.ask_at = now
             self._note(account)
 

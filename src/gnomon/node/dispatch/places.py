@@ -43,12 +43,9 @@ class PlaceCheck(StartCheck):
     """`first`: how many tasks of a flow are claimed before it is known where it
     leads."""
 
-    def __init__(
-        self, place_of: PlaceOf, agenda: Agenda, wake: Callable[[], None], first: int
-    ) -> None:
+    def __init__(self, place_of: PlaceOf, agenda: Agenda, first: int) -> None:
         self._place_of = place_of
         self._agenda = agenda
-        self._wake = wake
         self._first = first
         self._kinds: dict[str | Flow, _Kind] = {}  # in use; of unknown flows by the flow
         self._taken: dict[TaskKey, _Kind] = {}
@@ -137,5 +134,4 @@ class PlaceCheck(StartCheck):
             del kind.aside[flow]
         if not kind.keys and not kind.aside:
             self._kinds.pop(kind.name, None)
-        if self._agenda.let_in(flows):
-            self._wake()
+        self._agenda.let_in(flows)

@@ -1,8 +1,8 @@
 """Makes running tasks give way to CRITICAL ones that find no free slot."""
 
 from gnomon.clock import Clock
+from gnomon.node.run.preemption_order import may_give_way
 from gnomon.node.run.runner import Runner
-from gnomon.node.run.victims import may_give_way
 from gnomon.observe.events import Observer, TaskPreempted
 from gnomon.pipe.port import Pipe
 

@@ -1,9 +1,8 @@
 """Starts what is ready: claims it for this node's slots, or steals where they would be idle."""
 
-from collections.abc import Awaitable, Callable
-
 from gnomon.chores import Service, whenever
 from gnomon.clock import Clock
+from gnomon.node.ahead.stage import AheadStage
 from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.node.dispatch.stealer import Stealer
 from gnomon.node.signals import Signals
@@ -19,14 +18,14 @@ class DispatchStage:
         self,
         dispatcher: Dispatcher,
         stealer: Stealer,
-        refill: Callable[[], Awaitable[None]],
+        ahead: AheadStage,
         signals: Signals,
         clock: Clock,
         steal_seconds: float,
     ) -> None:
         self._dispatcher = dispatcher
         self._stealer = stealer
-        self._refill = refill
+        self._ahead = ahead
         self._signals = signals
         self._clock = clock
         self._steal_seconds = steal_seconds
@@ -46,7 +45,7 @@ class DispatchStage:
             if result.started_over:
                 self._signals.look.set()
             if result.claimed:
-                await self._refill()
+                await self._ahead.refill()
 
     async def steal(self) -> None:
         if not self._dispatcher.idle():

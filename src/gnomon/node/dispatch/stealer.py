@@ -53,7 +53,7 @@ class Stealer:
             self._seconds,
             each,
             most,
-            suspects=self._dispatcher.held.suspects.has_room(),
+            suspects=self._dispatcher.has_room_for_suspects(),
             pool=self._scanner.territory.pool,
         )
         if not entries:
@@ -64,7 +64,7 @@ class Stealer:
 
     def _foreign(self) -> list[int]:
         """The shards of others, from a place by chance on: what is read ends when it is enough,
-        and two thieves should not begin at the same one."""
+        and two stealers should not begin at the same one."""
         own = self._scanner.territory
         # Where the pools of others go first, only a part of a shard is ours.
         foreign = sorted(set(range(SHARDS)) - (own.shards - own.others.keys()))

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import structlog
 
+from gnomon.chores import Troubles
 from gnomon.model.errors import StoreError
 from gnomon.model.task import TaskKey
 from gnomon.pipe.envelope import Delivery
@@ -20,7 +21,8 @@ class Starter:
     whoever finds it later knows that the call may have been made. While one question is under
     way the next ones gather, so a thousand slots cost a few statements."""
 
-    def __init__(self, begin: Begin) -> None:
+    def __init__(self, begin: Begin, troubles: Troubles) -> None:
+        self._troubles = troubles
         self._begin = begin
         self._asking: list[tuple[Delivery, asyncio.Future[bool]]] = []
         self._asked = asyncio.Event()
@@ -46,7 +48,8 @@ class Starter:
     async def _consent(self, deliveries: Sequence[Delivery]) -> set[TaskKey]:
         try:
             # All of them were claimed by the node that this worker is a part of.
-            return await self._begin(deliveries[0].incarnation, deliveries)
+            asked = self._begin(deliveries[0].incarnation, deliveries)
+            return await self._troubles.noting("begin", asked)
         except StoreError as error:
             log.warning("tasks may not begin: their rows cannot be marked", why=str(error))
             return set()

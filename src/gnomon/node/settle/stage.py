@@ -2,9 +2,9 @@
 
 from gnomon.chores import Service, every
 from gnomon.clock import Clock
+from gnomon.node.settle.reconciler import Reconciler
 from gnomon.node.settle.recorder import Recorder
 from gnomon.node.settle.sweeper import Sweeper
-from gnomon.node.signals import Signals
 from gnomon.settings import NodeSettings
 
 _RECONCILE_SECONDS = 5.0
@@ -13,19 +13,19 @@ _SETTLE_AGAIN_SECONDS = 1.0  # between looks at outcomes that could not be store
 
 
 class SettleStage:
-    """Calls the recorder and the sweeper."""
+    """Calls the recorder, the sweeper and the reconciler."""
 
     def __init__(
         self,
         recorder: Recorder,
         sweeper: Sweeper,
-        signals: Signals,
+        reconciler: Reconciler,
         clock: Clock,
         settings: NodeSettings,
     ) -> None:
         self._recorder = recorder
         self._sweeper = sweeper
-        self._signals = signals
+        self._reconciler = reconciler
         self._clock = clock
         self._settings = settings
 
@@ -36,13 +36,8 @@ class SettleStage:
             every("settle-again", self._recorder.settle_again, clock, _SETTLE_AGAIN_SECONDS),
             every("sweep", self._sweeper.run_once, clock, self._settings.sweep_seconds),
             every("overdue", self._sweeper.take_overdue, clock, _OVERDUE_SECONDS),
-            every("reconcile", self.reconcile, clock, _RECONCILE_SECONDS),
+            every("reconcile", self._reconciler.run_once, clock, _RECONCILE_SECONDS),
         ]
 
     async def record(self) -> None:
         await self._recorder.run_once(self._settings.batch)
-        self._signals.due.set()
-
-    async def reconcile(self) -> None:
-        if await self._sweeper.reconcile():
-            self._signals.look.set()

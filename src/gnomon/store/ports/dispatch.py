@@ -139,6 +139,9 @@ class RunningTask(msgspec.Struct, frozen=True):
     mode: DeliveryMode
     begun: bool  # known only of those that ask before they start
     target: Target
+    task_type: str
+    lane: Lane
+    flow: int
 
 
 class DispatchStore(Protocol):

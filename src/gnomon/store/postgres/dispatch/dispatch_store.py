@@ -317,6 +317,9 @@ def _running(row: asyncpg.Record) -> RunningTask:
         mode=MODES.get(row["delivery"], SAFE_MODE),
         begun=row["begun"],
         target=_target_of(row["target"]),
+        task_type=row["task_type"],
+        lane=LANES.get(row["lane"], ANY_LANE),
+        flow=row["flow"],
     )
 
 

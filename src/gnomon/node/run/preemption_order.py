@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 from gnomon.model.priority import Lane
+from gnomon.node.run.running_execution import Stop
 from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
 
@@ -11,37 +12,37 @@ LAST_PREEMPTED_ATTEMPT = 5  # or a task could be preempted for ever
 
 
 class Running(Protocol):
-    """What is looked at in a try."""
+    """An execution, as far as it matters here."""
 
     @property
     def delivery(self) -> Delivery: ...
     @property
     def started_at(self) -> float: ...
     @property
-    def run(self) -> TaskContext: ...
+    def context(self) -> TaskContext: ...
     @property
-    def reason(self) -> str | None:
-        """Why it was told to stop."""
+    def stop(self) -> Stop | None:
+        """That it was told to stop."""
 
 
 T = TypeVar("T", bound=Running)
 
 
-def may_give_way(attempt: Running) -> bool:
-    """Whether the try can be ended, and has not been told to."""
-    delivery, run = attempt.delivery, attempt.run
+def may_give_way(execution: Running) -> bool:
+    """Whether it can be ended, and has not been told to."""
+    delivery, context = execution.delivery, execution.context
     return (
         delivery.preemptible
         and delivery.lane is not Lane.CRITICAL
         and delivery.attempt <= LAST_PREEMPTED_ATTEMPT
-        and attempt.reason is None
-        and not run.in_thread  # which nothing can stop
-        and not run.completed  # it is about to end, and well
+        and execution.stop is None
+        and not context.in_thread  # which nothing can stop
+        and not context.completed  # it is about to end, and well
     )
 
 
-def victims(running: Iterable[T], most: int) -> list[T]:
+def preemption_order(running: Iterable[T]) -> list[T]:
     """The lowest priority first; among equals the last to start, which has the least to lose."""
-    fit = [attempt for attempt in running if may_give_way(attempt)]
-    fit.sort(key=lambda a: (a.delivery.lane, a.started_at, a.delivery.key), reverse=True)
-    return fit[:most]
+    fit = [execution for execution in running if may_give_way(execution)]
+    fit.sort(key=lambda e: (e.delivery.lane, e.started_at, e.delivery.key), reverse=True)
+    return fit

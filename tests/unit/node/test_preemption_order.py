@@ -3,26 +3,32 @@
 import msgspec
 import pytest
 
+from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
+from gnomon.node.run.preemption_order import (
+    LAST_PREEMPTED_ATTEMPT,
+    may_give_way,
+    preemption_order,
+)
+from gnomon.node.run.running_execution import Stop
 from gnomon.node.run.task_context import TaskContext
-from gnomon.node.run.victims import LAST_PREEMPTED_ATTEMPT, may_give_way, victims
 from gnomon.pipe.envelope import Delivery
 from gnomon.testing.pipe_contract import a_delivery
 
 
 class Running:
-    """A try that began so many seconds ago."""
+    """An execution that began so many seconds ago."""
 
     def __init__(self, number: int, lane: Lane, ago: float = 0.0, **values: object) -> None:
         given = {"preemptible": True, **values}
         self.delivery: Delivery = msgspec.structs.replace(a_delivery(number, lane), **given)
         self.started_at = -ago
-        self.run = TaskContext(self.delivery)
-        self.reason: str | None = None
+        self.context = TaskContext(self.delivery)
+        self.stop: Stop | None = None
 
 
 def numbers(chosen: list[Running]) -> list[int]:
-    return [attempt.delivery.key.id.int for attempt in chosen]
+    return [execution.delivery.key.id.int for execution in chosen]
 
 
 def test_the_lowest_priority_goes_first_and_then_the_last_to_start() -> None:
@@ -33,10 +39,8 @@ def test_the_lowest_priority_goes_first_and_then_the_last_to_start() -> None:
         Running(4, Lane.MEDIUM, ago=0),
         Running(5, Lane.LOW, ago=500),
     ]
-    assert numbers(victims(running, 9)) == [3, 2, 5, 4, 1]
-    assert numbers(victims(running, 2)) == [3, 2]
-    assert numbers(victims(reversed(running), 2)) == [3, 2]
-    assert victims(running, 0) == []
+    assert numbers(preemption_order(running)) == [3, 2, 5, 4, 1]
+    assert numbers(preemption_order(reversed(running))) == [3, 2, 5, 4, 1]
 
 
 @pytest.mark.parametrize(
@@ -50,16 +54,16 @@ def test_the_lowest_priority_goes_first_and_then_the_last_to_start() -> None:
 )
 def test_not_everything_can_be_preempted(unfit: Running) -> None:
     assert not may_give_way(unfit)
-    assert numbers(victims([unfit, Running(2, Lane.HIGH)], 2)) == [2]
+    assert numbers(preemption_order([unfit, Running(2, Lane.HIGH)])) == [2]
 
 
 def test_what_was_told_to_stop_or_is_about_to_end_is_left_alone() -> None:
     told, threaded, done = (Running(number, Lane.LOW) for number in range(3))
-    assert numbers(victims([told, threaded, done], 3)) == [2, 1, 0]
-    told.reason = "timeout"
-    threaded.run.in_thread = True
-    done.run.completed = True
-    assert victims([told, threaded, done], 3) == []
+    assert numbers(preemption_order([told, threaded, done])) == [2, 1, 0]
+    told.stop = Stop(OutcomeKind.TIMED_OUT, "timeout", 0.0)
+    threaded.context.in_thread = True
+    done.context.completed = True
+    assert preemption_order([told, threaded, done]) == []
 
 
 def test_the_last_attempt_that_gives_way() -> None:

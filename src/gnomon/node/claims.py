@@ -1,0 +1,136 @@
+"""What a chosen task takes up on its node, from its choice to its settlement.
+
+Three things: a slot of its tenant's share, a place in quarantine if it is a suspect, and whatever
+the start checks hand out. It has them from the moment it is taken off the agenda; they are free
+again once it is known not to be claimed, or is settled.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from gnomon.model.quarantine import can_kill, is_suspect
+from gnomon.node.ahead.agenda import Agenda
+from gnomon.node.held_tasks import HeldTasks
+from gnomon.node.start_checks import StartChecks
+from gnomon.pipe.envelope import NEVER, Delivery, Report
+from gnomon.store.ports.dispatch import Entry
+
+
+class Claims:
+    """Takes entries off the agenda to be claimed, and returns what they took."""
+
+    def __init__(self, held: HeldTasks, agenda: Agenda, checks: StartChecks) -> None:
+        self.held = held
+        self._agenda = agenda
+        self._checks = checks
+
+    # Before the claim
+
+    def awaits(self) -> bool:
+        """Whether `take` would give anything, if it is admitted."""
+        return self._agenda.awaits(self.held.suspects)
+
+    def take(self, most: int) -> list[Entry]:
+        """Entries to claim now."""
+        return self._agenda.take(most, self.held.suspects, self._checks.admit)
+
+    def take_urgent(self, most: int, *, evicting: bool = False) -> list[Entry]:
+        """Only CRITICAL ones; `evicting`: another task will leave its slot for each."""
+        if most <= 0:
+            return []
+        return self._agenda.take_urgent(most, self._checks.admit, evicting=evicting)
+
+    def steal(self, entries: Iterable[Entry], most: int) -> list[Entry]:
+        """Up to so many of the entries that another node serves."""
+        chosen: list[Entry] = []
+        for entry in entries:
+            if len(chosen) >= most:
+                break
+            if self._agenda.steal(entry, self.held.suspects, self._checks.admit):
+                chosen.append(entry)
+        return self.once(chosen)
+
+    def once(self, chosen: list[Entry]) -> list[Entry]:
+        """Each task once: see `Agenda.once`."""
+        return self._agenda.once(chosen)
+
+    # After the claim
+
+    def missed(self, entries: Collection[Entry]) -> None:
+        """These were chosen, and surely not claimed. One that is held was so before: its hint was
+        stale, and what it runs with stays its own."""
+        self._unused(entries)
+        self._checks.missed([e.key for e in entries if e.key not in self.held.fences])
+
+    def unanswered(self, entries: Sequence[Entry], own: Sequence[Entry]) -> None:
+        """The claim failed, and may or may not have been made: so what was admitted keeps what it
+        took for that, and takes nothing when it is admitted again. Ready again are the `own`."""
+        kept = {e.key for e in own}
+        self._unused(e for e in entries if e.key not in kept)
+        self._agenda.put_back(own)
+        unheld = [e.key for e in entries if e.key not in self.held.fences]
+        for key in unheld:
+            self.held.suspects.give_back(key)
+        self._checks.unanswered(unheld)
+
+    def claimed(
+        self, entries: Sequence[Entry], deliveries: Sequence[Delivery]
+    ) -> Sequence[Delivery]:
+        """The node holds these now; gives them as they are to be sent to the slots."""
+        deliveries = self._startable(deliveries)
+        hinted = {e.key: e.lane for e in entries}
+        held = self.held.fences
+        for delivery in deliveries:
+            key, lane = delivery.key, delivery.lane
+            if hinted[key] is not lane:  # its priority was changed
+                self._agenda.moved(key.tenant_id, hinted[key], lane)
+            if key in held:  # taken over from this very node, which goes on with it
+                self._agenda.ended_all([(key.tenant_id, lane, None)])
+            held[key] = delivery.fence
+        return deliveries
+
+    def settled(self, reports: Iterable[Report]) -> None:
+        """The node holds these no longer. Another claim of the same task, made after this one was
+        taken over, is still held."""
+        held, suspects = self.held.fences, self.held.suspects
+        ended, ends = [], []
+        for report in reports:
+            delivery = report.delivery
+            key = delivery.key
+            if held.get(key) == delivery.fence:
+                del held[key]
+                ended.append(report)
+                ends.append((key.tenant_id, delivery.lane, report.seconds))
+                if suspects.held:
+                    suspects.give_back(key)
+        self._agenda.ended_all(ends)
+        self._checks.ended(ended)
+
+    def _unused(self, entries: Iterable[Entry]) -> None:
+        """The slots and places that were taken for these are free again."""
+        for entry in entries:
+            self._agenda.ended_all([(entry.key.tenant_id, entry.lane, None)])
+            if entry.key not in self.held.fences:
+                self.held.suspects.give_back(entry.key)
+
+    def _startable(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        """The same; those that must not start are too late for it, so that they are released. What
+        the row says may differ from the hint that was admitted; and a hint does not tell suspects,
+        so more of them may have been claimed than there is room for."""
+        refused, places = self._checks.refused(deliveries), self.held.suspects
+        for delivery in deliveries:
+            key, losses = delivery.key, delivery.losses
+            if losses and is_suspect(losses) and can_kill(delivery.target):
+                if key in places.held or places.allows(key, losses):
+                    places.take(key, losses)
+                else:
+                    refused.add(key)
+            elif places.held:
+                places.give_back(key)
+        if not refused:
+            return deliveries
+        return [
+            msgspec.structs.replace(d, start_by=NEVER) if d.key in refused else d
+            for d in deliveries
+        ]

@@ -1,0 +1,50 @@
+"""The store's claiming statements, in the name of one incarnation."""
+
+from collections.abc import Sequence
+
+from gnomon.clock import Clock
+from gnomon.node.membership.lease import Lease
+from gnomon.store.ports.dispatch import Burial, Claim, DispatchStore, Entry
+from gnomon.store.ports.planning import OverlapAnswer, PlanningStore
+
+
+class ClaimStore:
+    """Claims only while the lease is trusted, and sets the clock by every answer."""
+
+    def __init__(
+        self, store: DispatchStore, planning: PlanningStore, lease: Lease, clock: Clock
+    ) -> None:
+        self._store = store
+        self._planning = planning
+        self._lease = lease
+        self._clock = clock
+
+    def is_trusted(self) -> bool:
+        """Whether anything may be claimed now."""
+        return self._lease.is_trusted(self._clock.monotonic())
+
+    async def claim(self, entries: Sequence[Entry]) -> Claim:
+        """Those that are waiting and due, and need nobody's consent."""
+        asked_at = self._clock.monotonic()
+        claim = await self._store.claim(
+            self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]
+        )
+        self._observe(claim, asked_at)
+        return claim
+
+    async def claim_runs(self, entries: Sequence[Entry]) -> OverlapAnswer:
+        """Runs of cron jobs whose jobs must be asked."""
+        asked_at = self._clock.monotonic()
+        answer = await self._planning.claim_runs(
+            self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]
+        )
+        self._observe(answer.claim, asked_at)
+        return answer
+
+    async def bury(self, burial: Burial) -> None:
+        """Make a dead letter of a claimed task that cannot be read."""
+        await self._store.bury(self._lease.incarnation, [burial])
+
+    def _observe(self, claim: Claim, asked_at: float) -> None:
+        if claim.now is not None:
+            self._clock.observe(claim.now, asked_at)

@@ -1,0 +1,87 @@
+"""An execution under way, and what it comes to when it is told to stop."""
+
+import asyncio
+from typing import NamedTuple, assert_never
+
+from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.node.run.task_context import TaskContext
+from gnomon.observe.events import Handler
+from gnomon.pipe.envelope import Delivery
+
+_FROM_WITHIN = "its slot was cancelled from within"
+
+
+class Stop(NamedTuple):
+    """That an execution was told to stop: what that makes of it, why, and when (monotonic)."""
+
+    kind: OutcomeKind
+    reason: str
+    at: float
+
+
+class RunningExecution:
+    """What a slot is busy with. The deadline is that of the call once it has begun, and before
+    that the moment when the task must be released."""
+
+    __slots__ = (
+        "begun", "context", "deadline", "delivery", "given_up", "slot", "started_at", "stop",
+    )  # fmt: skip
+
+    def __init__(self, delivery: Delivery, slot: "asyncio.Task[None]") -> None:
+        self.delivery = delivery
+        self.slot = slot
+        self.context = TaskContext(delivery)
+        self.begun = False  # the call; before that, its payload is fetched
+        self.started_at = 0.0
+        self.deadline = float("inf")
+        self.stop: Stop | None = None
+        self.given_up = False
+
+    def interrupt(self, stop: Stop) -> None:
+        """End it now. The slot that runs it goes on with the next task."""
+        self.stop = stop
+        self.slot.cancel()
+
+    @property
+    def is_preempted(self) -> bool:
+        return self.stop is not None and self.stop.kind is OutcomeKind.PREEMPTED
+
+    def cut_short(self, note: str = "") -> Outcome | None:
+        """What to say of it when it did not end by itself. None: the call was not made."""
+        if self.stop is not None:
+            return self._outcome(self.stop.kind, self.stop.reason + note)
+        if self.slot.cancelling():
+            return self._outcome(OutcomeKind.FAILED, _FROM_WITHIN + note)
+        # Nobody told the slot to stop: something that the target waited for was cancelled.
+        return self._outcome(OutcomeKind.FAILED, "CancelledError" + note)
+
+    def came_to(self, outcome: Outcome | None) -> Outcome | None:
+        """What it came to. One that failed while it gave way may have failed of that, so it is not
+        held against the task."""
+        if not self.is_preempted or outcome is None or outcome.kind is not OutcomeKind.FAILED:
+            return outcome
+        return self.cut_short(f"; {outcome.error}") if outcome.retryable else outcome
+
+    def _outcome(self, kind: OutcomeKind, error: str) -> Outcome | None:
+        if not self.begun:
+            return None
+        return Outcome(kind, error=error, completed_by_handler=self.context.completed)
+
+    def handler(self, *, in_thread: bool) -> Handler:
+        return Handler(
+            task_id=self.delivery.key.id,
+            task_type=self.delivery.task_type,
+            function=_function_in(self.delivery.target),
+            in_thread=in_thread,
+        )
+
+
+def _function_in(target: Target) -> str | None:
+    match target:
+        case HttpTarget():
+            return None
+        case PythonTarget():
+            return target.function
+        case _:
+            assert_never(target)

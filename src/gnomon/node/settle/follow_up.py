@@ -1,0 +1,108 @@
+"""What follows once tasks are settled, by the recorder or by a takeover alike.
+
+One that waits again for a time near by goes straight back on the agenda; a cron job whose run has
+ended may start a queued one; whoever listens is told. All of it is a matter of speed, or of
+knowledge: scans find the first two without it.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from gnomon.clock import Clock
+from gnomon.model.priority import Lane
+from gnomon.model.task import TaskKey
+from gnomon.node.ahead.stage import AheadStage
+from gnomon.observe.events import Observer, TaskBatch, TaskSettled, TasksSettled
+from gnomon.store.ports.dispatch import Entry, Settled, Settlement
+
+
+class Claimed(Protocol):
+    """A task that was settled, as it was claimed: a `Delivery`, or a `RunningTask`."""
+
+    @property
+    def key(self) -> TaskKey: ...
+    @property
+    def task_type(self) -> str: ...
+    @property
+    def lane(self) -> Lane: ...
+    @property
+    def flow(self) -> int: ...
+    @property
+    def attempt(self) -> int: ...
+
+
+class FollowUp:
+    """Hints to the stage that knows what is coming, and tells who listens."""
+
+    def __init__(
+        self, ahead: AheadStage, clock: Clock, horizon_seconds: float, emit: Observer
+    ) -> None:
+        self._ahead = ahead
+        self._clock = clock
+        self._horizon = timedelta(seconds=horizon_seconds)
+        self._emit = emit
+
+    def settled(
+        self,
+        tasks: Sequence[Claimed],
+        settlements: Sequence[Settlement],
+        settled: Sequence[Settled],
+    ) -> None:
+        """Of these tasks, with their settlements, some were accepted."""
+        if not settled:
+            return
+        again = {s.key: s.due_at for s in settled if s.due_at is not None}
+        if again:
+            self._hint(tasks, settlements, again)
+        jobs = {
+            TaskKey(s.key.tenant_id, s.cron_job_id)
+            for s in settled
+            if s.cron_job_id is not None and s.ended
+        }
+        if jobs:
+            self._ahead.runs_ended(jobs)
+        self._emit(TasksSettled(TaskBatch(lambda: _told(tasks, settlements, settled))))
+
+    def _hint(
+        self,
+        tasks: Sequence[Claimed],
+        settlements: Sequence[Settlement],
+        again: dict[TaskKey, datetime],
+    ) -> None:
+        until = self._clock.now() + self._horizon
+        entries = []
+        for task, settlement in zip(tasks, settlements, strict=True):
+            due_at = again.get(task.key)
+            if due_at is not None and due_at <= until:
+                losses = settlement.verdict.losses
+                entries.append(Entry(task.key, due_at, task.lane, losses, flow=task.flow))
+        self._ahead.hear(entries)
+
+
+def _told(
+    tasks: Sequence[Claimed], settlements: Sequence[Settlement], settled: Sequence[Settled]
+) -> Iterator[TaskSettled]:
+    accepted = {(s.key, s.fence): s for s in settled}
+    for task, settlement in zip(tasks, settlements, strict=True):
+        written = accepted.get((task.key, settlement.fence))
+        if written is None:
+            continue
+        yield TaskSettled(
+            key=task.key,
+            task_type=task.task_type,
+            lane=task.lane,
+            attempt=task.attempt,
+            outcome=settlement.outcome,
+            verdict=settlement.verdict.kind,
+            state=written.state,
+            started_at=_moment(settlement.started_at),
+            finished_at=_moment(settlement.finished_at),
+            error=settlement.error,
+            due_at=written.due_at,
+            cron_job_id=written.cron_job_id,
+        )
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

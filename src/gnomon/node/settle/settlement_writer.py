@@ -1,0 +1,88 @@
+"""Writes settlements, however long PostgreSQL is unavailable, and whatever one of them holds."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from gnomon.chores import Troubles, about_task, isolated
+from gnomon.clock import Clock
+from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, Unstorable
+from gnomon.model.task import TaskKey
+from gnomon.node.held_tasks import HeldTasks
+from gnomon.store.ports.dispatch import Burial, DispatchStore, Settled, Settlement
+
+CHORE = "record"
+REMEDY = "it has run, and its row cannot be written; it is tried again by itself"
+
+
+class SettlementWriter:
+    """Waits while the store is unavailable. A settlement that it refuses is written without its
+    details; one that it refuses even so stays RUNNING, and is kept here."""
+
+    def __init__(
+        self, store: DispatchStore, held: HeldTasks, clock: Clock, troubles: Troubles
+    ) -> None:
+        self._store = store
+        self._held = held
+        self._clock = clock
+        self._troubles = troubles
+        self.unsettled: dict[TaskKey, Settlement] = {}  # bare ones that cannot be stored
+
+    async def write(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        """One outcome that cannot be stored does not keep its batch mates back."""
+        while True:
+            try:
+                return await isolated(settlements, self._patiently, self._bare)
+            except StoreError as error:  # all of them are refused
+                await self._clock.sleep(self._troubles.note(CHORE, error))
+
+    async def write_again(self, key: TaskKey) -> list[Settled] | None:
+        """Write one that is unsettled; if it is refused for good, as a dead letter. None where even
+        that is refused."""
+        bare, about = self.unsettled[key], about_task(key)
+        try:
+            settled = await self._settle_or_bury(bare)
+        except (Unstorable, StatementRefused) as error:
+            self._troubles.note(CHORE, error, about, REMEDY)
+            return None
+        del self.unsettled[key]
+        self._held.stuck.pop(key, None)
+        self._troubles.over(CHORE, about)
+        return settled
+
+    def due_again(self) -> Iterator[TaskKey]:
+        """The unsettled ones whose time to be tried again has come."""
+        aside = set(self._troubles.aside(CHORE))
+        return (key for key in list(self.unsettled) if about_task(key) not in aside)
+
+    async def _patiently(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        while True:
+            try:
+                return await self._store.settle(settlements)
+            except StoreUnavailable as error:
+                await self._clock.sleep(self._troubles.note(CHORE, error))
+
+    async def _bare(self, settlement: Settlement, error: StoreError) -> list[Settled]:
+        """Keep the bare facts of an execution whose details cannot be stored."""
+        bare = msgspec.structs.replace(
+            settlement,
+            error=f"the details of this execution could not be stored: {error}"[:500],
+            response_body=None,
+            result=None,
+        )
+        try:
+            return await self._patiently([bare])
+        except (Unstorable, StatementRefused) as reason:
+            # Releasing the task would run it over and over. So it stays running meanwhile.
+            self._held.stuck[settlement.key] = settlement.fence
+            self.unsettled[settlement.key] = bare
+            self._troubles.note(CHORE, reason, about_task(settlement.key), REMEDY)
+            return []
+
+    async def _settle_or_bury(self, bare: Settlement) -> list[Settled]:
+        try:
+            return await self._store.settle([bare])
+        except Unstorable as error:
+            reason = f"its outcome cannot be stored: {error}"[:500]
+            await self._store.bury(bare.incarnation, [Burial(bare.key, bare.fence, reason)])
+            return []

@@ -1,0 +1,40 @@
+"""From a report to its settlement. Pure, but for chance."""
+
+from gnomon.clock import Chance
+from gnomon.model.outcome import OutcomeKind
+from gnomon.model.verdict import COMPLETE, EXPIRE, Verdict, decide, release
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.store.ports.dispatch import Settlement
+
+
+def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
+    """What is written about an execution that was made by `worker`, or about a delivery that was
+    not started."""
+    delivery, outcome = report.delivery, report.outcome
+    key, fence, incarnation = delivery.key, delivery.fence, delivery.incarnation
+    if outcome is None:
+        return Settlement(key, fence, incarnation, _unstarted(delivery), worker=worker)
+    if delivery.expired:
+        verdict = EXPIRE
+    elif outcome.kind is OutcomeKind.SUCCEEDED:  # as `decide` says; for most tasks, so without it
+        verdict = COMPLETE
+    else:
+        verdict = decide(outcome, delivery, chance())
+    return Settlement(
+        key,
+        fence,
+        incarnation,
+        verdict,
+        outcome.kind,
+        report.started_at,
+        report.finished_at,
+        worker,
+        outcome.error,
+        outcome.response_status,
+        outcome.response_body,
+        outcome.result,
+    )
+
+
+def _unstarted(delivery: Delivery) -> Verdict:
+    return EXPIRE if delivery.expired else release(delivery)

@@ -1,0 +1,48 @@
+"""The services of a node that look after all the others, and after the store."""
+
+from gnomon.chores import Service, TroubleKeeper, Troubles, every
+from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
+from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
+from gnomon.node.maintenance.pruner import Pruner
+from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
+from gnomon.node.maintenance.storage_counter import StorageCounter
+from gnomon.node.maintenance.watchdog import EVERY_SECONDS as WATCH_SECONDS
+from gnomon.node.maintenance.watchdog import Watchdog
+from gnomon.node.membership.lease import Lease
+from gnomon.store.postgres.cron.events import PostgresWatch
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
+from gnomon.store.postgres.usage.room import PostgresRoom
+from gnomon.store.postgres.usage.storage import PostgresStorage
+from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
+from gnomon.store.room_watch import RoomWatch
+from gnomon.store.tenant_cache import LOOK_SECONDS
+from gnomon.wiring.node_inputs import NodeInputs
+
+
+def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Service]:
+    """Each with its pace."""
+    database, settings, clock = inputs.database, inputs.settings, inputs.clock
+    directory, emit = inputs.directory, inputs.emit
+    chores = PostgresChores(database, clock)
+    pruner = Pruner(chores, lease, settings.database, clock, emit, troubles)
+    storage = PostgresStorage(database, clock)
+    counter = StorageCounter(storage, chores, lease, directory, clock, troubles)
+    watch = PostgresWatch(database, settings.node.timeout_grace_seconds)
+    watchdog = Watchdog(watch, chores, lease, clock, emit, troubles)
+    room = RoomWatch(
+        PostgresRoom(database, settings.database.data_dir),
+        settings.database,
+        clock,
+        lease.incarnation,
+    )
+    kept = PostgresTroubles(database, str(lease.incarnation), inputs.name)
+    keeper = TroubleKeeper(troubles, kept, clock)
+    return [
+        every("directory", directory.load, clock, LOOK_SECONDS),
+        every("prune", pruner.run_once, clock, PRUNE_SECONDS),
+        every("count-storage", counter.run_once, clock, COUNT_SECONDS),
+        every("room", room.run_once, clock, ROOM_SECONDS),
+        every("watch", watchdog.run_once, clock, WATCH_SECONDS),
+        every("troubles", keeper.run_once, clock, TROUBLE_SECONDS),
+    ]

@@ -1,0 +1,33 @@
+"""What a node is given, whatever it does with it."""
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gnomon.clock import Clock
+from gnomon.node.dispatch.breaker_check import Rules
+from gnomon.node.run.targets import Callers
+from gnomon.observe.events import Observer
+from gnomon.settings import Settings
+from gnomon.store.postgres.database import Database
+from gnomon.store.tenant_cache import TenantCache
+
+
+@dataclass(frozen=True)
+class NodeInputs:
+    """The same for every incarnation that a process has with them."""
+
+    settings: Settings
+    database: Database
+    callers: Callers
+    takes_suspects: Callable[[], bool]  # whether the quarantine is open
+    directory: TenantCache
+    clock: Clock
+    emit: Observer
+    rules: Rules
+
+    @property
+    def name(self) -> str:
+        """The node's, as people know it."""
+        return self.settings.node.name or f"{socket.gethostname()}:{os.getpid()}"
