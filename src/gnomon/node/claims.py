@@ -33,21 +33,22 @@ class Claims:
 
     def take(self, most: int) -> list[Entry]:
         """Entries to claim now."""
-        return self._agenda.take(most, self.held.suspects, self._checks.admit)
+        return self._agenda.take(most, self.held.suspects, self._checks.admitting())
 
     def take_urgent(self, most: int, *, evicting: bool = False) -> list[Entry]:
         """Only CRITICAL ones; `evicting`: another task will leave its slot for each."""
         if most <= 0:
             return []
-        return self._agenda.take_urgent(most, self._checks.admit, evicting=evicting)
+        return self._agenda.take_urgent(most, self._checks.admitting(), evicting=evicting)
 
     def steal(self, entries: Iterable[Entry], most: int) -> list[Entry]:
         """Up to so many of the entries that another node serves."""
         chosen: list[Entry] = []
+        admit = self._checks.admitting()
         for entry in entries:
             if len(chosen) >= most:
                 break
-            if self._agenda.steal(entry, self.held.suspects, self._checks.admit):
+            if self._agenda.steal(entry, self.held.suspects, admit):
                 chosen.append(entry)
         return self.once(chosen)
 

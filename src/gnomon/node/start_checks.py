@@ -7,9 +7,10 @@ check that set it aside lets it back in once the reason is gone. Nothing here wa
 asked of the store is asked by services.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from gnomon.fairness.ready_queue import everyone
 from gnomon.model.task import TaskKey
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
@@ -17,6 +18,10 @@ from gnomon.store.ports.dispatch import Entry
 
 class StartCheck:
     """One reason for not starting a task. A check overrides what concerns it."""
+
+    def is_idle(self) -> bool:
+        """Whether it would admit anything now, and take nothing for it."""
+        return False
 
     def admit(self, entry: Entry) -> bool:
         """Whether it may be claimed. Takes what it needs, under its key: asking again for a key
@@ -38,6 +43,11 @@ class StartCheck:
         del delivery
         return True
 
+    def refused(self, deliveries: Sequence[Delivery]) -> list[TaskKey]:
+        """Those of the claimed ones that must not start."""
+        claimed = self.claimed
+        return [d.key for d in deliveries if not claimed(d)]
+
     def may_call(self, delivery: Delivery) -> bool:
         """Whether to call now; if not, it is given back unstarted."""
         del delivery
@@ -50,6 +60,12 @@ class StartCheck:
         """A claimed task is settled: what it took is free again. Without an outcome it was not
         started."""
 
+    def all_ended(self, reports: Sequence[Report]) -> None:
+        """The same for many."""
+        ended = self.ended
+        for report in reports:
+            ended(report)
+
 
 class StartChecks:
     """All checks together: where one refuses, the others have not taken anything."""
@@ -57,10 +73,19 @@ class StartChecks:
     def __init__(self, each: Sequence[StartCheck] = ()) -> None:
         self._each = tuple(each)
         # Most checks look at some of the steps only, and these are taken for every task.
+        self._on_admit = _that_override("admit", self._each)
         self._on_claimed = _that_override("claimed", self._each)
         self._on_call = _that_override("may_call", self._each)
         self._on_called = _that_override("called", self._each)
         self._on_ended = _that_override("ended", self._each)
+
+    def admitting(self) -> Callable[[Entry], bool]:
+        """What is asked for each of the entries that are chosen now: most of the time that is one
+        check, or none."""
+        busy = [check for check in self._on_admit if not check.is_idle()]
+        if len(busy) == 1:
+            return busy[0].admit
+        return self.admit if busy else everyone
 
     def admit(self, entry: Entry) -> bool:
         for number, check in enumerate(self._each):
@@ -85,8 +110,7 @@ class StartChecks:
         # Every check is told, whatever the others say: all of them will be told of the end.
         refused: set[TaskKey] = set()
         for check in self._on_claimed:
-            claimed = check.claimed
-            refused.update(d.key for d in deliveries if not claimed(d))
+            refused.update(check.refused(deliveries))
         return refused
 
     def may_call(self, delivery: Delivery) -> bool:
@@ -101,9 +125,7 @@ class StartChecks:
 
     def ended(self, reports: Sequence[Report]) -> None:
         for check in self._on_ended:
-            ended = check.ended
-            for report in reports:
-                ended(report)
+            check.all_ended(reports)
 
 
 _C = TypeVar("_C", bound=StartCheck)

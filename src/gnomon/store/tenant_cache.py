@@ -10,6 +10,7 @@ import structlog
 from gnomon.access.webhook_secret import PublicKey, SigningSecret
 from gnomon.clock import Clock
 from gnomon.limits.limiter import Limiter
+from gnomon.model.allow_list import AllowList
 from gnomon.model.tenant import UNLIMITED, Quotas, Tenant, quotas_of
 from gnomon.settings import SettingsError, SharingSettings
 
@@ -77,6 +78,7 @@ class TenantCache:
         self._known: dict[str, Belongings] = {}
         self._tenants = 0  # those that have a row
         self._quotas: dict[str, Quotas] = {}
+        self.allow_lists: dict[str, AllowList] = {}  # of the tenants that are held to one
         self._on_change: list[Callable[[], None]] = []
         self._looking = asyncio.Lock()
         self._looks = 0  # that have begun,
@@ -125,6 +127,10 @@ class TenantCache:
             self._known.pop(tenant_id, None)
         else:
             self._known[tenant_id] = now
+        if now.tenant is not None and now.tenant.allow.limits:
+            self.allow_lists[tenant_id] = now.tenant.allow
+        else:
+            self.allow_lists.pop(tenant_id, None)
         if now.tenant is None:
             self._quotas.pop(tenant_id, None)
         else:

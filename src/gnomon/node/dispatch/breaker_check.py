@@ -98,6 +98,9 @@ class BreakerCheck(StartCheck):
 
     # Before the claim, and after it
 
+    def is_idle(self) -> bool:
+        return not self._open
+
     def admit(self, entry: Entry) -> bool:
         if not self._open:
             return True
@@ -128,10 +131,17 @@ class BreakerCheck(StartCheck):
             guard.breaker.extend(delivery.key, latest)
         return True
 
+    def refused(self, deliveries: Sequence[Delivery]) -> list[TaskKey]:
+        return super().refused(deliveries) if self._open else []
+
     def ended(self, report: Report) -> None:
         """What is still the probe by now was not called, or its call says nothing."""
         if self._probes:
             self._forgo(report.delivery.key)
+
+    def all_ended(self, reports: Sequence[Report]) -> None:
+        if self._probes:
+            super().all_ended(reports)
 
     def _refusing(self, guards: Collection[_Guard], key: TaskKey) -> _Guard | None:
         """The one that does not let it pass. Then none of the others keeps it as a probe."""

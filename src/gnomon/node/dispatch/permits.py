@@ -157,6 +157,10 @@ class Permits(StartCheck):
         if key in self._taken and key not in self.held.stuck:
             self._free(key, unstarted=report.outcome is None)
 
+    def all_ended(self, reports: Sequence[Report]) -> None:
+        if self._taken:
+            super().all_ended(reports)
+
     # What is taken
 
     def _take_starts(self, needs: Needs) -> Stake | None:

@@ -7,7 +7,7 @@ taken, flows that need one are set aside, on this node alone. Where a flow leads
 what was claimed: until then few of it are claimed at once.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from gnomon.fairness.ready_queue import Flow
 from gnomon.model.flow import UNKNOWN_FLOW
@@ -87,8 +87,11 @@ class PlaceCheck(StartCheck):
         return place is None or self._take(self._kind(place.name, place.room), delivery.key)
 
     def ended(self, report: Report) -> None:
+        self._free(report.delivery.key)
+
+    def all_ended(self, reports: Sequence[Report]) -> None:
         if self._taken:
-            self._free(report.delivery.key)
+            super().all_ended(reports)
 
     def _learn(self, flow: Flow, place: Place | None) -> None:
         if len(self._leads_to) >= _MOST_FLOWS:

@@ -84,7 +84,9 @@ class Runner:
         if execution.given_up:
             self._returned(execution, self._told_at(execution), in_thread=False)
             return None
-        return self._report(execution, execution.came_to(outcome))
+        return self._report(
+            execution, outcome if execution.stop is None else execution.came_to(outcome)
+        )
 
     async def _fetch_and_call(self, execution: RunningExecution, size: int) -> Outcome | None:
         delivery = execution.delivery

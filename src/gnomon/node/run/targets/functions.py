@@ -27,11 +27,12 @@ class FunctionCaller:
         return self._in_node.place(target)
 
     def ready(self, delivery: Delivery) -> Awaitable[object] | None:
-        return self._quarantine.ready(delivery) if is_suspect(delivery.losses) else None
+        losses = delivery.losses
+        return self._quarantine.ready(delivery) if losses and is_suspect(losses) else None
 
     async def call(
         self, delivery: Delivery, payload: bytes | None, run: TaskContext
     ) -> Outcome | None:
-        if is_suspect(delivery.losses):
+        if delivery.losses and is_suspect(delivery.losses):
             return await self._quarantine.call(delivery, payload, run)
         return await self._in_node.call(delivery, payload, run)
