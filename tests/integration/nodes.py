@@ -1,7 +1,7 @@
 """Nodes in the test's own process, and receivers for their webhooks."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -16,6 +16,7 @@ from tests.settings import settings_with
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import Submission
 from gnomon.node.dispatch.breaker_check import RULES, Rules
+from gnomon.observe.events import Observer
 from gnomon.wiring.processes import run_node
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -69,11 +70,15 @@ class RunningNode:
 
 @asynccontextmanager
 async def running_node(dsn: str, **changes: Any) -> AsyncIterator[RunningNode]:
-    """A node with these settings changed, and with these `rules` for breakers, if any."""
+    """A node with these settings changed, and with these `rules` for breakers and `listeners`, if
+    any."""
     rules: Rules = changes.pop("rules", RULES)
+    listeners: Sequence[Observer] = changes.pop("listeners", ())
     settings = settings_with(SETTINGS, **changes)
     stop, started = asyncio.Event(), asyncio.Event()
-    task = asyncio.create_task(run_node(settings, dsn, lambda _: started.set(), stop, rules))
+    task = asyncio.create_task(
+        run_node(settings, dsn, lambda _: started.set(), stop, rules, listeners)
+    )
     begun = asyncio.create_task(started.wait())
     try:
         await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)

@@ -155,7 +155,7 @@ async def test_a_node_that_was_stopped_and_comes_back_adds_nothing_to_what_other
 
     async def born_again() -> bool:
         """All that ran in its old life has ended by then."""
-        return bool(first.said("beginning a new life after being declared dead"))
+        return bool(first.said("rejoining as a new incarnation: the old lease expired"))
 
     await eventually(born_again)
     # Those who had not completed were refused, unless they heard first that their node is dead;

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import asyncpg
@@ -109,16 +109,17 @@ async def run_node(
     on_started: Started,
     stop: asyncio.Event | None = None,
     rules: Rules = RULES,
+    listeners: Sequence[Observer] = (),
 ) -> None:
-    """Serve as a node until SIGTERM or SIGINT (or `stop`). A node that was declared dead begins
-    a new life at once."""
+    """Serve as a node until SIGTERM or SIGINT (or `stop`). A node that was declared dead joins
+    again at once, as a new incarnation. `listeners` are told every event, like metrics and log."""
     stop = stop or _stop_on_signals()
     raise_file_limit()  # each webhook that is under way has a connection
     _calm_the_collector()
     await prepare(settings.database.direct_url or dsn, settings.targets.webhook_secret)
     metrics = NodeMetrics()
     with metrics.served(settings.output):
-        await _live(settings, dsn, fan_out(metrics, to_log), on_started, stop, rules)
+        await _live(settings, dsn, fan_out(metrics, to_log, *listeners), on_started, stop, rules)
 
 
 async def _live(
@@ -129,7 +130,7 @@ async def _live(
     stop: asyncio.Event,
     rules: Rules,
 ) -> None:
-    """One life after the other."""
+    """One incarnation after the other."""
     while not stop.is_set():
         try:
             async with _node(settings, dsn, SystemClock(), emit, rules) as (
@@ -143,9 +144,9 @@ async def _live(
                     await node.run(keeper, stop)
                     listening.cancel()
         except* LeaseLost:
-            log.warning("beginning a new life after being declared dead")
-        except* StoreError as away:
-            log.warning("the roster cannot be joined yet", why=str(away.exceptions[0]))
+            log.warning("rejoining as a new incarnation: the old lease expired")
+        except* StoreError as errors:
+            log.warning("the roster cannot be joined yet", why=str(errors.exceptions[0]))
             await SystemClock().wait(stop, _REJOIN_SECONDS)
 
 
