@@ -131,9 +131,7 @@ async def test_a_tenant_that_is_held_up_holds_up_no_other(
         async with other.transaction():
             await other.execute(HELD_TENANT)
             asking = {
-                tenant: group.create_task(
-                    intake.submit(NewTask(submission(now, 60, tenant_id=tenant)))
-                )
+                tenant: intake.submit(NewTask(submission(now, 60, tenant_id=tenant)))
                 for tenant in ("held", "other", "free")
             }
             await asyncio.gather(asking["other"], asking["free"])
@@ -162,7 +160,7 @@ async def test_one_that_is_held_up_again_and_again_takes_no_writer_from_others(
             for number in range(2 * WRITERS):
                 key = Once(f"k{number}", b"") if lock == HELD_KEY else None
                 new = NewTask(submission(now, 60, tenant_id="held"), key)
-                held.append(group.create_task(intake.submit(new)))
+                held.append(intake.submit(new))
                 await eventually(lambda: blocked_by(other))
             await intake.submit(NewTask(submission(now, 60, tenant_id="free")))
             assert not any(each.done() for each in held)

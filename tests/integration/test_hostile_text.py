@@ -15,10 +15,10 @@ from tests.waiting import eventually
 from gnomon.api.admin.keys import CreateKey
 from gnomon.api.admin.limiters import PutLimiter
 from gnomon.api.admin.task_types import PutTaskType
-from gnomon.api.cron.schemas import CreateCronJob
-from gnomon.api.tasks.schemas import SubmitTask
 from gnomon.cli.admin.trouble_checks import chores as troubles_seen
 from gnomon.store.postgres.database import Database
+from gnomon.usecases.cron_requests import CreateCronJob
+from gnomon.usecases.task_requests import SubmitTask
 
 LONG = 5000  # where the schema bounds nothing
 STRANGE = {

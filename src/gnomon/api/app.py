@@ -8,13 +8,11 @@ from litestar.datastructures import State
 from gnomon.api.admin import events, keys, limiters, task_types, tenants, usage, webhook_secrets
 from gnomon.api.auth import access
 from gnomon.api.context import Context
-from gnomon.api.cron import jobs as cron_jobs
+from gnomon.api.cron import cron_jobs
 from gnomon.api.http import documents, health
 from gnomon.api.http.openapi import document
 from gnomon.api.http.problems import answer_error
-from gnomon.api.tasks import batches, dead_letters
-from gnomon.api.tasks import explain as explanations
-from gnomon.api.tasks import routes as tasks
+from gnomon.api.tasks import batches, dead_letters, explain, tasks
 
 
 def create_app(context: Context) -> Litestar:
@@ -22,7 +20,7 @@ def create_app(context: Context) -> Litestar:
         route_handlers=[
             tasks.router,
             batches.submit_batch,
-            explanations.explain_task,
+            explain.explain_task,
             dead_letters.router,
             cron_jobs.router,
             events.list_events,

@@ -26,7 +26,7 @@ from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.tenant_cache import TenantCache
-from gnomon.usecases.rules import Rules
+from gnomon.usecases.rules import TenantRules
 from gnomon.usecases.submission_batcher import SubmissionBatcher
 
 Request: TypeAlias = LitestarRequest[Any, Any, Any]
@@ -46,7 +46,7 @@ class Context(msgspec.Struct, frozen=True):
     roster: RosterStore
     metrics: ApiMetrics
     directory: TenantCache
-    rules: Rules
+    rules: TenantRules
     keys: PostgresKeys
     authenticator: Authenticator | None  # None: whoever can connect is welcome
     task_types: PostgresTaskTypes

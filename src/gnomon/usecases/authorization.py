@@ -14,7 +14,7 @@ from gnomon.cron.job import CronJob, Definition
 from gnomon.model.allow_list import AllowList, listed
 from gnomon.model.task import Task
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases.rules import Rules
+from gnomon.usecases.rules import TenantRules
 from gnomon.usecases.target_check import check_allowed, check_own_target
 
 
@@ -58,7 +58,7 @@ async def check_held(change: PostgresTaskChange, by: Principal, task_id: UUID) -
 
 
 async def check_startable(
-    change: PostgresTaskChange, rules: Rules, by: Principal, task_id: UUID
+    change: PostgresTaskChange, rules: TenantRules, by: Principal, task_id: UUID
 ) -> None:
     """Raises the same, also where the tenant may no longer call the task's target."""
     tenant = rules.allow_list(by.tenant_id)
@@ -73,7 +73,7 @@ async def check_job_held(change: PostgresTaskChange, by: Principal, ref: str) ->
 
 
 async def check_job_startable(
-    change: PostgresTaskChange, rules: Rules, by: Principal, ref: str
+    change: PostgresTaskChange, rules: TenantRules, by: Principal, ref: str
 ) -> None:
     """Raises the same, also where the tenant may no longer call the job's target."""
     tenant = rules.allow_list(by.tenant_id)

@@ -1,11 +1,42 @@
 """Changes of a task that exists, each within one transaction of its tenant."""
 
+from datetime import datetime
 from uuid import UUID
 
+import msgspec
+
 from gnomon.access.principal import Principal
-from gnomon.model.task import Task
+from gnomon.clock import new_id
+from gnomon.model.errors import IllegalTransition
+from gnomon.model.lifecycle import Status
+from gnomon.model.target import Target
+from gnomon.model.task import Submission, Task, TaskPatch, template_fields
+from gnomon.store.ports.tasks import NewTask
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases.authorization import check_held
+from gnomon.usecases.authorization import check_held, check_startable, check_work
+from gnomon.usecases.moments import utc
+from gnomon.usecases.payload_check import check_schema
+from gnomon.usecases.quota_check import check_payload
+from gnomon.usecases.rules import TenantRules
+from gnomon.usecases.submit import asked_moment
+from gnomon.usecases.target_check import check_allowed, check_target
+from gnomon.usecases.task_requests import PatchTask
+from gnomon.usecases.task_template import changed_template, check_text, given, payload_of
+
+UNSET = msgspec.UNSET
+
+_FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
+_REMEDIES = {
+    Status.RUNNING: "wait until it has ended",
+    Status.PAUSED: "resume it",
+    Status.SCHEDULED: "it has not run yet; move its execute_at to run it now",
+    Status.READY: "it is about to run",
+    Status.BLOCKED: "it runs when the tasks that it waits for have completed",
+}
+_NO_PAYLOAD = (
+    "its payload was not kept (keep_payload); submit a new task with the payload, or submit such "
+    "tasks with keep_payload: failed or always"
+)
 
 
 async def cancel(
@@ -32,3 +63,78 @@ async def delete(change: PostgresTaskChange, by: Principal, task_id: UUID) -> No
     """Removes a task, its payload and its executions. Raises IllegalTransition where it runs."""
     await check_held(change, by, task_id)
     await change.delete(task_id)
+
+
+async def retry(
+    change: PostgresTaskChange, rules: TenantRules, by: Principal, task_id: UUID
+) -> Task | Submission:
+    """Runs a task again. A finished task, or a resolved dead letter, is submitted as a new one; a
+    dead letter gets a new retry budget; a retry that waits for its time starts now. Raises
+    IllegalTransition."""
+    await check_startable(change, rules, by, task_id)
+    task = await change.get(task_id)
+    if task.status in _FINISHED or task.resolution is not None:
+        repetition = _repetition_of(task, by, rules.clock.now())
+        await change.insert([NewTask(repetition)])
+        return repetition
+    if task.status is Status.DEAD_LETTERED:
+        return await change.redrive(task_id)
+    if task.next_retry_at is None:
+        raise IllegalTransition(task_id, task.status, "retried", _REMEDIES[task.status])
+    return await change.hasten(task_id)
+
+
+def _repetition_of(task: Task, by: Principal, now: datetime) -> Submission:
+    """A new task like a finished one, due now and without its expiry. Raises IllegalTransition."""
+    if not task.payload_kept:
+        raise IllegalTransition(task.task_id, task.status, "retried", _NO_PAYLOAD)
+    return Submission(
+        **template_fields(task),
+        tenant_id=task.tenant_id,
+        id=new_id(now),
+        execute_at=now,
+        due_at=now,
+        payload=task.payload,
+        name=task.name,
+        created_by=by.name,
+        retry_of=task.task_id,
+    )
+
+
+async def patch(
+    change: PostgresTaskChange, rules: TenantRules, by: Principal, task_id: UUID, asked: PatchTask
+) -> Task:
+    """Changes fields of a waiting task. Raises InvalidTask, with the place, IllegalTransition."""
+    check_target(rules.address_guard(by.tenant_id), asked)
+    wanted = patch_of(asked, rules.clock.now(), rules.max_payload_bytes)
+    if wanted.payload is not UNSET:
+        check_payload(wanted.payload, rules.quotas(by.tenant_id))
+    task = await change.get(task_id)
+    check_work(by, task)
+    if wanted.target is not UNSET:
+        check_allowed(rules.allow_list(by.tenant_id), by, wanted.target, asked)
+    wanted.check_delivery(task.delivery)
+    if wanted.payload is not UNSET:
+        await check_schema(rules, task.tenant_id, task.task_type, wanted.payload)
+    return await change.patch(task_id, _with_secrets(wanted, task.target))
+
+
+def patch_of(asked: PatchTask, now: datetime, most_bytes: int) -> TaskPatch:
+    """The changes that a request describes. Raises InvalidTask, with the place."""
+    check_text(asked)
+    changes = changed_template(asked)
+    execute_at = asked_moment(given(asked.execute_at), given(asked.delay_seconds), now)
+    if execute_at is not None:
+        changes["execute_at"] = execute_at
+    if asked.expires_at is not UNSET:
+        changes["expires_at"] = utc(asked.expires_at, "/expires_at")
+    if asked.payload is not UNSET:
+        changes["payload"] = payload_of(asked.payload, most_bytes)
+    return TaskPatch(name=asked.name, **changes)
+
+
+def _with_secrets(patch: TaskPatch, stored: Target) -> TaskPatch:
+    """The patch, with the stored secrets in place of their masks."""
+    if patch.target is UNSET:
+        return patch
+    return msgspec.structs.replace(patch, target=patch.target.unmasked(stored))

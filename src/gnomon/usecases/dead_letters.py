@@ -13,7 +13,7 @@ from gnomon.store.ports.tasks import TaskFilter
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.authorization import check_held, check_startable, check_type
-from gnomon.usecases.rules import Rules
+from gnomon.usecases.rules import TenantRules
 
 MOST_REDRIVEN = 10_000  # in one transaction
 
@@ -33,7 +33,9 @@ async def read(store: PostgresTasks, key: TaskKey) -> Task:
     return task
 
 
-async def retry(change: PostgresTaskChange, rules: Rules, by: Principal, task_id: UUID) -> Task:
+async def retry(
+    change: PostgresTaskChange, rules: TenantRules, by: Principal, task_id: UUID
+) -> Task:
     """Runs a dead letter again, with a new retry budget. Raises IllegalTransition."""
     await check_startable(change, rules, by, task_id)
     return await change.redrive(task_id)

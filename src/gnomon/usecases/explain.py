@@ -6,11 +6,11 @@ from gnomon.model.explanation import Circumstances, Explanation, explain
 from gnomon.model.task import Task, TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
-from gnomon.usecases.rules import Rules
+from gnomon.usecases.rules import TenantRules
 
 
 async def explain_task(
-    store: PostgresTasks, rules: Rules, key: TaskKey
+    store: PostgresTasks, rules: TenantRules, key: TaskKey
 ) -> tuple[Task, Explanation]:
     """The task, and what keeps it from running. Raises TaskNotFound."""
     task = await store.get(key)

@@ -14,12 +14,11 @@ from gnomon.cron.job import Definition, payload_of, schedule_of
 from gnomon.cron.template import Values
 from gnomon.model.errors import InvalidPayload, InvalidSchema, InvalidTask
 from gnomon.payload_schemas.schema import PayloadSchema
-from gnomon.usecases.rules import Rules
+from gnomon.usecases.rules import TenantRules
 
 _AT_ONCE = 8 * 1024
 _MOST_COMPILED = 256
 _COMPILING = 1_000_000  # compiling a schema counts as so many steps
-MOST_BATCH_WORK = 200_000_000
 _ANY_RUN = "00000000-0000-7000-8000-000000000000"  # stands for an id that is not known yet
 
 
@@ -52,7 +51,7 @@ _compiled = _Compiled()
 
 
 def check_schema_in_thread(
-    rules: Rules, tenant_id: str, task_type: str, payload: bytes | None
+    rules: TenantRules, tenant_id: str, task_type: str, payload: bytes | None
 ) -> int:
     """Raises InvalidPayload, with places under /payload. May take a while: call it in a thread.
     Returns an upper bound of its steps, so that a batch can bound their sum."""
@@ -65,7 +64,7 @@ def check_schema_in_thread(
 
 
 async def check_schema(
-    rules: Rules,
+    rules: TenantRules,
     tenant_id: str,
     task_type: str,
     payload: bytes | None,
@@ -82,7 +81,7 @@ async def check_schema(
 
 
 async def check_template_schema(
-    rules: Rules, tenant_id: str, definition: Definition, job_id: str = ""
+    rules: TenantRules, tenant_id: str, definition: Definition, job_id: str = ""
 ) -> None:
     """Checks the payload of a cron job's next run, as an example of all of them."""
     if rules.directory.schema(tenant_id, definition.task_type) is not None:

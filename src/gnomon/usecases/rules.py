@@ -10,7 +10,7 @@ from gnomon.store.guards import Guards
 from gnomon.store.tenant_cache import TenantCache
 
 
-class Rules(msgspec.Struct, frozen=True):
+class TenantRules(msgspec.Struct, frozen=True):
     """Time, the settings and the tenants, as far as they decide what is accepted."""
 
     clock: Clock

@@ -1,7 +1,7 @@
-"""Submissions that arrive together are stored together: one commit for many answers.
+"""Stores submissions that arrive together in one commit.
 
-While one insert is under way the next ones gather. So the batch is as large as the load asks for,
-and a lone submission waits for nobody.
+While one insert is in progress, the next submissions gather. So the batch grows with the load, and
+a single submission never waits for others.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gnomon.model.errors import (
+    IdempotencyConflict,
     IdempotencyPending,
     Overloaded,
     StatementRefused,
@@ -30,7 +31,7 @@ WRITERS = 2  # the second gathers and sends while the first waits for the disk
 
 
 class _Waiting(msgspec.Struct, frozen=True, eq=False):
-    """A submission and whom to tell."""
+    """A submission and the future of its receipt."""
 
     new: NewTask
     told: asyncio.Future[Receipt]
@@ -42,7 +43,7 @@ class _Waiting(msgspec.Struct, frozen=True, eq=False):
 
     def tell(self, outcome: Receipt | Exception) -> None:
         if self.told.done():
-            return  # the client has gone
+            return  # the caller has gone
         if isinstance(outcome, Exception):
             self.told.set_exception(outcome)
         else:
@@ -50,22 +51,24 @@ class _Waiting(msgspec.Struct, frozen=True, eq=False):
 
 
 class SubmissionBatcher:
-    """`run` must be running for anything to be stored.
+    """Stores submissions of all tenants while `run` is running.
 
-    The writers wait for nobody long. A tenant that others hold up, or a key that is in use, is
-    waited for beside them; what the tenant submits meanwhile gathers there.
+    The writers never wait for long. Where a transaction of others holds a tenant's quotas, or an
+    idempotency key is in use, a task beside the writers waits; what the tenant submits meanwhile
+    gathers there.
     """
 
     def __init__(self, store: PostgresTasks) -> None:
         self._store = store
         self._waiting: deque[_Waiting] = deque()
-        self._held: dict[str, deque[_Waiting]] = {}  # of tenants that are held up
-        self._number = 0  # of those that wait in either
+        self._held: dict[str, deque[_Waiting]] = {}  # by tenant, while others hold its quotas
+        self._number = 0  # of submissions in both
         self._bytes = 0
         self._filled = asyncio.Event()
 
-    async def submit(self, new: NewTask) -> Receipt:
-        """Returns once it is committed. Raises QuotaExceeded."""
+    def submit(self, new: NewTask) -> "asyncio.Future[Receipt]":
+        """The receipt, once the task is committed; or QuotaExceeded, IdempotencyConflict. Raises
+        Overloaded at once."""
         if self._number >= MOST_WAITING or self._bytes >= MOST_WAITING_BYTES:
             raise Overloaded("too many submissions wait to be stored; slow down")
         told: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
@@ -74,7 +77,7 @@ class SubmissionBatcher:
         self._number += 1
         self._bytes += size
         self._filled.set()
-        return await told
+        return told
 
     async def run(self) -> None:
         try:
@@ -110,7 +113,7 @@ class SubmissionBatcher:
         return gathered
 
     def _hold(self, waiting: _Waiting) -> bool:
-        """Put it to those who wait for its tenant; gives whether there are any."""
+        """Queues it with those that wait for its tenant; returns whether there are any."""
         held = self._held.get(waiting.tenant_id)
         if held is None:
             return False
@@ -122,7 +125,7 @@ class SubmissionBatcher:
     async def _store_together(
         self, group: asyncio.TaskGroup, batch: Sequence[_Waiting], *, patient: bool = False
     ) -> None:
-        """One bad submission never fails its mates."""
+        """Stores a batch. One bad submission never fails the others."""
         try:
             receipts = await self._store.insert([w.new for w in batch], patient=patient)
         except IdempotencyPending as error:
@@ -139,7 +142,9 @@ class SubmissionBatcher:
             raise
         else:
             for waiting, receipt in zip(batch, receipts, strict=True):
-                waiting.tell(receipt.refused or receipt)
+                waiting.tell(
+                    receipt.refused or (_conflict(waiting) if receipt.conflict else receipt)
+                )
 
     async def _store_pending(
         self,
@@ -149,8 +154,8 @@ class SubmissionBatcher:
         *,
         patient: bool,
     ) -> None:
-        """Somebody else is using one of the keys. Those without a key go on; each of the others
-        waits for itself."""
+        """Another request is using one of the keys. Submissions without a key are stored now; each
+        of the others waits on its own."""
         if patient and len(batch) == 1:
             _tell_all(batch, error)
             return
@@ -169,7 +174,7 @@ class SubmissionBatcher:
         *,
         patient: bool,
     ) -> None:
-        """Others hold up one of the tenants: each of them waits for itself."""
+        """Others hold the quotas of one of the tenants: each tenant waits on its own."""
         if patient:
             _tell_all(batch, error)
             return
@@ -199,6 +204,11 @@ class SubmissionBatcher:
         middle = len(batch) // 2
         await self._store_together(group, batch[:middle], patient=patient)
         await self._store_together(group, batch[middle:], patient=patient)
+
+
+def _conflict(waiting: _Waiting) -> IdempotencyConflict:
+    assert waiting.new.once is not None, "only a key can be in conflict"
+    return IdempotencyConflict(waiting.new.once.key)
 
 
 def _tell_all(batch: Sequence[_Waiting], error: Exception) -> None:

@@ -43,7 +43,7 @@ from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache, plans_of
-from gnomon.usecases.rules import Rules
+from gnomon.usecases.rules import TenantRules
 from gnomon.usecases.submission_batcher import SubmissionBatcher
 
 ALIGN_SECONDS = 30.0
@@ -129,7 +129,7 @@ async def _assembled(
         database, announcer, settings.api.idempotency_seconds, directory.quotas, directory.limiters
     )
     guards = Guards(directory, settings.targets.allow)
-    rules = Rules(clock, directory, guards, settings.api.max_payload_bytes)
+    rules = TenantRules(clock, directory, guards, settings.api.max_payload_bytes)
     return Context(
         settings=settings,
         clock=clock,

@@ -13,16 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from litestar.routes import HTTPRoute
 
-from gnomon.api.cron.definitions import definition_of, edit_of
-from gnomon.api.cron.jobs import router
-from gnomon.api.cron.schemas import (
-    CreateCronJob,
-    JobStatus,
-    PatchCronJob,
-    PutCronJob,
-    RunKindView,
-    RunStatus,
-)
+from gnomon.api.cron.cron_jobs import router
+from gnomon.api.cron.schemas import JobStatus, RunKindView, RunStatus
 from gnomon.api.cron.views import (
     definition_view,
     difference,
@@ -37,6 +29,8 @@ from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane
 from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.usecases.cron_requests import CreateCronJob, PatchCronJob, PutCronJob
+from gnomon.usecases.definitions import definition_of, edit_of
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 JOB_ID = UUID("01890000-0000-7000-8000-000000000000")

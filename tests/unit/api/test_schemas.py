@@ -14,9 +14,6 @@ from gnomon.access.principal import ALL_ROLES, Principal
 from gnomon.api.http.idempotency import once_of
 from gnomon.api.http.problems import RequestError
 from gnomon.api.http.reading import decoded
-from gnomon.api.http.validation import explain
-from gnomon.api.tasks.schemas import PatchTask, SubmitBatch, SubmitTask
-from gnomon.api.tasks.submissions import patch_of, submission_of
 from gnomon.api.tasks.views import cursor_of, cursor_view, new_view
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.ids import created_at
@@ -24,6 +21,10 @@ from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import Submission
+from gnomon.usecases.change_task import patch_of
+from gnomon.usecases.submit import submission_of
+from gnomon.usecases.task_requests import PatchTask, SubmitBatch, SubmitTask
+from gnomon.usecases.validation import explain
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BODY: dict[str, Any] = {"task_type": "t", "callback_url": "http://127.0.0.1/"}

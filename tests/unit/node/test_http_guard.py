@@ -12,8 +12,6 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from gnomon.access.addresses import AddressGuard
-from gnomon.api.cron.schemas import PatchCronJob, PutCronJob
-from gnomon.api.tasks.schemas import PatchTask, SubmitTask
 from gnomon.clock import SystemClock
 from gnomon.model.errors import InvalidTask
 from gnomon.model.outcome import Outcome, OutcomeKind
@@ -23,7 +21,9 @@ from gnomon.node.run.resolver import Found, Resolver
 from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.task_context import TaskContext
 from gnomon.testing.pipe_contract import a_delivery
+from gnomon.usecases.cron_requests import PatchCronJob, PutCronJob
 from gnomon.usecases.target_check import check_target
+from gnomon.usecases.task_requests import PatchTask, SubmitTask
 
 
 def names(answer: Sequence[str]) -> Resolver:

@@ -12,9 +12,9 @@ from gnomon.api.context import Request, context_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import queried
-from gnomon.api.tasks.schemas import DEFAULT_LIMIT, Json, Strict
 from gnomon.api.tasks.views import cursor_of, cursor_view
 from gnomon.store.ports.events import EventFilter, EventRecord
+from gnomon.usecases.fields import DEFAULT_LIMIT, Json, Strict
 
 
 class EventQuery(Strict):

@@ -17,8 +17,6 @@ from gnomon.api.context import Request, context_of, header_of, principal_of
 from gnomon.api.http.idempotency import HEADER, Answer, answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.schemas import DEFAULT_LIMIT, Moment, Strict, TaskType
-from gnomon.api.tasks.submissions import check_line, moment_of
 from gnomon.api.tasks.views import cursor_of, cursor_view
 from gnomon.clock import new_id, new_secret
 from gnomon.model.allow_list import (
@@ -32,6 +30,9 @@ from gnomon.model.allow_list import (
 from gnomon.model.errors import InvalidTask, KeyNotFound, RoleMissing
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.keys import NewKey, Replacement
+from gnomon.usecases.fields import DEFAULT_LIMIT, Moment, Strict, TaskType
+from gnomon.usecases.moments import moment_of
+from gnomon.usecases.text_check import check_line
 
 DEFAULT_OVERLAP = 24 * 3600.0
 LONGEST_OVERLAP = 30 * 24 * 3600.0

@@ -14,14 +14,15 @@ from gnomon.api.context import Request, context_of, principal_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.schemas import NoQuery, Strict
-from gnomon.api.tasks.submissions import check_line
+from gnomon.api.tasks.schemas import NoQuery
 from gnomon.limits.limiter import Limiter
 from gnomon.model.errors import InvalidTask, LimiterNotFound
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.limits import LimiterUse
 from gnomon.usecases.authorization import check_whole
+from gnomon.usecases.fields import Strict
+from gnomon.usecases.text_check import check_line
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _POINTER = re.compile(r"(/([^~/]|~[01])*)+")

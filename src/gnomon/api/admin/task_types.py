@@ -13,13 +13,14 @@ from gnomon.api.context import Request, context_of, principal_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.schemas import Json, NoQuery, Strict
-from gnomon.api.tasks.submissions import check_line
+from gnomon.api.tasks.schemas import NoQuery
 from gnomon.model.errors import InvalidSchema, InvalidTask, TaskTypeNotFound
 from gnomon.payload_schemas.schema import MOST_BYTES, PayloadSchema
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.task_types import TaskType
 from gnomon.usecases.authorization import check_whole
+from gnomon.usecases.fields import Json, Strict
+from gnomon.usecases.text_check import check_line
 
 MOST_NAME_CHARACTERS = 200  # as in a submission
 

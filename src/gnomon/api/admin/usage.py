@@ -12,9 +12,9 @@ from gnomon.api.context import Request, context_of, header_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import CSV, Operation
 from gnomon.api.http.reading import queried
-from gnomon.api.tasks.schemas import Strict
 from gnomon.model.errors import InvalidTask
 from gnomon.store.ports.usage import KEPT_DAYS, DayUsage
+from gnomon.usecases.fields import Strict
 
 DEFAULT_DAYS = 30
 

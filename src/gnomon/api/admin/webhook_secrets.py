@@ -25,11 +25,12 @@ from gnomon.api.context import Request, context_of, header_of, principal_of, ten
 from gnomon.api.http.idempotency import HEADER, answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.schemas import NoQuery, Strict
+from gnomon.api.tasks.schemas import NoQuery
 from gnomon.clock import new_id, new_secret
 from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.secrets import NewSecret, ReplacingSecret, ShownSecret
+from gnomon.usecases.fields import Strict
 
 DEFAULT_OVERLAP = 24 * 3600.0
 LONGEST_OVERLAP = 30 * 24 * 3600.0

@@ -1,21 +1,20 @@
-"""`/cron-jobs/{ref}`: run it now, run what it missed, see what it ran."""
+"""`/cron-jobs/{ref}`: run a job now, backfill it, list its runs."""
 
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, cron_ref_of, principal_of, tenant_of
-from gnomon.api.cron.schemas import BackfillCronJob, BackfillView, RunPage, RunQuery, RunView
+from gnomon.api.cron.schemas import BackfillView, RunPage, RunQuery, RunView
 from gnomon.api.cron.views import backfill_view, run_cursor_of, run_cursor_view, run_view
 from gnomon.api.http.idempotency import Answer, answer, changed, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import Nothing
-from gnomon.api.tasks.submissions import moment_of
 from gnomon.cron.zones import zone
-from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases.authorization import check_job_startable, locked
+from gnomon.usecases import cron_jobs
+from gnomon.usecases.cron_requests import BackfillCronJob
 
 
 @Operation(
@@ -36,8 +35,7 @@ async def trigger_cron_job(request: Request) -> ASGIResponse:
     decoded(body, Nothing)
 
     async def act(change: PostgresTaskChange) -> Answer:
-        await check_job_startable(change, rules, by, ref)
-        return answer(202, run_view(await change.cron.trigger(ref)))
+        return answer(202, run_view(await cron_jobs.trigger(change, rules, by, ref)))
 
     return await changed(request, body, act)
 
@@ -56,25 +54,19 @@ async def trigger_cron_job(request: Request) -> ASGIResponse:
     keyed=True,
 )
 async def backfill_cron_job(request: Request) -> ASGIResponse:
-    context, ref, by = context_of(request), cron_ref_of(request), principal_of(request)
+    context, by, ref = context_of(request), principal_of(request), cron_ref_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     asked = decoded(body, BackfillCronJob)
-    first, last = moment_of(asked.first, "/from"), moment_of(asked.last, "/to")
-    if last < first:
-        raise InvalidTask("must not be earlier than from", "/to")
-    if last > context.clock.now():
-        raise InvalidTask("must not be in the future: what is still to come fires by itself", "/to")
+    between = cron_jobs.accept_backfill(context.rules, asked)
 
     async def act(change: PostgresTaskChange) -> Answer:
-        await check_job_startable(change, context.rules, by, ref)
-        where = zone((await locked(change, ref)).definition.timezone)
-        found = await change.cron.backfill(ref, first, last, asked.limit, dry_run=asked.dry_run)
-        view = backfill_view(found, where, dry_run=asked.dry_run)
+        job, found = await cron_jobs.backfill(change, context.rules, by, ref, asked, between)
+        view = backfill_view(found, zone(job.definition.timezone), dry_run=asked.dry_run)
         return answer(200 if asked.dry_run else 202, view)
 
     if not asked.dry_run:
         return await changed(request, body, act)
-    # A key is for what changes something: the same one may be used to carry this out.
+    # A dry run uses up no Idempotency-Key: the backfill itself may have the same one.
     async with context.store.change(by.tenant_id) as change:
         return respond(await act(change))
 

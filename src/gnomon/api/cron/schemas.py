@@ -7,146 +7,27 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.api.tasks.schemas import (
+from gnomon.api.tasks.schemas import TemplateView
+from gnomon.cron.job import Missed, Overlap
+from gnomon.cron.schedule import Dst
+from gnomon.store.ports.cron import CronFilter
+from gnomon.usecases.fields import (
     DEFAULT_LIMIT,
-    LONGEST_DELAY,
     Json,
+    Limit,
     Moment,
+    Reason,
+    Source,
     Strict,
     Tag,
-    TaskType,
-    TemplateBody,
-    TemplatePatch,
-    TemplateView,
 )
-from gnomon.cron.job import DEFAULT_MISSED_AFTER, Missed, Overlap
-from gnomon.cron.schedule import Dst
-from gnomon.model.task import DeliveryMode
-
-MOST_NAME_CHARACTERS = 200
-ONE_DAY = 24 * 3600.0
-MOST_BACKFILLED = 10_000  # in one request, and by policy
-DEFAULT_BACKFILL = 1000
-MOST_PREVIEWED = 1000
-DEFAULT_PREVIEW = 10
-_LEAST = 0.001  # seconds that are worth telling from none
-
-JobName = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME_CHARACTERS)]
-Source = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-Reason = Annotated[str, msgspec.Meta(max_length=1000)]
-Expression = Annotated[
-    str,
-    msgspec.Meta(
-        max_length=1000, description="Five fields, or six with the second first: 0 9 * * MON-FRI"
-    ),
-]
-Interval = Annotated[float, msgspec.Meta(ge=1, description="Whole seconds, up to ten years")]
-Phase = Annotated[
-    str,
-    msgspec.Meta(
-        max_length=100,
-        description="A local time of day, 09:07, or a moment, 2026-01-01T09:07:00Z",
-    ),
-]
-Zone = Annotated[str, msgspec.Meta(max_length=100, description="An IANA name: Europe/Berlin")]
-Template = Annotated[
-    msgspec.Raw, msgspec.Meta(description='Any JSON; strings may hold "{{ fire_time }}" and more')
-]
-MissedAfter = Annotated[float, msgspec.Meta(ge=1, le=ONE_DAY)]
-BackfillLimit = Annotated[int, msgspec.Meta(ge=1, le=MOST_BACKFILLED)]
-Window = Annotated[float, msgspec.Meta(ge=_LEAST, le=LONGEST_DELAY)]
-MaxRuns = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
-Jitter = Annotated[float, msgspec.Meta(ge=0, le=ONE_DAY)]
-Sla = Annotated[float, msgspec.Meta(ge=_LEAST, le=LONGEST_DELAY)]
-Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
-Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_PREVIEWED)]
-
-
-class PutCronJob(TemplateBody, kw_only=True):
-    """A job as it is to be. Its name is in the path; here it may be repeated."""
-
-    name: JobName | None = None
-    cron_expression: Expression | None = None
-    interval_seconds: Interval | None = None
-    interval_from: Phase | None = None
-    timezone: Zone = "UTC"
-    dst: Dst = Dst()
-    payload_template: Template | msgspec.UnsetType = msgspec.UNSET
-    overlap_policy: Overlap = Overlap.SKIP
-    missed_run_policy: Missed = Missed.FIRE_ONCE
-    missed_after_seconds: MissedAfter = DEFAULT_MISSED_AFTER
-    backfill_limit: BackfillLimit | None = None
-    backfill_window_seconds: Window | None = None
-    start_date: Moment | None = None
-    end_date: Moment | None = None
-    max_runs: MaxRuns | None = None
-    jitter_seconds: Jitter = 0.0
-    sla_seconds: Sla | None = None
-    source: Source | None = None
-
-
-class CreateCronJob(PutCronJob, kw_only=True):
-    """A job that recurs: by a cron expression, or by an interval."""
-
-    name: JobName
-
-
-class PatchCronJob(TemplatePatch):
-    """What to change in a job. A field that is left out stays as it is; giving one of
-    cron_expression and interval_seconds takes off the other."""
-
-    name: JobName | msgspec.UnsetType = msgspec.UNSET
-    task_type: TaskType | msgspec.UnsetType = msgspec.UNSET
-    cron_expression: Expression | msgspec.UnsetType | None = msgspec.UNSET
-    interval_seconds: Interval | msgspec.UnsetType | None = msgspec.UNSET
-    interval_from: Phase | msgspec.UnsetType | None = msgspec.UNSET
-    timezone: Zone | msgspec.UnsetType = msgspec.UNSET
-    dst: Dst | msgspec.UnsetType = msgspec.UNSET
-    payload_template: Template | msgspec.UnsetType = msgspec.UNSET
-    overlap_policy: Overlap | msgspec.UnsetType = msgspec.UNSET
-    missed_run_policy: Missed | msgspec.UnsetType = msgspec.UNSET
-    missed_after_seconds: MissedAfter | msgspec.UnsetType = msgspec.UNSET
-    backfill_limit: BackfillLimit | msgspec.UnsetType | None = msgspec.UNSET
-    backfill_window_seconds: Window | msgspec.UnsetType | None = msgspec.UNSET
-    start_date: Moment | msgspec.UnsetType | None = msgspec.UNSET
-    end_date: Moment | msgspec.UnsetType | None = msgspec.UNSET
-    max_runs: MaxRuns | msgspec.UnsetType | None = msgspec.UNSET
-    jitter_seconds: Jitter | msgspec.UnsetType = msgspec.UNSET
-    sla_seconds: Sla | msgspec.UnsetType | None = msgspec.UNSET
-    delivery: DeliveryMode | msgspec.UnsetType = msgspec.UNSET
-    source: Source | msgspec.UnsetType | None = msgspec.UNSET
-    paused: bool | msgspec.UnsetType = msgspec.UNSET
-    pause_reason: Reason | msgspec.UnsetType | None = msgspec.UNSET
+from gnomon.usecases.moments import utc
 
 
 class PauseCronJob(Strict):
     """Why, for whoever looks at the job later."""
 
     reason: Reason | None = None
-
-
-class BackfillCronJob(Strict):
-    """Which fires of the past to run: from the first moment to the last, both included."""
-
-    first: Moment = msgspec.field(name="from")
-    last: Moment = msgspec.field(name="to")
-    dry_run: bool = False
-    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_BACKFILLED)] = DEFAULT_BACKFILL
-
-
-class PreviewSchedule(Strict):
-    """A schedule to look at. `H` in it is drawn from cron_job_id."""
-
-    cron_expression: Expression | None = None
-    interval_seconds: Interval | None = None
-    interval_from: Phase | None = None
-    timezone: Zone = "UTC"
-    dst: Dst = Dst()
-    start_date: Moment | None = None
-    end_date: Moment | None = None
-    after: Moment | None = None
-    count: Count = DEFAULT_PREVIEW
-    cron_job_id: UUID | None = None
 
 
 class CronJobQuery(Strict):
@@ -159,6 +40,16 @@ class CronJobQuery(Strict):
     next_fire_before: Moment | None = None
     limit: Limit = DEFAULT_LIMIT
     cursor: str | None = None
+
+    def chosen(self) -> CronFilter:
+        """The filter for the store. Raises InvalidTask, with the place."""
+        return CronFilter(
+            name=self.name,
+            tag=self.tag,
+            paused=self.paused,
+            source=self.source,
+            next_fire_before=utc(self.next_fire_before, "/next_fire_before"),
+        )
 
 
 class RunQuery(Strict):

@@ -18,6 +18,8 @@ from gnomon.api.cron.schemas import (
     JobStatus,
     PreviewedFire,
     PreviewView,
+    PutChange,
+    PutResult,
     RunKindView,
     RunStatus,
     RunView,
@@ -27,7 +29,8 @@ from gnomon.cron.job import CronJob, CronRun, Definition, Skipped, schedule_of
 from gnomon.cron.schedule import Fire, Schedule
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
-from gnomon.store.ports.cron import Backfilled
+from gnomon.store.ports.cron import Backfilled, Put
+from gnomon.usecases.cron_jobs import PutJob
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -103,6 +106,23 @@ def difference(before: Definition, after: Definition) -> dict[str, FieldChange]:
         if secret or meaning_of(texts[0]) != meaning_of(texts[1]):
             found[field] = FieldChange(raw(texts[0]), raw(texts[1]))
     return found
+
+
+def put_view(found: PutJob, now: datetime) -> PutResult:
+    """A job that was put, and the fields that this changed."""
+    fields = {}
+    if found.before is not None and found.done is Put.CHANGED:
+        fields = difference(found.before, found.after)
+    return PutResult(PutChange(found.done.value), fields, job_view(found.job, now))
+
+
+def foreseen_view(before: CronJob | None, after: Definition, now: datetime) -> PutResult:
+    """A job that would be put, and the fields that this would change."""
+    if before is None:
+        return PutResult(PutChange.CREATED, {}, None)
+    fields = difference(before.definition, after)
+    change = PutChange.CHANGED if fields else PutChange.UNCHANGED
+    return PutResult(change, fields, job_view(before, now))
 
 
 def run_view(run: CronRun) -> RunView:

@@ -9,7 +9,7 @@ import msgspec
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Principal, Role
-from gnomon.api.context import Context, Request, context_of, principal_of
+from gnomon.api.context import Request, context_of, principal_of
 from gnomon.api.http.idempotency import (
     Answer,
     answer,
@@ -24,23 +24,24 @@ from gnomon.api.http.idempotency import (
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.pace import pace_headers
 from gnomon.api.http.reading import decoded, read_body
-from gnomon.api.tasks.routes import PATH
-from gnomon.api.tasks.schemas import BatchView, SubmitBatch, SubmitTask, TaskReceipt
-from gnomon.api.tasks.submissions import allowed, check_own
+from gnomon.api.tasks.schemas import BatchView, TaskReceipt
+from gnomon.api.tasks.tasks import PATH
 from gnomon.api.tasks.views import new_view
 from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.task import Submission
 from gnomon.store.ports.tasks import NewTask, Once, Receipt
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases.payload_check import MOST_BATCH_WORK, check_schema_in_thread
+from gnomon.usecases.rules import TenantRules
+from gnomon.usecases.submit_batch import accept_all, check_all_own, store_all
+from gnomon.usecases.task_requests import SubmitBatch, SubmitTask
 
 
 class _RawBatch(msgspec.Struct):
     tasks: list[msgspec.Raw]
 
 
-# A new task, or what became of it when it was submitted before.
+# A new task, or the receipt of one that was stored before.
 _Prepared: TypeAlias = NewTask | Receipt
 
 
@@ -61,11 +62,11 @@ async def submit_batch(request: Request) -> ASGIResponse:
     context, by = context_of(request), principal_of(request)
     body = await read_body(request, context.settings.api.max_batch_bytes)
     key = key_of(request)
-    # Thousands of tasks take a while; in a thread of their own they hold nobody else up.
+    # Thousands of tasks take a while: in a thread they do not hold up other requests.
     try:
-        prepared = await asyncio.to_thread(_prepare, body, by, context, {})
+        prepared = await asyncio.to_thread(_prepare, body, by, context.rules, {})
     except InvalidTask:
-        # The rules may have changed since this was accepted, as a whole or task by task.
+        # The rules may have changed since the batch, or a task in it, was accepted.
         path = request.scope["path"]
         whole = await asyncio.to_thread(repeated, key, "POST", path, body)
         requests = await asyncio.to_thread(_requests, body, by, whole)
@@ -74,13 +75,11 @@ async def submit_batch(request: Request) -> ASGIResponse:
             return respond(replayed(known[whole]), again=True)
         if not known:
             raise
-        prepared = await asyncio.to_thread(_prepare, body, by, context, known)
+        prepared = await asyncio.to_thread(_prepare, body, by, context.rules, known)
     headers: dict[str, str] = {}
 
     async def store(change: PostgresTaskChange) -> list[Receipt]:
-        stored = iter(await change.insert([new for new in prepared if isinstance(new, NewTask)]))
-        receipts = [next(stored) if isinstance(new, NewTask) else new for new in prepared]
-        _check_keys(receipts)
+        receipts = await store_all(change, prepared)
         paces = (receipt.pace for receipt in reversed(receipts) if receipt.pace is not None)
         headers.update(pace_headers(next(paces, None)))
         return receipts
@@ -98,46 +97,34 @@ async def submit_batch(request: Request) -> ASGIResponse:
 
 
 def _prepare(
-    body: bytes, by: Principal, context: Context, known: Mapping[Once, bytes]
+    body: bytes, by: Principal, rules: TenantRules, known: Mapping[Once, bytes]
 ) -> list[_Prepared]:
-    """What is to be stored, but for what is known from before. Raises InvalidTask."""
+    """The tasks of a batch, but for those whose answers are known. Raises InvalidTask."""
     asked = decoded(body, SubmitBatch)
     raw = _raw_items(body, asked)
+    before: dict[int, Receipt] = {}
+    if known:
+        for index, each in enumerate(asked.tasks):
+            once = _repeated(each, raw, index)
+            if once is not None and once in known:
+                before[index] = _receipt(known[once])
     prepared: list[_Prepared] = []
-    work = 0
-    for index, each in enumerate(asked.tasks):
-        before = _repeated(each, raw, index) if known else None
-        if before is not None and before in known:
-            prepared.append(_receipt(known[before]))
-            continue
-        now = context.clock.now()
-        try:
-            submission = allowed(context, each, by, now, each.idempotency_key)
-            work += check_schema_in_thread(
-                context.rules, by.tenant_id, each.task_type, submission.payload
-            )
-        except InvalidTask as error:
-            raise error.within(f"/tasks/{index}") from error
-        if work > MOST_BATCH_WORK:
-            detail = "takes too long to check with those before it; send fewer at once"
-            raise InvalidTask(detail, f"/tasks/{index}/payload")
-        if each.idempotency_key is None:
+    for index, submission in enumerate(accept_all(rules, by, asked.tasks, before)):
+        if submission is None:
+            prepared.append(before[index])
+        elif submission.idempotency_key is None:
             prepared.append(NewTask(submission))
         else:
-            once = once_of(each.idempotency_key, "POST", PATH, bytes(raw[index]))
-            prepared.append(NewTask(submission, once, _kept(submission, now)))
+            once = once_of(submission.idempotency_key, "POST", PATH, bytes(raw[index]))
+            prepared.append(NewTask(submission, once, _kept(submission, rules.clock.now())))
     return prepared
 
 
 def _requests(body: bytes, by: Principal, whole: Once | None) -> list[Once]:
-    """All that may have been made before. Raises InvalidTask where it is not theirs to make."""
+    """The batch and its tasks, as requests that may have been made before. Raises InvalidTask."""
     asked = decoded(body, SubmitBatch)
     raw = _raw_items(body, asked)
-    for index, each in enumerate(asked.tasks):
-        try:
-            check_own(by, each)
-        except InvalidTask as error:
-            raise error.within(f"/tasks/{index}") from error
+    check_all_own(by, asked.tasks)
     found = [whole, *(_repeated(each, raw, index) for index, each in enumerate(asked.tasks))]
     return [once for once in found if once is not None]
 
@@ -149,7 +136,7 @@ def _raw_items(body: bytes, asked: SubmitBatch) -> list[msgspec.Raw]:
 
 
 def _repeated(asked: SubmitTask, raw: Sequence[msgspec.Raw], index: int) -> Once | None:
-    """The same key and body as a single submission are the same submission."""
+    """A task of a batch as a request of its own: the same key and body mean the same task."""
     key = asked.idempotency_key
     return None if key is None else repeated(key, "POST", PATH, bytes(raw[index]))
 
@@ -163,15 +150,6 @@ def _receipt(replay: bytes) -> Receipt:
     return Receipt(msgspec.json.decode(replayed(replay).body, type=TaskReceipt).task_id, replay)
 
 
-def _check_keys(receipts: Sequence[Receipt]) -> None:
-    for index, receipt in enumerate(receipts):
-        if receipt.conflict:
-            raise InvalidTask(
-                "this key was used before with a different task; nothing of the batch was stored",
-                f"/tasks/{index}/idempotency_key",
-            )
-
-
 def _answer(prepared: Sequence[_Prepared], receipts: Sequence[Receipt], now: datetime) -> Answer:
     pairs = zip(prepared, receipts, strict=True)
     return answer(202, BatchView([_item(each, receipt, now) for each, receipt in pairs]))
@@ -180,6 +158,6 @@ def _answer(prepared: Sequence[_Prepared], receipts: Sequence[Receipt], now: dat
 def _item(prepared: _Prepared, receipt: Receipt, now: datetime) -> TaskReceipt:
     if receipt.replay is not None:
         return msgspec.json.decode(replayed(receipt.replay).body, type=TaskReceipt)
-    assert isinstance(prepared, NewTask), "what is known is a replay"
+    assert isinstance(prepared, NewTask), "the answer to a known request is a replay"
     due_at = prepared.submission.due_at
     return TaskReceipt(receipt.task_id, status_of(State.WAITING, due_at, 0, now))

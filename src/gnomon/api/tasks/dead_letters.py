@@ -17,7 +17,6 @@ from gnomon.api.tasks.schemas import (
     TaskReceipt,
     TaskView,
 )
-from gnomon.api.tasks.submissions import filter_of
 from gnomon.api.tasks.views import cursor_of, cursor_view, task_view
 from gnomon.model.task import Resolution, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
@@ -37,7 +36,7 @@ from gnomon.usecases import dead_letters
 async def list_dead_letters(request: Request) -> ASGIResponse:
     asked = queried(request, PageQuery)
     page = await context_of(request).store.list_dead(
-        tenant_of(request), filter_of(asked), cursor_of(asked.cursor), asked.limit
+        tenant_of(request), asked.chosen(), cursor_of(asked.cursor), asked.limit
     )
     tasks = [task_view(task) for task in page.tasks]
     return respond(answer(200, DeadLetterPage(tasks, cursor_view(page.next_cursor))))
@@ -89,7 +88,7 @@ async def retry_dead_letter(request: Request) -> ASGIResponse:
     "/{task_id:str}/archive",
     name="archive_dead_letter",
     role=Role.OPERATE,
-    summary="Put a dead letter to rest: it was dealt with",
+    summary="Archive a dead letter that was dealt with",
     body=Nothing,
     answers={200: TaskView},
     receipt=TaskReceipt,
@@ -105,7 +104,7 @@ async def archive_dead_letter(request: Request) -> ASGIResponse:
     "/{task_id:str}/discard",
     name="discard_dead_letter",
     role=Role.OPERATE,
-    summary="Put a dead letter to rest: it is not worth dealing with",
+    summary="Archive a dead letter that is not worth dealing with",
     body=Nothing,
     answers={200: TaskView},
     receipt=TaskReceipt,
@@ -140,7 +139,7 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
 )
 async def retry_dead_letters(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
-    chosen = filter_of(decoded(body, DeadLetterFilter))
+    chosen = decoded(body, DeadLetterFilter).chosen()
     by = principal_of(request)
 
     async def act(change: PostgresTaskChange) -> Answer:

@@ -1,106 +1,28 @@
 """The bodies of requests and answers, as types: they check what comes in and describe it too."""
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
 
 import msgspec
 
 from gnomon.model.lifecycle import Status
-from gnomon.model.retry import Backoff, RetryPolicy
+from gnomon.model.priority import Lane
+from gnomon.model.retry import Backoff
 from gnomon.model.target import Target
-from gnomon.model.task import DEFAULT_TIMEOUT, LEAST_TIMEOUT, DeliveryMode, KeepPayload, Resolution
-
-LONGEST_TIMEOUT = 24 * 3600.0
-LONGEST_DELAY = 175 * 365.25 * 24 * 3600.0
-MOST_TASKS_A_BATCH = 10_000
-DEFAULT_LIMIT = 50
-
-TaskType = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-Name = Annotated[str, msgspec.Meta(max_length=200)]
-Queue = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-Tags = Annotated[tuple[Tag, ...], msgspec.Meta(max_length=32)]
-Key = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-Moment = Annotated[
-    datetime, msgspec.Meta(tz=True, description="RFC 3339, with a zone: 2026-01-01T09:00:00Z")
-]
-Delay = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_DELAY)]
-Timeout = Annotated[float, msgspec.Meta(ge=LEAST_TIMEOUT, le=LONGEST_TIMEOUT)]
-Json = Annotated[msgspec.Raw, msgspec.Meta(description="Any JSON value")]
-
-
-class Priority(StrEnum):
-    """The lanes by their names."""
-
-    CRITICAL = "CRITICAL"
-    HIGH = "HIGH"
-    MEDIUM = "MEDIUM"
-    LOW = "LOW"
-
-
-class Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A misspelt field is an error, never silently ignored."""
-
-
-class TemplateBody(Strict):
-    """The fields of a task template, in the body that submits a task or declares a cron job."""
-
-    task_type: TaskType
-    target: Target | None = None
-    callback_url: str | None = None
-    callback_method: str | None = None
-    priority: Priority = Priority.MEDIUM
-    delivery: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
-    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
-    timeout_seconds: Timeout = DEFAULT_TIMEOUT
-    tags: Tags = ()
-    queue: Queue | None = None
-    preemptible: bool = False
-    keep_payload: KeepPayload = KeepPayload.ALWAYS
-
-
-class TemplatePatch(Strict):
-    """The fields of a task template that can be changed. One that is left out stays as it is."""
-
-    target: Target | msgspec.UnsetType = msgspec.UNSET
-    callback_url: str | msgspec.UnsetType = msgspec.UNSET
-    callback_method: str | msgspec.UnsetType = msgspec.UNSET
-    priority: Priority | msgspec.UnsetType = msgspec.UNSET
-    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
-    timeout_seconds: Timeout | msgspec.UnsetType = msgspec.UNSET
-    tags: Tags | msgspec.UnsetType = msgspec.UNSET
-    queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
-    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
-    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
-
-
-class SubmitTask(TemplateBody):
-    """A task to be run: now, at a time, or after a delay."""
-
-    name: Name | None = None
-    payload: Json | msgspec.UnsetType = msgspec.UNSET
-    execute_at: Moment | None = None
-    delay_seconds: Delay | None = None
-    expires_at: Moment | None = None
-    idempotency_key: Key | None = None
-
-
-class SubmitBatch(Strict):
-    """Tasks that are stored all or none."""
-
-    tasks: Annotated[list[SubmitTask], msgspec.Meta(min_length=1, max_length=MOST_TASKS_A_BATCH)]
-
-
-class PatchTask(TemplatePatch):
-    """What to change in a task that waits. A field that is left out stays as it is."""
-
-    name: Name | msgspec.UnsetType | None = msgspec.UNSET
-    payload: Json | msgspec.UnsetType = msgspec.UNSET
-    execute_at: Moment | msgspec.UnsetType = msgspec.UNSET
-    delay_seconds: Delay | msgspec.UnsetType = msgspec.UNSET
-    expires_at: Moment | msgspec.UnsetType | None = msgspec.UNSET
+from gnomon.model.task import DeliveryMode, KeepPayload, Resolution
+from gnomon.store.ports.tasks import TaskFilter
+from gnomon.usecases.fields import (
+    DEFAULT_LIMIT,
+    Json,
+    Moment,
+    Priority,
+    Queue,
+    Strict,
+    Tag,
+    TaskType,
+)
+from gnomon.usecases.moments import utc
 
 
 class CancelTask(Strict):
@@ -124,6 +46,18 @@ class DeadLetterFilter(Strict):
     due_after: Moment | None = None
     due_before: Moment | None = None
 
+    def chosen(self) -> TaskFilter:
+        """The filter for the store. Raises InvalidTask, with the place."""
+        return TaskFilter(
+            task_type=self.task_type,
+            priority=None if self.priority is None else Lane[self.priority],
+            tag=self.tag,
+            queue=self.queue,
+            cron_job_id=self.cron_job_id,
+            due_after=utc(self.due_after, "/due_after"),
+            due_before=utc(self.due_before, "/due_before"),
+        )
+
 
 class PageQuery(DeadLetterFilter):
     """The parameters of a list of dead letters."""
@@ -136,6 +70,9 @@ class TaskQuery(PageQuery):
     """The parameters of a list of tasks."""
 
     status: Status | None = None
+
+    def chosen(self) -> TaskFilter:
+        return msgspec.structs.replace(super().chosen(), status=self.status)
 
 
 class NoQuery(Strict):

@@ -9,18 +9,13 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.api.tasks.schemas import (
-    ExecutionPage,
-    ExecutionView,
-    Priority,
-    RetryPolicyView,
-    TaskView,
-)
+from gnomon.api.tasks.schemas import ExecutionPage, ExecutionView, RetryPolicyView, TaskView
 from gnomon.model.errors import InvalidTask
 from gnomon.model.ids import created_at
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.task import Execution, Submission, Task, TaskTemplate, template_fields
+from gnomon.usecases.fields import Priority
 
 NULL = msgspec.Raw(b"null")
 _PRIORITIES = tuple(Priority)  # in the order of Lane

@@ -12,7 +12,6 @@ from gnomon.api.http.idempotency import (
     changed,
     kept,
     key_of,
-    once_of,
     repeated,
     replayed,
     respond,
@@ -21,44 +20,26 @@ from gnomon.api.http.idempotency import (
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.pace import pace_headers
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.retrying import check_kept
 from gnomon.api.tasks.schemas import (
     CancelTask,
     ExecutionPage,
     NoQuery,
     Nothing,
-    PatchTask,
-    SubmitTask,
     TaskPage,
     TaskQuery,
     TaskReceipt,
     TaskView,
 )
-from gnomon.api.tasks.submissions import (
-    allowed,
-    check_own,
-    filter_of,
-    patch_of,
-    repetition_of,
-    why_not_retried,
-    with_secrets,
-)
 from gnomon.api.tasks.views import NULL, cursor_of, cursor_view, execution_page, new_view, task_view
-from gnomon.model.errors import IdempotencyConflict, IllegalTransition, InvalidTask
-from gnomon.model.lifecycle import Status
-from gnomon.model.task import Task, TaskKey
+from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.tasks import NewTask
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases import change_task
-from gnomon.usecases.authorization import check_startable, check_work
-from gnomon.usecases.payload_check import check_schema
-from gnomon.usecases.quota_check import check_payload
-from gnomon.usecases.target_check import check_allowed, check_target
+from gnomon.usecases.submit import AnsweredBefore, accept
+from gnomon.usecases.task_requests import PatchTask, SubmitTask
 
 PATH = "/api/v1/tasks"
-
-_FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
 
 
 @Operation(
@@ -76,43 +57,30 @@ _FINISHED = (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
     keyed=True,
     paced=True,
 )
-async def submit(request: Request) -> ASGIResponse:
+async def submit_task(request: Request) -> ASGIResponse:
     context, by = context_of(request), principal_of(request)
-    body = await read_body(request, context.settings.api.max_payload_bytes + OVERHEAD_BYTES)
+    body = await read_body(request, context.rules.max_payload_bytes + OVERHEAD_BYTES)
     asked = decoded(body, SubmitTask)
     key = key_of(request, asked.idempotency_key)
+    once = None if key is None else repeated(key, "POST", PATH, body)
     now = context.clock.now()
-    try:
-        submission = allowed(context, asked, by, now, key)
-        if context.directory.schema(by.tenant_id, asked.task_type) is not None:
-            await check_schema(context.rules, by.tenant_id, asked.task_type, submission.payload)
-    except InvalidTask:
-        # The rules may have changed since this was accepted; what is theirs to submit is no rule.
-        check_own(by, asked)
-        once = repeated(key, "POST", PATH, body)
-        if once is None:
-            raise
-        known = await context.store.answered(by.tenant_id, [once])
-        if once not in known:
-            raise
-        return _again(request, known[once], asked)
+    submission = await accept(context.store, context.rules, by, asked, now, key, once)
+    if isinstance(submission, AnsweredBefore):
+        return _again(request, submission.answer, asked)
     view = new_view(submission, now)
-    if key is None:
-        receipt = await context.intake.submit(NewTask(submission))
-        return respond(answer(202, view), headers=pace_headers(receipt.pace))
-    once = once_of(key, "POST", PATH, body)
-    # The repeated request brings the payload again.
-    bare = answer(202, msgspec.structs.replace(view, payload=NULL))
-    receipt = await context.intake.submit(NewTask(submission, once, kept(bare)))
-    if receipt.conflict:
-        raise IdempotencyConflict(key)
-    if receipt.replay is None:
-        return respond(answer(202, view), headers=pace_headers(receipt.pace))
-    return _again(request, receipt.replay, asked)
+    if once is None:
+        new = NewTask(submission)
+    else:  # the repeated request brings the payload again
+        bare = answer(202, msgspec.structs.replace(view, payload=NULL))
+        new = NewTask(submission, once, kept(bare))
+    receipt = await context.intake.submit(new)
+    if receipt.replay is not None:
+        return _again(request, receipt.replay, asked)
+    return respond(answer(202, view), headers=pace_headers(receipt.pace))
 
 
 def _again(request: Request, replay: bytes, asked: SubmitTask) -> ASGIResponse:
-    """The answer to an earlier request like this one, which brings the payload again."""
+    """The answer to an earlier request with the same key, with the payload of this one."""
     bare = replayed(replay)
     fields = msgspec.json.decode(bare.body, type=dict[str, msgspec.Raw])
     if asked.payload is not msgspec.UNSET:
@@ -132,7 +100,7 @@ def _again(request: Request, replay: bytes, asked: SubmitTask) -> ASGIResponse:
 async def list_tasks(request: Request) -> ASGIResponse:
     asked = queried(request, TaskQuery)
     page = await context_of(request).store.list(
-        tenant_of(request), filter_of(asked), cursor_of(asked.cursor), asked.limit
+        tenant_of(request), asked.chosen(), cursor_of(asked.cursor), asked.limit
     )
     tasks = [task_view(task) for task in page.tasks]
     return respond(answer(200, TaskPage(tasks, cursor_view(page.next_cursor))))
@@ -159,7 +127,7 @@ async def get_task(request: Request) -> ASGIResponse:
     "/{task_id:str}/executions",
     name="list_executions",
     role=Role.READ,
-    summary="List the tries of a task, oldest first",
+    summary="List the executions of a task, oldest first",
     query=NoQuery,
     answers={200: ExecutionPage},
     errors=(404,),
@@ -185,26 +153,12 @@ async def list_executions(request: Request) -> ASGIResponse:
     keyed=True,
 )
 async def patch_task(request: Request) -> ASGIResponse:
-    context = context_of(request)
-    most_bytes = context.settings.api.max_payload_bytes
-    task_id = task_id_of(request)
-    body = await read_body(request, most_bytes + OVERHEAD_BYTES)
-    asked, by = decoded(body, PatchTask), principal_of(request)
+    rules, by, task_id = context_of(request).rules, principal_of(request), task_id_of(request)
+    body = await read_body(request, rules.max_payload_bytes + OVERHEAD_BYTES)
+    asked = decoded(body, PatchTask)
 
     async def act(change: PostgresTaskChange) -> Answer:
-        check_target(context.rules.address_guard(by.tenant_id), asked)
-        wanted = patch_of(asked, context.clock.now(), most_bytes)
-        if wanted.payload is not msgspec.UNSET:
-            check_payload(wanted.payload, context.directory.quotas(by.tenant_id))
-        task = await change.get(task_id)
-        check_work(by, task)
-        if wanted.target is not msgspec.UNSET:
-            allow = context.directory.tenant(by.tenant_id).allow
-            check_allowed(allow, by, wanted.target, asked)
-        wanted.check_delivery(task.delivery)
-        if wanted.payload is not msgspec.UNSET:
-            await check_schema(context.rules, task.tenant_id, task.task_type, wanted.payload)
-        return _shown(200, await change.patch(task_id, with_secrets(wanted, task.target)))
+        return _shown(200, await change_task.patch(change, rules, by, task_id, asked))
 
     return await changed(request, body, act)
 
@@ -214,7 +168,7 @@ async def patch_task(request: Request) -> ASGIResponse:
     "/{task_id:str}",
     name="delete_task",
     role=Role.OPERATE,
-    summary="Remove a task, its payload and its tries",
+    summary="Remove a task, its payload and its executions",
     answers={204: None},
     errors=(404,),
     keyed=True,
@@ -312,36 +266,26 @@ async def resume_task(request: Request) -> ASGIResponse:
     keyed=True,
 )
 async def retry_task(request: Request) -> ASGIResponse:
-    context, task_id, by = context_of(request), task_id_of(request), principal_of(request)
+    rules, by, task_id = context_of(request).rules, principal_of(request), task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
     async def act(change: PostgresTaskChange) -> Answer:
-        await check_startable(change, context.rules, by, task_id)
-        task = await change.get(task_id)
-        if task.status in _FINISHED or task.resolution is not None:
-            check_kept(task)
-            now = context.clock.now()
-            repetition = repetition_of(task, by, now)
-            await change.insert([NewTask(repetition)])
-            return answer(202, new_view(repetition, now))
-        if task.status is Status.DEAD_LETTERED:
-            return _shown(202, await change.redrive(task_id))
-        if task.next_retry_at is None:
-            raise IllegalTransition(task_id, task.status, "retried", why_not_retried(task))
-        return _shown(202, await change.hasten(task_id))
+        return _shown(202, await change_task.retry(change, rules, by, task_id))
 
     return await changed(request, body, act)
 
 
-def _shown(status: int, task: Task) -> Answer:
+def _shown(status: int, task: Task | Submission) -> Answer:
+    if isinstance(task, Submission):
+        return answer(status, new_view(task, task.due_at))
     return answer(status, task_view(task))
 
 
 router = Router(
     PATH,
     route_handlers=[
-        submit,
+        submit_task,
         list_tasks,
         get_task,
         list_executions,

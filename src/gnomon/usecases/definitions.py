@@ -1,4 +1,4 @@
-"""From what was asked for to a job's definition: defaults filled in, sense checked."""
+"""The definition of a cron job in a request: defaults filled in, values checked."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,34 +6,29 @@ from typing import Any
 
 import msgspec
 
-from gnomon.api.cron.schemas import (
-    MOST_NAME_CHARACTERS,
-    CronJobQuery,
-    PatchCronJob,
-    PreviewSchedule,
-    PutCronJob,
-)
-from gnomon.api.tasks.submissions import (
-    changed_template,
-    check_text,
-    given,
-    payload_of,
-    template_of,
-    utc,
-)
 from gnomon.cron.interval import anchor
 from gnomon.cron.job import Definition, checked
 from gnomon.cron.zones import zone
 from gnomon.model.errors import InvalidSchedule, InvalidTask
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import TEMPLATE_FIELDS
-from gnomon.store.ports.cron import CronFilter
+from gnomon.usecases.cron_requests import PatchCronJob, PreviewSchedule, PutCronJob
+from gnomon.usecases.fields import MOST_NAME_CHARACTERS
+from gnomon.usecases.moments import utc
+from gnomon.usecases.task_template import (
+    changed_template,
+    check_text,
+    given,
+    payload_of,
+    template_of,
+)
+from gnomon.usecases.text_check import check_note
 
 UNSET = msgspec.UNSET
 
-# Under `/cron-jobs/` these lead elsewhere, so no job could be found by them.
+# Paths under `/cron-jobs/` that are not jobs: a job of that name could not be found.
 _TAKEN_NAMES = ("preview", ".", "..")
-# Fields of a definition that a body gives as they are stored.
+# Fields of a definition that a request gives as they are stored.
 _AS_THEY_ARE = tuple(
     field
     for field in Definition.__struct_fields__
@@ -42,7 +37,7 @@ _AS_THEY_ARE = tuple(
 
 
 def definition_of(asked: PutCronJob, name: str, most_bytes: int) -> Definition:
-    """Raises InvalidTask, with the place."""
+    """The definition that a request describes. Raises InvalidTask, with the place."""
     check_text(asked)
     return _sound(
         Definition(
@@ -57,9 +52,10 @@ def definition_of(asked: PutCronJob, name: str, most_bytes: int) -> Definition:
 
 
 def edit_of(asked: PatchCronJob, most_bytes: int) -> Callable[[Definition], Definition]:
-    """What a patch does to a definition. Raises InvalidTask, with the place; so does the edit,
-    for what only shows together with the rest."""
+    """The change that a request describes. Raises InvalidTask, with the place; so does the edit,
+    for mistakes that only show in the whole definition."""
     check_text(asked)
+    check_note(asked.pause_reason, "/pause_reason")
     if given(asked.pause_reason) is not None and asked.paused is not True:
         raise InvalidTask('goes with "paused": true', "/pause_reason")
     changes = _changes(asked, most_bytes)
@@ -71,7 +67,7 @@ def edit_of(asked: PatchCronJob, most_bytes: int) -> Callable[[Definition], Defi
 
 
 def previewed_of(asked: PreviewSchedule) -> Definition:
-    """A job with the schedule that is asked about, so that it is judged like a job's."""
+    """A definition with the schedule of a request, so that it is checked like a job's."""
     return _sound(
         Definition(
             name="a preview",
@@ -88,18 +84,8 @@ def previewed_of(asked: PreviewSchedule) -> Definition:
     )
 
 
-def filter_of(asked: CronJobQuery) -> CronFilter:
-    return CronFilter(
-        name=asked.name,
-        tag=asked.tag,
-        paused=asked.paused,
-        source=asked.source,
-        next_fire_before=utc(asked.next_fire_before, "/next_fire_before"),
-    )
-
-
 def _changes(asked: PatchCronJob, most_bytes: int) -> dict[str, Any]:
-    """Fields of a definition by their names."""
+    """The fields of a definition that a request changes."""
     changes = changed_template(asked)
     for field in ("name", *_AS_THEY_ARE):
         if (value := getattr(asked, field)) is not UNSET:
@@ -122,7 +108,7 @@ def _template(raw: msgspec.Raw | msgspec.UnsetType, most_bytes: int) -> msgspec.
 
 
 def _sound(definition: Definition) -> Definition:
-    """The definition, if a job can be made of it; otherwise what is wrong has its place."""
+    """The definition. Raises InvalidTask, InvalidSchedule, with the place."""
     _check_name(definition.name)
     definition.check_delivery()
     with _placed("/timezone"):
@@ -139,14 +125,16 @@ def _sound(definition: Definition) -> Definition:
 
 def _check_name(name: str) -> None:
     if name in _TAKEN_NAMES:
-        raise InvalidTask(f"must not be {name!r}: under that path is something else", "/name")
-    if len(name) > MOST_NAME_CHARACTERS:  # the path of a PUT says nothing of it
+        raise InvalidTask(
+            f"must not be {name!r}: the path of such a job means something else", "/name"
+        )
+    if len(name) > MOST_NAME_CHARACTERS:  # the path of a PUT has no such limit
         raise InvalidTask(f"must have at most {MOST_NAME_CHARACTERS} characters", "/name")
 
 
 @contextmanager
 def _placed(pointer: str) -> Iterator[None]:
-    """Say where the mistake is, for those who know a value but not its place."""
+    """Adds the place to errors that have none."""
     try:
         yield
     except InvalidSchedule as error:

@@ -1,0 +1,123 @@
+"""Submitting a task: is it accepted, and as what is it stored.
+
+`accept` gives the submission; SubmissionBatcher stores it. A caller with an idempotency key adds
+the key and the answer to be replayed in between (`NewTask`).
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from gnomon.access.principal import Principal
+from gnomon.clock import new_id
+from gnomon.model.errors import InvalidTask
+from gnomon.model.task import Submission
+from gnomon.store.ports.tasks import Once
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
+from gnomon.usecases.authorization import check_type
+from gnomon.usecases.moments import utc
+from gnomon.usecases.payload_check import check_schema
+from gnomon.usecases.quota_check import check_payload
+from gnomon.usecases.rules import TenantRules
+from gnomon.usecases.target_check import check_allowed, check_own_target, check_target
+from gnomon.usecases.task_requests import SubmitTask
+from gnomon.usecases.task_template import check_text, payload_of, target_of, template_of
+from gnomon.usecases.text_check import check_key
+
+
+class AnsweredBefore(msgspec.Struct, frozen=True):
+    """A request that was made before, under the same key, and what it was answered then."""
+
+    answer: bytes
+
+
+async def accept(
+    store: PostgresTasks,
+    rules: TenantRules,
+    by: Principal,
+    asked: SubmitTask,
+    now: datetime,
+    key: str | None = None,
+    once: Once | None = None,
+) -> Submission | AnsweredBefore:
+    """The task to store. Raises InvalidTask, with the place.
+
+    A repeated request (`once`) is answered as before even where the rules have changed since, but
+    not to a principal who may not make it at all.
+    """
+    try:
+        submission = allowed(rules, by, asked, now, key)
+        if rules.directory.schema(by.tenant_id, asked.task_type) is not None:
+            await check_schema(rules, by.tenant_id, asked.task_type, submission.payload)
+    except InvalidTask:
+        check_own(by, asked)
+        if once is None:
+            raise
+        known = await store.answered(by.tenant_id, [once])
+        if once not in known:
+            raise
+        return AnsweredBefore(known[once])
+    return submission
+
+
+def allowed(
+    rules: TenantRules, by: Principal, asked: SubmitTask, now: datetime, key: str | None
+) -> Submission:
+    """The task to store, if it passes all checks but that of its payload's schema. Raises
+    InvalidTask, with the place."""
+    tenant_id = by.tenant_id
+    check_target(rules.guards.of(tenant_id), asked)
+    submission = submission_of(asked, by, now, key, rules.max_payload_bytes)
+    check_allowed(rules.directory.tenant(tenant_id).allow, by, submission.target, asked)
+    check_payload(submission.payload, rules.directory.quotas(tenant_id))
+    return submission
+
+
+def submission_of(
+    asked: SubmitTask, by: Principal, now: datetime, key: str | None, most_bytes: int
+) -> Submission:
+    """The task that a request describes. Raises InvalidTask, with the place."""
+    check_text(asked)
+    check_key(asked.idempotency_key)
+    check_type(by, asked.task_type)
+    execute_at = asked_moment(asked.execute_at, asked.delay_seconds, now) or now
+    expires_at = utc(asked.expires_at, "/expires_at")
+    due_at = max(execute_at, now)
+    if expires_at is not None and expires_at <= due_at:
+        detail = f"must be later than the start, {due_at:%Y-%m-%dT%H:%M:%SZ}"
+        raise InvalidTask(detail, "/expires_at")
+    template = template_of(asked)
+    template["target"] = template["target"].unmasked(None)
+    submission = Submission(
+        **template,
+        tenant_id=by.tenant_id,
+        id=new_id(now),
+        execute_at=execute_at,
+        due_at=due_at,
+        payload=payload_of(asked.payload, most_bytes),
+        name=asked.name,
+        expires_at=expires_at,
+        idempotency_key=key,
+        created_by=by.name,
+    )
+    submission.check_delivery()
+    return submission
+
+
+def check_own(by: Principal, asked: SubmitTask) -> None:
+    """Raises TypeForbidden, TargetForbidden where the principal may not submit this, whatever the
+    rules are at the moment."""
+    check_type(by, asked.task_type)
+    if by.allow.limits:
+        target = target_of(asked.target, asked.callback_url, asked.callback_method)
+        if target is not None:
+            check_own_target(by, target, asked)
+
+
+def asked_moment(at: datetime | None, delay: float | None, now: datetime) -> datetime | None:
+    """The start of a task, given as a moment or as a delay. Raises InvalidTask, with the place."""
+    if at is not None and delay is not None:
+        raise InvalidTask("give execute_at or delay_seconds, not both", "/delay_seconds")
+    if delay is not None:
+        return utc(now + timedelta(seconds=delay), "/delay_seconds")
+    return utc(at, "/execute_at")

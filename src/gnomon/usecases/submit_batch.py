@@ -1,0 +1,62 @@
+"""Submitting many tasks at once: all are stored, or none."""
+
+from collections.abc import Container, Iterator, Sequence
+
+from gnomon.access.principal import Principal
+from gnomon.model.errors import InvalidTask
+from gnomon.model.task import Submission
+from gnomon.store.ports.tasks import NewTask, Receipt
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
+from gnomon.usecases.payload_check import check_schema_in_thread
+from gnomon.usecases.rules import TenantRules
+from gnomon.usecases.submit import allowed, check_own
+from gnomon.usecases.task_requests import SubmitTask
+
+MOST_WORK = 200_000_000  # steps of payload checks
+
+
+def accept_all(
+    rules: TenantRules, by: Principal, tasks: Sequence[SubmitTask], known: Container[int] = ()
+) -> Iterator[Submission | None]:
+    """The tasks to store, in order; None at the indexes in `known`, which were stored before.
+    Raises InvalidTask, with the place. Thousands of tasks take a while: run it in a thread."""
+    work = 0
+    for index, asked in enumerate(tasks):
+        if index in known:
+            yield None
+            continue
+        try:
+            submission = allowed(rules, by, asked, rules.clock.now(), asked.idempotency_key)
+            work += check_schema_in_thread(rules, by.tenant_id, asked.task_type, submission.payload)
+        except InvalidTask as error:
+            raise error.within(f"/tasks/{index}") from error
+        if work > MOST_WORK:
+            detail = "takes too long to check with those before it; send fewer at once"
+            raise InvalidTask(detail, f"/tasks/{index}/payload")
+        yield submission
+
+
+def check_all_own(by: Principal, tasks: Sequence[SubmitTask]) -> None:
+    """Raises TypeForbidden, TargetForbidden, with the place, where the principal may not submit one
+    of them, whatever the rules are at the moment."""
+    for index, asked in enumerate(tasks):
+        try:
+            check_own(by, asked)
+        except InvalidTask as error:
+            raise error.within(f"/tasks/{index}") from error
+
+
+async def store_all(
+    change: PostgresTaskChange, tasks: Sequence[NewTask | Receipt]
+) -> list[Receipt]:
+    """Stores the new tasks among these; a receipt stands for one that was stored before. Raises
+    InvalidTask, with the place, for a key that was used with a different task."""
+    stored = iter(await change.insert([new for new in tasks if isinstance(new, NewTask)]))
+    receipts = [next(stored) if isinstance(new, NewTask) else new for new in tasks]
+    for index, receipt in enumerate(receipts):
+        if receipt.conflict:
+            raise InvalidTask(
+                "this key was used before with a different task; nothing of the batch was stored",
+                f"/tasks/{index}/idempotency_key",
+            )
+    return receipts

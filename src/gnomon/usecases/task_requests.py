@@ -1,0 +1,83 @@
+"""Requests that submit and change tasks."""
+
+from typing import Annotated
+
+import msgspec
+
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.target import Target
+from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode, KeepPayload
+from gnomon.usecases.fields import (
+    Delay,
+    Json,
+    Key,
+    Moment,
+    Name,
+    Priority,
+    Queue,
+    Strict,
+    Tags,
+    TaskType,
+    Timeout,
+)
+
+MOST_TASKS_A_BATCH = 10_000
+
+
+class TemplateBody(Strict):
+    """The fields of a task template, in the body that submits a task or declares a cron job."""
+
+    task_type: TaskType
+    target: Target | None = None
+    callback_url: str | None = None
+    callback_method: str | None = None
+    priority: Priority = Priority.MEDIUM
+    delivery: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
+    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
+    timeout_seconds: Timeout = DEFAULT_TIMEOUT
+    tags: Tags = ()
+    queue: Queue | None = None
+    preemptible: bool = False
+    keep_payload: KeepPayload = KeepPayload.ALWAYS
+
+
+class TemplatePatch(Strict):
+    """The fields of a task template that can be changed. One that is left out stays as it is."""
+
+    target: Target | msgspec.UnsetType = msgspec.UNSET
+    callback_url: str | msgspec.UnsetType = msgspec.UNSET
+    callback_method: str | msgspec.UnsetType = msgspec.UNSET
+    priority: Priority | msgspec.UnsetType = msgspec.UNSET
+    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
+    timeout_seconds: Timeout | msgspec.UnsetType = msgspec.UNSET
+    tags: Tags | msgspec.UnsetType = msgspec.UNSET
+    queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
+    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
+    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
+
+
+class SubmitTask(TemplateBody):
+    """A task to be run: now, at a time, or after a delay."""
+
+    name: Name | None = None
+    payload: Json | msgspec.UnsetType = msgspec.UNSET
+    execute_at: Moment | None = None
+    delay_seconds: Delay | None = None
+    expires_at: Moment | None = None
+    idempotency_key: Key | None = None
+
+
+class SubmitBatch(Strict):
+    """Tasks that are stored all or none."""
+
+    tasks: Annotated[list[SubmitTask], msgspec.Meta(min_length=1, max_length=MOST_TASKS_A_BATCH)]
+
+
+class PatchTask(TemplatePatch):
+    """What to change in a task that waits. A field that is left out stays as it is."""
+
+    name: Name | msgspec.UnsetType | None = msgspec.UNSET
+    payload: Json | msgspec.UnsetType = msgspec.UNSET
+    execute_at: Moment | msgspec.UnsetType = msgspec.UNSET
+    delay_seconds: Delay | msgspec.UnsetType = msgspec.UNSET
+    expires_at: Moment | msgspec.UnsetType | None = msgspec.UNSET

@@ -1,0 +1,116 @@
+"""The task template in a request, with every default filled in and every value checked."""
+
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from gnomon.model.errors import InvalidTask, PayloadTooLarge
+from gnomon.model.priority import Lane
+from gnomon.model.target import HttpTarget, Target
+from gnomon.model.task import TEMPLATE_FIELDS, default_policy
+from gnomon.model.text import is_line
+from gnomon.usecases.task_requests import TemplateBody, TemplatePatch
+from gnomon.usecases.text_check import check_line
+
+UNSET = msgspec.UNSET
+
+_NULL = b"null"
+_T = TypeVar("_T")
+
+
+def template_of(asked: TemplateBody) -> dict[str, Any]:
+    """The fields of a TaskTemplate by name. Raises InvalidTask, with the place."""
+    target = target_of(asked.target, asked.callback_url, asked.callback_method)
+    if target is None:
+        raise InvalidTask("say what to call: target, or callback_url", "/target")
+    fields = {name: getattr(asked, name) for name in TEMPLATE_FIELDS}
+    fields["target"] = target
+    fields["priority"] = Lane[asked.priority]
+    fields["tags"] = _distinct(asked.tags)
+    if asked.retry_policy is UNSET:
+        fields["retry_policy"] = default_policy(asked.delivery)
+    return fields
+
+
+def changed_template(asked: TemplatePatch) -> dict[str, Any]:
+    """The fields of a TaskTemplate that a request changes. Raises InvalidTask, with the place."""
+    changes = {
+        name: value
+        for name in TEMPLATE_FIELDS
+        if (value := getattr(asked, name, UNSET)) is not UNSET
+    }
+    named: Target | None = None if asked.target is UNSET else asked.target
+    target = target_of(named, given(asked.callback_url), given(asked.callback_method))
+    if target is not None:
+        changes["target"] = target
+    if asked.priority is not UNSET:
+        changes["priority"] = Lane[asked.priority]
+    if asked.tags is not UNSET:
+        changes["tags"] = _distinct(asked.tags)
+    return changes
+
+
+def target_of(target: Target | None, url: str | None, method: str | None) -> Target | None:
+    """The target, given in full or as a callback. Raises InvalidTask, with the place."""
+    if target is not None and (url is not None or method is not None):
+        raise InvalidTask("give target or callback_url, not both", "/target")
+    if url is None:
+        if method is not None:
+            raise InvalidTask("callback_method needs a callback_url", "/callback_method")
+        return target
+    short = HttpTarget(url) if method is None else HttpTarget(url, method)
+    try:
+        short.check()
+    except ValueError as error:
+        field = "callback_method" if str(error).startswith("method") else "callback_url"
+        raise InvalidTask(str(error), f"/{field}") from error
+    return short
+
+
+def payload_of(
+    raw: msgspec.Raw | msgspec.UnsetType, most_bytes: int, pointer: str = "/payload"
+) -> bytes | None:
+    """The JSON as it was written; None for null. Raises PayloadTooLarge, InvalidTask."""
+    payload = _NULL if raw is UNSET else bytes(raw)
+    if len(payload) > most_bytes:
+        detail = f"is {len(payload)} bytes; at most {most_bytes} are kept. Send a reference instead"
+        raise PayloadTooLarge(detail, pointer)
+    try:
+        payload.decode()  # msgspec does not look into raw JSON
+    except UnicodeDecodeError as error:
+        raise InvalidTask("is not UTF-8", pointer) from error
+    return None if payload == _NULL else payload
+
+
+def check_text(asked: TemplateBody | TemplatePatch) -> None:
+    """Raises InvalidTask, with the place, for text and targets that cannot be used."""
+    for name, pointer in _lines(type(asked)):
+        check_line(getattr(asked, name), pointer)
+    tags = given(asked.tags)
+    if tags and not all(map(is_line, tags)):
+        for index, tag in enumerate(tags):
+            check_line(tag, f"/tags/{index}")
+    target = given(asked.target)
+    if target is not None:
+        try:
+            target.check()
+        except ValueError as error:
+            # Its first word is the field, "header" where it is one of them.
+            field = str(error).partition(" ")[0].replace("header", "headers")
+            raise InvalidTask(str(error), f"/target/{field}") from error
+
+
+@cache
+def _lines(kind: type[TemplateBody | TemplatePatch]) -> tuple[tuple[str, str], ...]:
+    """The fields that are one line of text, each with its JSON pointer."""
+    names = ("task_type", "name", "queue", "source")
+    return tuple((name, f"/{name}") for name in names if name in kind.__struct_fields__)
+
+
+def _distinct(tags: tuple[str, ...]) -> tuple[str, ...]:
+    return tags if len(tags) < 2 else tuple(dict.fromkeys(tags))
+
+
+def given(value: _T | msgspec.UnsetType) -> _T | None:
+    return None if value is UNSET else value

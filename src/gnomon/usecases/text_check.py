@@ -1,0 +1,24 @@
+"""Refuses text that cannot be stored, or would garble lists, logs and terminals."""
+
+import msgspec
+
+from gnomon.model.errors import InvalidTask
+from gnomon.model.text import is_line, is_note
+
+
+def check_line(text: str | msgspec.UnsetType | None, pointer: str) -> None:
+    """Raises InvalidTask unless the text is one line. (A payload is JSON and may hold anything.)"""
+    if isinstance(text, str) and not is_line(text):
+        raise InvalidTask("must not contain control characters, such as NUL or a line end", pointer)
+
+
+def check_note(text: str | msgspec.UnsetType | None, pointer: str) -> None:
+    """Raises InvalidTask for control characters other than tabs and line ends."""
+    if isinstance(text, str) and not is_note(text):
+        raise InvalidTask("must not contain control characters but tabs and line ends", pointer)
+
+
+def check_key(key: str | None) -> None:
+    """Raises InvalidTask where an idempotency key cannot be the value of a header unchanged."""
+    if key is not None and (not key.isprintable() or key != key.strip()):
+        raise InvalidTask("must be printable, without a space at its ends", "/idempotency_key")
