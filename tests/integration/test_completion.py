@@ -37,7 +37,7 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 AT_ONCE = RetryPolicy(max_retries=3, backoff=Backoff.FIXED, base_seconds=0.0)
-UNCOMMITTED = "the function completed its run in a transaction that was not committed"
+UNCOMMITTED = "the function completed its task in a transaction that was not committed"
 FAILED, SUCCEEDED, TIMED_OUT = OutcomeKind.FAILED, OutcomeKind.SUCCEEDED, OutcomeKind.TIMED_OUT
 STALE = "settlements were refused as stale"
 FUNCTIONS = {**SETTINGS.targets.functions, **completing.FUNCTIONS}

@@ -1,4 +1,4 @@
-"""What a change of a job means for its fires. Pure."""
+"""Next fires of a job after a change, a pause, or for a backfill. Pure."""
 
 from datetime import datetime, timedelta
 

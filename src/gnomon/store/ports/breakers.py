@@ -11,12 +11,12 @@ import msgspec
 
 from gnomon.observe.events import BreakerClosed, BreakerOpened
 
-# What a breaker is for: a tenant, and a host as it sees it; None: all that the tenant runs.
+# The subject of a breaker: a tenant and a host; None: everything that the tenant runs.
 Circuit = tuple[str, str | None]
 
 
 class BreakerEvent(msgspec.Struct, frozen=True):
-    """What is to be entered under `id`, once, however often it is asked for."""
+    """An event to be stored under `id`: once, however often the store is asked to."""
 
     id: UUID
     at: datetime

@@ -10,7 +10,7 @@ from gnomon.cron.job import CronJob, CronRun
 
 
 class CronFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list of jobs shows. None means all."""
+    """Filters of a list of jobs. None means all."""
 
     name: str | None = None  # a part of it, in any case
     tag: str | None = None
@@ -20,21 +20,22 @@ class CronFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CronPage(msgspec.Struct, frozen=True):
-    """Newest first. A page does bounded work, so it may be short and still have a successor."""
+    """A page of jobs, newest first. It does bounded work, so it may be short without being the
+    last."""
 
     jobs: list[CronJob]
     next_cursor: UUID | None
 
 
 class CronRunPage(msgspec.Struct, frozen=True):
-    """Latest fire first."""
+    """A page of runs, latest fire first."""
 
     runs: list[CronRun]
     next_cursor: datetime | None
 
 
 class Put(Enum):
-    """What an upsert did."""
+    """The effect of an upsert."""
 
     CREATED = "created"
     CHANGED = "changed"

@@ -25,7 +25,7 @@ from gnomon.store.ports.writer import Writer
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """A hint that a task will be due: all that is kept in memory about it."""
+    """A hint that a task will be due: all that a node keeps in memory about it."""
 
     key: TaskKey
     due_at: datetime
@@ -35,12 +35,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     flow: int = UNKNOWN_FLOW  # what keeps one task of a flow from starting keeps all
 
 
-# Before and after all places that a cursor can be at.
+# Before all places that a cursor can be at.
 BEGINNING = datetime(1, 1, 2, tzinfo=UTC)
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False):
-    """How far a shard has been read."""
+    """The place up to which a shard has been read."""
 
     shard: int
     due_at: datetime
@@ -48,7 +48,7 @@ class Cursor(msgspec.Struct, frozen=True, gc=False):
 
 
 class FlowKey(msgspec.Struct, frozen=True, order=True, gc=False):
-    """One lane of one flow: what is read by itself when not all that is due fits into memory."""
+    """One lane of one flow: read on its own when not all due tasks fit into memory."""
 
     tenant_id: str
     lane: int  # a Lane, or any number that plain SQL has written
@@ -67,7 +67,7 @@ NOTHING_KNOWN: Mapping[FlowKey, datetime] = MappingProxyType({})
 
 
 class FlowCursor(msgspec.Struct, frozen=True, gc=False):
-    """How far a flow has been read, and how many more are wanted."""
+    """The place up to which a flow has been read, and how many more tasks are wanted."""
 
     key: FlowKey
     due_at: datetime
@@ -76,7 +76,7 @@ class FlowCursor(msgspec.Struct, frozen=True, gc=False):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A batch that was taken."""
+    """The answer to a claim."""
 
     deliveries: list[Delivery]
     now: datetime | None  # the store's time, where anything was claimed
@@ -92,13 +92,13 @@ class Burial(msgspec.Struct, frozen=True):
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
-    """What became of one running task, to be written under its fence."""
+    """The end of one execution, to be written under its fence."""
 
     key: TaskKey
     fence: int
     incarnation: UUID
     verdict: Verdict
-    outcome: OutcomeKind | None = None  # None: no try was made
+    outcome: OutcomeKind | None = None  # None: there was no execution
     started_at: float | None = None  # seconds since the epoch; None: as the store has it
     finished_at: float | None = None
     worker: str | None = None
@@ -110,7 +110,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
-    """A settlement that was accepted, and where it led."""
+    """A settlement that was accepted, and the state of the task after it."""
 
     key: TaskKey
     fence: int
@@ -125,7 +125,7 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
 
 
 class RunningTask(msgspec.Struct, frozen=True):
-    """A row that says it is running, as the sweeper sees it."""
+    """A task whose row says that it is running, as the sweeper sees it."""
 
     key: TaskKey
     fence: int
@@ -145,7 +145,9 @@ class RunningTask(msgspec.Struct, frozen=True):
 
 
 class DispatchStore(Protocol):
-    """What a node asks, for the tasks."""
+    """Finds, claims and settles tasks for a node.
+
+    The promises in `gnomon.store.ports` hold; `gnomon.testing.dispatch_contract` tests them."""
 
     async def scan(
         self, cursors: Sequence[Cursor], until: datetime, each: int, within: Territory = WHOLE
@@ -209,10 +211,10 @@ class DispatchStore(Protocol):
         """Make dead letters of running tasks that cannot be read or settled; gives which."""
 
     async def payload(self, key: TaskKey) -> bytes | None:
-        """A payload that is kept apart."""
+        """A payload that is stored apart from its task."""
 
     async def running_on(self, incarnation: UUID) -> list[RunningTask]:
-        """What the store believes that this node runs."""
+        """The tasks that run on this node, as the store has it."""
 
     async def orphans(self, most: int, *, overdue: bool) -> list[RunningTask]:
         """Running tasks of dead nodes and, with `overdue`, those past `run_until`."""

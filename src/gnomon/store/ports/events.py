@@ -13,7 +13,7 @@ from gnomon.observe.events import SlaMissed
 
 
 class EventRecord(msgspec.Struct, frozen=True):
-    """An event as it is kept."""
+    """An event as it is stored."""
 
     id: UUID
     kind: str
@@ -24,14 +24,15 @@ class EventRecord(msgspec.Struct, frozen=True):
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list shows. None means all."""
+    """Filters of a list. None means all."""
 
     kind: str | None = None
     cron_job_id: UUID | None = None
 
 
 class EventRecordPage(msgspec.Struct, frozen=True):
-    """Newest first. A page does bounded work, so it may be short and still have a successor."""
+    """A page of events, newest first. It does bounded work, so it may be short without being the
+    last."""
 
     events: list[EventRecord]
     next_cursor: UUID | None

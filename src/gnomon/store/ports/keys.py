@@ -14,7 +14,7 @@ from gnomon.model.allow_list import EVERYTHING, AllowList
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key about to be kept."""
+    """A key about to be stored."""
 
     id: UUID
     tenant_id: str
@@ -29,7 +29,7 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replacement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rotated key gets in its place; the rest it hands down."""
+    """The new values of a rotated key; it inherits the others."""
 
     id: UUID
     hash: bytes
@@ -38,7 +38,7 @@ class Replacement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApiKeyPage(msgspec.Struct, frozen=True):
-    """Newest first."""
+    """A page of keys, newest first."""
 
     keys: list[ApiKey]
     next_cursor: UUID | None

@@ -29,7 +29,7 @@ from gnomon.store.ports.dispatch import Claim, Entry
 
 
 class OverlapAnswer(msgspec.Struct, frozen=True):
-    """What came of asking jobs whether their runs may start."""
+    """The answers of jobs to runs that asked whether they may start."""
 
     claim: Claim
     settled: list[TaskKey]  # skipped or queued: nothing is left to claim now
@@ -41,7 +41,9 @@ UNPLANNABLE = "it cannot be planned:"  # how the reason of a pause begins that n
 
 
 class PlanningStore(Protocol):
-    """What a node asks."""
+    """Plans cron jobs and claims their runs for a node.
+
+    `gnomon.testing.planning_contract` tests it."""
 
     async def due(
         self, shards: Sequence[int], until: datetime, each: int, aside: Sequence[UUID] = ()
@@ -50,7 +52,7 @@ class PlanningStore(Protocol):
         those `aside`. One whose row cannot be read is paused, with the reason."""
 
     async def advance(self, plans: Sequence[Plan]) -> list[Entry]:
-        """Carry out plans; those made from what is no longer so are left out."""
+        """Carry out plans; those made from an older state of their job are left out."""
 
     async def park(self, job: CronJob, reason: str) -> None:
         """Pause a job that cannot be planned, unless it was changed meanwhile."""
@@ -62,7 +64,7 @@ class PlanningStore(Protocol):
         now; queue or skip the others."""
 
     async def start_queued(self, jobs: Sequence[TaskKey]) -> list[Entry]:
-        """Let the next queued run of these jobs start where no run is active any more."""
+        """Start the next queued run of each of these jobs where no run is active any more."""
 
     async def queued(self, shards: Sequence[int], most: int) -> list[TaskKey]:
         """Jobs of these shards that have queued runs."""

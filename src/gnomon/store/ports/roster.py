@@ -35,7 +35,7 @@ class Removal(msgspec.Struct, frozen=True):
 
 
 class RosterStore(Protocol):
-    """What a node asks, about nodes."""
+    """Keeps the leases of nodes. `gnomon.testing.roster_contract` tests it."""
 
     async def join(
         self, incarnation: UUID, name: str, slots: int, lease: float, pool: Pool = EVERYTHING
@@ -46,13 +46,13 @@ class RosterStore(Protocol):
         """Extend the lease, however late. Raises LeaseLost once declared dead."""
 
     async def leave(self, incarnation: UUID) -> None:
-        """Go, with nothing left running."""
+        """Leave the roster, with nothing left running."""
 
     async def roster(self) -> list[NodeRecord]:
         """The nodes that are not dead."""
 
     async def unserved(self) -> list[Work]:
-        """What waits and none of them serves; of many kinds of work, only some."""
+        """Waiting work that no node serves; where it is of many kinds, only some of them."""
 
     async def declare_dead(self, incarnation: UUID, beat: int) -> bool:
         """Declare a node dead, if it has not renewed since `beat`."""

@@ -12,7 +12,7 @@ from gnomon.access.webhook_secret import Scheme, WebhookSecret
 
 
 class NewSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """A secret about to be kept."""
+    """A secret about to be stored."""
 
     id: UUID
     tenant_id: str
@@ -28,7 +28,7 @@ class NewSecret(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplacingSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rotated secret gets in its place; host and scheme it hands down."""
+    """The new values of a rotated secret; it inherits host and scheme."""
 
     id: UUID
     secret: str | None = None

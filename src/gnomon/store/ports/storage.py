@@ -15,7 +15,7 @@ _REST = 20  # times as long as a count took, at least: a count costs what the te
 
 
 class StorageLevel(msgspec.Struct, frozen=True):
-    """What a tenant has, as far as it is known."""
+    """The stored bytes of a tenant, as far as they are known."""
 
     tenant_id: str
     stored: int

@@ -13,7 +13,7 @@ from gnomon.model.tenant import Pace
 
 
 class Once(msgspec.Struct, frozen=True):
-    """A request that must take effect once: its key, and what it was about."""
+    """A request that must take effect once: its key, and a fingerprint of its body."""
 
     key: str
     fingerprint: bytes
@@ -28,7 +28,7 @@ class NewTask(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What became of one submission: stored, replayed, or refused (`conflict`, `refused`)."""
+    """The answer to one submission: stored, replayed, or refused (`conflict`, `refused`)."""
 
     task_id: UUID
     replay: bytes | None = None
@@ -38,7 +38,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list shows. None means all."""
+    """Filters of a list. None means all."""
 
     status: Status | None = None
     task_type: str | None = None
@@ -51,14 +51,15 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Newest first. A page does bounded work, so it may be short and still have a successor."""
+    """A page of tasks, newest first. It does bounded work, so it may be short without being the
+    last."""
 
     tasks: list[Task]
     next_cursor: UUID | None
 
 
 class QuotaUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tenant uses of its quotas; null where there is no quota, and nothing was counted."""
+    """How much of its quotas a tenant uses; null where there is no quota: nothing was counted."""
 
     scheduled_tasks: int | None = None
     submissions_per_second: int | None = None

@@ -12,10 +12,10 @@ KEPT_DAYS = 400
 
 
 class DayUsage(msgspec.Struct, frozen=True):
-    """What a tenant used on a day."""
+    """The usage of a tenant on one day."""
 
     day: date
     submissions: int  # tasks that were stored, by submission or by a cron job
-    executions: int  # tries that have ended, however they ended
+    executions: int  # that have ended, however they ended
     compute_seconds: float  # from the start to the end of these
     stored_bytes: int  # payloads, results and responses that were written

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 
 class Writer(NamedTuple):
-    """It has written something and not ended. What it brings is due since it began, or later."""
+    """A transaction that has written something and not ended. Its tasks are due
+    since it began, or later."""
 
     began: datetime
     session: int

@@ -1,4 +1,4 @@
-"""The ways to run a task, one file each."""
+"""Callers: one file for each kind of target."""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gnomon.pipe.envelope import Delivery
 
 
 class Place(NamedTuple):
-    """What a call takes up while it lasts, of which a node has only so many."""
+    """A resource that a call takes up while it lasts, such as a connection or a thread."""
 
     name: str
     room: int  # how many there are
@@ -22,25 +22,25 @@ class Caller(Protocol):
 
     `call` gives an outcome for everything that the target did, failure included; it raises only
     when it is cancelled, or for a fault of Gnomon's own. It is cancelled at the task's timeout.
-    `run` is what the target may be told of the try; whether it was completed, and whether it is
-    called in a thread, the runner reads there even when the call never returns.
+    `run` is what the target may be told of the execution; whether it was completed, and whether it
+    is called in a thread, the runner reads there even when the call never returns.
     """
 
     @property
     def least_room(self) -> float:
-        """The least that there is of any place; infinite where no call takes up one."""
+        """The smallest number of any resource; infinite where calls take up none."""
 
     def place(self, target: Target) -> Place | None:
-        """What a call of this target takes up; None where there is enough of it for everybody."""
+        """The resource that a call of this target takes up; None where there is enough for all."""
 
     def ready(self, delivery: Delivery) -> Awaitable[object] | None:
-        """What to wait for before the call, which is not the target's time: it may be given up at
-        any moment. None: nothing."""
+        """A preparation to await before the call, outside of the target's time: it may be cancelled
+        at any moment. None: nothing to prepare."""
 
     async def call(
         self, delivery: Delivery, payload: bytes | None, run: TaskContext
     ) -> Outcome | None:
-        """One try. None: the target was not called after all."""
+        """One execution. None: the target was not called after all."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Calls only what a tenant is allowed to call, whoever has stored the task, and when."""
+"""Calls only targets that the tenant's allow-list has, whoever stored the task, and when."""
 
 from collections.abc import Awaitable
 
@@ -27,7 +27,7 @@ class AllowedCaller:
         return self._caller.place(target)
 
     def ready(self, delivery: Delivery) -> Awaitable[object] | None:
-        """Nothing of what is not allowed, not even its name: a look-up tells it to others."""
+        """Prepares only allowed calls: even a look-up of a name tells it to others."""
         return None if self._refused(delivery) else self._caller.ready(delivery)
 
     async def call(

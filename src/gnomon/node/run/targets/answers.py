@@ -22,7 +22,7 @@ _BARE = -zlib.MAX_WBITS
 async def body_of(response: aiohttp.ClientResponse) -> str | None:
     """The first 4 KB of the body. Reads on to the end where that is near, so that the connection
     lives. The status has come, and decides: a body that breaks off is kept as far as it came, and
-    says so; and whoever tells the try to stop meanwhile comes too late."""
+    says so; and an interrupt that comes meanwhile is too late."""
     kept = _Kept(response.headers.get("content-encoding", "").strip().lower())
     try:
         async for chunk in response.content.iter_any():
@@ -41,7 +41,7 @@ def reason_of(response: aiohttp.ClientResponse) -> str:
 
 
 class _Kept:
-    """What is kept of a body. A coding that was not asked for is undone where that is cheap, and
+    """The stored part of a body. A coding that was not asked for is undone where that is cheap, and
     never further than what is kept: a few bytes of it may stand for gigabytes."""
 
     def __init__(self, coding: str) -> None:

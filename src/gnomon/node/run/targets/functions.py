@@ -1,4 +1,4 @@
-"""Python functions: in the node, or in quarantine where a try at the task was lost."""
+"""Python functions: called in the node, or in quarantine after a lost execution."""
 
 from collections.abc import Awaitable
 

@@ -1,4 +1,4 @@
-"""Webhooks: one pooled HTTP call a try, signed after the Standard Webhooks specification."""
+"""Webhooks: one pooled HTTP call an execution, signed after the Standard Webhooks specification."""
 
 import errno
 import socket
@@ -48,8 +48,8 @@ class AddressRefused(OSError):
 
 
 class _Broken(aiohttp.ClientError):
-    """A request that broke off: its cause says how. One try is one request, but aiohttp sends PUT,
-    DELETE and GET again by itself when it sees some of these causes."""
+    """A request that broke off: its cause says how. One execution is one request, but aiohttp sends
+    PUT, DELETE and GET again by itself when it sees some of these causes."""
 
 
 async def _once(

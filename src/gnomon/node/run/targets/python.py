@@ -31,7 +31,7 @@ _SNOOZES = f"a snooze lasts between 0 and {LONGEST_WAIT:g} s"
 _NEVER_AGAIN = "asked to be called again, which at_most_once never is"
 _UNCOMMITTED = Outcome(
     OutcomeKind.FAILED,
-    error="the function completed its run in a transaction that was not committed",
+    error="the function completed its task in a transaction that was not committed",
 )
 
 
@@ -107,7 +107,7 @@ class PythonCaller:
         return self._thread if in_thread else None
 
     def ready(self, delivery: Delivery) -> None:
-        """Nothing: whoever may run has a thread."""
+        """Nothing to prepare: an execution that may start has a thread."""
 
     def __enter__(self) -> "PythonCaller":
         return self

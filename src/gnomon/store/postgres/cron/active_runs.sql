@@ -1,5 +1,5 @@
 -- The active task of each job, where it is still live, and whether runs of the job are queued.
--- One that comes too late to start, or was only claimed to be put to rest, keeps nobody from it.
+-- One that comes too late to start, or was only claimed to be archived, keeps no other from starting.
 -- $1/$2 jobs (locked before), $3 their active tasks.
 SELECT k.tenant_id, k.id AS cron_job_id, t.id, t.state, t.attempt, t.due_at, t.cancel_requested,
     coalesce((

@@ -55,7 +55,7 @@ from gnomon.store.postgres.usage import sizes
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
-# What fires within this time is planned with the change itself; the rest is for the nodes.
+# Fires within this time are planned with the change itself; nodes plan the rest.
 AHEAD = timedelta(seconds=10)
 _AT_ONCE = 500  # runs made without letting others have their turn
 _SCHEDULED = (RunKind.SCHEDULED,)
@@ -95,7 +95,7 @@ class PostgresCronChange:
     async def put(
         self, definition: Definition, created_by: str | None = None
     ) -> tuple[CronJob, Put]:
-        """Make the job of this name be as defined. The same definition again changes nothing."""
+        """Create or replace the job of this name. The same definition again changes nothing."""
         now = await self._now()
         row = await self._insert(definition, now, created_by)
         if row is not None:
@@ -123,7 +123,7 @@ class PostgresCronChange:
         return await self._update(job, next_fire_at, len(withdrawn), now)
 
     async def pause(self, ref: str, reason: str | None) -> CronJob:
-        """Start nothing more on schedule, also not what was planned and has not started."""
+        """Start nothing more on schedule, nor planned runs that have not started."""
         job, now = await self._lock(ref)
         withdrawn = await self._withdraw(job, None, _SCHEDULED)
         paused_at = job.paused_at or now
@@ -131,7 +131,7 @@ class PostgresCronChange:
         return await self._update(job, None, len(withdrawn), now)
 
     async def resume(self, ref: str) -> CronJob:
-        """Go on with the next fire. What lay in the pause was not missed."""
+        """Continue with the next fire. Fires during the pause were not missed."""
         job, now = await self._lock(ref)
         if job.paused_at is None:
             return job
@@ -140,7 +140,7 @@ class PostgresCronChange:
         return await self._update(job, next_fire_at, 0, now)
 
     async def delete(self, ref: str) -> None:
-        """Remove the job and every run that has not started. What runs, goes on."""
+        """Remove the job and every run that has not started. Running ones go on."""
         job, _ = await self._lock(ref)
         await self._withdraw(job, None, _ALL_KINDS)
         await self._connection.execute(query("delete_job"), self._tenant_id, job.id)
@@ -182,7 +182,7 @@ class PostgresCronChange:
         return [fire]
 
     async def _enter(self, job: CronJob, fires: Sequence[PlannedFire]) -> None:
-        """Enter runs that the schedule knows nothing of; the version tells planners so."""
+        """Enter runs that are not of the schedule. The new version makes older plans fail."""
         await self._connection.execute(query("touch_job"), self._tenant_id, job.id)
         with _asked_again():
             self._due += await planning.enter(self._connection, fires)
@@ -215,11 +215,11 @@ class PostgresCronChange:
         )
 
     async def _begin(self, job: CronJob, now: datetime) -> CronJob:
-        """Let a new job begin, where the quotas of its tenant leave room for it."""
+        """Check the quotas for a new job, and plan its first fires."""
         self._check_interval(job.definition, str(job.id), now)
         quota = self._quotas.cron_jobs
         if quota is not None:
-            # Whoever creates another one waits until this one is there, or is not.
+            # Others that create one wait until this transaction has ended.
             await self._connection.execute(query("hold_cron_jobs"), self._tenant_id)
             number = await self._connection.fetchval(query("count_cron_jobs"), self._tenant_id)
             if number > quota:
@@ -236,7 +236,7 @@ class PostgresCronChange:
     async def _withdraw(
         self, job: CronJob, after: datetime | None, kinds: Sequence[RunKind]
     ) -> list[datetime]:
-        """Take back what has not started; gives the scheduled fires among it."""
+        """Withdraw runs that have not started; gives the scheduled fires among them."""
         rows = await self._connection.fetch(
             query("withdraw_runs"), self._tenant_id, job.id, after, list(kinds)
         )
@@ -268,7 +268,7 @@ class PostgresCronChange:
         return await self._plan_ahead(updated, now)
 
     async def _plan_ahead(self, job: CronJob, now: datetime) -> CronJob:
-        """Plan what fires so soon that the nodes might come too late for it."""
+        """Plan fires that come so soon that a node might be too late for them."""
         if job.next_fire_at is None or job.next_fire_at > now + AHEAD:
             return job
         with _asked_again():

@@ -1,4 +1,4 @@
--- Cancel a run that has been tried and waits for its retry, or is paused (CANCEL -> CANCELLED).
+-- Cancel a run that has had an execution and waits for its retry, or is paused (CANCEL -> CANCELLED).
 WITH gone AS (
     DELETE FROM gnomon.task
     WHERE tenant_id = $1 AND id = $2 AND state IN (0, 2) AND attempt > 0

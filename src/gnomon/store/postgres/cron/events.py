@@ -1,4 +1,4 @@
-"""Events on PostgreSQL: entered by the watchdog's statement, read by pages."""
+"""Events on PostgreSQL: written by the watchdog's statement, read in pages."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -50,10 +50,10 @@ class PostgresWatch:
         self._grace = grace_seconds
 
     async def judge(self, ids: Sequence[UUID], aside: Sequence[UUID] = ()) -> Judged:
-        """Judge fires whose window has closed, earliest first, at most as many as there are
-        `ids`; each is judged once. One that did not start in its window gets an event, under the
-        next of the `ids`. The first try counts, and the claim of one that still runs. Fires of the
-        jobs `aside` are left out."""
+        """Judge fires whose window has closed, earliest first, at most as many as there are `ids`;
+        each is judged once. One that did not start in its window gets an event, under the next of
+        the `ids`. The first execution counts, and the claim of a run that is still running. Fires
+        of the jobs `aside` are left out."""
         rows = await self._database.fetch(
             "judge_fires", list(ids), _COMMIT_SECONDS, self._grace, SLA_MISSED, list(aside)
         )

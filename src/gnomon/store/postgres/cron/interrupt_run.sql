@@ -1,4 +1,4 @@
--- Ask for the cancelling of a run that is under way, and tell the node that has it. One whose row
+-- Request the cancellation of a running run, and notify its node. One whose row
 -- is busy is being settled, or is asked again.
 WITH chosen AS MATERIALIZED (
     SELECT ctid FROM gnomon.task

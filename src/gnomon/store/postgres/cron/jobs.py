@@ -1,4 +1,4 @@
-"""Cron jobs as they stand: one, a page, and what they ran."""
+"""Reads of cron jobs: one, a page, and their runs."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -67,7 +67,7 @@ class PostgresCronJobs:
     async def runs(
         self, tenant_id: str, ref: str, cursor: datetime | None, limit: int
     ) -> CronRunPage:
-        """What the ledger says, from the latest fire back, before `cursor`."""
+        """The entries of the ledger before `cursor`, latest fire first."""
         async with self._database.scoped(tenant_id) as connection:
             job = await _get(connection, tenant_id, ref)
             rows = await connection.fetch(

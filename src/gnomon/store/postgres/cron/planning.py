@@ -1,4 +1,4 @@
-"""Fires into the ledger and into tasks, in the transaction that moves their job on."""
+"""Writes fires into the ledger and inserts their tasks, in the transaction that moves their job."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -83,14 +83,14 @@ async def _over(connection: "Connection", plans: Sequence[Plan], quotas_of: Quot
 
 
 def run_bytes(job: CronJob) -> int:
-    """About what a run of it takes."""
+    """About how many bytes a run of the job takes."""
     return sizes.TASK_BYTES + sizes.FIRE_BYTES + len(stored_definition(job.definition))
 
 
 async def enter(
     connection: "Connection", fires: Sequence[PlannedFire], missed: Sequence[Plan] = ()
 ) -> list[Entry]:
-    """Write the ledger and insert the tasks of what was not in it."""
+    """Write the ledger and insert the tasks of fires that were not in it."""
     if not fires and not missed:
         return []
     rows = await connection.fetch(

@@ -44,8 +44,8 @@ def job_of(row: asyncpg.Record) -> CronJob:
 
 
 def governing_job_of(row: asyncpg.Record) -> CronJob:
-    """A job as it decides about its runs. One that cannot be read skips those that would overlap,
-    as jobs do that say nothing: it must not keep the runs of others from starting."""
+    """A job as the overlap rules need it. One that cannot be read gets the default policy, `skip`:
+    it must not keep the runs of other jobs from starting."""
     try:
         return job_of(row)
     except ValueError:

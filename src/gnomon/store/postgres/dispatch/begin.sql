@@ -1,7 +1,7 @@
 -- Let claimed tasks begin: each only if its fence and its node are still those of its claim, the node
 -- has not been declared dead, others may not take it over yet, and nobody has asked for its
 -- cancelling. Asked again, it says the same.
--- One that is locked is being changed: it is not let go, and will be given back.
+-- One that is locked is being changed: it may not begin, and will be released.
 -- $1 incarnation, $2/$3 the keys, $4 the fence of each.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now

@@ -1,4 +1,4 @@
-"""What nodes tell about their breakers, on PostgreSQL."""
+"""Breakers of nodes on PostgreSQL."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,7 +25,8 @@ class PostgresBreakers:
         closed: Sequence[Circuit],
         events: Sequence[BreakerEvent],
     ) -> None:
-        """These are open now, until then or longer, and those are not; and these events."""
+        """Store which breakers are open, each until a time or longer, and which are closed; and
+        these events."""
         await self._database.execute(
             "note_breakers",
             self._incarnation,

@@ -1,4 +1,4 @@
-"""The node's side of the store: find, claim, settle."""
+"""Dispatch on PostgreSQL: finds, claims and settles tasks for a node."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime

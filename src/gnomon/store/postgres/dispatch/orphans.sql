@@ -1,4 +1,4 @@
--- What is said to run on nodes that are dead. One that is locked is just being completed, or taken
+-- Tasks that run on dead nodes, as their rows say. One that is locked is just being completed, or taken
 -- over by another: it is left out, or the whole sweep would wait for it.
 SELECT t.tenant_id, t.id, t.fence, t.node, n.name AS worker, t.attempt,
     t.retries_left, t.losses, t.retry_policy, t.cancel_requested, t.delivery, t.begun, t.target,

@@ -1,4 +1,4 @@
--- What should have ended by now, whoever runs it: past its timeout and the grace after it. Locked ones
+-- Running tasks that should have ended by now, on any node: past its timeout and the grace after it. Locked ones
 -- are left out: see orphans.
 SELECT t.tenant_id, t.id, t.fence, t.node, n.name AS worker, t.attempt,
     t.retries_left, t.losses, t.retry_policy, t.cancel_requested, t.delivery, t.begun, t.target,

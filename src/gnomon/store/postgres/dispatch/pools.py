@@ -1,4 +1,4 @@
-"""Worker pools as PostgreSQL keeps them, and as parameters of what is read."""
+"""Worker pools as PostgreSQL stores them, and as parameters of statements."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def serves_of(pool: Pool) -> str | None:
-    """A pool as the roster keeps it."""
+    """A pool as the roster stores it."""
     return None if pool == EVERYTHING else _encoder.encode(_lists(pool)).decode()
 
 
@@ -56,8 +56,8 @@ def territory_columns(within: Territory, cursors: Sequence[Cursor]) -> tuple[obj
 async def unserved(
     connection: "Connection | asyncpg.Connection[asyncpg.Record]",
 ) -> list[Work]:
-    """What waits and no node in the roster serves, of the first flows. With nobody in the roster
-    it is not a matter of pools."""
+    """Waiting work that no node in the roster serves, of the first flows. None where the roster is
+    empty: then pools are not the reason."""
     pools = {pool_of(row["serves"]) for row in await connection.fetch(query("roster"))}
     if not pools or EVERYTHING in pools:
         return []
@@ -73,5 +73,5 @@ def _others(within: Territory, shard: int) -> str | None:
 
 
 def _lists(pool: Pool) -> dict[str, object]:
-    """Those that are not empty."""
+    """The lists that are not empty."""
     return {name: of for name, of in msgspec.structs.asdict(pool).items() if of}

@@ -1,4 +1,4 @@
--- What is said to run on one node.
+-- The tasks that run on one node, as their rows say.
 SELECT t.tenant_id, t.id, t.fence, t.node, n.name AS worker, t.attempt,
     t.retries_left, t.losses, t.retry_policy, t.cancel_requested, t.delivery, t.begun, t.target,
     t.task_type, t.lane, t.flow

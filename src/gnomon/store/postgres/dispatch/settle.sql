@@ -1,6 +1,6 @@
--- Write what became of a batch of running tasks, each only if its fence and its node are still
--- the ones that the try was started with. Never by state: see task_running.
--- verdict: 0 complete, 1 retry, 2 dead-letter, 3 release, 4 expire. outcome null: no try was made.
+-- Write the outcomes of a batch of running tasks, each only if its fence and its node are still
+-- the ones that the execution was started with. Never by state: see task_running.
+-- verdict: 0 complete, 1 retry, 2 dead-letter, 3 release, 4 expire. outcome null: there was no execution.
 -- unbegun: only if it has not begun, which whoever found it so cannot know to be still true.
 -- A requested cancellation is resolved here: success wins, anything else becomes CANCELLED. One
 -- that is requested while this runs makes the settlement miss; its second attempt finds it.
@@ -144,7 +144,7 @@ WITH moment AS MATERIALIZED (
                 + coalesce(sum(octet_length(result::text)), 0) AS stored,
             sum(noted) AS noted, sum(freed) AS freed
         FROM (
-            -- noted: bytes of the error, and of the row of a try that did not succeed. freed: those
+            -- noted: bytes of the error, and of the row of an execution that did not succeed. freed: those
             -- of a payload that is not kept, as it was stored: it may have been sent longer.
             SELECT tenant_id, started_at, finished_at, response_body, result, outcome,
                 coalesce(octet_length(error), 0) + CASE WHEN state = 11 THEN 200 ELSE 0 END AS noted,

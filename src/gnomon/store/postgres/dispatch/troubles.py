@@ -1,4 +1,4 @@
-"""What goes wrong in a process, on PostgreSQL."""
+"""Troubles of processes on PostgreSQL: errors of chores that still hold."""
 
 from collections.abc import Sequence
 

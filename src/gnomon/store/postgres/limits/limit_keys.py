@@ -23,6 +23,6 @@ def limited(new: NewTask, limiters: Sequence[Limiter]) -> NewTask:
 
 
 def with_keys(submission: Submission, limiters: Sequence[Limiter]) -> Submission:
-    """With what the limiters find in its payload."""
+    """The submission with the keys that limiters find in its payload."""
     keys = limit_keys(limiters, submission.task_type, submission.queue, submission.payload)
     return submission if keys is None else msgspec.structs.replace(submission, limit_keys=keys)

@@ -1,4 +1,4 @@
-"""The node's side of limits on PostgreSQL.
+"""Permits of limits on PostgreSQL: what a node holds of each bucket.
 
 Permits and starts belong to buckets (see `gnomon.limits`). A node holds some of each bucket that
 it uses, and runs no more tasks of it than it holds permits. All nodes together never hold more than
@@ -27,9 +27,9 @@ class PostgresLimits:
         self._database = database
 
     async def exchange(self, node: UUID, turn: int, asks: Sequence[Ask]) -> list[PermitGrant]:
-        """Return what is not wanted, get what is, as far as it goes. `turn` grows with every call:
-        one that takes effect after a later one has changes nothing. When this raises
-        `StoreUnavailable`, the node holds what it kept, or more."""
+        """Return permits that are not wanted, and get wanted ones as far as there are any. `turn`
+        grows with every call: one that takes effect after a later one has changes nothing. When
+        this raises `StoreUnavailable`, the node holds what it kept, or more."""
         # One order for all, so that two calls that meet cannot wait for each other.
         batch = sorted(asks, key=lambda ask: ask.bucket)
         told = list(chain.from_iterable(zip(repeat(i), ask.told) for i, ask in enumerate(batch, 1)))
@@ -64,7 +64,7 @@ class PostgresLimits:
         ]
 
     async def wanted(self, node: UUID) -> list[Bucket]:
-        """The buckets of which the node has something, and others wait for it."""
+        """The buckets of which this node holds permits that others wait for."""
         rows = await self._database.fetch("wanted_buckets", node)
         return [Bucket(*row) for row in rows]
 
@@ -76,7 +76,7 @@ class PostgresLimits:
         return [(entry_of(row[:7]), Flow(row["tenant_id"], *row[7:])) for row in rows]
 
     async def running(self, node: UUID) -> set[TaskKey] | None:
-        """All that runs in the node's name. None: a claim of it may be under way, ask later."""
+        """The tasks that run on this node. None: one of its claims may be under way, ask later."""
         async with self._database.transaction() as connection:
             # In this order: what was claimed before the lock is seen by the second statement.
             if await connection.fetchrow(query("hold_node"), node) is None:

@@ -1,2 +1,2 @@
--- The keys of all that runs in a node's name.
+-- The keys of all tasks that run on a node.
 SELECT tenant_id, id FROM gnomon.task WHERE state = 1 AND node = $1

@@ -67,7 +67,7 @@ async def _oid(connection: "Connection", name: str) -> int | None:
 
 
 def _partition(parent: str, name: str) -> Partition:
-    """What it was. Where a wide one ended is not known any more."""
+    """The partition that a detached table was. The end of a wide one is no longer known."""
     table = Partition(parent, name, None, date.max)
     if not table.is_day:
         return table
@@ -95,8 +95,8 @@ async def _is_going(connection: "Connection", parent: str) -> bool:
 
 
 async def _has_tasks(connection: "Connection", day: Partition, past: Past) -> bool:
-    """Whether there are tasks of a day whose tries and payloads are needed. Mostly there are none,
-    which spares a look at each of those."""
+    """Whether there are tasks of a day whose executions and payloads are needed. Mostly there are
+    none, which spares a look at each of those."""
     assert day.first is not None, "it is a day"
     if day.first in await live_days(connection, past.cutoff):
         return True

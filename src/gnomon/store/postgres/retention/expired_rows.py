@@ -30,7 +30,7 @@ _FROM_THE_BEGINNING = ("", UUID(int=0))
 
 
 class ExpiredRows:
-    """Removes them, and knows where it stopped."""
+    """Removes expired rows, and remembers where it stopped."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -77,7 +77,7 @@ class ExpiredRows:
         return Removal(row["removed"], True)
 
     async def _buckets(self, most: int, _retention_days: float) -> Removal:
-        """Looks at so many in the order of their making, and round again from the first."""
+        """Examines so many buckets, oldest first, and starts again after the last."""
         removed = 0
         async with self._by_index() as connection:
             row = await connection.fetchrow(query("idle_buckets"), self._buckets_after, most)

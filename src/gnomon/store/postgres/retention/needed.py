@@ -1,4 +1,4 @@
-"""Which rows of a partition past retention are still needed, looked for page by page."""
+"""Finds the rows of a partition past retention that are still needed, page by page."""
 
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
@@ -46,8 +46,8 @@ NEEDED["execution"] = NEEDED["task_payload"]
 
 
 class Memory:
-    """What a pruner remembers of partitions, so that it does not look at all of them every minute.
-    It can be lost."""
+    """A pruner's notes on partitions, so that it does not examine all of them every minute. They
+    can be lost."""
 
     def __init__(self) -> None:
         self.needed_at: dict[str, datetime] = {}
@@ -63,7 +63,7 @@ class Memory:
 
 
 class Past(msgspec.Struct, frozen=True):
-    """What is past retention, and what a pass needs besides."""
+    """The end of retention, and other inputs of a pass."""
 
     cutoff: datetime
     live_days: Collection[date] | None  # None: not asked for, since all were needed lately

@@ -3,11 +3,11 @@
 Nobody waits for this, and nothing that was needed at the look is moved or hidden:
 
 - A partition that nobody needs is detached concurrently, which waits for old readers without
-  standing in anybody's way, looked at once more (`detached`), and then dropped. What is interrupted
-  in between is finished by the next pass, of whichever node.
-- One that somebody needs stays. Needed is a day that live tasks were made on (their tries, payloads
-  and ends belong there), or that holds a task that ended within retention. A day later, what is not
-  needed in it is deleted in batches.
+  blocking anybody, examined once more (`detached`), and then dropped. A pass that was interrupted
+  is finished by the next one, on any node.
+- A partition that somebody needs stays. Needed is a day that live tasks were made on (their
+  executions, payloads and ends belong there), or that holds a task that ended within retention. A
+  day later, rows that are not needed in it are deleted in batches.
 - Neighbours that nobody needs become one wide and empty partition, so that there are few.
 """
 
@@ -123,7 +123,7 @@ async def _is_needed(connection: "Connection", partition: Partition, past: Past)
         past.memory.needed_at[partition.name] = past.cutoff
         return True
     if partition.parent in ("task_payload", "execution") and partition.is_day:
-        # Tries and payloads of a day go with its tasks.
+        # Executions and payloads of a day go with its tasks.
         day = partition_name("task_archive", partition.end - DAY)
         archive = [p for p in await listed(connection, "task_archive") if p.name == day]
         return any([await _is_needed(connection, p, past) for p in archive if not p.pending])

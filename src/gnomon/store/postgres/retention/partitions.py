@@ -18,8 +18,8 @@ import msgspec
 from gnomon.model.ids import created_at, lowest_id
 
 DAYS_AHEAD = 8
-# Parent table and the column it is cut by; payloads, tries and entries of the ledger follow their
-# task's fate.
+# Parent table and the column it is cut by; payloads, executions and entries of the ledger follow
+# their task.
 PARENTS = {
     "task_archive": "id",
     "task_payload": "task_id",
@@ -123,7 +123,7 @@ async def listed(connection: "asyncpg.Connection[Any]", parent: str) -> list[Par
 
 
 def holes(partitions: Sequence[Partition], until: date) -> Iterator[tuple[date | None, date]]:
-    """What no partition covers, up to `until`."""
+    """The ranges that no partition covers, up to `until`."""
     at: date | None = None
     for partition in partitions:
         first = partition.first

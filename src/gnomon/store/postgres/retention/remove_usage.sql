@@ -1,4 +1,4 @@
--- What was used more than $1 days ago, at most $2 rows at once: the key finds the old days of each
+-- Usage from more than $1 days ago, at most $2 rows at once: the key finds the old days of each
 -- tenant.
 WITH RECURSIVE tenant AS (
     SELECT (SELECT min(tenant_id) FROM gnomon.usage) AS id

@@ -1,4 +1,4 @@
--- What tells whether the server of this connection runs in a folder that we can see, and how large the
+-- Facts that show whether the server of this connection runs in a folder that we can see, and how large the
 -- database is. $1 whether that is asked for: every file of it is looked at.
 SELECT
     current_setting('port')::integer AS port,

@@ -38,7 +38,7 @@ class PostgresRoom:
 
 
 async def measured(row: asyncpg.Record, data_dir: str) -> Measured:
-    """What a row of measure.sql tells, with what can be seen of the disk from here."""
+    """The room that a row of measure.sql tells of, with the free disk where it can be seen."""
     folders = [Path(data_dir, _CLUSTER)]
     if row["folder"] is not None:
         folders.append(Path(row["folder"]))
@@ -48,7 +48,7 @@ async def measured(row: asyncpg.Record, data_dir: str) -> Measured:
 
 
 def _disk(folders: list[Path], port: int, started_at: float) -> tuple[int | None, int | None]:
-    """What is free where the server writes, and the size of that disk: of the smaller one, where
+    """The free bytes where the server writes, and the size of that disk: of the smaller one, where
     its log is apart. None where none of the folders is the server's."""
     for folder in folders:
         if _serves(folder, port, started_at):

@@ -11,7 +11,7 @@ from uuid import UUID
 from gnomon.model.task import Submission
 
 TASK_BYTES = 500  # of a task, live or finished
-TRY_BYTES = 200  # of a try that did not succeed (as in settle.sql)
+EXECUTION_BYTES = 200  # of an execution that did not succeed (as in settle.sql)
 FIRE_BYTES = 150  # of an entry in the ledger of cron jobs
 JOB_BYTES = 500  # of a cron job, beside its definition
 KEY_BYTES = 200  # of an idempotency key, beside its answer (as in answer_key.sql)
@@ -37,7 +37,7 @@ def of_tasks(
 
 
 def _chosen(submission: Submission, beside: Mapping[UUID, int]) -> int:
-    """Of what most tasks do not have."""
+    """The bytes of fields that most tasks do not have."""
     size = beside.get(submission.id, 0)
     if submission.name is not None:
         size += _length(submission.name)

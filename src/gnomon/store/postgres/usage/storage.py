@@ -1,6 +1,6 @@
-"""The bytes of a tenant, counted where they are.
+"""Counts the bytes that tenants have stored.
 
-Live tasks first and then what they become: a task that ends meanwhile may be counted twice, and
+Live tasks come first and then the archive: a task that ends meanwhile may be counted twice, and
 never not at all. Each partition is a statement of its own, so that no snapshot is held for long.
 """
 
@@ -31,7 +31,7 @@ _LIVE: tuple[_Rows, ...] = (
 _PARTITIONED: tuple[_Rows, ...] = (
     ("task_archive", f"{sizes.TASK_BYTES} + {_RUN}", (*_OF_TASK, "response_body", "result")),
     ("task_payload", "0", ("payload",)),
-    ("execution", str(sizes.TRY_BYTES), ("error", "response_body")),
+    ("execution", str(sizes.EXECUTION_BYTES), ("error", "response_body")),
 )
 # Fires that have no task. Those of jobs that are gone stay as few as they are.
 _SKIPPED = f"""
@@ -57,7 +57,7 @@ class PostgresStorage:
         self._clock = clock
 
     async def levels(self, tenants: Sequence[str]) -> tuple[list[StorageLevel], datetime]:
-        """What they have, and the store's time."""
+        """The stored bytes of these tenants, and the store's time."""
         rows = await self._database.fetch("storage_levels", list(tenants))
         fields = StorageLevel.__struct_fields__
         levels = [StorageLevel(**{name: row[name] for name in fields}) for row in rows]

@@ -1,4 +1,4 @@
--- What these tenants have, as far as it is known, what was ever taken off it, and when it was counted.
+-- The stored bytes of these tenants, those that were ever taken off, and when they were counted.
 SELECT q.tenant_id, (coalesce(s.bytes, 0) + coalesce(u.held, 0))::bigint AS stored,
     (coalesce(s.freed_bytes, 0) + coalesce(u.freed, 0))::bigint AS freed, s.counted_at, coalesce(s.count_seconds, 0) AS count_seconds, (SELECT gnomon.now()) AS now
 FROM unnest($1::text[]) AS q (tenant_id)

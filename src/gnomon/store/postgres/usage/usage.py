@@ -1,4 +1,4 @@
-"""What tenants use, read from PostgreSQL. Submissions and settlements write it themselves."""
+"""Reads the usage of tenants. The statements of submissions and settlements write it."""
 
 from datetime import date
 

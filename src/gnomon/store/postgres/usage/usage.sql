@@ -1,4 +1,4 @@
--- What a tenant used on each day from $2 to $3.
+-- The usage of a tenant on each day from $2 to $3.
 SELECT day, sum(submissions)::bigint, sum(executions)::bigint, sum(compute_seconds),
     sum(stored_bytes)::bigint
 FROM gnomon.usage

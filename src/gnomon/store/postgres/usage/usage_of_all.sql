@@ -1,4 +1,4 @@
--- What every tenant used on each day from $1 to $2.
+-- The usage of every tenant on each day from $1 to $2.
 SELECT tenant_id, day, sum(submissions)::bigint, sum(executions)::bigint, sum(compute_seconds),
     sum(stored_bytes)::bigint
 FROM gnomon.usage
