@@ -56,9 +56,9 @@ class HttpTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="h
     pointer: ClassVar[str] = "/url"  # to the field that says whom it calls
 
     @property
-    def host(self) -> str | None:
+    def host(self) -> str:
         """The name or address that answers, with its port: calls to one host share a breaker and
-        connections. Whatever was stored has one. None: nobody answers but the node itself."""
+        connections. Whatever was stored has one."""
         return _host_in(self.url)
 
     @property
@@ -115,7 +115,7 @@ class PythonTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
     ]
 
     pointer: ClassVar[str] = "/function"
-    host: ClassVar[None] = None
+    host: ClassVar[None] = None  # the node itself runs it
     address: ClassVar[None] = None
 
     def masked(self) -> "PythonTarget":

@@ -5,7 +5,6 @@ one at a time. What they find is said in the database, for a few seconds at a ti
 ends leaves no refusal behind.
 """
 
-from typing import Protocol
 from uuid import UUID
 
 import structlog
@@ -13,6 +12,7 @@ import structlog
 from gnomon.clock import Clock
 from gnomon.model.room import Bounds, Measured, no_room
 from gnomon.settings import DatabaseSettings
+from gnomon.store.postgres.usage.room import PostgresRoom
 
 log = structlog.get_logger("gnomon.store")
 
@@ -20,22 +20,6 @@ LOOK_SECONDS = 2.0
 _SIZE_SECONDS = 10.0  # between looks at the size of the database
 _HELD_SECONDS = 10.0
 _SAID_SECONDS = 15.0  # for which a refusal holds
-
-
-class RoomStore(Protocol):
-    """What has the room, and where it is said that there is none."""
-
-    async def measure(self, *, sized: bool) -> Measured:
-        """How much room there is. `sized`: with the size of the database."""
-
-    async def hold(self, process: UUID, seconds: float) -> bool:
-        """Whether this process is the one to ask for the size of the database."""
-
-    async def refuse(self, why: str, seconds: float) -> None:
-        """Let all processes refuse new work for that long."""
-
-    async def accept(self, why: str) -> None:
-        """Take back a refusal for this reason."""
 
 
 def bounds_of(settings: DatabaseSettings) -> Bounds:
@@ -46,7 +30,7 @@ class RoomWatch:
     """The looking of one process."""
 
     def __init__(
-        self, store: RoomStore, settings: DatabaseSettings, clock: Clock, process: UUID
+        self, store: PostgresRoom, settings: DatabaseSettings, clock: Clock, process: UUID
     ) -> None:
         self._store = store
         self._bounds = bounds_of(settings)

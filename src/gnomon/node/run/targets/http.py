@@ -133,7 +133,7 @@ class HttpCaller:
 
     def place(self, target: Target) -> Place | None:
         assert isinstance(target, HttpTarget)
-        return None if target.host is None else Place(target.host, self._per_host)
+        return Place(target.host, self._per_host)
 
     def ready(self, delivery: Delivery) -> Awaitable[None] | None:
         tenant_id = delivery.key.tenant_id

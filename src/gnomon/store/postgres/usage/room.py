@@ -16,24 +16,28 @@ _START_SECONDS = 10.0  # between the two moments that PostgreSQL calls its start
 
 
 class PostgresRoom:
-    """`RoomStore` on PostgreSQL."""
+    """Measures the room of PostgreSQL, and tells all processes when there is none."""
 
     def __init__(self, database: Database, data_dir: str) -> None:
         self._database = database
         self._data_dir = data_dir
 
     async def measure(self, *, sized: bool) -> Measured:
+        """How much room there is. `sized`: with the size of the database."""
         row = await self._database.fetchrow("measure", sized)
         assert row is not None, "a SELECT without FROM gives its row"
         return await measured(row, self._data_dir)
 
     async def hold(self, process: UUID, seconds: float) -> bool:
+        """Whether this process is the one to ask for the size of the database."""
         return await self._database.fetchrow("hold_chore", "measure", process, seconds) is not None
 
     async def refuse(self, why: str, seconds: float) -> None:
+        """Let all processes refuse new work for that long."""
         await self._database.execute("refuse_work", why, seconds)
 
     async def accept(self, why: str) -> None:
+        """Take back a refusal for this reason."""
         await self._database.execute("accept_work", why)
 
 
