@@ -37,10 +37,10 @@ REACHING: list[tuple[str, Sequence[str]]] = [
     ("store/embedded/", ("tests/integration/test_embedded.py",)),
     ("store/postgres/dispatch/dispatch_store.py", (
         "tests/integration/test_dispatch_store.py", "tests/integration/test_scanner.py",
-        "tests/integration/test_gate.py", "tests/integration/test_planning.py")),
+        "tests/integration/test_overlap_store.py", "tests/integration/test_planning.py")),
     ("store/postgres/limits/limiters.py", ("tests/integration/test_api_limiters.py",)),
     ("store/", ("tests/integration/test_task_store.py", "tests/integration/test_dispatch_store.py",
-                "tests/integration/test_planning.py", "tests/integration/test_gate.py",
+                "tests/integration/test_planning.py", "tests/integration/test_overlap_store.py",
                 "tests/integration/test_limit_store.py")),
     ("", ("tests/integration/test_node.py",)),
 ]  # fmt: skip

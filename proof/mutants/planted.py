@@ -126,7 +126,7 @@ BUGS: Sequence[Bug] = (
         "store/postgres/cron/interrupt_run.sql",
         "RETURNING pg_notify($3, $1 || E'\\t' || replace(t.id::text, '-', ''))",
         "RETURNING $3::text",
-        ("tests/integration/test_gate.py",),
+        ("tests/integration/test_overlap_store.py",),
     ),
 )
 

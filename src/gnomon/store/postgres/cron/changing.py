@@ -152,7 +152,7 @@ class PostgresCronChange:
         await check_stored(self._connection, self._tenant_id, self._quotas, planning.run_bytes(job))
         fires = planning.fires_of(job, [manual_fire(now)], now, self._limiters)
         if job.definition.overlap_policy is not Overlap.ALLOW:
-            fires = await self._admitted(job, fires[0])
+            fires = await self._with_place(job, fires[0])
         await self._enter(job, fires)
         return triggered(fires[0])
 
@@ -173,7 +173,7 @@ class PostgresCronChange:
             await self._enter(job, planning.fires_of(job, part, now, self._limiters, first=i))
         return Backfilled(planned, sorted(existing))
 
-    async def _admitted(self, job: CronJob, fire: PlannedFire) -> list[PlannedFire]:
+    async def _with_place(self, job: CronJob, fire: PlannedFire) -> list[PlannedFire]:
         """Make the run the active one right away, where no other is."""
         if await overlap.take_place(self._connection, job, fire.run.id):
             return with_first_reserved([fire])

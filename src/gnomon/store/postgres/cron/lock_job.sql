@@ -1,4 +1,4 @@
--- One cron job, to be changed: nobody else plans, admits or changes it until the transaction ends.
+-- One cron job, to be changed: nobody else plans it, starts its runs or changes it until the transaction ends.
 -- active_run as in get_job: to be shown, not to decide by.
 SELECT j.*, t.id AS active_run, (SELECT gnomon.now()) AS now
 FROM gnomon.cron_job AS j

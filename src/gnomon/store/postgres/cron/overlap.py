@@ -62,7 +62,7 @@ async def claim_runs(
     if started:
         chosen = dict(zip(keys, flows, strict=False))
         known = [chosen.get(key, UNKNOWN_FLOW) for key in started]
-        claimed = await claim(connection, incarnation, started, grace, known, admitted=True)
+        claimed = await claim(connection, incarnation, started, grace, known, consented=True)
     replacing = [job.key for job in ruling.replace]
     started_queued = await start_queued(connection, replacing) if replacing else []
     skipped = [skip.skipped for skip in ruling.skip if skip.run in settled]

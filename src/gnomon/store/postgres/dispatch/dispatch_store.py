@@ -237,14 +237,14 @@ async def claim(
     grace: float,
     flows: Sequence[int] = (),
     *,
-    admitted: bool = False,
+    consented: bool = False,
 ) -> Claim:
-    """`admitted`: the jobs of runs that need consent have given it. PostgreSQL gives the rows by
+    """`consented`: the jobs of runs that need consent have given it. PostgreSQL gives the rows by
     their places in the table; here they are in the order of the keys again."""
     tenants = same_or_all([k.tenant_id for k in keys])
     ids = [k.id for k in keys]
     rows = await connection.fetch(
-        query("claim"), incarnation, tenants, ids, grace, admitted, same_or_all(flows)
+        query("claim"), incarnation, tenants, ids, grace, consented, same_or_all(flows)
     )
     if not rows:
         return Claim([], None)

@@ -68,8 +68,8 @@ class Stage:
         """Claim as a dispatcher does: what is not simply claimed is asked for."""
         claimed = [d.key for d in (await self.dispatch.claim(self.node, keys)).deliveries]
         left = [key for key in keys if key not in claimed]
-        admission = await self.planning.claim_runs(self.node, left)
-        return claimed + [d.key for d in admission.claim.deliveries]
+        answer = await self.planning.claim_runs(self.node, left)
+        return claimed + [d.key for d in answer.claim.deliveries]
 
     async def end(self, delivery: Delivery, verdict: Verdict | None = None) -> None:
         if verdict is None:
@@ -116,8 +116,8 @@ async def test_a_run_that_has_expired_is_claimed_to_be_put_to_rest_whatever_else
         "UPDATE gnomon.task SET expires_at = gnomon.now() - interval '1 ms' WHERE id = $1",
         expired.id,
     )
-    admission = await stage.planning.claim_runs(stage.node, [expired])
-    assert [(d.key, d.expired) for d in admission.claim.deliveries] == [(expired, True)]
+    answer = await stage.planning.claim_runs(stage.node, [expired])
+    assert [(d.key, d.expired) for d in answer.claim.deliveries] == [(expired, True)]
     assert await active_of(connection, stage.job) == stage.first.key.id
 
 
@@ -171,9 +171,9 @@ async def test_a_run_that_is_changed_meanwhile_is_not_settled(
             return bool(await blocked_by(connection))
 
         await eventually(waits)
-    admission = await asked
+    answer = await asked
     assert await stage.state(key) is State.WAITING
-    assert (admission.claim.deliveries, admission.settled, admission.skipped) == ([], [], [])
+    assert (answer.claim.deliveries, answer.settled, answer.skipped) == ([], [], [])
     again = await stage.planning.claim_runs(stage.node, [key])
     assert again.settled == [key]
     assert await stage.state(key) is (None if policy is Overlap.SKIP else State.BLOCKED)
@@ -283,8 +283,8 @@ async def test_cancel_running_starts_at_once_where_the_other_waits_for_a_retry(
 ) -> None:
     stage = await staged(database, connection, Overlap.CANCEL_RUNNING)
     await stage.end(stage.first, RETRY)
-    admission = await stage.planning.claim_runs(stage.node, stage.next)
-    assert [e.key for e in admission.started_queued] == stage.next
+    answer = await stage.planning.claim_runs(stage.node, stage.next)
+    assert [e.key for e in answer.started_queued] == stage.next
     ended = await archived(connection, stage.first.key)
     assert ended is not None
     assert ended["state"] == State.CANCELLED
