@@ -15,6 +15,7 @@ from gnomon.cli.admin import (
     migrate,
     nodes,
     secrets,
+    settings,
     tenants,
     types,
     usage,
@@ -46,6 +47,7 @@ app.command("listen")(listen.listen)
 app.command("nodes")(nodes.nodes)
 app.command("events")(events.events)
 app.command("doctor")(doctor.doctor)
+app.command("settings")(settings.settings)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(dead.app, name="dead")
 app.add_typer(cron.app, name="cron")

@@ -6,7 +6,9 @@ from gnomon.settings.auth import AuthSettings
 from gnomon.settings.database import DatabaseSettings
 from gnomon.settings.loading import (
     DEFAULT_FILE,
+    Sources,
     load,
+    load_with_sources,
     secret_variables,
     unknown_variables,
     variable_of,
@@ -31,8 +33,10 @@ __all__ = [
     "Settings",
     "SettingsError",
     "SharingSettings",
+    "Sources",
     "TargetSettings",
     "load",
+    "load_with_sources",
     "secret_variables",
     "unknown_variables",
     "variable_of",

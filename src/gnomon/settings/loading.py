@@ -25,17 +25,33 @@ from gnomon.settings.settings import SECRETS, SECTIONS, Settings
 PREFIX = "GNOMON_"
 DEFAULT_FILE = "gnomon.toml"
 
+# The file or the variable of each setting that has one.
+Sources = dict[tuple[str, str], str]
+
 _PLACE = re.compile(r"(.*) - at `\$\.(.*)`", re.DOTALL)
 
 
 def load(environ: Mapping[str, str], file: Path | None = None) -> Settings:
     """Read the settings. `file` None means `gnomon.toml` where it exists."""
+    return load_with_sources(environ, file)[0]
+
+
+def load_with_sources(
+    environ: Mapping[str, str], file: Path | None = None
+) -> tuple[Settings, Sources]:
+    """The settings, and the file or variable that each one comes from; defaults have none."""
     values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    sources: Sources = {}
     if file is not None or Path(DEFAULT_FILE).exists():
-        _merge(values, _from_file(file or Path(DEFAULT_FILE)))
-    _merge(values, _from_environ(environ))
+        file = file or Path(DEFAULT_FILE)
+        for section, given in _from_file(file).items():
+            values[section] |= given
+            sources |= {(section, name): str(file) for name in given}
+    for (section, name), (variable, value) in _from_environ(environ).items():
+        values[section][name] = value
+        sources[section, name] = variable
     try:
-        return msgspec.convert(values, Settings, strict=False)
+        return msgspec.convert(values, Settings, strict=False), sources
     except msgspec.ValidationError as error:
         raise SettingsError(f"a setting cannot be used: {_explained(error)}") from error
 
@@ -57,11 +73,6 @@ def secret_variables() -> list[str]:
     may live from it."""
     names = [variable_of(section, name) for section, name in SECRETS]
     return [*names, *(f"{name}_FILE" for name in names)]
-
-
-def _merge(into: dict[str, dict[str, Any]], values: Mapping[str, Mapping[str, Any]]) -> None:
-    for section, given in values.items():
-        into[section] |= given
 
 
 def _explained(error: msgspec.ValidationError) -> str:
@@ -149,15 +160,19 @@ def _open_to_all(file: Path) -> bool:
     return anybody and all(folder.stat().st_mode & stat.S_IXOTH for folder in way.parents)
 
 
-def _from_environ(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _from_environ(environ: Mapping[str, str]) -> dict[tuple[str, str], tuple[str, object]]:
+    """Settings with the variable that sets each of them, and its value."""
     _check_former(environ)
-    values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    values: dict[tuple[str, str], tuple[str, object]] = {}
     for variable, section, field in _variables():
-        text = _text(environ, variable)
-        if not text and (section, field.name) == ("database", "url"):
-            text = _text(environ, "DATABASE_URL")
-        if text:  # an empty variable is how compose files and unit files leave one unset
-            values[section][field.name] = _parsed(field, variable, text)
+        names = [variable]
+        if (section, field.name) == ("database", "url"):
+            names.append("DATABASE_URL")
+        for name in names:
+            source, text = _text(environ, name)
+            if text:  # an empty variable is how compose files and unit files leave one unset
+                values[section, field.name] = source, _parsed(field, name, text)
+                break
     return values
 
 
@@ -188,12 +203,13 @@ def _parsed(field: msgspec.structs.FieldInfo, variable: str, text: str) -> objec
     return text
 
 
-def _text(environ: Mapping[str, str], variable: str) -> str | None:
+def _text(environ: Mapping[str, str], variable: str) -> tuple[str, str | None]:
+    """The variable or its `_FILE`, and what it says."""
     path = environ.get(f"{variable}_FILE")
     if environ.get(variable) or not path:
-        return environ.get(variable)
+        return variable, environ.get(variable)
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        return f"{variable}_FILE", Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise SettingsError(f"{variable}_FILE names {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from gnomon.cli.shared import secret_files
-from gnomon.settings import Settings, load
+from gnomon.settings import Settings, Sources, load, load_with_sources
 
 SETTINGS_VARIABLE = "GNOMON_SETTINGS"
 API_VARIABLE = "GNOMON_API_URL"
@@ -27,10 +27,17 @@ Everything = Annotated[bool, typer.Option("--all", help="Show all, however many.
 
 def settings_of(ctx: typer.Context, overrides: dict[str, str] | None = None) -> Settings:
     """The settings of this run; `overrides` are variables that flags of the command set."""
-    environ = {**os.environ, **(overrides or {})}
-    if key := _key(ctx.find_root()):
-        environ["GNOMON_API_KEY"] = key
-    return load(environ, settings_file(ctx))
+    return load(_environ(ctx) | (overrides or {}), settings_file(ctx))
+
+
+def sourced_settings_of(ctx: typer.Context) -> tuple[Settings, Sources]:
+    """The same, with where each of them comes from."""
+    return load_with_sources(_environ(ctx), settings_file(ctx))
+
+
+def _environ(ctx: typer.Context) -> dict[str, str]:
+    key = _key(ctx.find_root())
+    return dict(os.environ) | ({"GNOMON_API_KEY": key} if key else {})
 
 
 def _key(root: Any) -> str | None:
