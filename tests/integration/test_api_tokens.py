@@ -22,7 +22,6 @@ from tests.settings import settings_with
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.settings import SettingsError
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.tenant_cache import TenantCache
@@ -277,8 +276,7 @@ def test_settings_that_would_let_others_in_are_refused(
 
     file = tmp_path / "jwks.json"
     file.write_bytes(KEYS)
-    auth = settings_with(**(settings(str(file)) | change)).auth
     clock = SystemClock()
     directory = TenantCache(PostgresTenantReader(Database("", 1), with_schemas=False), clock, {})
-    with pytest.raises(SettingsError, match=words):
-        tokens_of(auth, directory, clock)
+    with pytest.raises(ValueError, match=words):
+        tokens_of(settings_with(**(settings(str(file)) | change)).auth, directory, clock)

@@ -216,6 +216,10 @@ def test_unknown_variables_are_listed_and_harmless() -> None:
         ("node.lease_seconds", "nan"),
         ("node.drain_seconds", "-1"),
         ("output.log_format", "xml"),
+        ("output.log_level", "loud"),
+        ("auth.jwt_algorithms", "RS256,HS256"),
+        ("auth.jwt_keep_seconds", "0"),
+        ("node.serve_lanes", "HIGH,URGENT"),
     ],
 )
 def test_a_bad_value_is_named(name: str, text: str) -> None:

@@ -5,6 +5,7 @@ from typing import ClassVar
 from gnomon.settings.section import Section
 
 _LOG_FORMATS = ("auto", "console", "json")
+_LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 class OutputSettings(Section, frozen=True):
@@ -16,7 +17,10 @@ class OutputSettings(Section, frozen=True):
     metrics_port: int = 0  # of a node; 0: none. The API serves its own beside its resources
 
     def __post_init__(self) -> None:
-        rule = f"be one of {', '.join(_LOG_FORMATS)}"
-        self.require("log_format", rule, holds=self.log_format in _LOG_FORMATS)
+        self._require_one_of("log_format", _LOG_FORMATS)
+        self._require_one_of("log_level", _LOG_LEVELS)
         in_range = 0 <= self.metrics_port <= 65535
         self.require("metrics_port", "be between 0 and 65535 (0 serves none)", holds=in_range)
+
+    def _require_one_of(self, name: str, allowed: tuple[str, ...]) -> None:
+        self.require(name, f"be one of {', '.join(allowed)}", holds=getattr(self, name) in allowed)

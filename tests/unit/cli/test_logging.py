@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from gnomon.observe.logging import configure
-from gnomon.settings import OutputSettings, SettingsError
+from gnomon.settings import OutputSettings
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +53,6 @@ def test_a_traceback_shows_no_values(log_format: str, capsys: pytest.CaptureFixt
     assert "it failed" in err
     assert "ValueError" in err
     assert "hunter2" not in err
-
-
-def test_a_level_that_is_none() -> None:
-    with pytest.raises(SettingsError, match="log_level must be one of"):
-        configure(OutputSettings(log_level="loud"))
 
 
 def test_a_logger_outlives_the_stream_that_it_first_wrote_to(
