@@ -4,15 +4,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gnomon.cli.cron import definition, job_views, options, preview, sync
+from gnomon.cli.cron import job_views, options, preview, sync
+from gnomon.cli.cron.definition import PolicyOptions, ScheduleOptions
 from gnomon.cli.shared import output, remote, values
+from gnomon.cli.shared.groups import with_groups
 from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, Yes, settings_of
-from gnomon.cli.tasks import submit, views
-from gnomon.cli.tasks.definition import placed, running
-from gnomon.cli.tasks.tasks import PriorityName
+from gnomon.cli.tasks import views
+from gnomon.cli.tasks.template import TemplateOptions
 from gnomon.client.errors import ApiProblem
-from gnomon.cron.job import Missed, Overlap
-from gnomon.cron.schedule import Fold, Gap
 
 if TYPE_CHECKING:
     from gnomon.client.client import Client, Json
@@ -27,39 +26,17 @@ app = typer.Typer(
 
 
 @app.command()
+@with_groups
 def add(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the job is called.")],
-    cron: options.Expression = None,
-    every: options.Every = None,
-    phase: options.Phase = None,
+    *,
+    schedule: ScheduleOptions,
     url: options.Url = None,
     function: options.Function = None,
-    method: submit.Method = None,
-    headers: submit.Headers = None,
-    task_type: submit.TaskType = None,
     payload: options.Payload = None,
-    timezone: options.Timezone = None,
-    gap: Annotated[Gap | None, typer.Option(help="When clocks skip the time.")] = None,
-    fold: Annotated[Fold | None, typer.Option(help="When the time comes twice.")] = None,
-    overlap: Annotated[Overlap | None, typer.Option(help="While a run goes on.")] = None,
-    missed: Annotated[Missed | None, typer.Option(help="When none could start.")] = None,
-    missed_after: options.MissedAfter = None,
-    backfill_limit: options.BackfillLimit = None,
-    backfill_window: options.BackfillWindow = None,
-    start: options.Start = None,
-    end: options.End = None,
-    max_runs: options.MaxRuns = None,
-    jitter: options.Jitter = None,
-    sla: options.Sla = None,
-    priority: Annotated[PriorityName | None, typer.Option(case_sensitive=False)] = None,
-    delivery: submit.Delivery = None,
-    max_retries: submit.Retries = None,
-    timeout: options.Timeout = None,
-    tags: submit.Tags = None,
-    queue: submit.Queue = None,
-    preemptible: submit.Preemptible = False,
-    keep_payload: submit.Keep = None,
+    policies: PolicyOptions,
+    template: TemplateOptions,
     replace: Annotated[bool, typer.Option("--replace", help="Also if there is one.")] = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
@@ -70,13 +47,12 @@ def add(
     gnomon cron add report --cron '0 9 * * MON-FRI' --url http://127.0.0.1:9000/report
     gnomon cron add ping --every 15m --from 09:07 --url http://127.0.0.1:9000/ping --replace
     """
-    job = {"name": name} | definition.when(cron, every, phase)
-    job |= definition.where(timezone, gap, fold) | definition.within(start, end, max_runs)
-    job |= definition.what(url, function, method, submit.flattened(headers), task_type, payload)
-    job |= definition.meeting(overlap, missed, missed_after, backfill_limit, backfill_window)
-    job |= definition.punctual(jitter, sla)
-    job |= placed(queue, keep_payload, preemptible=preemptible)
-    job |= running(priority, delivery, max_retries, timeout, tags)
+    job = {"name": name, **schedule.body(), **policies.body()}
+    if (url is None) == (function is None):
+        raise typer.BadParameter("say what to call: either --url URL or --function NAME")
+    job |= template.body(url, function)
+    if payload is not None:
+        job["payload_template"] = values.payload_or_file(payload)
     _declare(remote.api_url(settings_of(ctx), api), job, replace=replace, as_json=as_json)
 
 

@@ -1,14 +1,14 @@
-"""A recurring job as it is typed, turned into what the API takes."""
+"""The definition of a recurring job, beside the template of its tasks: as options, and as the body
+that the API takes."""
 
-from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gnomon.cli.cron import options
 from gnomon.cli.shared import values
+from gnomon.cli.shared.groups import OptionGroup
 from gnomon.cli.shared.values import given
-from gnomon.cli.tasks.definition import target
-from gnomon.cli.tasks.submit import DEFAULT_TYPE
 from gnomon.cron.job import Missed, Overlap
 from gnomon.cron.schedule import Fold, Gap
 
@@ -16,64 +16,84 @@ if TYPE_CHECKING:
     from gnomon.client.client import Json
 
 
-def when(cron: str | None, every: float | None, phase: str | None) -> "Json":
-    """The expression, or the interval."""
-    if (cron is None) == (every is None):
-        raise typer.BadParameter("say when: either --cron '0 9 * * MON-FRI' or --every 15m")
-    if phase is not None and every is None:
-        raise typer.BadParameter("--from is where --every counts from; --cron needs none")
-    return given(cron_expression=cron, interval_seconds=every, interval_from=phase)
+class ScheduleOptions(OptionGroup):
+    """Options of `gnomon cron add` and `preview`: when a job fires."""
+
+    cron: Annotated[
+        str | None, typer.Option("--cron", metavar="EXPR", help="When: a cron expression, quoted.")
+    ] = None
+    every: Annotated[
+        Any, options.duration("--every", help="When: at an interval, such as 15m.")
+    ] = None
+    phase: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="TIME", help="Where --every counts from: 09:07, or a moment."
+        ),
+    ] = None
+    timezone: options.Timezone = None
+    gap: Annotated[Gap | None, typer.Option(help="When clocks skip the time.")] = None
+    fold: Annotated[Fold | None, typer.Option(help="When the time comes twice.")] = None
+    start: Annotated[Any, options.moment("--start", help="Nothing fires before.")] = None
+    end: Annotated[Any, options.moment("--end", help="Nothing fires after.")] = None
+
+    def check(self) -> None:
+        """Raises BadParameter unless it is an expression or an interval."""
+        if (self.cron is None) == (self.every is None):
+            raise typer.BadParameter("say when: either --cron '0 9 * * MON-FRI' or --every 15m")
+        if self.phase is not None and self.every is None:
+            raise typer.BadParameter("--from is where --every counts from; --cron needs none")
+
+    def body(self) -> "Json":
+        """The fields that the API takes."""
+        self.check()
+        return given(
+            cron_expression=self.cron,
+            interval_seconds=self.every,
+            interval_from=self.phase,
+            timezone=self.timezone,
+            dst=given(gap=self.gap, fold=self.fold) or None,
+            start_date=None if self.start is None else values.rfc3339(self.start),
+            end_date=None if self.end is None else values.rfc3339(self.end),
+        )
 
 
-def where(timezone: str | None, gap: Gap | None, fold: Fold | None) -> "Json":
-    """The zone, and what happens when its clocks change."""
-    return given(timezone=timezone, dst=given(gap=gap, fold=fold) or None)
+class PolicyOptions(OptionGroup):
+    """Options of `gnomon cron add`: how many runs there are, how late, and what else happens."""
 
+    overlap: Annotated[Overlap | None, typer.Option(help="While a run goes on.")] = None
+    missed: Annotated[Missed | None, typer.Option(help="When none could start.")] = None
+    missed_after: Annotated[
+        Any, options.duration("--missed-after", help="How late a run is missed.")
+    ] = None
+    backfill_limit: Annotated[
+        int | None, typer.Option(min=1, help="How many missed runs are made up for, at most.")
+    ] = None
+    backfill_window: Annotated[
+        Any,
+        options.duration(
+            "--backfill-window", help="How old a missed run may be to be made up for."
+        ),
+    ] = None
+    max_runs: Annotated[
+        int | None, typer.Option(min=1, help="After so many fires it is finished.")
+    ] = None
+    jitter: Annotated[
+        Any, options.duration("--jitter", help="Start each run up to so much later.")
+    ] = None
+    sla: Annotated[
+        Any, options.duration("--sla", help="Raise an event when a run starts later than that.")
+    ] = None
 
-def within(start: datetime | None, end: datetime | None, max_runs: int | None) -> "Json":
-    """The first and the last moment, and how often at the most."""
-    return given(
-        max_runs=max_runs,
-        start_date=None if start is None else values.rfc3339(start),
-        end_date=None if end is None else values.rfc3339(end),
-    )
-
-
-def punctual(jitter: float | None, sla: float | None) -> "Json":
-    """How much later than its time a run may be on purpose, and by accident."""
-    return given(jitter_seconds=jitter, sla_seconds=sla)
-
-
-def what(
-    url: str | None,
-    function: str | None,
-    method: str | None,
-    headers: dict[str, str],
-    task_type: str | None,
-    payload: str | None,
-) -> "Json":
-    """What a run calls, and with what."""
-    if (url is None) == (function is None):
-        raise typer.BadParameter("say what to call: either --url URL or --function NAME")
-    return given(
-        target=target(url, function, method, headers),
-        task_type=task_type or function or DEFAULT_TYPE,
-        payload_template=None if payload is None else values.payload_or_file(payload),
-    )
-
-
-def meeting(
-    overlap: Overlap | None,
-    missed: Missed | None,
-    missed_after: float | None,
-    backfill_limit: int | None,
-    backfill_window: float | None,
-) -> "Json":
-    """What to do when runs meet, and when they are missed."""
-    return given(
-        overlap_policy=overlap,
-        missed_run_policy=missed,
-        missed_after_seconds=missed_after,
-        backfill_limit=backfill_limit,
-        backfill_window_seconds=backfill_window,
-    )
+    def body(self) -> "Json":
+        """The fields that the API takes."""
+        return given(
+            overlap_policy=self.overlap,
+            missed_run_policy=self.missed,
+            missed_after_seconds=self.missed_after,
+            backfill_limit=self.backfill_limit,
+            backfill_window_seconds=self.backfill_window,
+            max_runs=self.max_runs,
+            jitter_seconds=self.jitter,
+            sla_seconds=self.sla,
+        )

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from gnomon.cli.shared.output import CommandFailed
-from gnomon.cli.tasks.submit import DEFAULT_TYPE
+from gnomon.cli.tasks.template import DEFAULT_TYPE
 from gnomon.model.errors import InvalidTask
 
 Json = dict[str, Any]

@@ -5,13 +5,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gnomon.cli.shared import output
-from gnomon.cli.shared.output import compact, moment, shortened
-from gnomon.cli.tasks import views
+from gnomon.cli.shared.output import compact, moment, shortened, span
+from gnomon.cli.tasks import template, views
 
 if TYPE_CHECKING:
     from gnomon.client.client import Json
-
-_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 async def job_list(items: AsyncIterator["Json"]) -> None:
@@ -73,19 +71,6 @@ def _local(text: str) -> str:
     return f"{local:%a} {local.isoformat(' ')}"
 
 
-def span(seconds: float | None) -> str:
-    """Seconds the way they are typed: 5400 is 1h30m."""
-    if seconds is None:
-        return ""
-    whole, parts = int(seconds), []
-    for unit, length in _UNITS:
-        count, whole = divmod(whole, length)
-        if count:
-            parts.append(f"{count}{unit}")
-    fraction = seconds - int(seconds)
-    return "".join(parts) if parts and not fraction else f"{seconds:g}s"
-
-
 def _job_rows(jobs: Sequence["Json"]) -> None:
     output.table(
         ["job", "status", "when", "zone", "next", "runs", "tags", "source"],
@@ -129,19 +114,8 @@ def _dst(job: "Json") -> str:
 
 
 def _what(job: "Json") -> list[tuple[str, str]]:
-    return [
-        ("type", job["task_type"]),
-        ("target", views.target(job["target"])),
-        ("payload", shortened(compact(job["payload_template"]), views.BODY_SHOWN)),
-        ("priority", job["priority"]),
-        ("queue", job["queue"] or ""),
-        ("preemptible", "yes" if job["preemptible"] else ""),
-        ("keep payload", "" if job["keep_payload"] == "always" else job["keep_payload"]),
-        ("delivery", job["delivery"]),
-        ("timeout", span(job["timeout_seconds"])),
-        ("retry policy", compact(job["retry_policy"])),
-        ("tags", " ".join(job["tags"])),
-    ]
+    payload = shortened(compact(job["payload_template"]), views.BODY_SHOWN)
+    return [*template.facts(job), ("payload", payload)]
 
 
 def _rules(job: "Json") -> list[tuple[str, str]]:

@@ -49,11 +49,11 @@ def complete_timezone(incomplete: str) -> list[str]:
     ]
 
 
-def _duration(*names: str, help: str, metavar: str = "DURATION") -> Any:  # noqa: A002
+def duration(*names: str, help: str, metavar: str = "DURATION") -> Any:  # noqa: A002
     return typer.Option(*names, parser=values.duration, metavar=metavar, help=help)
 
 
-def _moment(*names: str, help: str) -> Any:  # noqa: A002
+def moment(*names: str, help: str) -> Any:  # noqa: A002
     return typer.Option(*names, parser=values.moment, metavar="TIME", help=help)
 
 
@@ -62,22 +62,12 @@ Ref = Annotated[str, _ref]
 Refs = Annotated[list[str], _ref]
 OptionalRef = Annotated[str | None, _ref]
 
-Expression = Annotated[
-    str | None, typer.Option("--cron", metavar="EXPR", help="When: a cron expression, quoted.")
-]
-Every = Annotated[Any, _duration("--every", help="When: at an interval, such as 15m.")]
-Phase = Annotated[
-    str | None,
-    typer.Option("--from", metavar="TIME", help="Where --every counts from: 09:07, or a moment."),
-]
 Timezone = Annotated[
     str | None,
     typer.Option(metavar="ZONE", help="Such as Europe/Berlin.", autocompletion=complete_timezone),
 ]
-Start = Annotated[Any, _moment("--start", help="Nothing fires before.")]
-End = Annotated[Any, _moment("--end", help="Nothing fires after.")]
 Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="How many fires to show.")]
-After = Annotated[Any, _moment("--after", help="Show the fires after this time, not after now.")]
+After = Annotated[Any, moment("--after", help="Show the fires after this time, not after now.")]
 
 Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="The webhook to call.")]
 Function = Annotated[
@@ -90,14 +80,3 @@ Payload = Annotated[
     str | None,
     typer.Option(metavar="JSON|@FILE", help="What each run gets; may hold {{fire_time}} etc."),
 ]
-MissedAfter = Annotated[Any, _duration("--missed-after", help="How late a run is missed.")]
-BackfillLimit = Annotated[
-    int | None, typer.Option(min=1, help="How many missed runs are made up for, at most.")
-]
-BackfillWindow = Annotated[
-    Any, _duration("--backfill-window", help="How old a missed run may be to be made up for.")
-]
-MaxRuns = Annotated[int | None, typer.Option(min=1, help="After so many fires it is finished.")]
-Jitter = Annotated[Any, _duration("--jitter", help="Start each run up to so much later.")]
-Sla = Annotated[Any, _duration("--sla", help="Raise an event when a run starts later than that.")]
-Timeout = Annotated[Any, _duration("--timeout", help="Of one try.")]

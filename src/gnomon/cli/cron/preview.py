@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gnomon.cli.cron import definition, job_views, options
+from gnomon.cli.cron import job_views, options
+from gnomon.cli.cron.definition import ScheduleOptions
 from gnomon.cli.shared import output, remote
+from gnomon.cli.shared.groups import with_groups
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.shared.values import given, rfc3339
 from gnomon.cron.schedule import (
     Dst,
     Fire,
-    Fold,
-    Gap,
     Schedule,
     cron_schedule,
     interval_schedule,
@@ -35,17 +35,11 @@ SCHEDULE_FIELDS = (
 )
 
 
+@with_groups
 def preview(
     ctx: typer.Context,
+    schedule: ScheduleOptions,
     ref: options.OptionalRef = None,
-    cron: options.Expression = None,
-    every: options.Every = None,
-    phase: options.Phase = None,
-    timezone: options.Timezone = None,
-    gap: Annotated[Gap | None, typer.Option(help="When clocks skip the time.")] = None,
-    fold: Annotated[Fold | None, typer.Option(help="When the time comes twice.")] = None,
-    start: options.Start = None,
-    end: options.End = None,
     after: options.After = None,
     count: options.Count = 10,
     as_json: AsJson = False,
@@ -58,27 +52,28 @@ def preview(
     gnomon cron preview --cron '30 2 * * *' --timezone Europe/Berlin --after 2027-03-26
     """
     if ref is not None:
-        if any(
-            value is not None for value in (cron, every, phase, timezone, gap, fold, start, end)
-        ):
+        if schedule != ScheduleOptions():
             raise typer.BadParameter("give a job, or a schedule; the job brings its own")
         answer = remote.call(
             remote.api_url(settings_of(ctx), api),
             lambda client: _of_job(client, ref, after, count),
         )
     else:
-        if cron is None and every is None:
-            raise typer.BadParameter("give a job, or a schedule: --cron '0 9 * * *' or --every 15m")
-        definition.when(cron, every, phase)
-        zone = timezone or "UTC"
-        if cron is not None:
-            dst = Dst(**given(gap=gap, fold=fold))
-            schedule = cron_schedule(cron, zone, dst, starts=start, ends=end)
-            check_steps(cron)
-        else:
-            schedule = interval_schedule(every, zone, phase, starts=start, ends=end)
-        answer = _answer(schedule, after, count)
-    _show(answer, cron or "", as_json=as_json)
+        answer = _answer(_schedule(schedule), after, count)
+    _show(answer, schedule.cron or "", as_json=as_json)
+
+
+def _schedule(asked: ScheduleOptions) -> Schedule:
+    if asked.cron is None and asked.every is None:
+        raise typer.BadParameter("give a job, or a schedule: --cron '0 9 * * *' or --every 15m")
+    asked.check()
+    zone = asked.timezone or "UTC"
+    if asked.cron is None:
+        return interval_schedule(asked.every, zone, asked.phase, starts=asked.start, ends=asked.end)
+    dst = Dst(**given(gap=asked.gap, fold=asked.fold))
+    schedule = cron_schedule(asked.cron, zone, dst, starts=asked.start, ends=asked.end)
+    check_steps(asked.cron)
+    return schedule
 
 
 def explain(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # Where no terminal says how wide it is, a reader (or grep) wants whole lines.
 PIPE_WIDTH = 240
+_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 STATUS_STYLES = {
     "COMPLETED": "green",
@@ -144,6 +145,19 @@ def moment(text: str | None) -> str:
         return ""
     whole, dot, fraction = text.removesuffix("Z").replace("T", " ").partition(".")
     return f"{whole}{dot}{fraction[:3]}Z"
+
+
+def span(seconds: float | None) -> str:
+    """Seconds the way they are typed: 5400 is 1h30m."""
+    if seconds is None:
+        return ""
+    whole, parts = int(seconds), []
+    for unit, length in _UNITS:
+        count, whole = divmod(whole, length)
+        if count:
+            parts.append(f"{count}{unit}")
+    fraction = seconds - int(seconds)
+    return "".join(parts) if parts and not fraction else f"{seconds:g}s"
 
 
 def compact(value: Any) -> str:

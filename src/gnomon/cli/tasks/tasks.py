@@ -1,7 +1,6 @@
 """`gnomon tasks`: look at tasks and steer them."""
 
 from datetime import datetime
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,22 +17,13 @@ from gnomon.cli.shared.options import (
     settings_of,
 )
 from gnomon.cli.tasks import views
+from gnomon.cli.tasks.template import PriorityName
 from gnomon.model.lifecycle import Status
 
 if TYPE_CHECKING:
     from gnomon.client.client import Client
 
 app = typer.Typer(no_args_is_help=True, help="Look at tasks and steer them.", rich_markup_mode=None)
-
-
-class PriorityName(StrEnum):
-    """The lanes, as they are typed."""
-
-    CRITICAL = "CRITICAL"
-    HIGH = "HIGH"
-    MEDIUM = "MEDIUM"
-    LOW = "LOW"
-
 
 Moment = Annotated[Any, typer.Option(parser=values.moment, metavar="TIME")]
 

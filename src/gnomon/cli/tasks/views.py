@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from gnomon.cli.shared import output
 from gnomon.cli.shared.output import compact, moment, shortened
+from gnomon.cli.tasks import template
 
 if TYPE_CHECKING:
     from gnomon.client.client import Client, Json
@@ -94,15 +95,10 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
     return [
         ("task", task["task_id"]),
         ("name", task.get("name") or ""),
-        ("type", task["task_type"]),
         ("status", task["status"]),
         ("resolution", task.get("resolution") or ""),
-        ("priority", task["priority"]),
-        ("queue", task["queue"] or ""),
-        ("preemptible", "yes" if task["preemptible"] else ""),
-        ("target", target(task["target"])),
+        *template.facts(task),
         ("payload", _payload(task)),
-        ("tags", " ".join(task["tags"])),
         ("due", moment(task["execute_at"])),
         ("created", moment(task["created_at"])),
         ("started", moment(task.get("started_at"))),
@@ -112,8 +108,6 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
         ("last error", shortened(task.get("last_error") or "", BODY_SHOWN)),
         ("result", shortened(compact(task.get("result")), BODY_SHOWN)),
         ("retry of", task.get("retry_of") or ""),
-        ("delivery", task["delivery"]),
-        ("retry policy", compact(task.get("retry_policy"))),
     ]
 
 
@@ -121,13 +115,6 @@ def _payload(task: "Json") -> str:
     if not task["payload_kept"]:
         return f"not kept (keep_payload: {task['keep_payload']})"
     return shortened(compact(task.get("payload")), BODY_SHOWN)
-
-
-def target(called: "Json") -> str:
-    """What a task calls, in a few words."""
-    if called["type"] == "http":
-        return f"{called.get('method', 'POST')} {called['url']}"
-    return f"{called['type']} {called.get('function', '')}".strip()
 
 
 def _try_row(each: "Json") -> tuple[str, ...]:

@@ -1,0 +1,120 @@
+"""The template of a task: as options, as the body that the API takes, and as lines to read."""
+
+import itertools
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gnomon.cli.shared import values
+from gnomon.cli.shared.groups import OptionGroup
+from gnomon.cli.shared.output import compact, span
+from gnomon.cli.shared.values import given
+from gnomon.model.task import DeliveryMode, KeepPayload
+
+if TYPE_CHECKING:
+    from gnomon.client.client import Json
+
+DEFAULT_TYPE = "webhook"
+
+
+class PriorityName(StrEnum):
+    """The lanes, as they are typed."""
+
+    CRITICAL = "CRITICAL"
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+class TemplateOptions(OptionGroup):
+    """Options of `gnomon submit` and `gnomon cron add`."""
+
+    task_type: Annotated[
+        str | None,
+        typer.Option(
+            "--type", help="What kind of task it is: webhook, or the function, where not given."
+        ),
+    ] = None
+    method: Annotated[str | None, typer.Option(help="Of the webhook: POST where not given.")] = None
+    headers: Annotated[
+        list[Any] | None,
+        typer.Option(
+            "--header",
+            parser=values.headers,
+            metavar="'NAME: VALUE'|@FILE",
+            help="May be repeated; secret ones are better in a file, a line each (@- is stdin).",
+        ),
+    ] = None
+    priority: Annotated[PriorityName | None, typer.Option(case_sensitive=False)] = None
+    delivery: Annotated[
+        DeliveryMode | None, typer.Option(help="What is promised: at_least_once where not given.")
+    ] = None
+    max_retries: Annotated[int | None, typer.Option(min=0, help="After the first execution.")] = (
+        None
+    )
+    timeout: Annotated[
+        Any,
+        typer.Option(
+            parser=values.duration, metavar="DURATION", help="Of one execution: 90, 90s, 5m, 2h."
+        ),
+    ] = None
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="May be repeated.")] = None
+    queue: Annotated[str | None, typer.Option(help="Where it belongs, for limits and pools.")] = (
+        None
+    )
+    preemptible: Annotated[
+        bool, typer.Option("--preemptible", help="May give way to a CRITICAL task, and run again.")
+    ] = False
+    keep_payload: Annotated[
+        KeepPayload | None,
+        typer.Option(
+            help="Keep the payload of an ended task: always, or only a failed one, or never."
+        ),
+    ] = None
+
+    def body(self, url: str | None, function: str | None) -> "Json":
+        """The fields that the API takes; the caller has made sure that it is the URL of a webhook
+        or the name of a function."""
+        return given(
+            task_type=self.task_type or function or DEFAULT_TYPE,
+            target=self._target(url, function),
+            priority=self.priority,
+            delivery=self.delivery,
+            retry_policy=None if self.max_retries is None else {"max_retries": self.max_retries},
+            timeout_seconds=self.timeout,
+            tags=self.tags or None,
+            queue=self.queue,
+            preemptible=self.preemptible or None,
+            keep_payload=self.keep_payload,
+        )
+
+    def _target(self, url: str | None, function: str | None) -> "Json":
+        headers = dict(itertools.chain.from_iterable(self.headers or []))
+        if url is not None:
+            return given(type="http", url=url, method=self.method, headers=headers or None)
+        if self.method is not None or headers:
+            raise typer.BadParameter("--method and --header are for webhooks")
+        return {"type": "python", "function": function}
+
+
+def facts(shown: "Json") -> list[tuple[str, str]]:
+    """The template of a task or a cron job that the API shows, line by line."""
+    return [
+        ("type", shown["task_type"]),
+        ("target", _called(shown["target"])),
+        ("priority", shown["priority"]),
+        ("queue", shown["queue"] or ""),
+        ("preemptible", "yes" if shown["preemptible"] else ""),
+        ("keep payload", "" if shown["keep_payload"] == "always" else shown["keep_payload"]),
+        ("delivery", shown["delivery"]),
+        ("timeout", span(shown["timeout_seconds"])),
+        ("retry policy", compact(shown["retry_policy"])),
+        ("tags", " ".join(shown["tags"])),
+    ]
+
+
+def _called(target: "Json") -> str:
+    if target["type"] == "http":
+        return f"{target.get('method', 'POST')} {target['url']}"
+    return f"{target['type']} {target.get('function', '')}".strip()
