@@ -256,10 +256,8 @@ def _complete_without_fence() -> None:
 
     import asyncpg
 
-    from gnomon.store.postgres import migrate
-
-    folder = importlib.resources.files(migrate.__package__ or "").joinpath("migrations")
-    text = folder.joinpath("0003_delivery.up.sql").read_text()
+    folder = importlib.resources.files("gnomon.store.postgres").joinpath("migrations")
+    text = folder.joinpath("0018_baseline.up.sql").read_text()
     found = re.search(r"CREATE FUNCTION gnomon.complete_run.*?\$\$;", text, re.DOTALL)
     check = "AND t.fence = complete_run.fence AND t.node = complete_run.node"
     if found is None or check not in found[0]:
@@ -267,8 +265,8 @@ def _complete_without_fence() -> None:
     broken = found[0].replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace(check, "")
 
     def make(original: Any) -> Any:
-        async def prepare(dsn: str) -> None:
-            await original(dsn)
+        async def prepare(dsn: str, *rest: Any) -> None:
+            await original(dsn, *rest)
             connection = await asyncpg.connect(dsn)
             try:
                 await connection.execute("SELECT pg_advisory_lock(4711)")

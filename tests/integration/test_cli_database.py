@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from tests.commands import Finished, gnomon, running
 from tests.conftest import connected
+from tests.integration.old_database import migrate_as_before
 from tests.waiting import eventually_sync
 
 from gnomon.store.embedded import EmbeddedServer
@@ -32,7 +33,7 @@ def test_migrations_go_up_and_down(empty_dsn: str, tmp_path: Path) -> None:
     assert applied(gnomon("migrate", "status", "--json", cwd=tmp_path, env=env)) == {False}
 
     first = gnomon("migrate", cwd=tmp_path, env=env)
-    assert first.out.startswith("took 0001 ")
+    assert first.out.startswith("applied 0018 baseline\n")
     again = gnomon("migrate", "up", cwd=tmp_path, env=env)
     assert again.out == "the schema is up to date\n"
     assert applied(gnomon("migrate", "status", "--json", cwd=tmp_path, env=env)) == {True}
@@ -42,7 +43,7 @@ def test_migrations_go_up_and_down(empty_dsn: str, tmp_path: Path) -> None:
     assert applied(gnomon("migrate", "status", "--json", cwd=tmp_path, env=env)) == {True}
 
     undone = gnomon("migrate", "down", "--to", "0", "--yes", cwd=tmp_path, env=env)
-    assert undone.out.splitlines()[-1].startswith("undid 0001 ")
+    assert undone.out.splitlines()[-1] == "undid 0018 baseline"
     assert applied(gnomon("migrate", "status", "--json", cwd=tmp_path, env=env)) == {False}
 
 
@@ -53,7 +54,7 @@ def test_the_embedded_server_is_started_for_a_migration(tmp_path: Path) -> None:
     # What a killed owner leaves behind must not be believed.
     (data / "postgres.dsn").write_text("postgresql://postgres@127.0.0.1:1/postgres\n")
 
-    assert gnomon("migrate", cwd=tmp_path).out.startswith("took 0001 ")
+    assert gnomon("migrate", cwd=tmp_path).out.startswith("applied 0018 ")
     assert not (data / "postgres.dsn").exists()
 
 
@@ -61,20 +62,21 @@ async def test_an_edited_migration_stops_every_process(
     database_dsn: str, connection: Any, tmp_path: Path
 ) -> None:
     env = {"DATABASE_URL": database_dsn}
-    await connection.execute("UPDATE gnomon.migration SET checksum = 'other' WHERE version = 6")
+    await connection.execute("UPDATE gnomon.migration SET checksum = 'other' WHERE version = 18")
     for command in ("migrate", "api", "scheduler", "up"):
         refused = gnomon(command, cwd=tmp_path, env=env)
         assert refused.code == 1
-        assert "migration 0006 limits was edited" in refused.err
-        assert "gnomon migrate accept 6" in refused.err
+        assert "migration 0018 baseline was edited" in refused.err
+        assert "gnomon migrate accept 18" in refused.err
     told = gnomon("migrate", "status", cwd=tmp_path, env=env)
-    assert re.search(r"0006 +limits +edited since", told.out)
+    assert re.search(r"0018 +baseline +edited since", told.out)
     check = checks_of(gnomon("doctor", "--json", cwd=tmp_path, env=env))["migrations"]
     assert not check["ok"]
-    assert "0006 limits" in check["detail"]
+    assert "0018 baseline" in check["detail"]
+    assert "gnomon migrate accept 18" in check["remedy"]
 
-    done = gnomon("migrate", "accept", "6", "--yes", cwd=tmp_path, env=env)
-    assert done.out == "accepted 0006 limits\n"
+    done = gnomon("migrate", "accept", "18", "--yes", cwd=tmp_path, env=env)
+    assert done.out == "accepted 0018 baseline\n"
     assert gnomon("migrate", cwd=tmp_path, env=env).out == "the schema is up to date\n"
 
 
@@ -85,6 +87,23 @@ async def test_a_newer_schema_is_refused(
     done = gnomon("migrate", cwd=tmp_path, env={"DATABASE_URL": database_dsn})
     assert done.code == 1
     assert "migration 9999, which this release does not know" in done.err
+
+
+async def test_a_database_of_a_release_before_the_baseline_is_told_what_to_do(
+    empty_dsn: str, tmp_path: Path
+) -> None:
+    env = {"DATABASE_URL": empty_dsn}
+    connection = await connected(empty_dsn)
+    await migrate_as_before(connection, 12)
+    await connection.close()
+    for command in ("migrate", "api", "scheduler", "up"):
+        refused = gnomon(command, cwd=tmp_path, env=env)
+        assert refused.code == 1
+        assert "the database is at migration 12" in refused.err
+        assert "git checkout 37322fc" in refused.err
+    assert "git checkout 37322fc" in gnomon("migrate", "status", cwd=tmp_path, env=env).err
+    check = checks_of(gnomon("doctor", "--json", cwd=tmp_path, env=env))["migrations"]
+    assert "git checkout 37322fc" in check["remedy"]
 
 
 async def test_nodes(database_dsn: str, connection: Any, tmp_path: Path) -> None:
@@ -161,7 +180,7 @@ async def test_the_doctor_is_content_with_what_is_right(
     checks = checks_of(gnomon("doctor", "--json", cwd=tmp_path, env=env))
     assert {name for name, check in checks.items() if not check["ok"]} == {"durability", "API"}
     lines = gnomon("doctor", cwd=tmp_path, env=env).out.splitlines()
-    assert "✓ migrations: all taken" in lines
+    assert "✓ migrations: all applied" in lines
     assert any(line.startswith("✗ API: does not answer at ") for line in lines)
 
 

@@ -5,7 +5,6 @@ import base64
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-import asyncpg
 import pytest
 import structlog
 from cryptography.exceptions import InvalidSignature
@@ -36,7 +35,6 @@ from gnomon.access.webhook_secret import (
 from gnomon.clock import SystemClock
 from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, TenantNotFound
 from gnomon.node.run.targets.signing import Signatory, Unsigned
-from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets, give_default
@@ -389,21 +387,6 @@ async def test_a_setting_that_is_not_used_is_told_of(
     assert warning["log_level"] == "warning"
     assert "is not used" in warning["event"]
     assert await secret_of(connection, "default") == made
-
-
-async def test_tenants_that_were_there_before_get_a_secret(empty_dsn: str) -> None:
-    connection = await asyncpg.connect(empty_dsn)
-    try:
-        await migrate.up(connection, 17)
-        await connection.execute("INSERT INTO gnomon.tenant (id) VALUES ('acme'), ('beta')")
-        await migrate.up(connection)
-        secrets = [await secret_of(connection, name) for name in ("acme", "beta")]
-        assert secrets[0] != secrets[1]
-        assert all(len(each) == len("whsec_") + 44 for each in secrets)
-        none = "SELECT count(*) FROM gnomon.webhook_secret WHERE tenant_id = 'default'"
-        assert await connection.fetchval(none) == 0
-    finally:
-        await connection.close()
 
 
 async def test_the_last_one_can_be_replaced_but_not_revoked(

@@ -54,8 +54,8 @@ async def prepare(dsn: str, webhook_secret: str | None = None) -> None:
     connection = await connect(dsn)
     try:
         with translated():
-            for step in await migrate.up(connection):
-                log.info("migrated", version=step.version, name=step.name)
+            for migration in await migrate.up(connection):
+                log.info("migrated", version=migration.version, name=migration.name)
             await connection.execute("SELECT gnomon.keep_pages()")
             await _partitions(connection)
             await _first_secret(connection, webhook_secret)

@@ -143,17 +143,13 @@ async def _version(connection: "Connection") -> Check:
 async def _migrations(connection: "Connection") -> Check:
     from gnomon.store.postgres import migrate
 
-    steps = await migrate.status(connection)
-    edited = [f"{step.version:04d} {step.name}" for step in steps if step.edited]
-    if edited:
-        remedy = (
-            "start the release that the database was migrated with, or check that the schema is "
-            "what the file says, and run `gnomon migrate accept NUMBER`"
-        )
-        detail = f"edited after they were taken: {', '.join(edited)}"
+    refused = await migrate.refusal(connection)
+    if refused is not None:
+        detail, _, remedy = refused.partition("; ")
         return Check("migrations", False, detail, remedy)
-    missing = [step.name for step in steps if not step.applied]
-    detail = f"not taken: {', '.join(missing)}" if missing else "all taken"
+    known = await migrate.status(connection)
+    missing = [migration.name for migration in known if not migration.applied]
+    detail = f"not applied: {', '.join(missing)}" if missing else "all applied"
     return Check("migrations", not missing, detail, "run `gnomon migrate`")
 
 

@@ -10,21 +10,24 @@ from gnomon.cli.shared.options import AsJson, Yes, settings_of
 from gnomon.cli.shared.output import CommandFailed
 
 if TYPE_CHECKING:
-    from gnomon.store.postgres.migrate import AppliedMigration
+    from gnomon.store.postgres.migrate import AppliedMigration, MigrationStep, StepProgress
 
 app = typer.Typer(rich_markup_mode=None)
+
+_HOW = {"": "in one transaction", "concurrently": "index, concurrently", "batches": "in batches"}
 
 
 @app.callback(invoke_without_command=True)
 def migrate(ctx: typer.Context) -> None:
     """Bring the database's schema up to date (`up`), or back (`down`).
 
-    Works on DATABASE_URL, or on the embedded server, which is started for it if need be.
+    Works on DATABASE_URL, or on the embedded server, which is started if need be. Nodes and API of
+    the version before may go on running. If it is interrupted, run it again: it continues.
 
     \b
-    gnomon migrate
     gnomon migrate status
-    gnomon migrate down --to 0
+    gnomon migrate
+    gnomon migrate down --to 18
     """
     if ctx.invoked_subcommand is None:
         up(ctx)
@@ -32,34 +35,38 @@ def migrate(ctx: typer.Context) -> None:
 
 @app.command()
 def up(ctx: typer.Context) -> None:
-    """Take all migrations that were not taken, and make the partitions of the days ahead.
+    """Apply all migrations that are not applied, and make the partitions of the days ahead.
+
+    `gnomon migrate status` shows beforehand what this will do.
 
     \b
     DATABASE_URL=postgresql://localhost/gnomon gnomon migrate up
     """
     with database.running_database(settings_of(ctx)) as dsn:
-        taken = loop.run(database.prepare(dsn))
-    for name in taken:
-        output.echo(f"took {name}")
-    if not taken:
+        applied = loop.run(database.prepare(dsn, _Progress().show))
+    for name in applied:
+        output.echo(f"applied {name}")
+    if not applied:
         output.echo("the schema is up to date")
 
 
 @app.command()
 def down(
     ctx: typer.Context,
-    to: Annotated[int, typer.Option(min=0, help="Undo all above this one; 0 undoes all.")],
+    to: Annotated[
+        int, typer.Option(min=0, help="The migration to go back to; 0 undoes all of them.")
+    ],
     yes: Yes = False,
 ) -> None:
-    """Undo migrations, newest first. What their tables held is lost.
+    """Undo migrations, newest first. The data in their tables and columns is lost.
 
     \b
-    gnomon migrate down --to 1
+    gnomon migrate down --to 18
     gnomon migrate down --to 0 --yes
     """
     settings = settings_of(ctx)
     if not yes:
-        output.confirm(f"Undo all migrations above {to}, and lose what they hold?")
+        output.confirm(f"Undo all migrations above {to}, and lose their data?")
     with database.running_database(settings) as dsn:
         undone = loop.run(_down(dsn, to))
     for name in undone:
@@ -74,13 +81,13 @@ def accept(
     version: Annotated[int, typer.Argument(min=1, help="The number of the migration.")],
     yes: Yes = False,
 ) -> None:
-    """Take a migration's present text for the one that the database has taken.
+    """Record the present text of a migration as the one that the database has applied.
 
-    For a migration that was edited after it was taken, once you have checked that the schema is
+    For a migration that was edited after it was applied, once you have checked that the schema is
     what its file says. Nothing else is changed.
 
     \b
-    gnomon migrate accept 6
+    gnomon migrate accept 18
     """
     settings = settings_of(ctx)
     if not yes:
@@ -92,38 +99,75 @@ def accept(
 
 @app.command()
 def status(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Show which migrations the database has taken.
+    """Show which migrations the database has applied, and the steps of those to come.
 
     \b
     gnomon migrate status --json
     """
     with database.running_database(settings_of(ctx)) as dsn:
-        steps = loop.run(_status(dsn))
+        migrations, refused = loop.run(_status(dsn))
     if as_json:
-        output.document({"migrations": [_document(step) for step in steps]})
-    else:
-        rows = [(f"{s.version:04d}", s.name, _applied(s), _moment(s)) for s in steps]
-        output.table(["version", "name", "applied", "at"], rows)
+        output.document({"migrations": [_document(m) for m in migrations], "refused": refused})
+        return
+    rows = [(f"{m.version:04d}", m.name, _applied(m), _moment(m)) for m in migrations]
+    output.table(["version", "name", "applied", "at"], rows)
+    for migration in migrations:
+        if not migration.applied and len(migration.steps) > 1:
+            for step in migration.steps:
+                done = step.number <= migration.finished_steps
+                output.echo(f"{migration.version:04d} {_step(step)}{': done' if done else ''}")
+    if refused is not None:
+        output.trouble(refused)
 
 
-def _document(step: "AppliedMigration") -> dict[str, object]:
+class _Progress:
+    """Shows how far the steps are, on stderr, without a line for every batch."""
+
+    _EVERY_ROWS = 100_000
+
+    def __init__(self) -> None:
+        self._shown_rows = 0
+
+    def show(self, progress: "StepProgress") -> None:
+        where = f"{progress.migration.version:04d} {_step(progress.step)}"
+        if progress.waits:
+            output.note(f"{where}: waiting for a lock, retrying")
+        elif progress.finished:
+            rows = f", {progress.rows} rows" if progress.rows else ""
+            if len(progress.migration.steps) > 1:
+                output.note(f"{where}: done{rows}")
+            self._shown_rows = 0
+        elif progress.rows >= self._shown_rows + self._EVERY_ROWS:
+            output.note(f"{where}: {progress.rows} rows")
+            self._shown_rows = progress.rows
+
+
+def _step(step: "MigrationStep") -> str:
+    return f"step {step.number} {step.name} ({_HOW[step.kind.value]})"
+
+
+def _document(migration: "AppliedMigration") -> dict[str, object]:
     return {
-        "version": step.version,
-        "name": step.name,
-        "applied": step.applied,
-        "applied_at": step.applied_at,
-        "edited": step.edited,
+        "version": migration.version,
+        "name": migration.name,
+        "applied": migration.applied,
+        "applied_at": migration.applied_at,
+        "edited": migration.edited,
+        "steps": [_HOW[step.kind.value] for step in migration.steps],
+        "finished_steps": len(migration.steps) if migration.applied else migration.finished_steps,
     }
 
 
-def _moment(step: "AppliedMigration") -> str:
-    return "" if step.applied_at is None else f"{step.applied_at:%Y-%m-%d %H:%M:%SZ}"
+def _moment(migration: "AppliedMigration") -> str:
+    return "" if migration.applied_at is None else f"{migration.applied_at:%Y-%m-%d %H:%M:%SZ}"
 
 
-def _applied(step: "AppliedMigration") -> str:
-    if step.edited:
+def _applied(migration: "AppliedMigration") -> str:
+    if migration.edited:
         return "edited since"
-    return "yes" if step.applied else "no"
+    if migration.finished_steps:
+        return f"{migration.finished_steps} of {len(migration.steps)} steps"
+    return "yes" if migration.applied else "no"
 
 
 async def _down(dsn: str, to: int) -> list[str]:
@@ -138,7 +182,7 @@ async def _down(dsn: str, to: int) -> list[str]:
             raise CommandFailed(str(error)) from error
         except asyncpg.PostgresError as error:
             raise CommandFailed(f"a migration could not be undone: {error}") from error
-    return [str(step) for step in undone]
+    return [str(migration) for migration in undone]
 
 
 async def _accept(dsn: str, version: int) -> str:
@@ -146,13 +190,13 @@ async def _accept(dsn: str, version: int) -> str:
 
     async with database.connection(dsn) as connection:
         try:
-            return str(await migrations.accept(connection, version))
+            return await migrations.accept(connection, version)
         except migrations.MigrationError as error:
             raise CommandFailed(str(error)) from error
 
 
-async def _status(dsn: str) -> list["AppliedMigration"]:
+async def _status(dsn: str) -> tuple[list["AppliedMigration"], str | None]:
     from gnomon.store.postgres import migrate as migrations
 
     async with database.connection(dsn) as connection:
-        return await migrations.status(connection)
+        return await migrations.status(connection), await migrations.refusal(connection)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from gnomon.store.postgres.database import Database
+    from gnomon.store.postgres.migrate import StepProgress
 
 _T = TypeVar("_T")
 
@@ -87,10 +88,13 @@ async def connection(dsn: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Reco
         await opened.close()
 
 
-async def prepare(dsn: str) -> list[str]:
+async def prepare(
+    dsn: str, on_progress: Callable[["StepProgress"], None] | None = None
+) -> list[str]:
     """Bring the schema up to date and make the partitions of the days ahead.
 
-    Gives the names of the migrations that were taken.
+    Progress is logged, unless it is shown otherwise. Returns the names of the migrations that were
+    applied.
     """
     import asyncpg
 
@@ -99,14 +103,15 @@ async def prepare(dsn: str) -> list[str]:
 
     async with connection(dsn) as opened:
         try:
-            taken = await migrate.up(opened)
+            applied = await migrate.up(opened, on_progress=on_progress or migrate.to_log)
             today = (await opened.fetchval("SELECT gnomon.now()")).date()
             await partitions.make(opened, today)
         except migrate.MigrationError as error:
             raise CommandFailed(str(error)) from error
         except asyncpg.PostgresError as error:
-            raise CommandFailed(f"the schema could not be brought up to date: {error}") from error
-    return [str(step) for step in taken]
+            told = ", ".join([str(error), *getattr(error, "__notes__", ())])
+            raise CommandFailed(f"the schema could not be brought up to date: {told}") from error
+    return [str(migration) for migration in applied]
 
 
 def with_database(settings: Settings, use: Callable[["Database"], Awaitable[_T]]) -> _T:

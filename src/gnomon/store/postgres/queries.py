@@ -25,11 +25,9 @@ def query(name: str) -> str:
 @cache
 def statements() -> dict[str, Path]:
     """Every statement's file, by its name."""
-    return {
-        path.stem: path
-        for path in _root().rglob("*.sql")
-        if path.parent.name not in ("migrations", "fragments")
-    }
+    others = {_root() / "migrations", _root() / "fragments"}
+    found = (path for path in _root().rglob("*.sql") if others.isdisjoint(path.parents))
+    return {path.stem: path for path in found}
 
 
 @cache
