@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.integration import migrating
 from tests.integration.support import Connection
 from tests.integration.test_migrations import *  # noqa: F403
 from tests.integration.test_old_partitions import (  # noqa: F401
@@ -39,3 +40,13 @@ async def pool(empty_dsn: str, pgbouncer: PgBouncer, fresh: Connection) -> Async
     await opened.open()
     yield opened
     await opened.close()
+
+
+async def test_an_index_is_not_made_through_a_pooler(empty: Connection, empty_dsn: str) -> None:
+    """Its lock belongs to a session, and behind a pooler nobody has one."""
+    with pytest.raises(migrate.MigrationError, match="GNOMON_DIRECT_DATABASE_URL"):
+        await migrate.up(empty, known=migrating.known())
+    direct = await connect(empty_dsn)
+    done = await migrate.up(direct, known=migrating.known())
+    await direct.close()
+    assert [m.version for m in done] == [migrating.LABELS]

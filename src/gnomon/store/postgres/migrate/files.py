@@ -35,9 +35,10 @@ _FOLDER = re.compile(r"(\d{4})_(\w+)")
 _STEP = re.compile(r"(\d+)_(\w+)(?:\.(\w+))?\.sql")
 _REPLACED = re.compile(r"(\d{4})_(\w+) ([0-9a-f]{64})")
 _COMMENT = re.compile(r"--[^\n]*")
-_INDEX = re.compile(
-    r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY (?P<made>\w+) ON gnomon\.(?P<table>\w+)\b[^;]*;?"
-    r"|DROP INDEX CONCURRENTLY (?:IF EXISTS )?gnomon\.(?P<dropped>\w+);?",
+_INDEX = re.compile(  # names in lower case, so that they need no quotes
+    r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY (?P<made>[a-z_0-9]+) "
+    r"ON gnomon\.(?P<table>[a-z_0-9]+)\b[^;]*;?"
+    r"|DROP INDEX CONCURRENTLY (?:IF EXISTS )?gnomon\.(?P<dropped>[a-z_0-9]+);?",
 )
 
 

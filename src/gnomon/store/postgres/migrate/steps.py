@@ -157,15 +157,16 @@ async def _make_or_drop(connection: Connection, step: MigrationStep) -> None:
         return
     found = await connection.fetchrow(
         """
-        SELECT i.indisvalid AS valid, i.indrelid::regclass::text AS "table"
-        FROM pg_index AS i WHERE i.indexrelid = to_regclass('gnomon.' || quote_ident($1))
+        SELECT i.indisvalid AS valid, t.relname AS "table"
+        FROM pg_index AS i JOIN pg_class AS t ON t.oid = i.indrelid
+        WHERE i.indexrelid = to_regclass('gnomon.' || $1)
         """,
         statement.index,
     )
-    if found is not None and found["table"] != f"gnomon.{statement.table}":
+    if found is not None and found["table"] != statement.table:
         raise MigrationError(
-            f"gnomon.{statement.index} is an index of {found['table']}, not of "
-            f"gnomon.{statement.table}; rename or drop it"
+            f"{statement.index} is an index of {found['table']}, not of {statement.table}; "
+            "rename or drop it"
         )
     if found is not None and found["valid"]:
         return  # a process was killed after making it and before recording it

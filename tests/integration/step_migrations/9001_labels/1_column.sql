@@ -1,0 +1,1 @@
+ALTER TABLE gnomon.task ADD COLUMN label text;

@@ -1,0 +1,1 @@
+ALTER TABLE gnomon.task VALIDATE CONSTRAINT label_is_not_empty;
