@@ -16,7 +16,7 @@ from tests.settings import settings_with
 
 from gnomon.breakers.breaker import Rule
 from gnomon.clock import SystemClock
-from gnomon.node.dispatch.breaker_check import Rules
+from gnomon.node.dispatch.breaker_check import BreakerRules
 from gnomon.node.membership.lease import Lease
 from gnomon.node.node import Node
 from gnomon.node.run.targets import Callers
@@ -45,7 +45,7 @@ CLASSES = {
     "unknown": "ZZ999",
 }
 # One failure opens a host's breaker; a tenant's never opens.
-RULES = Rules(host=Rule(share=0.5, calls=1, pause=30.0), tenant=Rule(share=2.0))
+RULES = BreakerRules(host=Rule(share=0.5, calls=1, pause=30.0), tenant=Rule(share=2.0))
 _NAMED = re.compile(
     r"""(?:query|fetch|fetchrow|execute)\(\s*"(\w+)"|"(\w+)" if overdue else "(\w+)\""""
 )

@@ -15,7 +15,7 @@ from tests.settings import settings_with
 
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import Submission
-from gnomon.node.dispatch.breaker_check import RULES, Rules
+from gnomon.node.dispatch.breaker_check import RULES, BreakerRules
 from gnomon.observe.events import Observer
 from gnomon.wiring.processes import run_node
 
@@ -72,7 +72,7 @@ class RunningNode:
 async def running_node(dsn: str, **changes: Any) -> AsyncIterator[RunningNode]:
     """A node with these settings changed, and with these `rules` for breakers and `listeners`, if
     any."""
-    rules: Rules = changes.pop("rules", RULES)
+    rules: BreakerRules = changes.pop("rules", RULES)
     listeners: Sequence[Observer] = changes.pop("listeners", ())
     settings = settings_with(SETTINGS, **changes)
     stop, started = asyncio.Event(), asyncio.Event()

@@ -19,14 +19,14 @@ from gnomon.model.explanation import explain
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import DEFAULT_TENANT, Submission, TaskKey
-from gnomon.node.dispatch.breaker_check import Rules
+from gnomon.node.dispatch.breaker_check import BreakerRules
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks import reading
 
 A = DEFAULT_TENANT  # whose tasks may take all slots while it is the only tenant
 SLOTS = 5
 AHEAD = 150  # claimed before any of them is called
-QUICK = Rules(host=msgspec.structs.replace(HOST_RULE, pause=1.0))
+QUICK = BreakerRules(host=msgspec.structs.replace(HOST_RULE, pause=1.0))
 # A retry comes soon, and there are few: if the outage spent them, the tasks would be dead letters.
 POLICY = RetryPolicy(max_retries=2, base_seconds=0.05, max_seconds=0.05)
 ONCE = RetryPolicy(max_retries=0)
@@ -151,7 +151,7 @@ async def test_a_node_that_dies_while_its_breaker_is_open_leaves_nothing_behind(
 ) -> None:
     dead = Endpoint()
     waiting = await store(database, *dead.tasks(now, 60, "a"))
-    slow = Rules(host=msgspec.structs.replace(HOST_RULE, pause=600.0))
+    slow = BreakerRules(host=msgspec.structs.replace(HOST_RULE, pause=600.0))
     async with running_node(database_dsn, rules=slow, node_name="first") as node:
         await opened(connection)
         await node.kill()
@@ -172,7 +172,7 @@ async def test_a_node_that_dies_while_its_breaker_is_open_leaves_nothing_behind(
 async def test_a_tenant_whose_tasks_all_fail_is_slowed_down(
     database_dsn: str, database: Database, connection: Connection, now: datetime
 ) -> None:
-    rules = Rules(tenant=msgspec.structs.replace(TENANT_RULE, lasting=0.0, pause=1.0))
+    rules = BreakerRules(tenant=msgspec.structs.replace(TENANT_RULE, lasting=0.0, pause=1.0))
     failing = [
         submission(now, tenant_id="a", target=PythonTarget("unknown"), retry_policy=ONCE)
         for _ in range(22)

@@ -19,7 +19,7 @@ from gnomon.breakers.breaker import Rule
 from gnomon.model.lifecycle import State
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, Target
-from gnomon.node.dispatch.breaker_check import Rules
+from gnomon.node.dispatch.breaker_check import BreakerRules
 from gnomon.store.postgres.database import Database
 
 JOBS = "/api/v1/cron-jobs"
@@ -27,7 +27,7 @@ JOB = {"name": "j", "task_type": "t", "callback_url": "http://127.0.0.1:9/", "in
 CONTROLS = ["\0", "\x01", "\t", "\n", "\r", "\x1b[31m", "\x7f", "\x85", "\x9b", "\u2028"]
 LONG = "http://127.0.0.1:9/" + "x" * 5000
 # Any failure that is counted opens them at once, for the rest of the test.
-TOUCHY = Rules(host=Rule(share=0.0, calls=1, pause=60.0), tenant=Rule(share=0.0, calls=1))
+TOUCHY = BreakerRules(host=Rule(share=0.0, calls=1, pause=60.0), tenant=Rule(share=0.0, calls=1))
 AT_ONCE = RetryPolicy(max_retries=3, base_seconds=0.0)
 
 

@@ -80,8 +80,8 @@ async def test_each_execution_is_told_to_who_listens_whatever_others_raise(
     settled = {task.key: task for task in heard.settled}
     assert started.keys() == settled.keys() == {good_key, bad_key}
     assert (started[good_key].task_type, started[good_key].attempt) == ("good", 1)
-    assert started[good_key].due_at == good.due_at
-    assert started[good_key].delay_seconds > 0
+    assert good.due_at <= started[good_key].due_at <= started[good_key].started_at
+    assert started[good_key].delay_seconds >= 0
     told = settled[good_key]
     assert (told.task_type, told.lane, told.attempt) == ("good", started[good_key].lane, 1)
     assert (told.outcome, told.verdict, told.state) == (

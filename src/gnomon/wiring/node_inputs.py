@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gnomon.clock import Clock
-from gnomon.node.dispatch.breaker_check import Rules
+from gnomon.node.dispatch.breaker_check import BreakerRules
 from gnomon.node.run.targets import Callers
 from gnomon.observe.events import Observer
 from gnomon.settings import Settings
@@ -25,7 +25,7 @@ class NodeInputs:
     directory: TenantCache
     clock: Clock
     emit: Observer
-    rules: Rules
+    rules: BreakerRules
 
     @property
     def name(self) -> str:

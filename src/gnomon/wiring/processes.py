@@ -14,7 +14,7 @@ from gnomon.chores import Service
 from gnomon.clock import Clock, SystemClock, new_id
 from gnomon.file_limit import raise_file_limit
 from gnomon.model.errors import LeaseLost, StoreError
-from gnomon.node.dispatch.breaker_check import RULES, Rules
+from gnomon.node.dispatch.breaker_check import RULES, BreakerRules
 from gnomon.node.membership.lease_keeper import LeaseKeeper
 from gnomon.node.node import Node
 from gnomon.node.run.quarantine.pool import Quarantine
@@ -108,7 +108,7 @@ async def run_node(
     dsn: str,
     on_started: Started,
     stop: asyncio.Event | None = None,
-    rules: Rules = RULES,
+    rules: BreakerRules = RULES,
     listeners: Sequence[Observer] = (),
 ) -> None:
     """Serve as a node until SIGTERM or SIGINT (or `stop`). A node that was declared dead joins
@@ -128,7 +128,7 @@ async def _live(
     emit: Observer,
     on_started: Started,
     stop: asyncio.Event,
-    rules: Rules,
+    rules: BreakerRules,
 ) -> None:
     """One incarnation after the other."""
     while not stop.is_set():
@@ -152,7 +152,7 @@ async def _live(
 
 @asynccontextmanager
 async def _node(
-    settings: Settings, dsn: str, clock: Clock, emit: Observer, rules: Rules
+    settings: Settings, dsn: str, clock: Clock, emit: Observer, rules: BreakerRules
 ) -> AsyncIterator[tuple[Node, Listener, LeaseKeeper]]:
     """A node that has joined the roster, and what speaks to it from outside of its loop."""
     async with AsyncExitStack() as stack:

@@ -17,7 +17,7 @@ from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.node.ahead.agenda import Agenda
-from gnomon.node.dispatch.breaker_check import BreakerCheck, Rules
+from gnomon.node.dispatch.breaker_check import BreakerCheck, BreakerRules
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.breakers import BreakerEvent, Circuit
@@ -25,7 +25,7 @@ from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
 
 AWAY = Outcome(OutcomeKind.FAILED, error="away", unreachable=True)
-QUICK = Rules(host=Rule(share=0.5, calls=1, pause=30.0), tenant=Rule(share=2.0))
+QUICK = BreakerRules(host=Rule(share=0.5, calls=1, pause=30.0), tenant=Rule(share=2.0))
 
 
 class Told:

@@ -12,7 +12,7 @@ from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.node.ahead.agenda import Agenda
-from gnomon.node.dispatch.breaker_check import BreakerCheck, Rules
+from gnomon.node.dispatch.breaker_check import BreakerCheck, BreakerRules
 from gnomon.observe.events import BreakerOpened, Event, nobody
 from gnomon.pipe.envelope import Report
 from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
@@ -43,7 +43,7 @@ SAYING_NOTHING = [
 class World:
     """Breakers with these rules, and what they told."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: BreakerRules) -> None:
         self.time = 0.0
         self.events: list[Event] = []
         clock = SystemClock(lambda: self.time)
@@ -61,11 +61,11 @@ class World:
 
 
 def host(rule: Rule) -> World:
-    return World(Rules(host=rule, tenant=NEVER))
+    return World(BreakerRules(host=rule, tenant=NEVER))
 
 
 def tenant(rule: Rule) -> World:
-    return World(Rules(host=NEVER, tenant=rule))
+    return World(BreakerRules(host=NEVER, tenant=rule))
 
 
 @pytest.mark.parametrize("outcome", FAILURES)

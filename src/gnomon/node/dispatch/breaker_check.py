@@ -44,14 +44,14 @@ _MOST_EVENTS = 1_000  # that wait to be written; older ones are only in the log
 _NOT_SHOWN = "the breaker works, but is not shown; nothing is to be done"
 
 
-class Rules(msgspec.Struct, frozen=True):
+class BreakerRules(msgspec.Struct, frozen=True):
     """When breakers open."""
 
     host: Rule = HOST_RULE
     tenant: Rule = TENANT_RULE
 
 
-RULES = Rules()
+RULES = BreakerRules()
 
 
 class _Guard:
@@ -78,7 +78,7 @@ class BreakerCheck(StartCheck):
         store: PostgresBreakers,
         emit: Observer,
         troubles: Troubles,
-        rules: Rules = RULES,
+        rules: BreakerRules = RULES,
     ) -> None:
         self._troubles = troubles
         self._agenda = agenda
