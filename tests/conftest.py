@@ -42,6 +42,9 @@ hypothesis_settings.load_profile("gnomon")
 # `make unit` asks for this one: a look before every commit, where `make test` looks closer.
 hypothesis_settings.register_profile("quick", deadline=None, max_examples=20)
 
+# The contract suites are part of the package: what they compare is shown when they fail.
+pytest.register_assert_rewrite("gnomon.testing")
+
 _numbers = itertools.count(1)
 
 

@@ -5,7 +5,8 @@
         async def world(self) -> PlanningWorld:
             return MyWorld()  # with an empty store, and a grace of `GRACE`
 
-The tests are coroutines: run them with pytest-asyncio or the like, in its auto mode.
+The tests are coroutines: run them with pytest-asyncio or the like, in its auto mode. To see what
+they compare, call `pytest.register_assert_rewrite("gnomon.testing")` before they are imported.
 """
 
 import asyncio
