@@ -1,0 +1,23 @@
+"""A task template with a value of its own in every field: whoever loses one on the way is found."""
+
+from typing import Any
+
+from gnomon.model.priority import Lane
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.target import HttpTarget
+from gnomon.model.task import DeliveryMode, KeepPayload
+
+EVERY_FIELD: dict[str, Any] = {
+    "task_type": "mail",
+    "target": HttpTarget("http://127.0.0.1:9/hook", "PUT"),
+    "priority": Lane.LOW,
+    "delivery": DeliveryMode.EXACTLY_ONCE,
+    "retry_policy": RetryPolicy(max_retries=9, jitter=False),
+    "timeout_seconds": 7.5,
+    "tags": ("a", "b"),
+    "queue": "slow",
+    "preemptible": True,
+    "keep_payload": KeepPayload.FAILED,
+}
+# Who may run a task, and under which promise, is decided once.
+UNCHANGEABLE = ("task_type", "delivery")
