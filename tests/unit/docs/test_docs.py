@@ -59,3 +59,17 @@ def test_the_api_reference_lists_every_problem() -> None:
         (int(status), slug) for status, slug in re.findall(r"(?m)^\| (\d+) \| `([\w-]+)`", page)
     }
     assert told >= {(status, slug) for status, (slug, _) in TITLES.items()}
+
+
+def test_troubleshooting_quotes_what_gnomon_says() -> None:
+    """`…` and numbers stand for values; a string may be written over several lines."""
+    sources = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    said = re.sub(r'"\s*\n\s*f?"', "", sources)
+    page = (DOCS / "how-to" / "troubleshooting.md").read_text()
+    explained = page.partition("| `tasks explain` says |")[2].partition("\n## ")[0]
+    quotes = re.findall(r"(?m)^\| (\w[^|]+|…[^|]+) \|", explained)
+    quotes += re.findall(r"(?m)^\| `([^`]+)` \|", page)
+    assert len(quotes) > 10
+    for quote in quotes:
+        for part in re.split(r"…|\b\d+\b|\bN\b", quote):
+            assert part.strip(" ,") in said, quote
