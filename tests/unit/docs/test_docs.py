@@ -11,7 +11,7 @@ from gnomon.api.http.problems import TITLES
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-PAGES = sorted((*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"))
+PAGES = sorted((*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
