@@ -16,6 +16,7 @@ PURE = ("model", "access", "breakers", "cron", "fairness", "limits", "payload_sc
 # Beside the tests that import a module: those that reach it through others, the quickest first.
 REACHING: list[tuple[str, Sequence[str]]] = [
     ("cron/", ("tests/unit/cron/test_*.py",)),
+    ("chores/", ("tests/unit/chores/test_*.py",)),
     ("breakers/breaker.py", ("tests/unit/breakers/test_*.py",)),
     ("fairness/", ("tests/unit/fairness/test_*.py",
                    "tests/unit/node/test_agenda.py")),

@@ -206,3 +206,17 @@ async def test_a_skipped_run_leaves_no_payload(database: Database, connection: C
     assert await connection.fetchval("SELECT count(*) FROM gnomon.task_payload") == 0
     removed = "SELECT count(*) FROM gnomon.task_archive WHERE payload_removed"
     assert await connection.fetchval(removed) == len(ids)
+
+
+@pytest.mark.parametrize("payload", [None, SMALL, LARGE], ids=["none", "small", "large"])
+async def test_a_run_that_made_way_while_it_waited_for_its_retry_says_what_is_gone(
+    database: Database, connection: Connection, payload: bytes | None
+) -> None:
+    now = await database_now(connection)
+    [key] = await store(database, submission(now, keep_payload=KeepPayload.NEVER, payload=payload))
+    await put(connection, str(key.id), "attempt = 1")
+    ended = await database.fetch("end_waiting_run", key.tenant_id, key.id, "the next run came")
+    assert [row["id"] for row in ended] == [key.id]
+    task = await reading.get(database, key)
+    assert (task.payload, task.payload_kept) == (None, payload is None)
+    assert not await apart(connection, key)
