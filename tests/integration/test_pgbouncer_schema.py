@@ -44,7 +44,7 @@ async def pool(empty_dsn: str, pgbouncer: PgBouncer, fresh: Connection) -> Async
 
 async def test_an_index_is_not_made_through_a_pooler(empty: Connection, empty_dsn: str) -> None:
     """Its lock belongs to a session, and behind a pooler nobody has one."""
-    with pytest.raises(migrate.MigrationError, match="GNOMON_DIRECT_DATABASE_URL"):
+    with pytest.raises(migrate.MigrationError, match="GNOMON_DATABASE_DIRECT_URL"):
         await migrate.up(empty, known=migrating.known())
     direct = await connect(empty_dsn)
     done = await migrate.up(direct, known=migrating.known())

@@ -138,7 +138,7 @@ async def run_index(
     if is_pooled(connection):
         raise MigrationError(
             f"migration {migration} makes an index concurrently, which needs a session of its own, "
-            "and a pooler is in between; set GNOMON_DIRECT_DATABASE_URL, and run `gnomon migrate`"
+            "and a pooler is in between; set GNOMON_DATABASE_DIRECT_URL, and run `gnomon migrate`"
         )
     async with index_session(connection, clock):
         record = await read(connection)
