@@ -29,7 +29,7 @@ TOLD = """
             coalesce(sum(extract(epoch FROM finished_at - started_at)), 0)::float8 AS seconds,
             coalesce(sum(octet_length(response_body)), 0)
                 + coalesce(sum(octet_length(result::text)), 0) AS bytes
-        FROM gnomon.try WHERE finished_at IS NOT NULL GROUP BY tenant_id
+        FROM gnomon.all_executions WHERE finished_at IS NOT NULL GROUP BY tenant_id
     )
     SELECT s.tenant_id, s.submissions, coalesce(t.executions, 0) AS executions,
         coalesce(t.seconds, 0) AS compute_seconds, s.bytes + coalesce(t.bytes, 0) AS stored_bytes

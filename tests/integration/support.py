@@ -116,7 +116,7 @@ async def executions(connection: Connection, key: TaskKey) -> Sequence[asyncpg.R
 async def tries(connection: Connection, key: TaskKey) -> Sequence[asyncpg.Record]:
     """All tries, oldest first."""
     rows: Sequence[asyncpg.Record] = await connection.fetch(
-        "SELECT * FROM gnomon.try WHERE tenant_id = $1 AND task_id = $2 ORDER BY fence",
+        "SELECT * FROM gnomon.all_executions WHERE tenant_id = $1 AND task_id = $2 ORDER BY fence",
         key.tenant_id,
         key.id,
     )

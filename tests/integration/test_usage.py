@@ -83,7 +83,7 @@ async def test_what_is_metered_is_what_the_rows_tell(
     before = await metered(connection.fetch)
     assert await dispatch.settle(made) == []  # told again, it is stale, and used nothing
     assert await metered(connection.fetch) == before
-    tries = await connection.fetchval("SELECT count(*) FROM gnomon.try")
+    tries = await connection.fetchval("SELECT count(*) FROM gnomon.all_executions")
     assert sum(used.executions for used in before.values()) == tries == 36
 
 

@@ -49,7 +49,7 @@ async def test_nothing_is_lost_when_a_node_is_killed_with_a_thousand_running(
     assert verdict.duplicated == running
     assert set(receiver.calls_of(ids).values()) == {1, 2}
     tries = await truth.fetch(
-        "SELECT task_id, array_agg(outcome ORDER BY fence) AS outcomes FROM gnomon.try "
+        "SELECT task_id, array_agg(outcome ORDER BY fence) AS outcomes FROM gnomon.all_executions "
         "WHERE task_id = ANY($1) GROUP BY task_id",
         list(running),
     )

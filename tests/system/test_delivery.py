@@ -125,7 +125,8 @@ async def test_an_effect_is_made_once_when_its_node_is_killed_before_the_commit(
     await eventually(lambda: truth.completed(ids))
     assert await stage.effects() == dict.fromkeys(range(8), 1)
     tries = await truth.fetch(
-        "SELECT array_agg(outcome ORDER BY fence) AS outcomes FROM gnomon.try GROUP BY task_id"
+        "SELECT array_agg(outcome ORDER BY fence) AS outcomes FROM gnomon.all_executions "
+        "GROUP BY task_id"
     )
     expected = [OutcomeKind.LOST, OutcomeKind.SUCCEEDED]
     assert [row["outcomes"] for row in tries] == [expected] * 8

@@ -104,7 +104,9 @@ async def test_processes_end_with_a_node_that_is_killed_or_stopped(
     second.go_on()
     ward.go()
     await eventually(lambda: truth.completed(ids))
-    rows = await truth.fetch("SELECT outcome, error FROM gnomon.try WHERE task_id = ANY ($1)", ids)
+    rows = await truth.fetch(
+        "SELECT outcome, error FROM gnomon.all_executions WHERE task_id = ANY ($1)", ids
+    )
     outcomes = [row["outcome"] for row in rows]
     assert outcomes.count(OutcomeKind.SUCCEEDED) == COUNT
     assert outcomes.count(OutcomeKind.LOST) == 2 * COUNT == len(outcomes) - COUNT

@@ -14,7 +14,7 @@ from gnomon.model.target import PythonTarget
 
 pytestmark = pytest.mark.system
 
-TRIES = "SELECT array_agg(outcome ORDER BY fence) FROM gnomon.try WHERE task_id = $1"
+TRIES = "SELECT array_agg(outcome ORDER BY fence) FROM gnomon.all_executions WHERE task_id = $1"
 GIVES_WAY = "a task gives way to a CRITICAL one"
 LOW: dict[str, Any] = {"priority": Lane.LOW, "preemptible": True}
 URGENT: dict[str, Any] = {"priority": Lane.CRITICAL}

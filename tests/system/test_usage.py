@@ -75,7 +75,9 @@ async def test_nothing_is_metered_twice_or_missed_when_a_node_is_killed(
     used = await metered(truth.fetch)
     assert used == await told(truth.fetch)
     assert used["default"].submissions == 460
-    outcomes = await truth.fetch("SELECT DISTINCT outcome FROM gnomon.try ORDER BY outcome")
+    outcomes = await truth.fetch(
+        "SELECT DISTINCT outcome FROM gnomon.all_executions ORDER BY outcome"
+    )
     assert [row["outcome"] for row in outcomes] == [
         OutcomeKind.SUCCEEDED, OutcomeKind.FAILED, OutcomeKind.TIMED_OUT, OutcomeKind.LOST,
     ]  # fmt: skip

@@ -124,7 +124,7 @@ def task_of(row: asyncpg.Record) -> Task:
 
 
 def execution_of(row: asyncpg.Record) -> Execution:
-    """A row of gnomon.try."""
+    """A row of gnomon.all_executions."""
     outcome = row["outcome"]
     return Execution(
         attempt=row["attempt"],

@@ -9,7 +9,7 @@ FROM (
 LEFT JOIN (
     SELECT fence, attempt, outcome, worker, started_at, finished_at, error, response_status,
            response_body, result
-    FROM gnomon.try
+    FROM gnomon.all_executions
     WHERE tenant_id = $1 AND task_id = $2
 ) AS t ON true
 ORDER BY t.fence

@@ -1,0 +1,1 @@
+DROP VIEW gnomon.all_executions;
