@@ -9,7 +9,8 @@ from tests.integration.support import Connection
 
 from gnomon.clock import SystemClock
 from gnomon.cron.job import CronJob, CronRun, Definition
-from gnomon.model.task import DEFAULT_TENANT, Execution, Submission, Task, TaskKey
+from gnomon.model.execution import Execution
+from gnomon.model.task import DEFAULT_TENANT, Submission, Task, TaskKey
 from gnomon.store.ports.tasks import NewTask
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning

@@ -153,20 +153,6 @@ class Task(TaskTemplate, frozen=True, kw_only=True):
     payload_kept: bool  # False: it had a payload, which was removed when it ended
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True):
-    """One try at a task."""
-
-    attempt: int
-    outcome: str  # an OutcomeKind's label, or "running"
-    worker: str | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    error: str | None
-    response_status: int | None
-    response_body: str | None
-    result: bytes | None
-
-
 def default_policy(mode: DeliveryMode) -> RetryPolicy:
     """The retry policy of a task that names none."""
     return _NO_RETRIES if mode is DeliveryMode.AT_MOST_ONCE else _DEFAULT_POLICY

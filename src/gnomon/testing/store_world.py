@@ -10,10 +10,11 @@ from uuid import UUID
 
 from gnomon.clock import new_id, new_incarnation
 from gnomon.cron.job import CronJob, CronRun, Definition
+from gnomon.model.execution import Execution
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.shard import SHARDS
 from gnomon.model.target import PythonTarget
-from gnomon.model.task import DEFAULT_TENANT, Execution, Submission, Task, TaskKey
+from gnomon.model.task import DEFAULT_TENANT, Submission, Task, TaskKey
 from gnomon.model.verdict import COMPLETE, Verdict
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import BEGINNING, Cursor, DispatchStore, Entry, Settlement

@@ -11,10 +11,11 @@ import msgspec
 
 from gnomon.api.tasks.schemas import ExecutionPage, ExecutionView, RetryPolicyView, TaskView
 from gnomon.model.errors import InvalidTask
+from gnomon.model.execution import Execution
 from gnomon.model.ids import created_at
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import Execution, Submission, Task, TaskTemplate, template_fields
+from gnomon.model.task import Submission, Task, TaskTemplate, template_fields
 from gnomon.usecases.fields import Priority
 
 NULL = msgspec.Raw(b"null")

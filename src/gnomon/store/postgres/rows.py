@@ -8,6 +8,7 @@ import asyncpg
 import msgspec
 import structlog
 
+from gnomon.model.execution import Execution
 from gnomon.model.ids import created_at
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.outcome import OutcomeKind
@@ -17,7 +18,6 @@ from gnomon.model.target import HttpTarget, Target
 from gnomon.model.task import (
     INLINE_PAYLOAD_BYTES,
     DeliveryMode,
-    Execution,
     KeepPayload,
     Resolution,
     Task,

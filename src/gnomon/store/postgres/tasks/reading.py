@@ -6,6 +6,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.errors import TaskNotFound
+from gnomon.model.execution import Execution
 from gnomon.model.explanation import (
     COUNTED_AHEAD,
     Circumstances,
@@ -16,7 +17,7 @@ from gnomon.model.explanation import (
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.pool import Work
 from gnomon.model.shard import owner, shard_of
-from gnomon.model.task import Execution, Task, TaskKey
+from gnomon.model.task import Task, TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.store.ports.tasks import Page, TaskFilter
 from gnomon.store.postgres.database import Database

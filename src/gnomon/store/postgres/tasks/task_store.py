@@ -13,8 +13,9 @@ from gnomon.model.errors import (
     StoreError,
     StoreUnavailable,
 )
+from gnomon.model.execution import Execution
 from gnomon.model.explanation import Circumstances
-from gnomon.model.task import Execution, Submission, Task, TaskKey
+from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.tasks import NewTask, Once, Page, QuotaUse, Receipt, TaskFilter
