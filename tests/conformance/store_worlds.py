@@ -57,6 +57,10 @@ class PostgresWorld:
         async with self._tasks.change(DEFAULT_TENANT) as change:
             return await change.cron.create(definition)
 
+    async def trigger(self, job_id: UUID) -> None:
+        async with self._tasks.change(DEFAULT_TENANT) as change:
+            await change.cron.trigger(str(job_id))
+
     async def job(self, job_id: UUID) -> CronJob:
         return await self._jobs.get(DEFAULT_TENANT, str(job_id))
 

@@ -150,6 +150,15 @@ class FiringContract:
         await world.planning.park(job, "another reason")  # made from an older version as well
         assert (await world.job(job.id)).pause_reason == "it cannot be planned"
 
+    async def test_a_plan_made_before_a_run_by_hand_changes_nothing(
+        self, world: PlanningWorld
+    ) -> None:
+        """It does not know of that run, which may be active."""
+        job = await a_job(world)
+        await world.trigger(job.id)
+        assert await planned(world, job, 1) == []
+        assert len(await planned(world, await world.job(job.id), 1)) == 1
+
     async def test_missed_fires_leave_one_entry_that_counts_them(
         self, world: PlanningWorld
     ) -> None:
@@ -163,11 +172,15 @@ class FiringContract:
 
     async def test_no_run_starts_before_its_fire(self, world: PlanningWorld) -> None:
         job = await a_job(world)
-        keys = [entry.key for entry in await planned(world, job, 2)]
+        entries = sorted(await planned(world, job, 2), key=lambda entry: entry.due_at)
+        keys = [entry.key for entry in entries]
         node = await joined(world.roster)
         assert (await world.dispatch.claim(node, keys)).deliveries == []
         answer = await world.planning.claim_runs(node, keys)
         assert (answer.claim.deliveries, answer.settled) == ([], [])
+        await world.turn(3700.0)
+        # Asking early has not cost the first run its place.
+        assert len((await world.dispatch.claim(node, keys[:1])).deliveries) == 1
 
 
 class OverlapContract:

@@ -63,6 +63,9 @@ class PlanningWorld(DispatchWorld, Protocol):
     async def create(self, definition: Definition) -> CronJob:
         """Store a cron job. What fires in the next seconds may be planned with it."""
 
+    async def trigger(self, job_id: UUID) -> None:
+        """Run a cron job by hand, now."""
+
     async def job(self, job_id: UUID) -> CronJob:
         """A cron job as it stands."""
 
