@@ -15,7 +15,7 @@ from proof.crawl.roles import Key
 from psycopg.rows import scalar_row
 
 from gnomon.access.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
-from gnomon.access.principal import Role
+from gnomon.access.principal import TENANT_ROLES, Role
 from gnomon.clock import SystemClock, new_incarnation, new_secret
 from gnomon.model.ids import uuid7
 
@@ -106,12 +106,12 @@ class Household:
         self._session.headers["Authorization"] = f"Bearer {self.keys['admin'].secret}"
 
     def _keys(self) -> Iterator[Key]:
-        for role in Role:
+        for role in sorted(TENANT_ROLES):
             yield Key(role, self._key(role, [role])[1], frozenset([role]))
         some = [Role.SUBMIT, Role.READ, Role.OPERATE]
         limited = self._key("limited", some, task_types=[self.mark])[1]
         yield Key("limited", limited, frozenset(some), self.mark)
-        every = list(Role)
+        every = sorted(TENANT_ROLES)
         for kind, ended in (("expired", "expires_at"), ("revoked", "revoked_at")):
             yield Key(kind, self._key(kind, every, **{ended: _PAST})[1], frozenset())
         unknown = key_from(new_secret(RANDOM_BYTES))

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gnomon.access.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
-from gnomon.access.principal import ALL_ROLES, Role
+from gnomon.access.principal import OPERATOR_ROLES, TENANT_ROLES, Role
 from gnomon.clock import SystemClock, new_id, new_secret
 from gnomon.model.allow_list import EVERYTHING, AllowList
 from gnomon.store.ports.keys import NewKey
@@ -26,10 +26,10 @@ async def make_tenant(database: Database, tenant_id: str, plan: str = "unlimited
 
 async def make_key(
     database: Database,
-    tenant_id: str = "default",
+    tenant_id: str | None = "default",
     *,
     name: str = "test",
-    roles: Iterable[Role] = ALL_ROLES,
+    roles: Iterable[Role] = TENANT_ROLES,
     task_types: Iterable[str] | None = None,
     allow: AllowList = EVERYTHING,
     expires_at: datetime | None = None,
@@ -50,6 +50,11 @@ async def make_key(
         )
     )
     return made.id, secret
+
+
+async def make_operator(database: Database, name: str = "ops") -> tuple["UUID", str]:
+    """The id of a new operator's key, and the key."""
+    return await make_key(database, None, name=name, roles=OPERATOR_ROLES)
 
 
 def bearer(key: str) -> dict[str, str]:

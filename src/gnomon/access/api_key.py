@@ -1,4 +1,4 @@
-"""An API key: how it is made, recognised and kept."""
+"""API keys: their format, and the record of one."""
 
 import hashlib
 import zlib
@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.access.principal import Grant, Principal, Role
+from gnomon.access.principal import Grant, Operator, Principal, Requester, Role
 from gnomon.model.allow_list import EVERYTHING, AllowList
 
 PREFIX = "gn_"
@@ -19,15 +19,15 @@ KEY_CHARACTERS = len(PREFIX) + RANDOM_CHARACTERS + CHECK_CHARACTERS
 # More than the characters hold, so that none of them is noticeably likelier than the others.
 RANDOM_BYTES = 32
 MOST_LIVE_KEYS = 2  # of one name: the one in use, and the one that takes its place
-MOST_KEYS = 1_000  # live ones of a tenant
-MOST_ENDED_KEYS = 1_000  # that a tenant's list still shows
+MOST_KEYS = 1_000  # live ones of a tenant, or of the operators
+MOST_ENDED_KEYS = 1_000  # that their list still shows
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a key. The key itself is known to its holder alone."""
+    """The record of a key. The key itself is known to its holder alone."""
 
     id: UUID
-    tenant_id: str
+    tenant_id: str | None  # None: an operator's
     name: str
     hint: str
     roles: frozenset[Role]
@@ -45,7 +45,10 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
         return Grant(roles=self.roles, task_types=self.task_types, allow=self.allow)
 
     @property
-    def principal(self) -> Principal:
+    def requester(self) -> Requester:
+        """Whoever sends this key."""
+        if self.tenant_id is None:
+            return Operator(name=self.name, key_id=self.id, expires_at=self.expires_at)
         return Principal(
             tenant_id=self.tenant_id,
             name=self.name,
@@ -65,7 +68,7 @@ def key_from(chance: bytes) -> str:
 
 
 def is_key(text: str) -> bool:
-    """Whether it could be a key: what is mistyped, cut off or made up is told without asking."""
+    """Whether it could be a key: a mistyped, truncated or made-up one fails without a lookup."""
     body, checksum = text[:-CHECK_CHARACTERS], text[-CHECK_CHARACTERS:]
     return (
         len(text) == KEY_CHARACTERS

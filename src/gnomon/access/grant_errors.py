@@ -1,5 +1,6 @@
-"""What somebody whom we know may not do, because they are held to part of it. In the tree of
-errors.py."""
+"""Refusals of a requester who is known, but may not do this. Part of the tree in errors.py."""
+
+from collections.abc import Iterable
 
 from gnomon.model.errors import GnomonError, InvalidTask
 
@@ -18,3 +19,27 @@ class KeyForbidden(GnomonError):
 
 class LimitedKey(GnomonError):
     """Something that concerns all of a tenant's work, asked by a key that is held to part of it."""
+
+
+class OperatorNeeded(GnomonError):
+    """Something of the installation, asked for by a requester of a tenant."""
+
+    def __init__(self, roles: Iterable[str]) -> None:
+        had = ", ".join(sorted(roles)) or "none"
+        super().__init__(
+            "this concerns the whole installation, and needs the key or token of an operator "
+            "(`gnomon keys create --operator` makes one); yours is of a tenant, with the roles: "
+            f"{had}"
+        )
+
+
+class TenantNeeded(GnomonError):
+    """Something of a tenant, asked for by an operator, who belongs to none."""
+
+    def __init__(self, role: str) -> None:
+        super().__init__(
+            f"this belongs to a tenant, and needs a key or token of that tenant with the role "
+            f"{role!r}; yours is an operator's: it manages tenants, and has no access to what is "
+            "theirs"
+        )
+        self.role = role

@@ -1,4 +1,4 @@
-"""Who makes a request, and what they may do."""
+"""The requester of a request, and what they may do."""
 
 from collections.abc import Container
 from datetime import datetime
@@ -11,24 +11,27 @@ from gnomon.model.allow_list import EVERYTHING, AllowList
 
 
 class Role(StrEnum):
-    """What a key or token may do. `admin` may do everything within its tenant."""
+    """A right of a key or token. `admin` includes all others of a tenant; `operator` is the only
+    role outside of tenants, and includes none of theirs."""
 
-    SUBMIT = "submit"  # make work: tasks, and cron jobs with their runs
-    READ = "read"  # see what there is
-    OPERATE = "operate"  # change what there is: cancel, pause, retry, dead letters, ...
+    SUBMIT = "submit"  # create tasks, and cron jobs with their runs
+    READ = "read"
+    OPERATE = "operate"  # change what exists: cancel, pause, retry, dead letters, ...
     ADMIN = "admin"  # keys, limiters, task types, usage
+    OPERATOR = "operator"  # the installation: tenants, plans, nodes
 
 
-ALL_ROLES = frozenset(Role)
+TENANT_ROLES = frozenset(Role) - {Role.OPERATOR}
+OPERATOR_ROLES = frozenset({Role.OPERATOR})
 
 
-def roles_of(names: Container[object]) -> frozenset[Role]:
-    """The roles among these; what a later version may call a role gives no right here."""
-    return frozenset(role for role in Role if role in names)
+def tenant_roles_of(names: Container[object]) -> frozenset[Role]:
+    """The roles of a tenant among these names; others give no right within a tenant."""
+    return frozenset(role for role in TENANT_ROLES if role in names)
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody may do within a tenant."""
+    """Rights: roles, and the part of the tenant's work that they are restricted to."""
 
     roles: frozenset[Role]
     task_types: frozenset[str] | None = None  # that they may submit; None: all
@@ -36,11 +39,11 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def limited(self) -> bool:
-        """Whether they are held to part of the tenant's work."""
+        """Whether they are restricted to part of the tenant's work."""
         return self.task_types is not None or self.allow.limits
 
     def may(self, role: Role) -> bool:
-        return role in self.roles or Role.ADMIN in self.roles
+        return role in self.roles or (role in TENANT_ROLES and Role.ADMIN in self.roles)
 
     def may_submit(self, task_type: str) -> bool:
         return self.task_types is None or task_type in self.task_types
@@ -50,7 +53,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         return own is None or (others is not None and others <= own)
 
     def covers(self, other: "Grant") -> bool:
-        """Whether the other may do nothing that is not allowed here."""
+        """Whether the other grant allows nothing beyond this one."""
         return (
             all(map(self.may, other.roles))
             and self.covers_types(other)
@@ -58,10 +61,21 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Principal(Grant, frozen=True, kw_only=True):
-    """The one who asks, within a tenant."""
+class Requester(Grant, frozen=True, kw_only=True):
+    """Whoever makes a request: of a tenant, or of the installation."""
+
+    name: str | None  # stored as `created_by`: the key's name, or the subject of the token
+    key_id: UUID | None = None  # None: a token, or authentication is off
+    expires_at: datetime | None = None  # of the key or the token
+
+
+class Principal(Requester, frozen=True, kw_only=True):
+    """A requester within a tenant."""
 
     tenant_id: str
-    name: str | None  # kept as `created_by`: the key's name, or the subject of the token
-    key_id: UUID | None = None  # None: a token, or nobody was asked
-    expires_at: datetime | None = None  # of the key or the token
+
+
+class Operator(Requester, frozen=True, kw_only=True):
+    """A requester of the installation, who belongs to no tenant: there is no tenant to act in."""
+
+    roles: frozenset[Role] = OPERATOR_ROLES

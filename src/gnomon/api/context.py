@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 from litestar import Request as LitestarRequest
 
-from gnomon.access.principal import Principal
+from gnomon.access.principal import Operator, Principal
 from gnomon.api.auth.authentication import Authenticator
 from gnomon.api.http.bodies import Bodies
 from gnomon.api.http.connections import Client
@@ -73,9 +73,15 @@ def header_of(request: Request, name: bytes) -> str | None:
 
 
 def principal_of(request: Request) -> Principal:
-    """Who asks, as the door found out."""
+    """The requester within a tenant, as access control found out."""
     principal: Principal = request.scope["auth"]
     return principal
+
+
+def operator_of(request: Request) -> Operator:
+    """The requester of an operation of the role `operator`."""
+    operator: Operator = request.scope["auth"]
+    return operator
 
 
 def tenant_of(request: Request) -> str:

@@ -30,6 +30,8 @@
     ├── Overloaded             too many wait already for this process to do it
     ├── Unauthenticated        nobody whom we know asks
     ├── RoleMissing            whoever asks may not do this
+    ├── OperatorNeeded         it concerns the installation, and the requester is of a tenant
+    ├── TenantNeeded           it is of a tenant, and the requester is an operator (grant_errors.py)
     ├── KeyForbidden           an API key that may do more than whoever asks (grant_errors.py)
     ├── LimitedKey             whoever asks is held to part of what this is about (likewise)
     ├── TooManyKeys            two keys of a name are live; a third would not be noticed

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from gnomon.access.api_key import RANDOM_BYTES, ApiKey, hash_of, key_from
-from gnomon.access.principal import Principal, Role
+from gnomon.access.principal import Requester, Role
 from gnomon.api.auth import key_cache
 from gnomon.api.auth.key_cache import AHEAD_SECONDS, TRUST_SECONDS, KeyRing
 from gnomon.clock import SystemClock
@@ -81,8 +81,8 @@ class Setting:
         self.lookup = Lookup()
         self.ring = KeyRing(cast("PostgresKeys", self.lookup), SystemClock(self.hand))
 
-    async def ask(self, number: int) -> Principal | None:
-        return await self.ring.principal(key(number))
+    async def ask(self, number: int) -> Requester | None:
+        return await self.ring.requester(key(number))
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ async def settled() -> None:
 async def test_a_known_key_is_asked_about_once_while_it_is_trusted() -> None:
     async with running() as here:
         for _ in range(3):
-            assert await here.ask(1) == known(1).principal
+            assert await here.ask(1) == known(1).requester
         assert len(here.lookup.questions) == 1
 
 
@@ -172,7 +172,7 @@ async def test_an_unknown_key_is_not_asked_about_at_every_try() -> None:
 async def test_what_cannot_be_a_key_is_never_asked_about() -> None:
     async with running() as here:
         for text in (key(1)[:-1], key(1)[:-1] + "?", "gn_", ""):
-            assert await here.ring.principal(text) is None
+            assert await here.ring.requester(text) is None
         assert here.lookup.questions == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.access.principal import ALL_ROLES, Principal
+from gnomon.access.principal import TENANT_ROLES, Principal
 from gnomon.api.http.idempotency import once_of
 from gnomon.api.http.problems import RequestError
 from gnomon.api.http.reading import decoded
@@ -30,7 +30,7 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BODY: dict[str, Any] = {"task_type": "t", "callback_url": "http://127.0.0.1/"}
 
 
-BY = Principal(tenant_id="default", name=None, roles=ALL_ROLES)
+BY = Principal(tenant_id="default", name=None, roles=TENANT_ROLES)
 
 
 def submission(**fields: Any) -> Submission:

@@ -1,5 +1,4 @@
-"""The one place where it is decided who may do what: every request comes through here, before its
-body is read."""
+"""Access control: every request passes here before its body is read."""
 
 from collections.abc import Iterator
 
@@ -7,7 +6,8 @@ from litestar import Litestar
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
-from gnomon.access.principal import ALL_ROLES, Principal, Role
+from gnomon.access.grant_errors import OperatorNeeded, TenantNeeded
+from gnomon.access.principal import TENANT_ROLES, Operator, Principal, Requester, Role
 from gnomon.api.context import Request, context_of, header_of
 from gnomon.api.http.connections import client_of
 from gnomon.api.http.operation import operation_of
@@ -18,7 +18,9 @@ from gnomon.model.room import DatabaseFull
 from gnomon.model.task import DEFAULT_TENANT
 
 OPEN = {"open": True}  # the `opt` of what is served to all and is no operation
-_WITHOUT_AUTHENTICATION = Principal(tenant_id=DEFAULT_TENANT, name=None, roles=ALL_ROLES)
+# Without authentication, whoever is on this machine is both.
+_LOCAL = Principal(tenant_id=DEFAULT_TENANT, name=None, roles=TENANT_ROLES)
+_LOCAL_OPERATOR = Operator(name=None)
 _NEEDS_AUTHENTICATION = (
     "keys and webhook secrets are managed over HTTP only where authentication is on; `gnomon keys` "
     "and `gnomon secrets`, on the machine of the database, work without it"
@@ -26,7 +28,7 @@ _NEEDS_AUTHENTICATION = (
 
 
 async def admit(request: Request) -> None:
-    """Find out who asks, and whether they may. What runs before every handler."""
+    """Authenticate the requester, and check their role. Runs before every handler."""
     await _admit(request)
     _check_room(request)
 
@@ -47,24 +49,34 @@ async def _admit(request: Request) -> None:
     if role is None:
         return
     try:
-        principal = await authenticator.principal(header_of(request, b"authorization"))
+        requester = await authenticator.requester(header_of(request, b"authorization"))
     except Unauthenticated:
         context.limits.failed(request.scope)
         await _refuse(request)
         raise
     context.limits.succeeded(request.scope)
-    if not principal.may(role):
-        raise RoleMissing(role, principal.roles)
-    if not context.directory.knows(principal.tenant_id):
+    _check_role(requester, role)
+    if isinstance(requester, Principal) and not context.directory.knows(requester.tenant_id):
         # It was made a moment ago, and one that is not known has neither quotas nor allow-lists.
         await context.directory.look_again()
-    request.scope["auth"] = principal
+    request.scope["auth"] = requester
+
+
+def _check_role(requester: Requester, role: Role) -> None:
+    if requester.may(role):
+        return
+    if role is Role.OPERATOR:
+        raise OperatorNeeded(requester.roles)
+    if isinstance(requester, Operator):
+        raise TenantNeeded(role)
+    raise RoleMissing(role, requester.roles)
 
 
 def _admit_unauthenticated(request: Request, *, turned_on: bool) -> None:
     """Whoever is on this machine may do everything, except for web pages, and except for what would
     still hold once authentication is on. Once it is, nobody may."""
-    if turned_on and _role(request.scope["route_handler"]) is not None:
+    role = _role(request.scope["route_handler"])
+    if turned_on and role is not None:
         raise RestartNeeded
     detail = refusal(
         header_of(request, b"host"),
@@ -77,23 +89,23 @@ def _admit_unauthenticated(request: Request, *, turned_on: bool) -> None:
     operation = operation_of(request.scope["route_handler"])
     if operation is not None and operation.needs_authentication:
         raise RequestError(403, _NEEDS_AUTHENTICATION)
-    request.scope["auth"] = _WITHOUT_AUTHENTICATION
+    request.scope["auth"] = _LOCAL_OPERATOR if role is Role.OPERATOR else _LOCAL
 
 
 async def _refuse(request: Request) -> None:
-    """Whoever waits for a refusal takes nobody's place: the connection may be closed."""
+    """A request that waits for its refusal occupies no place: its connection may be closed."""
     context = context_of(request)
     context.under_way.discard(client_of(request.scope))
     await context.refusals.wait()
 
 
 def check(app: Litestar) -> None:
-    """Nothing is served past the door, and everything says which role it takes."""
+    """Raises TypeError where a handler bypasses access control, or declares no role."""
     for path, handler in _handlers(app):
         _role(handler)
         # Litestar calls the innermost one only.
         if handler.resolve_before_request() is not admit:
-            raise TypeError(f"{path}: a before_request of its own would leave the door open")
+            raise TypeError(f"{path}: a before_request of its own would bypass access control")
 
 
 def _role(handler: BaseRouteHandler) -> Role | None:
@@ -101,7 +113,9 @@ def _role(handler: BaseRouteHandler) -> Role | None:
     if operation is not None:
         return operation.role
     if handler.opt.get("open") is not True:
-        raise TypeError(f"{handler}: says neither which role it takes, nor that it takes none")
+        raise TypeError(
+            f"{handler}: declares neither the role that it needs, nor that it is open to all"
+        )
     return None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from gnomon.access.api_key import PREFIX
-from gnomon.access.principal import Principal
+from gnomon.access.principal import Requester
 from gnomon.api.auth.key_cache import KeyRing, Recognition
 from gnomon.clock import Clock
 from gnomon.model.errors import Unauthenticated
@@ -31,19 +31,19 @@ class Authenticator:
         self._keys = keys
         self._tokens = tokens
 
-    async def principal(self, header: str | None) -> Principal:
-        """Who sends this `Authorization`. Raises Unauthenticated, StoreUnavailable."""
+    async def requester(self, header: str | None) -> Requester:
+        """The sender of this `Authorization`. Raises Unauthenticated, StoreUnavailable."""
         credentials = _credentials(header)
         if credentials is None:
             raise Unauthenticated(given=False)
-        principal = None
+        requester = None
         if credentials.startswith(PREFIX):
-            principal = await self._keys.principal(credentials)
+            requester = await self._keys.requester(credentials)
         elif self._tokens is not None:
-            principal = await self._tokens.principal(credentials)
-        if principal is None:
+            requester = await self._tokens.requester(credentials)
+        if requester is None:
             raise Unauthenticated(given=True)
-        return principal
+        return requester
 
     def recognise(self, header: str | None) -> tuple[Recognition, Hashable]:
         """What is known of this `Authorization`, and whose it is where it is good."""

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from gnomon.access.api_key import KEY_CHARACTERS, ApiKey, hash_of, is_key
-from gnomon.access.principal import Principal
+from gnomon.access.principal import Requester
 from gnomon.clock import Clock
 from gnomon.model.errors import Overloaded, StoreError, StoreUnavailable
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
@@ -40,7 +40,7 @@ class _Lookup(msgspec.Struct, frozen=True):
 
     asked_at: float
     key_id: UUID | None = None
-    principal: Principal | None = None
+    requester: Requester | None = None
 
 
 class KeyRing:
@@ -59,8 +59,8 @@ class KeyRing:
         self._used: set[UUID] = set()
         self._noted: dict[UUID, float] = {}
 
-    async def principal(self, key: str) -> Principal | None:
-        """Whose key it is; None where it is nobody's, or not any more. Raises StoreUnavailable."""
+    async def requester(self, key: str) -> Requester | None:
+        """The holder of a live key; None for any other. Raises StoreUnavailable."""
         if len(key) != KEY_CHARACTERS:
             return None
         digest = hash_of(key)
@@ -74,7 +74,7 @@ class KeyRing:
             self._ask(digest)
         if answer.key_id is not None:
             self._used.add(answer.key_id)
-        return answer.principal
+        return answer.requester
 
     def recognise(self, key: str) -> tuple[Recognition, UUID | None]:
         """What is known of it, and its id where it is good."""
@@ -153,7 +153,7 @@ class KeyRing:
         if key is None:
             answer, kept = _Lookup(asked_at), self._unknown
         else:
-            answer, kept = _Lookup(asked_at, key.id, key.principal), self._known
+            answer, kept = _Lookup(asked_at, key.id, key.requester), self._known
         kept[digest] = answer
         if len(kept) > MOST_REMEMBERED:
             del kept[next(iter(kept))]

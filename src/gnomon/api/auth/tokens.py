@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 import jwt
 import msgspec
 
-from gnomon.access.principal import Principal, roles_of
+from gnomon.access.principal import Operator, Principal, Requester, Role, tenant_roles_of
 from gnomon.api.auth.jwks import Jwks, jwks_at
 from gnomon.clock import Clock
 from gnomon.settings import AuthSettings
@@ -21,6 +21,7 @@ MOST_NAME_CHARACTERS = 255
 _LATEST = datetime(2199, 12, 31, tzinfo=UTC).timestamp()
 _END_OF_TIME = 2**53  # nothing is lost in a float up to here, and nothing overflows
 
+_OPERATOR = [Role.OPERATOR]  # all that the roles of an operator's token are
 # Times are checked here, by the one clock that there is.
 _OPTIONS: Any = {
     "require": ["exp", "iss", "aud"],
@@ -32,7 +33,7 @@ _OPTIONS: Any = {
 
 
 class _Checked(msgspec.Struct, frozen=True):
-    principal: Principal
+    requester: Requester
     until: float  # on the monotonic clock
 
 
@@ -51,32 +52,36 @@ class Tokens:
     async def run(self) -> None:
         await self._jwks.run()
 
-    async def principal(self, token: str) -> Principal | None:
-        """Who sends this; None where it says nothing that can be believed."""
+    async def requester(self, token: str) -> Requester | None:
+        """The sender of this token; None where it is not valid."""
         if len(token) > MOST_CHARACTERS or not token.isascii():
             return None
         digest = _digest(token)
         known = self._checked.get(digest)
         now = self._clock.monotonic()
         if known is not None and now < known.until:
-            return known.principal
-        principal = await self._check(token)
-        if principal is None:
+            return known.requester
+        requester = await self._check(token)
+        if requester is None:
             self._checked.pop(digest, None)
             return None
         if len(self._checked) >= MOST_REMEMBERED:
             self._checked.clear()
-        self._checked[digest] = _Checked(principal, now + TRUST_SECONDS)
-        return principal
+        self._checked[digest] = _Checked(requester, now + TRUST_SECONDS)
+        return requester
 
-    def holder(self, token: str) -> tuple[str, str | None] | None:
-        """The tenant and subject of a token that was good when it was last checked."""
+    def holder(self, token: str) -> tuple[str | None, str | None] | None:
+        """The tenant (None: an operator) and subject of a token that was valid when it was last
+        checked."""
         if len(token) > MOST_CHARACTERS or not token.isascii():
             return None
         known = self._checked.get(_digest(token))
-        return None if known is None else (known.principal.tenant_id, known.principal.name)
+        if known is None:
+            return None
+        requester = known.requester
+        return requester.tenant_id if isinstance(requester, Principal) else None, requester.name
 
-    async def _check(self, token: str) -> Principal | None:
+    async def _check(self, token: str) -> Requester | None:
         try:
             header = jwt.get_unverified_header(token)
             algorithm, kid = header.get("alg"), header.get("kid")
@@ -110,21 +115,24 @@ class Tokens:
             and now >= issued - LEEWAY_SECONDS
         )
 
-    def _believed(self, claims: dict[str, Any]) -> Principal | None:
-        tenant_id = claims.get(self._settings.jwt_tenant_claim)
-        if not isinstance(tenant_id, str) or not self._directory.knows(tenant_id):
-            return None
+    def _believed(self, claims: dict[str, Any]) -> Requester | None:
         roles = claims.get(self._settings.jwt_roles_claim)
         if isinstance(roles, str):
             roles = roles.split()
+        if not isinstance(roles, list):
+            roles = []
         subject = claims.get("sub")
         if subject is not None and not _is_name(subject):
             return None
+        expires_at = _moment(claims["exp"])
+        if self._settings.jwt_tenant_claim not in claims:
+            # A tenant that was merely forgotten must not make an operator: no other role beside it.
+            return Operator(name=subject, expires_at=expires_at) if roles == _OPERATOR else None
+        tenant_id = claims[self._settings.jwt_tenant_claim]
+        if not isinstance(tenant_id, str) or not self._directory.knows(tenant_id):
+            return None
         return Principal(
-            tenant_id=tenant_id,
-            name=subject,
-            roles=roles_of(roles if isinstance(roles, list) else ()),
-            expires_at=_moment(claims["exp"]),
+            tenant_id=tenant_id, name=subject, roles=tenant_roles_of(roles), expires_at=expires_at
         )
 
 

@@ -7,7 +7,14 @@ import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
-from gnomon.access.grant_errors import KeyForbidden, LimitedKey, TargetForbidden, TypeForbidden
+from gnomon.access.grant_errors import (
+    KeyForbidden,
+    LimitedKey,
+    OperatorNeeded,
+    TargetForbidden,
+    TenantNeeded,
+    TypeForbidden,
+)
 from gnomon.access.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
 from gnomon.api.http.pace import pace_headers
 from gnomon.model.errors import (
@@ -49,7 +56,8 @@ _IN_THE_LOG = "see the log of the API process at the time of this answer"
 
 # Errors that say all there is to say, by their status.
 _STATUSES: dict[type, int] = {
-    **dict.fromkeys((RoleMissing, KeyForbidden, LimitedKey, TypeForbidden, TargetForbidden), 403),
+    **dict.fromkeys((RoleMissing, OperatorNeeded, TenantNeeded, KeyForbidden, LimitedKey), 403),
+    **dict.fromkeys((TypeForbidden, TargetForbidden), 403),
     **dict.fromkeys((TaskNotFound, CronJobNotFound, TaskTypeNotFound), 404),
     **dict.fromkeys((LimiterNotFound, KeyNotFound, SecretNotFound), 404),
     **dict.fromkeys((IllegalTransition, Overlapping, KeyEnded, SecretEnded, LastSecret), 409),

@@ -1,6 +1,7 @@
 """Values of the API key store.
 
-Only hashes are stored. The store's own clock decides whether a key has expired.
+Only hashes are stored. The store's own clock decides whether a key has expired. The owner of a key
+is a tenant, or None: the operators of the installation.
 """
 
 from datetime import datetime
@@ -17,7 +18,7 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key about to be stored."""
 
     id: UUID
-    tenant_id: str
+    tenant_id: str | None  # None: an operator's
     name: str
     hash: bytes
     hint: str

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -11,7 +12,7 @@ import msgspec
 
 from gnomon.access.api_key import MOST_ENDED_KEYS, MOST_KEYS, MOST_LIVE_KEYS, ApiKey
 from gnomon.access.grant_errors import KeyForbidden
-from gnomon.access.principal import Principal, roles_of
+from gnomon.access.principal import OPERATOR_ROLES, Requester, tenant_roles_of
 from gnomon.model.allow_list import allow_list
 from gnomon.model.errors import (
     KeyEnded,
@@ -50,52 +51,52 @@ class PostgresKeys:
         return found
 
     async def note_use(self, ids: Sequence[UUID]) -> None:
-        """Write down that these were used just now."""
+        """Record that these were used just now."""
         await self._database.execute("note_key_use", ids)
 
-    async def list(self, tenant_id: str, cursor: UUID | None, limit: int) -> ApiKeyPage:
+    async def list(self, owner: str | None, cursor: UUID | None, limit: int) -> ApiKeyPage:
         """Keys older than `cursor`, live and ended."""
-        async with self._database.scoped(tenant_id) as connection:
+        async with self._of(owner) as connection:
             rows = await connection.fetch(
-                query("list_api_keys"), tenant_id, cursor or _AFTER_ALL, limit + 1
+                query("list_api_keys"), owner, cursor or _AFTER_ALL, limit + 1
             )
         # Each may have long lists to be read, and others wait for the loop.
         keys = await asyncio.to_thread(lambda: [_key(row) for row in rows[:limit]])
         return ApiKeyPage(keys, keys[-1].id if len(rows) > limit else None)
 
-    async def get(self, tenant_id: str, key_id: UUID) -> ApiKey:
-        """One of them."""
-        async with self._database.scoped(tenant_id) as connection:
-            row = await connection.fetchrow(query("get_api_key"), tenant_id, key_id)
+    async def get(self, owner: str | None, key_id: UUID) -> ApiKey:
+        """Raises KeyNotFound where there is none, or it is of another owner."""
+        async with self._of(owner) as connection:
+            row = await connection.fetchrow(query("get_api_key"), owner, key_id)
         if row is None:
             raise KeyNotFound(key_id)
         return _key(row)
 
-    async def create(self, new: NewKey, by: Principal | None = None) -> ApiKey:
-        """Keep a key, which ends no later than whoever makes it; None: the operator. Raises
-        TooManyKeys, KeyRingFull, TenantNotFound, KeyForbidden, Unauthenticated where the maker
-        has ended."""
-        async with self._database.scoped(new.tenant_id) as connection:
+    async def create(self, new: NewKey, by: Requester | None = None) -> ApiKey:
+        """Store a key, which ends no later than the one that created it; without `by` it was
+        created on the database. Raises TooManyKeys, KeyRingFull, TenantNotFound, KeyForbidden,
+        Unauthenticated where the requester's own key has ended."""
+        async with self._of(new.tenant_id) as connection:
             await connection.execute(query("lock_api_keys"), new.tenant_id)
-            latest = await _latest_end(connection, by)
+            latest = await _latest_end(connection, new.tenant_id, by)
             new = msgspec.structs.replace(new, expires_at=earliest(new.expires_at, latest))
             return await _insert(connection, new, by)
 
     async def rotate(
         self,
-        tenant_id: str,
+        owner: str | None,
         key_id: UUID,
         replacement: Replacement,
         overlap_seconds: float,
-        by: Principal | None = None,
+        by: Requester | None = None,
     ) -> ApiKey:
-        """Make a second key like this one, with as long a life as whoever asks can give, and let
-        this one end after the overlap. Gives the new one. Raises TooManyKeys, KeyEnded,
-        KeyForbidden, Unauthenticated where the maker has ended."""
-        async with self._database.scoped(tenant_id) as connection:
-            await connection.execute(query("lock_api_keys"), tenant_id)
-            latest = await _latest_end(connection, by)
-            row = await connection.fetchrow(query("get_api_key"), tenant_id, key_id)
+        """Create a second key like this one, with as long a life as the requester can give, and let
+        this one end after the overlap. Returns the new one. Raises TooManyKeys, KeyEnded,
+        KeyForbidden, Unauthenticated where the requester's own key has ended."""
+        async with self._of(owner) as connection:
+            await connection.execute(query("lock_api_keys"), owner)
+            latest = await _latest_end(connection, owner, by)
+            row = await connection.fetchrow(query("get_api_key"), owner, key_id)
             if row is None:
                 raise KeyNotFound(key_id)
             if not row["live"]:
@@ -103,30 +104,36 @@ class PostgresKeys:
             new = _like(_key(row), replacement, row["now"], latest)
             made = await _insert(connection, new, by)
             statement = query("expire_api_key")
-            await connection.fetchrow(statement, tenant_id, key_id, overlap_seconds)
+            await connection.fetchrow(statement, owner, key_id, overlap_seconds)
             return made
 
     async def revoke(
-        self, tenant_id: str, key_id: UUID, *, cascade: bool = False
+        self, owner: str | None, key_id: UUID, *, cascade: bool = False
     ) -> Sequence[UUID]:
-        """End it at once; with `cascade` also the keys that were made with it, and with those.
-        One that has ended stays as it is. Gives those that were ended."""
-        async with self._database.scoped(tenant_id) as connection:
-            if await connection.fetchrow(query("get_api_key"), tenant_id, key_id) is None:
+        """Revoke it; with `cascade` also the keys that were created with it, and with those. One
+        that has ended stays as it is. Returns the revoked ones."""
+        async with self._of(owner) as connection:
+            if await connection.fetchrow(query("get_api_key"), owner, key_id) is None:
                 raise KeyNotFound(key_id)
             if cascade:
                 # A statement of its own: what the next one sees must be younger than the lock.
-                await connection.execute(query("lock_api_keys"), tenant_id)
-            rows = await connection.fetch(query("revoke_api_keys"), tenant_id, key_id, cascade)
+                await connection.execute(query("lock_api_keys"), owner)
+            rows = await connection.fetch(query("revoke_api_keys"), owner, key_id, cascade)
             return [row["id"] for row in rows]
 
+    def _of(self, owner: str | None) -> "AbstractAsyncContextManager[Connection]":
+        """A transaction: behind the wall of the tenant, or none, for the operators' keys."""
+        return self._database.transaction() if owner is None else self._database.scoped(owner)
 
-async def _latest_end(connection: "Connection", by: Principal | None) -> datetime | None:
-    """When whatever they make must have ended, at the latest. Raises Unauthenticated where they
-    have ended themselves: a process knows that only half a second later."""
+
+async def _latest_end(
+    connection: "Connection", owner: str | None, by: Requester | None
+) -> datetime | None:
+    """When a key that the requester creates must end at the latest. Raises Unauthenticated where
+    their own has ended: a process learns of that up to half a second later."""
     if by is None or by.key_id is None:
         return None if by is None else by.expires_at
-    row = await connection.fetchrow(query("get_api_key"), by.tenant_id, by.key_id)
+    row = await connection.fetchrow(query("get_api_key"), owner, by.key_id)
     if row is None or not row["live"]:
         raise Unauthenticated(given=True)
     return earliest(by.expires_at, row["expires_at"])
@@ -137,7 +144,7 @@ def earliest(*moments: datetime | None) -> datetime | None:
     return min((at for at in moments if at is not None), default=None)
 
 
-async def _insert(connection: "Connection", new: NewKey, by: Principal | None) -> ApiKey:
+async def _insert(connection: "Connection", new: NewKey, by: Requester | None) -> ApiKey:
     rows = await connection.fetch(query("live_api_keys"), new.tenant_id, new.name)
     if by is not None and not all(by.covers(_key(row).grant) for row in rows):
         raise KeyForbidden(
@@ -166,14 +173,14 @@ async def _insert(connection: "Connection", new: NewKey, by: Principal | None) -
             new.expires_at,
         )
     except asyncpg.ForeignKeyViolationError as error:
-        raise TenantNotFound(new.tenant_id) from error
+        raise TenantNotFound(str(new.tenant_id)) from error
     assert row is not None, "an insert returns its row"
     return _key(row)
 
 
 def _like(key: ApiKey, replacement: Replacement, now: datetime, latest: datetime | None) -> NewKey:
-    """The key that takes its place, with as long a life as it had, or as whoever asks can give.
-    Raises KeyForbidden where that would cut it short."""
+    """The key that takes its place, with as long a life as it had, or as the requester can give.
+    Raises KeyForbidden where that would be shorter than what is left of it."""
     whole = None if key.expires_at is None else now + (key.expires_at - key.created_at)
     expires_at = earliest(whole, latest)
     if expires_at is not None and (key.expires_at is None or expires_at < key.expires_at):
@@ -196,13 +203,13 @@ def _like(key: ApiKey, replacement: Replacement, now: datetime, latest: datetime
 
 
 def _key(row: asyncpg.Record) -> ApiKey:
-    types = row["task_types"]
+    owner, types = row["tenant_id"], row["task_types"]
     return ApiKey(
         id=row["id"],
-        tenant_id=row["tenant_id"],
+        tenant_id=owner,
         name=row["name"],
         hint=row["hint"],
-        roles=roles_of(row["roles"]),
+        roles=OPERATOR_ROLES if owner is None else tenant_roles_of(row["roles"]),
         task_types=None if types is None else frozenset(types),
         allow=allow_list(row["functions"], row["hosts"]),
         created_at=row["created_at"],
