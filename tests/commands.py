@@ -1,5 +1,6 @@
 """The `gnomon` command as tests run it: in a process of its own, in a folder of its own."""
 
+import asyncio
 import io
 import json
 import os
@@ -74,6 +75,13 @@ def gnomon_here(*arguments: str, stdin: str = "") -> Finished:
     finally:
         sys.stdin = typed
     return Finished(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
+async def cli(*arguments: str, code: int = 0, stdin: str = "") -> Finished:
+    """The same beside a server in this loop, once its exit code is the expected one."""
+    finished = await asyncio.to_thread(gnomon_here, *arguments, stdin=stdin)
+    assert finished.code == code, finished
+    return finished
 
 
 class Running:

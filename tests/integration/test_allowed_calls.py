@@ -21,9 +21,10 @@ from gnomon.node.run.resolver import Found, Resolver
 from gnomon.node.run.targets.allowed import AllowedCaller
 from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.task_context import TaskContext
+from gnomon.store.ports.tenants import TenantChange
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
-from gnomon.store.postgres.identity.tenants import PostgresTenants, TenantChange
+from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.testing.pipe_contract import a_delivery
 

@@ -13,8 +13,9 @@ from tests.waiting import eventually
 from gnomon.access.principal import Role
 from gnomon.model.allow_list import AllowList
 from gnomon.model.tenant import Tenant
+from gnomon.store.ports.tenants import TenantChange
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.identity.tenants import PostgresTenants, TenantChange
+from gnomon.store.postgres.identity.tenants import PostgresTenants
 
 KEYS, DEAD, CRON = "/api/v1/keys", "/api/v1/dead-letters", "/api/v1/cron-jobs"
 OWN = {"task_type": "t", "callback_url": "https://api.acme.example/", "delay_seconds": 3600}

@@ -138,6 +138,36 @@ async def test_a_good_token_is_believed(issuer: Issuer) -> None:
         assert await status_of(api, signed(roles=roles)) == 403
 
 
+async def test_an_operators_token_names_no_tenant_and_no_other_role(issuer: Issuer) -> None:
+    tenants = "/api/v1/tenants"
+    for roles in ("operator", ["operator"]):
+        token = bearer(signed(tenant=None, roles=roles))
+        await call(issuer.api, "GET", tenants, 200, headers=token)
+        await call(issuer.api, "GET", TASKS, 403, headers=token)
+    made = await call(
+        issuer.api, "POST", "/api/v1/operator-keys", 201, {"name": "k"}, headers=token
+    )
+    assert made["created_by"] == "alice@example.com"
+    assert made["expires_at"] is not None  # no later than the token
+
+    beside = bearer(signed(roles=["operator", "read"]))
+    await call(issuer.api, "GET", TASKS, 200, headers=beside)
+    await call(issuer.api, "GET", tenants, 403, headers=beside)
+    forgotten: list[Any] = [
+        {"tenant": None},
+        {"tenant": None, "roles": ["operator", "read"]},
+        {"tenant": None, "roles": ["operator", "operator"]},
+        {"tenant": None, "roles": []},
+        {"tenant": None, "roles": {"operator": True}},
+        {"tenant": "", "roles": ["operator"]},
+        {"tenant": False, "roles": ["operator"]},
+    ]
+    for claims in forgotten:
+        token = bearer(signed(**claims))
+        await call(issuer.api, "GET", tenants, 401, headers=token)
+        await call(issuer.api, "GET", TASKS, 401, headers=token)
+
+
 async def test_a_key_made_with_a_token_ends_with_it(issuer: Issuer) -> None:
     """Whoever is not signed in any more must not go on with a key of their own."""
     keys, body = "/api/v1/keys", {"name": "k", "roles": ["read"]}

@@ -64,7 +64,7 @@ async def test_keys_are_not_managed_without_authentication(
 ) -> None:
     """A key that is made while nobody is asked would work when everybody is."""
     problem = await call(api, "POST", KEYS, 403, {"name": "mine", "roles": ["admin"]})
-    assert "`gnomon keys`" in problem["detail"]
+    assert "`gnomon keys create`" in problem["detail"]
     await call(api, "GET", KEYS, 403)
     _, key = await make_key(database)
     async with serving(database_dsn, auth_enabled=True) as secured:

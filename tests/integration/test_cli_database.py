@@ -1,5 +1,6 @@
-"""The commands that look into the database: `migrate`, `nodes`, `doctor`."""
+"""The commands that work on the database: `migrate`, `scheduler`, `doctor`."""
 
+import asyncio
 import json
 import re
 from datetime import timedelta
@@ -11,9 +12,14 @@ import pytest
 from tests.commands import Finished, gnomon, running
 from tests.conftest import connected
 from tests.integration.old_database import migrate_as_before
-from tests.waiting import eventually_sync
+from tests.waiting import eventually
 
+from gnomon.model.pool import Pool
+from gnomon.model.priority import Lane
 from gnomon.store.embedded import EmbeddedServer
+from gnomon.store.ports.roster import NodeRecord
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.retention.partitions import partition_name
 
 NODE = UUID(int=7)
@@ -104,22 +110,6 @@ async def test_a_database_of_a_release_before_the_baseline_is_told_what_to_do(
     assert "git checkout 37322fc" in gnomon("migrate", "status", cwd=tmp_path, env=env).err
     check = checks_of(gnomon("doctor", "--json", cwd=tmp_path, env=env))["migrations"]
     assert "git checkout 37322fc" in check["remedy"]
-
-
-async def test_nodes(database_dsn: str, connection: Any, tmp_path: Path) -> None:
-    env = {"DATABASE_URL": database_dsn}
-    empty = gnomon("nodes", cwd=tmp_path, env=env)
-    assert (empty.code, empty.out) == (0, "")
-    assert "no node has joined" in empty.err
-    await _join(connection)
-
-    table = gnomon("nodes", cwd=tmp_path, env=env).out.splitlines()
-    assert table[0].split()[:3] == ["name", "incarnation", "state"]
-    assert table[1].split()[:3] == ["one", "00000000", "alive"]
-    [node] = gnomon("nodes", "--json", cwd=tmp_path, env=env).json["nodes"]
-    assert node["incarnation"] == str(NODE)
-    assert node["alive"]
-    assert not node["dead"]
 
 
 async def test_the_doctor_finds_what_is_wrong(
@@ -215,32 +205,25 @@ def test_a_node_whose_functions_cannot_be_loaded(database_dsn: str, tmp_path: Pa
     assert "gnomon: function 'f' cannot be loaded: No module named 'no_such_module'" in done.err
 
 
-def test_a_node_starts_and_stops(database_dsn: str, tmp_path: Path) -> None:
-    env = {
-        "DATABASE_URL": database_dsn,
-        "GNOMON_NODE_NAME": "me",
-        "GNOMON_OUTPUT_LOG_FORMAT": "json",
-    }
+async def test_a_node_starts_and_stops(
+    database_dsn: str, database: Database, tmp_path: Path
+) -> None:
+    env = {"DATABASE_URL": database_dsn, "GNOMON_NODE_NAME": "me",
+           "GNOMON_OUTPUT_LOG_FORMAT": "json"}  # fmt: skip
     pool = ("--serve-tenant", "a", "--serve-tenant", "b", "--serve-lane", "LOW")
     with running("scheduler", "--slots", "7", *pool, cwd=tmp_path, env=env) as node:
 
-        def roster() -> list[dict[str, Any]]:
+        async def living() -> list[NodeRecord]:
             assert node.process.poll() is None, node.errors
-            found = gnomon("nodes", "--json", cwd=tmp_path, env=env).json["nodes"]
-            return [each for each in found if each["alive"]]
+            return await PostgresRoster(database).roster()
 
-        [me] = eventually_sync(roster)
+        [me] = await eventually(living)
         node.interrupt()
-        assert node.wait() == 0, node.errors
-        assert roster_is_empty(tmp_path, env)
-    assert (me["name"], me["slots"]) == ("me", 7)
-    assert me["serves"] == {"tenants": ["a", "b"], "lanes": ["LOW"]}
+        assert await asyncio.to_thread(node.wait) == 0, node.errors
+        assert await PostgresRoster(database).roster() == []
+    assert (me.name, me.slots) == ("me", 7)
+    assert me.pool == Pool(tenants=frozenset({"a", "b"}), lanes=frozenset({Lane.LOW}))
     assert {json.loads(line)["level"] for line in node.errors.splitlines()} == {"info"}
-
-
-def roster_is_empty(folder: Path, env: dict[str, str]) -> bool:
-    nodes = gnomon("nodes", "--json", cwd=folder, env=env).json["nodes"]
-    return not any(node["alive"] for node in nodes)
 
 
 async def test_the_doctor_names_the_session_that_keeps_a_partition(

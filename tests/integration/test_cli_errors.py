@@ -133,7 +133,7 @@ def test_a_settings_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -
     assert (code, text) == (1, "gnomon: none.toml cannot be read: No such file or directory\n")
 
 
-@pytest.mark.parametrize("command", ["api", "scheduler", "nodes", "migrate"])
+@pytest.mark.parametrize("command", ["api", "scheduler", "migrate"])
 def test_commands_that_need_a_database_say_so(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

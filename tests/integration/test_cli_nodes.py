@@ -4,8 +4,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import aiohttp
 import pytest
-from tests.commands import gnomon
+from tests.commands import cli
+from tests.conftest import serving
+from tests.integration.identity import make_key, make_operator
 from tests.integration.support import database_now, store, submission
 
 from gnomon.clock import new_id_in
@@ -13,6 +16,15 @@ from gnomon.model.shard import SHARDS, owner
 from gnomon.store.postgres.database import Database
 
 ALIVE, SILENT, DEAD = UUID(int=1), UUID(int=2), UUID(int=3)
+
+
+@pytest.fixture(autouse=True)
+def here(
+    api: aiohttp.ClientSession, database_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATABASE_URL", database_dsn)
+    monkeypatch.setenv("GNOMON_API_URL", str(api._base_url))
 
 
 @pytest.fixture
@@ -51,16 +63,15 @@ async def waiting_in(
 
 @pytest.mark.usefixtures("roster")
 async def test_each_node_with_its_lease_shards_work_and_lag(
-    database_dsn: str, database: Database, connection: Any, tmp_path: Path
+    database: Database, connection: Any
 ) -> None:
     await waiting_in(database, connection, shard_for(ALIVE), 100.0, count=3)
     await connection.execute("UPDATE gnomon.task SET state = 1, node = $1", ALIVE)
     await waiting_in(database, connection, shard_for(ALIVE), -100.0)
     await waiting_in(database, connection, shard_for(SILENT), 50.0)
     await waiting_in(database, connection, shard_for(SILENT), 200.0)
-    env = {"DATABASE_URL": database_dsn}
 
-    found = gnomon("nodes", "--json", cwd=tmp_path, env=env).json
+    found = (await cli("nodes", "--json")).json
     good, silent, gone = found["nodes"]
     assert [n["name"] for n in (good, silent, gone)] == ["good", "silent", "gone"]
     assert [n["state"] for n in (good, silent, gone)] == ["alive", "silent", "dead"]
@@ -76,7 +87,7 @@ async def test_each_node_with_its_lease_shards_work_and_lag(
         "tasks": 2, "at_least": False, "lag_seconds": silent["lag_seconds"]
     }  # fmt: skip
 
-    table = gnomon("nodes", cwd=tmp_path, env=env).out.splitlines()
+    table = (await cli("nodes")).out.splitlines()
     assert table[0].split() == [
         "name", "incarnation", "state", "lease", "serves", "shards", "slots", "running", "lag",
         "started", "version",
@@ -90,23 +101,18 @@ async def test_each_node_with_its_lease_shards_work_and_lag(
 
 @pytest.mark.usefixtures("roster")
 async def test_a_long_backlog_is_counted_so_far_and_no_further(
-    database_dsn: str, database: Database, connection: Any, tmp_path: Path
+    database: Database, connection: Any
 ) -> None:
-    env = {"DATABASE_URL": database_dsn}
-    assert gnomon("nodes", cwd=tmp_path, env=env).out.splitlines()[-1] == (
-        "no task is due and waiting"
-    )
+    assert (await cli("nodes")).out.splitlines()[-1] == ("no task is due and waiting")
     await waiting_in(database, connection, shard_for(ALIVE), 10.0, count=150)
     await waiting_in(database, connection, shard_for(SILENT), 10.0, count=2)
-    due = gnomon("nodes", "--json", cwd=tmp_path, env=env).json["due"]
+    due = (await cli("nodes", "--json")).json["due"]
     assert (due["tasks"], due["at_least"]) == (102, True)
-    assert "at least 102, " in gnomon("nodes", cwd=tmp_path, env=env).out
+    assert "at least 102, " in (await cli("nodes")).out
 
 
 @pytest.mark.usefixtures("roster")
-async def test_a_pool_is_shown_and_what_nobody_serves(
-    database_dsn: str, database: Database, connection: Any, tmp_path: Path
-) -> None:
+async def test_a_pool_is_shown_and_what_nobody_serves(database: Database, connection: Any) -> None:
     await connection.execute(
         """
         UPDATE gnomon.node
@@ -116,10 +122,27 @@ async def test_a_pool_is_shown_and_what_nobody_serves(
         [ALIVE, SILENT],
     )
     await waiting_in(database, connection, 0, 10.0)
-    env = {"DATABASE_URL": database_dsn}
-    good, *_ = gnomon("nodes", "--json", cwd=tmp_path, env=env).json["nodes"]
+    good, *_ = (await cli("nodes", "--json")).json["nodes"]
     assert good["serves"] == {"tenants": ["a", "b"], "lanes": ["LOW"]}
-    assert "tenants a, b; lanes LOW" in gnomon("nodes", cwd=tmp_path, env=env).out
-    checks = gnomon("doctor", "--json", cwd=tmp_path, env=env).json["checks"]
+    assert "tenants a, b; lanes LOW" in (await cli("nodes")).out
+    checks = (await cli("doctor", "--json", code=1)).json["checks"]
     detail = next(check["detail"] for check in checks if check["name"] == "pools")
     assert detail == "no node serves tenant default, lane MEDIUM, type test"
+
+
+async def test_an_empty_roster_says_what_to_start() -> None:
+    empty = await cli("nodes")
+    assert empty.out == ""
+    assert "no node has joined" in empty.err
+
+
+async def test_the_roster_is_for_operators(
+    database_dsn: str, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ops").write_text((await make_operator(database))[1])
+    (tmp_path / "admin").write_text((await make_key(database))[1])
+    async with serving(database_dsn, auth_enabled=True) as secured:
+        monkeypatch.setenv("GNOMON_API_URL", str(secured._base_url))
+        assert (await cli("--key-file", "ops", "nodes", "--json")).json["nodes"] == []
+        assert "--operator" in (await cli("--key-file", "admin", "nodes", code=1)).err
+        assert "--key-file" in (await cli("nodes", code=1)).err

@@ -12,7 +12,7 @@ from tests.integration.nodes import call_of, running_node
 from tests.integration.support import Connection, database_now, end_of, key_of, store
 from tests.waiting import eventually
 
-from gnomon.api.admin.keys import CreateKey
+from gnomon.api.admin.key_documents import CreateKey
 from gnomon.api.admin.limiters import PutLimiter
 from gnomon.api.admin.task_types import PutTaskType
 from gnomon.cli.admin.trouble_checks import chores as troubles_seen

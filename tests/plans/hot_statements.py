@@ -183,5 +183,5 @@ OF_AN_INDEX = [
     Hot("overdue", RUNNING, lambda s: [500], walks=True),
     Hot("running_on", RUNNING, lambda s: [NODE]),
     Hot("running_keys", RUNNING, lambda s: [NODE]),
-    Hot("nodes", RUNNING, lambda s: []),
+    Hot("nodes", RUNNING, lambda s: [1000]),
 ]

@@ -16,7 +16,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 from tests.commands import gnomon_here
-from tests.integration.identity import bearer, make_key, make_tenant
+from tests.integration.identity import bearer, make_key, make_operator, make_tenant
 from tests.system.conftest import NewProcess
 from tests.system.harness import Process
 from tests.waiting import eventually
@@ -94,6 +94,7 @@ class Stage:
     hook: str
     heard: list[str]  # what the receiver was sent
     rival_key: str
+    operator_key: str
     client: aiohttp.ClientSession
     seen: list[str] = field(default_factory=list)  # all that the owner was answered
 
@@ -214,9 +215,10 @@ async def stage(
     await node.started()
     where, heard, own = hook
     rival_key = (await make_key(database, RIVAL))[1]
+    operator_key = (await make_operator(database))[1]
     metrics = f"http://127.0.0.1:{unused_tcp_port}"
     async with aiohttp.ClientSession(url) as client:
-        yield Stage(secrets, own, url, metrics, where, heard, rival_key, client)
+        yield Stage(secrets, own, url, metrics, where, heard, rival_key, operator_key, client)
 
 
 async def test_canaries_are_seen_by_nobody_but_their_owner(
@@ -408,18 +410,19 @@ def commands(stage: Stage, ids: dict[str, str]) -> Iterator[str]:
         ["tasks", "explain", ids["later"]], ["dead", "list"], ["dead", "show", task],
         ["cron", "list"], ["cron", "show", own.job], ["cron", "runs", own.job],
         ["cron", "sync", "job.toml", "--dry-run"], ["events"], ["types", "list"],
-        ["limits", "list"],
-        ["usage"],
+        ["limits", "list"], ["usage"], ["keys", "list"], ["secrets", "list"],
     ]  # fmt: skip
     of_operator: list[list[str]] = [
-        ["keys", "list", "--tenant", OWNER], ["secrets", "list", "--tenant", OWNER], ["nodes"],
-        ["tenants", "list"], ["doctor"], ["migrate", "status"],
+        ["nodes"], ["tenants", "list"], ["keys", "list", "--operator"], ["usage", "--all"],
+        ["doctor"], ["migrate", "status"],
     ]  # fmt: skip
+    Path("operator.key").write_text(stage.operator_key)
     secrets = stage.secrets.all()
     printed = ""
     for command in of_owner + of_operator:
         for json_too in ([], ["--json"]):
-            done = gnomon_here(*command, *json_too)
+            key_file = ["--key-file", "operator.key"] if command in of_operator else []
+            done = gnomon_here(*key_file, *command, *json_too)
             text = done.out + done.err
             assert done.code in (0, 1), (command, text)
             printed += text

@@ -5,7 +5,17 @@ from importlib.metadata import version
 from litestar import Litestar
 from litestar.datastructures import State
 
-from gnomon.api.admin import events, keys, limiters, task_types, tenants, usage, webhook_secrets
+from gnomon.api.admin import (
+    events,
+    installation,
+    keys,
+    limiters,
+    operator_keys,
+    task_types,
+    tenants,
+    usage,
+    webhook_secrets,
+)
 from gnomon.api.auth import access
 from gnomon.api.context import Context
 from gnomon.api.cron import cron_jobs
@@ -25,9 +35,12 @@ def create_app(context: Context) -> Litestar:
             cron_jobs.router,
             events.list_events,
             keys.router,
+            operator_keys.router,
+            installation.router,
             task_types.router,
             limiters.router,
             usage.get_usage,
+            usage.list_tenant_usage,
             tenants.get_tenant,
             webhook_secrets.router,
             webhook_secrets.list_webhook_keys,

@@ -19,7 +19,9 @@ from gnomon.settings import Settings
 from gnomon.store.ports.roster import RosterStore
 from gnomon.store.postgres.cron.events import PostgresEvents
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
+from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
+from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 from gnomon.store.postgres.limits.limiters import PostgresLimiters
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
@@ -53,6 +55,8 @@ class Context(msgspec.Struct, frozen=True):
     usage: PostgresUsage
     limiters: PostgresLimiters
     secrets: PostgresSecrets
+    tenants: PostgresTenants
+    nodes: PostgresNodeReader
     bodies: Bodies
     refusals: Refusals
     limits: RequestLimits
@@ -82,6 +86,12 @@ def operator_of(request: Request) -> Operator:
     """The requester of an operation of the role `operator`."""
     operator: Operator = request.scope["auth"]
     return operator
+
+
+def share_of(request: Request) -> str:
+    """Whose share of the memory for bodies a request uses: a tenant's, or '' for operators."""
+    requester = request.scope["auth"]
+    return requester.tenant_id if isinstance(requester, Principal) else ""
 
 
 def tenant_of(request: Request) -> str:

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.priority import Lane
-from gnomon.model.shard import SHARDS, outbidders, owned_shards
+from gnomon.model.shard import SHARDS, outbidders, owned_shards, rankings
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -136,6 +136,23 @@ def territory(me: UUID, roster: Mapping[UUID, Pool]) -> Territory:
         if before:
             others[shard] = before
     return Territory(frozenset(shards), mine, others, jobs)
+
+
+def shards_by_node(roster: Mapping[UUID, Pool]) -> dict[UUID, frozenset[int]]:
+    """The shards of everybody's territory, for much less than asking `territory` for each."""
+    pools = {pool: 1 << index for index, pool in enumerate(dict.fromkeys(roster.values()))}
+    covering = {
+        pool: sum(bit for other, bit in pools.items() if other.covers(pool)) for pool in pools
+    }
+    owned: dict[UUID, set[int]] = {node: set() for node in roster}
+    for shard, ranking in enumerate(rankings(roster)):
+        before = 0  # the pools of those who outbid the node
+        for node in ranking:
+            pool = roster[node]
+            if not before & covering[pool]:
+                owned[node].add(shard)
+            before |= pools[pool]
+    return {node: frozenset(shards) for node, shards in owned.items()}
 
 
 def _pairs(one: Pool, two: Pool) -> tuple[tuple[frozenset[object], frozenset[object]], ...]:

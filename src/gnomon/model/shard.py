@@ -5,7 +5,7 @@ miss a few claims and nothing worse, so there is no shard table and nothing to a
 """
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from uuid import UUID
 
@@ -47,6 +47,13 @@ def outbidders(me: UUID, shard: int, roster: Collection[UUID]) -> list[UUID]:
     """The nodes of `roster` that go before `me` in a shard."""
     mine = _bids(me)[shard]
     return [node for node in roster if _bids(node)[shard] > mine]
+
+
+def rankings(roster: Collection[UUID]) -> Iterator[list[UUID]]:
+    """For each shard in turn, the nodes of `roster`, highest bid first."""
+    bids = {node: _bids(node) for node in roster}
+    for shard in range(SHARDS):
+        yield sorted(bids, key=lambda node: bids[node][shard], reverse=True)
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ from gnomon.access.webhook_secret import PublicKey, SigningSecret
 from gnomon.clock import Clock
 from gnomon.limits.limiter import Limiter
 from gnomon.model.allow_list import AllowList
-from gnomon.model.tenant import UNLIMITED, Quotas, Tenant, quotas_of
+from gnomon.model.tenant import BUILT_IN_PLANS, UNLIMITED, Quotas, Tenant, quotas_of
 from gnomon.settings import SettingsError, SharingSettings
 
 log = structlog.get_logger("gnomon.store")
@@ -71,7 +71,7 @@ class TenantCache:
     def __init__(self, store: TenantSource, clock: Clock, plans: Mapping[str, Quotas]) -> None:
         self._store = store
         self._clock = clock
-        self._plans = plans
+        self.plans = {**BUILT_IN_PLANS, **plans}
         self._revision: int | None = None
         self.authentication = True  # until it is known
         self.full: str | None = None
@@ -134,7 +134,7 @@ class TenantCache:
         if now.tenant is None:
             self._quotas.pop(tenant_id, None)
         else:
-            self._quotas[tenant_id] = quotas_of(now.tenant, self._plans)
+            self._quotas[tenant_id] = quotas_of(now.tenant, self.plans)
 
     def is_full(self) -> bool:
         """Whether there is no room for new work."""

@@ -28,12 +28,14 @@ from gnomon.store.guards import Guards
 from gnomon.store.postgres.cron.events import PostgresEvents
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.identity.installation import agreed
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
+from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 from gnomon.store.postgres.limits.limiters import PostgresLimiters
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
@@ -147,6 +149,8 @@ async def _assembled(
         usage=PostgresUsage(database),
         limiters=PostgresLimiters(database),
         secrets=PostgresSecrets(database),
+        tenants=PostgresTenants(database),
+        nodes=PostgresNodeReader(database),
         bodies=Bodies(settings, clock, requests),
         refusals=Refusals(clock),
         limits=RequestLimits(settings.api, clock, authenticator, metrics, requests),

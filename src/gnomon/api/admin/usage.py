@@ -1,6 +1,6 @@
-"""`/usage`: what a tenant used, by the day."""
+"""`/usage`: usage of a tenant by the day, and of all tenants for operators."""
 
-from datetime import date, timedelta
+from datetime import date
 from enum import StrEnum
 from typing import Annotated
 
@@ -12,11 +12,9 @@ from gnomon.api.context import Request, context_of, header_of, tenant_of
 from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import CSV, Operation
 from gnomon.api.http.reading import queried
-from gnomon.model.errors import InvalidTask
-from gnomon.store.ports.usage import KEPT_DAYS, DayUsage
-from gnomon.usecases.fields import Strict
-
-DEFAULT_DAYS = 30
+from gnomon.store.ports.usage import DayUsage
+from gnomon.usecases import usage
+from gnomon.usecases.fields import DEFAULT_LIMIT, Strict
 
 Day = Annotated[date, msgspec.Meta(description="A day of UTC: 2026-11-01")]
 
@@ -37,6 +35,15 @@ class UsageQuery(Strict):
     format: Form | None = None
 
 
+class TenantUsageQuery(Strict):
+    """The days that are asked for, both included; by default the last 30."""
+
+    first: Day | None = msgspec.field(default=None, name="from")
+    last: Day | None = msgspec.field(default=None, name="to")
+    limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
 class DayView(msgspec.Struct):
     """What was used on a day."""
 
@@ -55,6 +62,21 @@ class UsageView(msgspec.Struct):
     usage: list[DayView]
 
 
+class TenantDayView(DayView, kw_only=True):
+    """What a tenant used on a day."""
+
+    tenant_id: str
+
+
+class TenantUsageList(msgspec.Struct):
+    """By tenant and day."""
+
+    first: date = msgspec.field(name="from")
+    last: date = msgspec.field(name="to")
+    usage: list[TenantDayView]
+    next_cursor: str | None
+
+
 @Operation(
     "GET",
     "/api/v1/usage",
@@ -66,14 +88,31 @@ class UsageView(msgspec.Struct):
     also=CSV,
 )
 async def get_usage(request: Request) -> ASGIResponse:
-    context = context_of(request)
-    asked = queried(request, UsageQuery)
-    first, last = _range(asked, await context.usage.today())
-    found = await context.usage.days(tenant_of(request), first, last)
+    context, asked = context_of(request), queried(request, UsageQuery)
+    tenant_id = tenant_of(request)
+    days, found = await usage.of_tenant(context.usage, tenant_id, asked.first, asked.last)
     if _form(request, asked) is Form.CSV:
         return ASGIResponse(body=csv_of(found).encode(), media_type=CSV, status_code=200)
-    days = [DayView(*msgspec.structs.astuple(day)) for day in found]
-    return respond(answer(200, UsageView(first, last, days)))
+    views = [DayView(*msgspec.structs.astuple(day)) for day in found]
+    return respond(answer(200, UsageView(*days, views)))
+
+
+@Operation(
+    "GET",
+    "/api/v1/usage/tenants",
+    name="list_tenant_usage",
+    role=Role.OPERATOR,
+    summary="See what each tenant used, by the day",
+    query=TenantUsageQuery,
+    answers={200: TenantUsageList},
+)
+async def list_tenant_usage(request: Request) -> ASGIResponse:
+    context, asked = context_of(request), queried(request, TenantUsageQuery)
+    after = usage.parsed(asked.cursor)
+    days, page = await usage.of_all(context.usage, asked.first, asked.last, after, asked.limit)
+    views = [TenantDayView(**msgspec.structs.asdict(day)) for day in page.days]
+    cursor = usage.after(page.days[-1]) if page.more else None
+    return respond(answer(200, TenantUsageList(*days, views, cursor)))
 
 
 def csv_of(days: list[DayUsage]) -> str:
@@ -81,18 +120,6 @@ def csv_of(days: list[DayUsage]) -> str:
     lines = [",".join(DayUsage.__struct_fields__)]
     lines += [",".join(str(value) for value in msgspec.structs.astuple(day)) for day in days]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _range(asked: UsageQuery, today: date) -> tuple[date, date]:
-    last = asked.last or today
-    if last < date.min + timedelta(days=KEPT_DAYS):
-        raise InvalidTask("is before any day that is kept", "/to")
-    first = asked.first or last - timedelta(days=DEFAULT_DAYS - 1)
-    if last < first:
-        raise InvalidTask("must not be earlier than from", "/to")
-    if (last - first).days >= KEPT_DAYS:
-        raise InvalidTask(f"must be less than {KEPT_DAYS} days before to", "/from")
-    return first, last
 
 
 def _form(request: Request, asked: UsageQuery) -> Form:

@@ -1,5 +1,4 @@
-"""`/webhook-secrets`: what the calls of one's own tenant are signed with, and `/webhook-keys`: what
-anybody may check them with."""
+"""`/webhook-secrets`, which sign the calls of a tenant, and `/webhook-keys`, which check them."""
 
 from datetime import datetime
 from typing import Annotated
@@ -9,31 +8,21 @@ import msgspec
 from litestar import Router
 from litestar.response.base import ASGIResponse
 
-from gnomon.access.grant_errors import LimitedKey
-from gnomon.access.principal import Principal, Role
+from gnomon.access.principal import Role
 from gnomon.access.secret_errors import SecretNotFound
-from gnomon.access.webhook_secret import (
-    ED25519_BYTES,
-    MOST_HOST_CHARACTERS,
-    Scheme,
-    WebhookSecret,
-    key_pair,
-    normal_host,
-    secret_bytes,
-)
-from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
+from gnomon.access.webhook_secret import MOST_HOST_CHARACTERS, Scheme, WebhookSecret
+from gnomon.api.context import Request, context_of, header_of, principal_of
 from gnomon.api.http.idempotency import HEADER, answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery
-from gnomon.clock import new_id, new_secret
 from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.secrets import NewSecret, ReplacingSecret, ShownSecret
+from gnomon.store.ports.secrets import ShownSecret
+from gnomon.usecases import webhook_secrets
 from gnomon.usecases.fields import Strict
+from gnomon.usecases.webhook_secrets import DEFAULT_OVERLAP, LONGEST_OVERLAP, WantedSecret
 
-DEFAULT_OVERLAP = 24 * 3600.0
-LONGEST_OVERLAP = 30 * 24 * 3600.0
 _UUID_LENGTH = 36
 # Other answers say `no-store` (see response_headers.py); what is public may be kept.
 _CACHED = {"Cache-Control": "public, max-age=60"}
@@ -50,7 +39,7 @@ Value = Annotated[
 
 
 class CreateWebhookSecret(Strict):
-    """A secret to be made."""
+    """A secret to be created."""
 
     host: Annotated[
         Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_HOST_CHARACTERS)] | None,
@@ -74,9 +63,10 @@ class RotateWebhookSecret(Strict):
 
 
 class WebhookSecretView(msgspec.Struct, kw_only=True):
-    """What is known of a secret but its value."""
+    """The record of a secret, without its value."""
 
     secret_id: UUID
+    tenant_id: str
     host: str | None
     scheme: Scheme
     public_key: str | None
@@ -119,29 +109,23 @@ class WebhookKeyList(msgspec.Struct):
     "/",
     name="create_webhook_secret",
     role=Role.ADMIN,
-    summary="Make a webhook secret, for all hosts or for one",
+    summary="Create a webhook secret, for all hosts or for one",
     body=CreateWebhookSecret,
     answers={201: ShownWebhookSecret},
     errors=(409,),
     needs_authentication=True,
 )
 async def create_webhook_secret(request: Request) -> ASGIResponse:
-    context, by = context_of(request), _allowed(request)
+    context, by = context_of(request), principal_of(request)
     _check_no_idempotency(request)
     asked = decoded(await read_body(request, OVERHEAD_BYTES), CreateWebhookSecret)
-    host = None if asked.host is None else host_of(asked.host)
-    secret, public_key = value_of(asked.scheme, asked.secret)
-    new = NewSecret(
-        id=new_id(context.clock.now()),
-        tenant_id=by.tenant_id,
-        host=host,
+    wanted = WantedSecret(
+        host=asked.host,
         scheme=asked.scheme,
-        secret=secret,
-        public_key=public_key,
-        created_by=by.name,
-        shared_seconds=None if host is None else asked.overlap_seconds,
+        value=asked.secret,
+        overlap_seconds=asked.overlap_seconds,
     )
-    return _shown(201, await context.secrets.create(new))
+    return _shown(201, await webhook_secrets.create(context.secrets, context.clock, by, wanted))
 
 
 @Operation(
@@ -156,7 +140,7 @@ async def create_webhook_secret(request: Request) -> ASGIResponse:
 )
 async def list_webhook_secrets(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
-    found = await context_of(request).secrets.list(tenant_of(request))
+    found = await webhook_secrets.list_all(context_of(request).secrets, principal_of(request))
     return respond(answer(200, WebhookSecretList([_view(secret) for secret in found])))
 
 
@@ -172,9 +156,9 @@ async def list_webhook_secrets(request: Request) -> ASGIResponse:
     needs_authentication=True,
 )
 async def show_webhook_secret(request: Request) -> ASGIResponse:
-    by = _allowed(request)
+    context, by, secret_id = context_of(request), principal_of(request), _id_of(request)
     queried(request, NoQuery)
-    return _shown(200, await context_of(request).secrets.show(by.tenant_id, _id_of(request)))
+    return _shown(200, await webhook_secrets.show(context.secrets, by, secret_id))
 
 
 @Operation(
@@ -182,26 +166,20 @@ async def show_webhook_secret(request: Request) -> ASGIResponse:
     "/{secret_id:str}/rotate",
     name="rotate_webhook_secret",
     role=Role.ADMIN,
-    summary="Make a secret that takes the place of this one; both sign during an overlap",
+    summary="Create a secret that takes the place of this one; both sign during an overlap",
     body=RotateWebhookSecret,
     answers={201: ShownWebhookSecret},
-    errors=(
-        404,
-        409,
-    ),
+    errors=(404, 409),
     needs_authentication=True,
 )
 async def rotate_webhook_secret(request: Request) -> ASGIResponse:
-    context, by, secret_id = context_of(request), _allowed(request), _id_of(request)
+    context, by, secret_id = context_of(request), principal_of(request), _id_of(request)
     _check_no_idempotency(request)
     asked = decoded(await read_body(request, OVERHEAD_BYTES), RotateWebhookSecret)
-    before = await context.secrets.get(by.tenant_id, secret_id)
-    secret, public_key = value_of(before.scheme, asked.secret)
-    replacing = ReplacingSecret(
-        id=new_id(context.clock.now()), secret=secret, public_key=public_key, created_by=by.name
+    rotated = await webhook_secrets.rotate(
+        context.secrets, context.clock, by, secret_id, asked.secret, asked.overlap_seconds
     )
-    made = await context.secrets.rotate(by.tenant_id, secret_id, replacing, asked.overlap_seconds)
-    return _shown(201, made)
+    return _shown(201, rotated)
 
 
 @Operation(
@@ -209,17 +187,14 @@ async def rotate_webhook_secret(request: Request) -> ASGIResponse:
     "/{secret_id:str}",
     name="revoke_webhook_secret",
     role=Role.ADMIN,
-    summary="End a webhook secret: within a second no node signs with it",
+    summary="Revoke a webhook secret: within a second no node signs with it",
     answers={204: None},
-    errors=(
-        404,
-        409,
-    ),
+    errors=(404, 409),
     needs_authentication=True,
 )
 async def revoke_webhook_secret(request: Request) -> ASGIResponse:
-    by = _allowed(request)
-    await context_of(request).secrets.revoke(by.tenant_id, _id_of(request))
+    context, by = context_of(request), principal_of(request)
+    await webhook_secrets.revoke(context.secrets, by, _id_of(request))
     return respond(answer(204))
 
 
@@ -231,10 +206,7 @@ async def revoke_webhook_secret(request: Request) -> ASGIResponse:
     summary="List the public keys that a tenant's v1a signatures are checked with",
     query=NoQuery,
     answers={200: WebhookKeyList},
-    errors=(
-        429,
-        503,
-    ),
+    errors=(429, 503),
 )
 async def list_webhook_keys(request: Request) -> ASGIResponse:
     """An unknown tenant answers like one without public keys: so nobody can ask who there is."""
@@ -247,44 +219,11 @@ async def list_webhook_keys(request: Request) -> ASGIResponse:
     return respond(answer(200, WebhookKeyList(keys)), headers=_CACHED)
 
 
-def host_of(text: str) -> str:
-    """Raises InvalidTask, with the place."""
-    host = normal_host(text)
-    if host is None:
-        raise InvalidTask("must be a host name or an address, without a port", "/host")
-    return host
-
-
-def value_of(scheme: Scheme, given: str | None) -> tuple[str | None, str | None]:
-    """The secret and the public key to be kept; no secret of v1: the store makes one. Raises
-    InvalidTask, with the place."""
-    if scheme is Scheme.V1A:
-        if given is not None:
-            raise InvalidTask("must be left out: private keys of v1a never leave", "/secret")
-        return key_pair(new_secret(ED25519_BYTES))
-    try:
-        if given is not None:
-            secret_bytes(given)
-    except ValueError as error:
-        raise InvalidTask(str(error), "/secret") from error
-    return given, None
-
-
-def _allowed(request: Request) -> Principal:
-    """Whoever asks. A key that is held to some tasks could forge the calls of all the others."""
-    by = principal_of(request)
-    if by.limited:
-        raise LimitedKey(
-            "webhook secrets sign all tasks, and your key is held to some types or targets"
-        )
-    return by
-
-
 def _check_no_idempotency(request: Request) -> None:
     if header_of(request, HEADER) is not None:
         raise InvalidTask(
-            "leave out the header Idempotency-Key: an answer with a secret in it is kept nowhere, "
-            "so it could not be given again"
+            "leave out the header Idempotency-Key: an answer with a secret in it is not stored, so "
+            "it could not be replayed"
         )
 
 
@@ -306,6 +245,7 @@ def _shown(status: int, secret: ShownSecret) -> ASGIResponse:
 def _view(secret: WebhookSecret) -> WebhookSecretView:
     return WebhookSecretView(
         secret_id=secret.id,
+        tenant_id=secret.tenant_id,
         host=secret.host,
         scheme=secret.scheme,
         public_key=secret.public_key,

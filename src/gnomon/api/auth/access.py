@@ -22,8 +22,8 @@ OPEN = {"open": True}  # the `opt` of what is served to all and is no operation
 _LOCAL = Principal(tenant_id=DEFAULT_TENANT, name=None, roles=TENANT_ROLES)
 _LOCAL_OPERATOR = Operator(name=None)
 _NEEDS_AUTHENTICATION = (
-    "keys and webhook secrets are managed over HTTP only where authentication is on; `gnomon keys` "
-    "and `gnomon secrets`, on the machine of the database, work without it"
+    "keys and webhook secrets are managed over HTTP only where authentication is on; until then, "
+    "`gnomon keys create` and `gnomon secrets`, without a key, work on the database itself"
 )
 
 

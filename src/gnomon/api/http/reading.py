@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from gnomon.api.context import Request, context_of, header_of, principal_of
+from gnomon.api.context import Request, context_of, header_of, share_of
 from gnomon.api.http.bodies import BODY, Body
 from gnomon.api.http.dropping import DRAINED_BYTES
 from gnomon.api.http.problems import BodyLate, GaveWay, NoRoom, RequestError
@@ -22,7 +22,7 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 async def read_body(request: Request, limit: int) -> bytes:
     """The whole body; never holds more than `limit` bytes of it. Raises BodyLate, Busy."""
-    content = await _received(request, principal_of(request).tenant_id, limit)
+    content = await _received(request, share_of(request), limit)
     if content:
         _check_media_type(request)
     return content
@@ -33,9 +33,9 @@ def _announced(request: Request) -> int:
     return int(announced) if announced.isdecimal() else 0
 
 
-async def _received(request: Request, tenant_id: str, limit: int) -> bytes:
+async def _received(request: Request, share: str, limit: int) -> bytes:
     context, size = context_of(request), _announced(request)
-    body = context.bodies.begin(tenant_id, size or limit)
+    body = context.bodies.begin(share, size or limit)
     # Freed when the request has been answered.
     request.scope[BODY] = body  # type: ignore[literal-required]
     reading = None

@@ -1,24 +1,17 @@
-"""`gnomon secrets`: what webhooks are signed with, made and ended on the database itself."""
+"""`gnomon secrets`: the secrets that webhooks are signed with."""
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 import typer
 
 from gnomon.access.webhook_secret import Scheme
-from gnomon.cli.admin.keys import TenantOption
-from gnomon.cli.shared import database, output, secret_files, values
-from gnomon.cli.shared.options import AsJson, settings_of
+from gnomon.cli.admin.local_secrets import SecretCalls, on_database
+from gnomon.cli.shared import database, output, remote, secret_files, values
+from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.shared.output import moment
 from gnomon.cli.shared.secret_files import NewSecretFile, Out
-from gnomon.model.task import DEFAULT_TENANT
-from gnomon.settings import Settings
-
-if TYPE_CHECKING:
-    from gnomon.access.webhook_secret import WebhookSecret
-    from gnomon.store.ports.secrets import ShownSecret
-    from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -36,13 +29,16 @@ SecretFile = Annotated[
 
 @app.callback()
 def secrets() -> None:
-    """Make, list, rotate and revoke webhook secrets. Works on the database, as `gnomon keys`."""
+    """Create, list, rotate and revoke webhook secrets: those of your key's tenant.
+
+    Where authentication is off, they are those of the tenant `default`, and this works on the
+    database: the API would show them to every user of its machine.
+    """
 
 
 @app.command()
 def create(
     ctx: typer.Context,
-    tenant: TenantOption = DEFAULT_TENANT,
     host: Annotated[
         str | None, typer.Option(metavar="HOST", help="Sign calls to this host only.")
     ] = None,
@@ -58,66 +54,56 @@ def create(
     ] = "24h",
     out: Out = None,
     as_json: AsJson = False,
+    api: ApiUrl = None,
 ) -> None:
-    """Make a webhook secret. It signs beside those that there are.
+    """Create a webhook secret. It signs beside those that exist.
 
     \b
-    gnomon secrets create --tenant acme --host hooks.example.com
-    gnomon secrets create --tenant acme --scheme v1a
+    gnomon secrets create --host hooks.example.com
+    gnomon secrets create --scheme v1a
     gnomon secrets create --secret-file /run/secrets/webhook
     """
-    from gnomon.clock import SystemClock, new_id
-    from gnomon.store.ports.secrets import NewSecret
-
-    known_host = None if host is None else _host(host)
-    secret, public_key = _value(scheme, secret_file)
-    new = NewSecret(
-        id=new_id(SystemClock().now()),
-        tenant_id=tenant,
-        host=known_host,
-        scheme=scheme,
-        secret=secret,
-        public_key=public_key,
-        shared_seconds=None if known_host is None else _overlap(overlap),
+    if scheme is Scheme.V1A and secret_file is not None:
+        raise typer.BadParameter("--secret-file is for v1: private keys of v1a never leave")
+    new = {"scheme": scheme, "overlap_seconds": _overlap(overlap)} | values.given(
+        host=None if host is None else _host(host), secret=_value(secret_file)
     )
     with NewSecretFile(out) as file:
-        made = _with_secrets(settings_of(ctx), lambda store: store.create(new))
+        made = _ask(ctx, api, lambda calls: calls.create_webhook_secret(new))
         _hand_over(made, file, as_json)
 
 
 @app.command("list")
-def list_(
-    ctx: typer.Context, tenant: TenantOption = DEFAULT_TENANT, as_json: AsJson = False
-) -> None:
-    """List the webhook secrets of a tenant, newest first, without their values.
+def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> None:
+    """List the webhook secrets, newest first, without their values.
 
     \b
-    gnomon secrets list --tenant acme
+    gnomon secrets list
     """
-    found = _with_secrets(settings_of(ctx), lambda store: store.list(tenant))
+    found = _ask(ctx, api, lambda calls: calls.webhook_secrets())
     if as_json:
-        output.document({"webhook_secrets": [_document(secret) for secret in found]})
+        output.document(found)
         return
     headings = ["secret", "scheme", "host", "created", "ends", "revoked", "public key"]
-    output.table(headings, [_row(secret) for secret in found])
+    output.table(headings, [_row(secret) for secret in found["webhook_secrets"]])
 
 
 @app.command()
 def show(
     ctx: typer.Context,
     secret_id: SecretId,
-    tenant: TenantOption = DEFAULT_TENANT,
     out: Out = None,
     as_json: AsJson = False,
+    api: ApiUrl = None,
 ) -> None:
     """Print the value of a v1 secret, or the public key of a v1a one.
 
     \b
-    gnomon secrets show 019a2b3c-0000-7000-8000-000000000000 --tenant acme
+    gnomon secrets show 019a2b3c-0000-7000-8000-000000000000
     """
     wanted = _id(secret_id)
-    found = _with_secrets(settings_of(ctx), lambda store: store.show(tenant, wanted))
-    if found.value is None and (found.known.public_key is None or found.known.revoked_at):
+    found = _ask(ctx, api, lambda calls: calls.get_webhook_secret(wanted))
+    if found["secret"] is None and (found["public_key"] is None or found["revoked_at"]):
         raise output.CommandFailed(f"webhook secret {wanted} has ended; its value is gone")
     with NewSecretFile(out) as file:
         _hand_over(found, file, as_json)
@@ -127,56 +113,51 @@ def show(
 def rotate(
     ctx: typer.Context,
     secret_id: SecretId,
-    tenant: TenantOption = DEFAULT_TENANT,
     overlap: Annotated[
         str, typer.Option(metavar="DURATION", help="How long the old one signs, too; at most 30d.")
     ] = "24h",
     secret_file: SecretFile = None,
     out: Out = None,
     as_json: AsJson = False,
+    api: ApiUrl = None,
 ) -> None:
-    """Make a secret that takes the place of this one. Both sign during the overlap.
+    """Create a secret that takes the place of this one. Both sign during the overlap.
 
     \b
-    gnomon secrets rotate 019a2b3c-0000-7000-8000-000000000000 --tenant acme --overlap 48h
+    gnomon secrets rotate 019a2b3c-0000-7000-8000-000000000000 --overlap 48h
     """
-    from gnomon.clock import SystemClock, new_id
-    from gnomon.store.ports.secrets import ReplacingSecret
-
-    old, seconds = _id(secret_id), _overlap(overlap)
-
-    async def replaced(store: "PostgresSecrets") -> "ShownSecret":
-        secret, public_key = _value((await store.get(tenant, old)).scheme, secret_file)
-        replacing = ReplacingSecret(
-            id=new_id(SystemClock().now()), secret=secret, public_key=public_key
-        )
-        return await store.rotate(tenant, old, replacing, seconds)
-
+    old = _id(secret_id)
+    change = {"overlap_seconds": _overlap(overlap)} | values.given(secret=_value(secret_file))
     with NewSecretFile(out) as file:
-        _hand_over(_with_secrets(settings_of(ctx), replaced), file, as_json)
+        made = _ask(ctx, api, lambda calls: calls.rotate_webhook_secret(old, change))
+        _hand_over(made, file, as_json)
 
 
 @app.command()
-def revoke(ctx: typer.Context, secret_id: SecretId, tenant: TenantOption = DEFAULT_TENANT) -> None:
-    """End a webhook secret. Within a second no node signs with it.
+def revoke(ctx: typer.Context, secret_id: SecretId, api: ApiUrl = None) -> None:
+    """Revoke a webhook secret. Within a second no node signs with it.
 
     \b
-    gnomon secrets revoke 019a2b3c-0000-7000-8000-000000000000 --tenant acme
+    gnomon secrets revoke 019a2b3c-0000-7000-8000-000000000000
     """
     old = _id(secret_id)
-    _with_secrets(settings_of(ctx), lambda store: store.revoke(tenant, old))
+    _ask(ctx, api, lambda calls: calls.revoke_webhook_secret(old))
     output.echo(f"revoked {old}")
 
 
-def _with_secrets(settings: Settings, use: Callable[["PostgresSecrets"], Awaitable[_T]]) -> _T:
-    from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
+def _ask(
+    ctx: typer.Context, api: str | None, use: Callable[[SecretCalls], Coroutine[Any, Any, _T]]
+) -> _T:
+    """Over HTTP with a key; without one, on the database, where authentication is off."""
+    settings = settings_of(ctx)
+    if settings.api.key is not None:
+        return remote.call(remote.api_url(settings, api), use)
+    return database.with_database(settings, lambda opened: on_database(opened, use))
 
-    return database.with_database(settings, lambda opened: use(PostgresSecrets(opened)))
 
-
-def _id(text: str) -> UUID:
+def _id(text: str) -> str:
     try:
-        return UUID(text)
+        return str(UUID(text))
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no id; `gnomon secrets list` shows them") from None
 
@@ -197,62 +178,40 @@ def _overlap(text: str) -> float:
     return seconds
 
 
-def _value(scheme: Scheme, file: str | None) -> tuple[str | None, str | None]:
-    """The secret and the public key to be kept; no secret of v1: the database makes one."""
-    from gnomon.access.webhook_secret import ED25519_BYTES, key_pair, secret_bytes
-    from gnomon.clock import new_secret
+def _value(file: str | None) -> str | None:
+    """The v1 secret of a file, where one was named."""
+    from gnomon.access.webhook_secret import secret_bytes
 
-    if scheme is Scheme.V1A:
-        if file is not None:
-            raise typer.BadParameter("--secret-file is for v1: private keys of v1a never leave")
-        return key_pair(new_secret(ED25519_BYTES))
     if file is None:
-        return None, None
+        return None
     given = secret_files.read(file, "--secret-file")
     try:
         secret_bytes(given)
     except ValueError as error:
         raise typer.BadParameter(f"--secret-file: {error}") from None
-    return given, None
+    return given
 
 
-def _hand_over(secret: "ShownSecret", file: NewSecretFile, as_json: bool) -> None:
-    known = secret.known
-    written = file.write(secret.value or known.public_key or "")
+def _hand_over(found: dict[str, Any], file: NewSecretFile, as_json: bool) -> None:
+    secret = found.pop("secret")
+    shown = secret or found["public_key"] or ""
+    written = file.write(shown)
     if as_json:
-        output.document(
-            _document(known) | ({"file": written} if written else {"secret": secret.value})
-        )
+        output.document(found | ({"file": written} if written else {"secret": secret}))
         return
     if written is None:
-        output.echo(secret.value or known.public_key or "")
-    what = "the secret" if secret.value else "the public key"
-    where = "all hosts" if known.host is None else known.host
+        output.echo(shown)
+    what = "the secret" if secret else "the public key"
+    where = "all hosts" if found["host"] is None else found["host"]
     told = f"; it is in {written}" if written else ""
-    output.note(f"{what} {known.id} of {known.tenant_id}, for calls to {where}{told}")
+    output.note(f"{what} {found['secret_id']} of {found['tenant_id']}, for calls to {where}{told}")
 
 
-def _document(secret: "WebhookSecret") -> dict[str, Any]:
-    return {
-        "secret_id": secret.id,
-        "tenant_id": secret.tenant_id,
-        "host": secret.host,
-        "scheme": secret.scheme,
-        "public_key": secret.public_key,
-        "created_at": secret.created_at,
-        "created_by": secret.created_by,
-        "shared_until": secret.shared_until,
-        "expires_at": secret.expires_at,
-        "revoked_at": secret.revoked_at,
-    }
-
-
-def _row(secret: "WebhookSecret") -> tuple[str, ...]:
-    times = (secret.created_at, secret.expires_at, secret.revoked_at)
+def _row(secret: dict[str, Any]) -> tuple[str, ...]:
     return (
-        str(secret.id),
-        secret.scheme,
-        secret.host or "all",
-        *(moment(values.rfc3339(at)) if at else "" for at in times),
-        secret.public_key or "",
+        secret["secret_id"],
+        secret["scheme"],
+        secret["host"] or "all",
+        *(moment(secret[at]) for at in ("created_at", "expires_at", "revoked_at")),
+        secret["public_key"] or "",
     )

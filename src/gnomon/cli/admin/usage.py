@@ -1,21 +1,18 @@
-"""`gnomon usage`: what a tenant used, by the day, or what all of them did."""
+"""`gnomon usage`: usage of a tenant, or of all tenants, by the day."""
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gnomon import loop
-from gnomon.cli.shared import database, output, remote, values
+from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
-from gnomon.cli.shared.output import CommandFailed
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Client
+    from gnomon.client.administration import AdminClient
 
 _COLUMNS = ("day", "submissions", "executions", "compute_seconds", "stored_bytes")
-_DEFAULT_DAYS = 30
 
 
 def usage(
@@ -29,13 +26,13 @@ def usage(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: AsJson = False,
     everybody: Annotated[
-        bool, typer.Option("--all", help="Of all tenants, as CSV, from the database itself.")
+        bool, typer.Option("--all", help="Of all tenants, as CSV; for operators.")
     ] = False,
     api: ApiUrl = None,
 ) -> None:
     """Show what was used, by the day (UTC): by default, of the last 30 days.
 
-    Submissions, executions (tries that have ended), the seconds that these took, and the bytes of
+    Submissions, executions that have ended, the seconds that these took, and the bytes of
     payloads, results and responses that were written.
 
     \b
@@ -47,13 +44,11 @@ def usage(
         raise typer.BadParameter("give either --csv or --json")
     days = _day(first), _day(last)
     settings = settings_of(ctx)
-    if everybody:
-        columns: Sequence[str] = ("tenant", *_COLUMNS)
-        rows = loop.run(_of_all(database.existing_dsn(settings), *days))
-        as_csv = not as_json
-    else:
-        columns = _COLUMNS
-        rows = remote.call(remote.api_url(settings, api), lambda client: _own(client, *days))
+    address = remote.api_url(settings, api)
+    columns: Sequence[str] = ("tenant", *_COLUMNS) if everybody else _COLUMNS
+    read = _of_all if everybody else _own
+    rows = remote.call(address, lambda client: read(client, *days))
+    as_csv = as_csv or (everybody and not as_json)
     _show(columns, rows, as_csv=as_csv, as_json=as_json)
 
 
@@ -77,22 +72,19 @@ def _day(text: str | None) -> date | None:
     return None if text is None else values.day(text)
 
 
-async def _own(client: "Client", first: date | None, last: date | None) -> list[Sequence[Any]]:
-    asked = {"from": first, "to": last}
-    found = await client.usage({k: day.isoformat() for k, day in asked.items() if day is not None})
+async def _own(client: "AdminClient", first: date | None, last: date | None) -> list[Sequence[Any]]:
+    found = await client.usage(_query(first, last))
     return [tuple(day[column] for column in _COLUMNS) for day in found["usage"]]
 
 
-async def _of_all(dsn: str, first: date | None, last: date | None) -> list[Sequence[Any]]:
-    import asyncpg
+async def _of_all(
+    client: "AdminClient", first: date | None, last: date | None
+) -> list[Sequence[Any]]:
+    columns = ("tenant_id", *_COLUMNS)
+    found = client.usage_of_all(_query(first, last))
+    return [tuple(day[column] for column in columns) async for day in found]
 
-    from gnomon.store.postgres.queries import query
 
-    async with database.connection(dsn) as connection:
-        try:
-            last = last or await connection.fetchval(query("usage_day"))
-            first = first or last - timedelta(days=_DEFAULT_DAYS - 1)
-            rows = await connection.fetch(query("usage_of_all"), first, last)
-        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
-            raise CommandFailed("the schema is not there yet; run `gnomon migrate`") from error
-    return [tuple(row) for row in rows]
+def _query(first: date | None, last: date | None) -> dict[str, str]:
+    asked = {"from": first, "to": last}
+    return {name: day.isoformat() for name, day in asked.items() if day is not None}

@@ -1,4 +1,4 @@
-"""The API, as the task commands reach it."""
+"""The API, as commands reach it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from gnomon.client.errors import ApiProblem
 from gnomon.settings import Settings
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Client
+    from gnomon.client.administration import AdminClient
 
 _T = TypeVar("_T")
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to connect instead
@@ -49,15 +49,15 @@ def _url(settings: Settings, given: str | None) -> str:
 
 
 @asynccontextmanager
-async def connected(api: ApiAddress) -> AsyncIterator["Client"]:
+async def connected(api: ApiAddress) -> AsyncIterator["AdminClient"]:
     # Here and not above: aiohttp takes longer to import than `--help` may take.
-    from gnomon.client.client import Client
+    from gnomon.client.administration import AdminClient
 
-    async with Client(api.url, key=api.key) as client:
+    async with AdminClient(api.url, key=api.key) as client:
         yield client
 
 
-def call(api: ApiAddress, use: Callable[["Client"], Coroutine[Any, Any, _T]]) -> _T:
+def call(api: ApiAddress, use: Callable[["AdminClient"], Coroutine[Any, Any, _T]]) -> _T:
     """Run `use` with a client of the API."""
 
     async def within() -> _T:
@@ -69,7 +69,7 @@ def call(api: ApiAddress, use: Callable[["Client"], Coroutine[Any, Any, _T]]) ->
 
 def tell(
     api: ApiAddress,
-    ask: Callable[["Client"], Coroutine[Any, Any, _T]],
+    ask: Callable[["AdminClient"], Coroutine[Any, Any, _T]],
     show: Callable[[_T], None],
     *,
     as_json: bool,
@@ -83,11 +83,11 @@ def tell(
 
 
 def for_each(
-    api: ApiAddress, task_ids: list[str], act: Callable[["Client", str], Awaitable[str]]
+    api: ApiAddress, task_ids: list[str], act: Callable[["AdminClient", str], Awaitable[str]]
 ) -> None:
     """Do one thing to several tasks, and say of each what came of it."""
 
-    async def all_of_them(client: "Client") -> int:
+    async def all_of_them(client: "AdminClient") -> int:
         refused = 0
         for task_id in task_ids:
             try:

@@ -19,3 +19,16 @@ class DayUsage(msgspec.Struct, frozen=True):
     executions: int  # that have ended, however they ended
     compute_seconds: float  # from the start to the end of these
     stored_bytes: int  # payloads, results and responses that were written
+
+
+class TenantDay(DayUsage, frozen=True, kw_only=True):
+    """What one of the tenants used on a day."""
+
+    tenant_id: str
+
+
+class TenantDayPage(msgspec.Struct, frozen=True):
+    """By tenant and day."""
+
+    days: list[TenantDay]
+    more: bool

@@ -1,4 +1,4 @@
-"""Tenants, as their operator makes and changes them. Every process hears of it by the revision."""
+"""Tenants in PostgreSQL. Every process learns of a change by the revision."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -7,47 +7,37 @@ import asyncpg
 import msgspec
 import structlog
 
-from gnomon.model.allow_list import EVERYTHING, AllowList, allow_list
+from gnomon.model.allow_list import AllowList, allow_list
 from gnomon.model.errors import TenantExists, TenantInUse, TenantNotFound
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.model.tenant import Tenant, networks_of, overrides_of
+from gnomon.store.ports.tenants import TenantChange, TenantPage
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
-Overrides = Mapping[str, float | None]
-
 log = structlog.get_logger("gnomon.store")
 
 
-class TenantChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What to change; the rest stays."""
-
-    plan: str | None = None
-    weight: float | None = None
-    quotas: Overrides = {}  # None lifts a quota
-    as_planned: frozenset[str] = frozenset()  # quotas that are the plan's again
-    targets_allow: tuple[str, ...] | None = None  # all that it may reach from now on
-    allow: AllowList = EVERYTHING  # lists that it is held to from now on; None: as they are
-    lifted: frozenset[str] = frozenset()  # lists that it is held to no longer, by their names
-
-
 class PostgresTenants:
-    """An unknown tenant raises TenantNotFound."""
+    """All tenants of the installation. An unknown one raises TenantNotFound."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def list(self) -> list[Tenant]:
-        """All, by name."""
-        rows = await self._database.fetch("tenants", None)
-        return sorted((tenant_of(row) for row in rows), key=lambda tenant: tenant.id)
+    async def list(self, after: str, limit: int) -> TenantPage:
+        """Tenants whose names come after this one; '' starts with the first."""
+        rows = await self._database.fetch("list_tenants", after, limit + 1)
+        found = [tenant_of(row) for row in rows[:limit]]
+        return TenantPage(found, found[-1].id if len(rows) > limit else None)
 
     async def get(self, tenant_id: str) -> Tenant:
-        async with self._database.transaction() as connection:
-            return await _locked(connection, tenant_id)
+        rows = await self._database.fetch("tenants", [tenant_id])
+        if not rows:
+            raise TenantNotFound(tenant_id)
+        return tenant_of(rows[0])
 
     async def create(self, tenant: Tenant) -> Tenant:
         """Raises TenantExists."""
@@ -82,9 +72,11 @@ class PostgresTenants:
             return tenant_of(row)
 
     async def remove(self, tenant_id: str) -> None:
-        """With its keys. Raises TenantInUse while it has tasks or cron jobs."""
+        """Remove it with its keys and secrets. Raises TenantInUse while it has tasks or jobs."""
         if tenant_id == DEFAULT_TENANT:
-            raise TenantInUse("the tenant 'default' stays: without authentication all is its own")
+            raise TenantInUse(
+                "the tenant 'default' cannot be removed: without authentication all work is its own"
+            )
         async with self._database.transaction() as connection:
             await _locked(connection, tenant_id)
             has = await connection.fetchrow(query("tenant_has"), tenant_id)
@@ -106,12 +98,13 @@ async def _locked(connection: "Connection", tenant_id: str) -> Tenant:
 
 
 def tenant_of(row: asyncpg.Record) -> Tenant:
-    """What was written by hand and cannot be read counts as not written: so it can be mended."""
+    """The tenant of a row. Quotas that were written by hand and are not valid count as not there:
+    so they can be corrected."""
     try:
         quotas = overrides_of(row["quotas"])
     except ValueError as error:
         quotas = {}
-        log.warning("quotas of a tenant are wrong", tenant=row["id"], why=str(error))
+        log.warning("quotas of a tenant are not valid", tenant=row["id"], why=str(error))
     return Tenant(
         id=row["id"],
         plan=row["plan"],
@@ -123,18 +116,20 @@ def tenant_of(row: asyncpg.Record) -> Tenant:
     )
 
 
-def _changed(quotas: Overrides, change: TenantChange) -> Overrides:
+def _changed(
+    quotas: Mapping[str, float | None], change: TenantChange
+) -> Mapping[str, float | None]:
     kept = {name: value for name, value in quotas.items() if name not in change.as_planned}
     return kept | dict(change.quotas)
 
 
 def _lists(before: AllowList, change: TenantChange) -> Iterator[tuple[str, ...] | None]:
-    """The functions and the hosts that a tenant is held to after a change."""
+    """The functions and the hosts that a tenant is limited to after a change."""
     for name in before.__struct_fields__:
         given = getattr(change.allow, name)
         kept = None if name in change.lifted else getattr(before, name)
         yield kept if given is None else given
 
 
-def _stored(quotas: Overrides) -> str:
+def _stored(quotas: Mapping[str, float | None]) -> str:
     return msgspec.json.encode(quotas).decode()

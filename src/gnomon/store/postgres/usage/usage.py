@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from gnomon.store.ports.usage import DayUsage
+from gnomon.store.ports.usage import DayUsage, TenantDay, TenantDayPage
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 
@@ -25,3 +25,13 @@ class PostgresUsage:
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(query("usage"), tenant_id, first, last)
         return [DayUsage(*row) for row in rows]
+
+    async def of_all(
+        self, first: date, last: date, after: tuple[str, date] | None, limit: int
+    ) -> TenantDayPage:
+        """The same of all tenants, after a tenant and day."""
+        rows = await self._database.fetch(
+            "usage_of_all", first, last, *(after or ("", date.min)), limit + 1
+        )
+        days = [TenantDay(**row) for row in rows[:limit]]
+        return TenantDayPage(days, len(rows) > limit)

@@ -1,0 +1,31 @@
+"""Values of the overview of nodes: who they are, what they run, and what waits for them."""
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.pool import Pool
+
+
+class ListedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of the roster, living or dead, at the time of the store."""
+
+    name: str
+    incarnation: UUID
+    version: str
+    slots: int
+    started_at: datetime
+    alive_until: datetime
+    dead: bool
+    pool: Pool
+    lease_seconds: float  # left of its lease; negative where it has run out
+    running: int
+
+
+class ShardBacklog(msgspec.Struct, frozen=True):
+    """Due tasks of a shard that wait."""
+
+    shard: int
+    due: int
+    lag_seconds: float  # age of the oldest

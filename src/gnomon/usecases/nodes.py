@@ -1,0 +1,109 @@
+"""The nodes of the installation: state, shards, load and lag of each."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.pool import Pool, shards_by_node
+from gnomon.store.ports.nodes import ListedNode, ShardBacklog
+from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
+
+MOST_NODES = 1_000
+COUNTED = 100  # waiting tasks of a shard: so the cost has a bound, whatever the backlog
+
+
+class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A node. `lag_seconds` is the age of the oldest due task in its shards."""
+
+    name: str
+    incarnation: UUID
+    version: str
+    state: str  # alive; silent: its lease has run out, and no peer has declared it dead; dead
+    alive: bool
+    dead: bool
+    started_at: datetime
+    alive_until: datetime
+    lease_seconds: float  # left of its lease; negative where it has run out
+    serves: dict[str, list[str]]  # its pool: work that is in all of these; empty: everything
+    shards: int
+    slots: int
+    running: int
+    lag_seconds: float | None
+
+
+class DueWork(msgspec.Struct, frozen=True):
+    """Due tasks that wait, in all shards."""
+
+    tasks: int
+    at_least: bool  # there are more than were counted
+    lag_seconds: float | None
+
+
+class Overview(NamedTuple):
+    """The nodes, and what waits for them."""
+
+    nodes: list[NodeStatus]
+    due: DueWork
+
+
+async def overview(reader: PostgresNodeReader) -> Overview:
+    """All nodes, living ones first."""
+    nodes = await reader.nodes(MOST_NODES)
+    backlog = await reader.backlog(COUNTED)
+    # In a thread: with many nodes it takes a while, and other requests wait for the loop.
+    return await asyncio.to_thread(_overview, nodes, {each.shard: each for each in backlog})
+
+
+def _overview(nodes: Sequence[ListedNode], backlog: Mapping[int, ShardBacklog]) -> Overview:
+    # As the nodes see it: a silent one keeps its shards until it is declared dead.
+    owned = shards_by_node({node.incarnation: node.pool for node in nodes if not node.dead})
+    none: frozenset[int] = frozenset()
+    return Overview(
+        [_status(node, owned.get(node.incarnation, none), backlog) for node in nodes],
+        _due(backlog),
+    )
+
+
+def _status(
+    node: ListedNode, owned: frozenset[int], backlog: Mapping[int, ShardBacklog]
+) -> NodeStatus:
+    alive = not node.dead and node.lease_seconds > 0
+    return NodeStatus(
+        name=node.name,
+        incarnation=node.incarnation,
+        version=node.version,
+        state="dead" if node.dead else "alive" if alive else "silent",
+        alive=alive,
+        dead=node.dead,
+        started_at=node.started_at,
+        alive_until=node.alive_until,
+        lease_seconds=node.lease_seconds,
+        serves=_serves(node.pool),
+        shards=len(owned),
+        slots=node.slots,
+        running=node.running,
+        lag_seconds=_longest(backlog[shard] for shard in owned if shard in backlog),
+    )
+
+
+def _serves(pool: Pool) -> dict[str, list[str]]:
+    lists = {
+        "tenants": sorted(pool.tenants),
+        "types": sorted(pool.types),
+        "queues": sorted(pool.queues),
+        "lanes": [lane.name for lane in sorted(pool.lanes)],
+    }
+    return {name: of for name, of in lists.items() if of}
+
+
+def _due(backlog: Mapping[int, ShardBacklog]) -> DueWork:
+    counts = [each.due for each in backlog.values()]
+    return DueWork(sum(counts), COUNTED in counts, _longest(backlog.values()))
+
+
+def _longest(shards: Iterable[ShardBacklog]) -> float | None:
+    return max((each.lag_seconds for each in shards), default=None)
