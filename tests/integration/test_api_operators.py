@@ -6,6 +6,7 @@ from typing import Any
 import aiohttp
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 from tests.conftest import serving
 from tests.integration.api_calls import BODY, LATER, TASKS, call
 from tests.integration.identity import bearer, make_key, make_operator, make_tenant
@@ -62,6 +63,19 @@ async def test_a_tenant_from_its_creation_to_its_end(api: Api, operator: Headers
     for method, sent in (("GET", None), ("PATCH", {}), ("DELETE", None)):
         for name in ("acme", "No%20Body", "%00"):
             await call(api, method, f"{TENANTS}/{name}", 404, sent, headers=operator)
+
+
+async def test_the_log_tells_who_has_changed_a_tenant(api: Api, database: Database) -> None:
+    key_id, key = await make_operator(database, "carol")
+    with capture_logs() as entries:
+        await call(api, "POST", TENANTS, 201, {"tenant_id": "acme"}, headers=bearer(key))
+        await call(api, "PATCH", f"{TENANTS}/acme", 200, {"weight": 2}, headers=bearer(key))
+        await call(api, "DELETE", f"{TENANTS}/acme", 204, headers=bearer(key))
+    told = [entry for entry in entries if entry.get("tenant") == "acme"]
+    assert [entry["event"] for entry in told] == [
+        "tenant created", "tenant changed", "tenant removed",
+    ]  # fmt: skip
+    assert {(entry["by"], entry["key_id"]) for entry in told} == {("carol", str(key_id))}
 
 
 async def test_tenants_are_listed_in_pages(api: Api, operator: Headers, database: Database) -> None:

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 from tests.commands import Finished, cli, gnomon_here, running
 from tests.conftest import serving
 from tests.integration.identity import make_operator, make_tenant
@@ -27,9 +28,11 @@ def here(database_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 async def local(database_dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """An API without authentication."""
-    async with serving(database_dsn, sharing_plans=PLANS) as api:
-        monkeypatch.setenv("GNOMON_API_URL", str(api._base_url))
-        yield
+    # Its log would go where the commands of this process print.
+    with capture_logs():
+        async with serving(database_dsn, sharing_plans=PLANS) as api:
+            monkeypatch.setenv("GNOMON_API_URL", str(api._base_url))
+            yield
 
 
 @pytest.fixture
@@ -37,9 +40,10 @@ async def secured(
     database_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """An API with authentication."""
-    async with serving(database_dsn, auth_enabled=True) as api:
-        monkeypatch.setenv("GNOMON_API_URL", str(api._base_url))
-        yield api
+    with capture_logs():
+        async with serving(database_dsn, auth_enabled=True) as api:
+            monkeypatch.setenv("GNOMON_API_URL", str(api._base_url))
+            yield api
 
 
 def done(*arguments: str) -> Finished:

@@ -1,11 +1,15 @@
-"""`gnomon secrets`, on the database."""
+"""`gnomon secrets`: on the database where authentication is off, and with a key over the API."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.commands import Finished, gnomon_here
+from structlog.testing import capture_logs
+from tests.commands import Finished, cli, gnomon_here
+from tests.conftest import serving
+from tests.integration.identity import make_key, make_tenant
 
+from gnomon.store.postgres.database import Database
 from gnomon.wiring.processes import prepare
 
 OWN = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -71,7 +75,6 @@ def test_a_host_a_public_key_and_a_secret_of_ones_own(tmp_path: Path) -> None:
     ("wrong", "why"),
     [
         (["create", "--host", "a:80"], "--host"),
-        (["create", "--tenant", "No"], "tenant"),
         (["create", "--scheme", "v2"], "v2"),
         (["create", "--scheme", "v1a", "--secret-file", "-"], "never leave"),
         (["create", "--secret-file", "-"], "base64"),
@@ -86,9 +89,28 @@ def test_what_makes_no_sense_is_refused(wrong: list[str], why: str) -> None:
     assert len(listed()) == 1
 
 
-def test_unknown_tenants_and_secrets() -> None:
+def test_unknown_secrets() -> None:
     unknown = "019a0000-0000-7000-8000-000000000000"
-    assert "no tenant 'nobody'" in refused("create", "--tenant", "nobody")
     for command in ("show", "rotate", "revoke"):
         assert "not found" in refused(command, unknown)
-    assert listed("--tenant", "nobody") == []
+
+
+async def test_a_key_chooses_the_tenant_and_is_needed_where_authentication_is_on(
+    database_dsn: str, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_tenant(database, "acme")
+    (tmp_path / "key").write_text((await make_key(database, "acme"))[1])
+    secrets = ("--key-file", "key", "secrets")
+    with capture_logs():
+        async with serving(database_dsn, auth_enabled=True) as api:
+            monkeypatch.setenv("GNOMON_API_URL", str(api._base_url))
+            made = (await cli(*secrets, "create", "--host", "a.example", "--json")).json
+            assert (made["tenant_id"], made["host"]) == ("acme", "a.example")
+            new = (await cli(*secrets, "rotate", made["secret_id"], "--json")).json
+            assert (await cli(*secrets, "show", new["secret_id"])).out == f"{new['secret']}\n"
+            found = (await cli(*secrets, "list", "--json")).json["webhook_secrets"]
+            assert {each["tenant_id"] for each in found} == {"acme"}
+            assert new["secret"] not in (await cli(*secrets, "list")).out
+            await cli(*secrets, "revoke", made["secret_id"])
+            for command in (["list"], ["show", made["secret_id"]], ["create"]):
+                assert "authentication is on" in (await cli("secrets", *command, code=1)).err
