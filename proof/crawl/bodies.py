@@ -5,6 +5,7 @@ from typing import Any
 
 from proof.crawl.household import Household
 
+_TENANTS = ("/tenants", "/tenants/{tenant_id}")
 _TEXTS = ("host", "name", "queue", "reason", "source", "task_type")
 # What rules out each other, or must fit together: it is left out, or is one of these.
 _RULES: dict[str, Any] = {
@@ -20,6 +21,14 @@ _RULES: dict[str, Any] = {
     "retry_policy": None,
     "secret": None,
 }
+
+
+def valid(body: dict[str, Any], path: str, dice: random.Random) -> dict[str, Any]:
+    """The body of an operator, who marks nothing: what operators create is shown to all of them."""
+    if path.endswith(_TENANTS) and dice.random() < 0.7:
+        return body | {"plan": "standard", "targets_allow": ["10.0.0.0/8"], "hosts": None,
+                       "functions": ["billing.*"]}  # fmt: skip
+    return body | ({"expires_at": None} if "expires_at" in body else {})
 
 
 def marked(

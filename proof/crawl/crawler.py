@@ -12,7 +12,7 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from proof.crawl.bodies import marked
+from proof.crawl.bodies import marked, valid
 from proof.crawl.household import Household, as_cursor
 from proof.crawl.roles import Key, fault
 from schemathesis import GenerationMode
@@ -46,8 +46,10 @@ _PUBLIC = "webhook-keys"  # what tenants show to everybody
 _KINDS = (
     *("admin",) * 12,
     *("submit", "read", "operate") * 2,
-    *("limited", "limited", "expired", "revoked", "unknown", "malformed", "none"),
+    *("limited", "limited", "expired", "revoked", "unknown", "malformed", "none", "operator"),
 )
+# The same for what operators are asked to do.
+_OPERATORS = (*("operator" if kind == "admin" else kind for kind in _KINDS), "admin", "admin")
 _PLAIN = re.compile(r"(?!\.{1,2}$)[\w.~-]+", re.ASCII)
 _FRESH = 7  # things of a kind that one restocking brings, at the most
 
@@ -141,16 +143,17 @@ class Crawler:
                 each.restock()
         asker = self._askers[self._turns % len(self._askers)]
         self._turns += 1
-        self._aim(case, asker, dice)
-        key = asker.keys[dice.choice(_KINDS)]
+        for_operators = self._roles[case.operation.label] is Role.OPERATOR
+        key = asker.keys[dice.choice(_OPERATORS if for_operators else _KINDS)]
+        self._aim(case, asker, key, dice)
         headers = {} if key.secret is None else {"Authorization": f"Bearer {key.secret}"}
         answer = case.call(
             base_url=self._url, session=self._session, headers=headers, timeout=_TIMEOUT
         )
-        self._judge(case, asker, answer)
+        self._judge(case, asker, key, answer)
         self._judge_role(case, key, answer)
 
-    def _aim(self, case: Case, asker: Household, dice: random.Random) -> None:
+    def _aim(self, case: Case, asker: Household, key: Key, dice: random.Random) -> None:
         """Let most requests be about things that exist, of one's own or of others, and many of
         them right."""
         kind = resource(case.operation.path)
@@ -173,19 +176,29 @@ class Crawler:
         if "Idempotency-Key" in (case.headers or {}) and dice.random() < 0.5:
             case.headers["Idempotency-Key"] = dice.choice(_SHARED_KEYS)
         if isinstance(case.body, dict) and dice.random() < 0.7:
-            case.body = marked(case.body, case.operation.path, asker, dice)
+            path = case.operation.path
+            case.body = (
+                valid(case.body, path, dice)
+                if key.of_operator
+                else marked(case.body, path, asker, dice)
+            )
 
-    def _judge(self, case: Case, asker: Household, answer: Any) -> None:
+    def _judge(self, case: Case, asker: Household, key: Key, answer: Any) -> None:
         found = self._findings
         sent = answer.request
         asked = f"{sent.method} {sent.url} {_text(sent.body)}"
         whole = f"{answer.text} {dict(answer.headers)}"
         found.answers[case.operation.label][answer.status_code] += 1
-        others = [each for each in (*self._askers, self._bystander) if each is not asker]
+        others = [
+            each
+            for each in (*self._askers, self._bystander)
+            if each is not asker or key.of_operator
+        ]
         for other in [] if resource(case.operation.path) == _PUBLIC else others:
-            if leaked := other.found_in(whole, asked):
+            if leaked := other.found_in(whole, asked, by_operator=key.of_operator):
                 found.blame(f"shows {sorted(leaked)[:3]} of {other.tenant_id}", asked, answer)
-        asker.owns(answer.text, asked)
+        if not key.of_operator:
+            asker.owns(answer.text, asked)
         if answer.status_code in (429, 503):
             found.blame("refused, though nobody gave reason to", asked, answer)
         try:

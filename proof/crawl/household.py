@@ -118,16 +118,20 @@ class Household:
         yield Key("unknown", unknown, frozenset())
         yield Key("malformed", unknown[:-1], frozenset())
         yield Key("none", None, frozenset())
+        operator = self._operator_key(f"operator {self.tenant_id}")[1]
+        yield Key("operator", operator, frozenset([Role.OPERATOR]))
 
     def owns(self, answer: str, asked: str) -> None:
         """Remember the ids in an answer that were not asked with."""
         self.ids |= ids_in(answer) - ids_in(asked)
 
-    def found_in(self, answer: str, asked: str) -> set[str]:
-        """What of this tenant is in an answer, other than what the question named itself."""
+    def found_in(self, answer: str, asked: str, *, by_operator: bool = False) -> set[str]:
+        """What of this tenant is in an answer, other than what the question named itself. An
+        operator may see its name, and nothing else."""
         found = (ids_in(answer) | {as_id(each) for each in _CURSOR.findall(answer)}) & self.ids
-        if self.tenant_id in answer:  # in the mark as well
-            found.add(self.tenant_id)
+        sign = self.mark if by_operator else self.tenant_id  # which is in the mark as well
+        if sign in answer:
+            found.add(sign)
         return {each for each in found if each not in asked}
 
     def restock(self) -> None:
@@ -142,6 +146,7 @@ class Household:
         self._own("cron-jobs", job, name, paused)
         self._own("tasks", run)
         self._own("keys", str(self._key(f"spare-{number}", [Role.READ])[0]))
+        self._own_of_operators(number)
         # There may be a hundred of these, no more.
         name = f"{self.mark}-stock-{number % _KEPT}"
         self._put(f"task-types/{name}", {"schema": {"title": self.mark}})
@@ -150,6 +155,14 @@ class Household:
         self._own("webhook-keys", self.tenant_id)
         self._own("task-types", name)
         self._own("limiters", name)
+
+    def _own_of_operators(self, number: int) -> None:
+        """A tenant, and an operator's key, for operators to change: whose they are is no secret."""
+        spare = f"spare-{number}-{self.tenant_id}"
+        self._execute("INSERT INTO gnomon.tenant (id) VALUES (%s)", spare)
+        self.stock.setdefault("tenants", []).append(spare)
+        key_id, _ = self._operator_key(f"spare operator {number} {self.tenant_id}")
+        self.stock.setdefault("operator-keys", []).append(str(key_id))
 
     def _restock_tasks(self, number: int) -> None:
         waiting = self._task(number)
@@ -218,13 +231,13 @@ class Household:
         for each in names:
             self.ids |= ids_in(each)
 
-    def _key(self, name: str, roles: Sequence[Role], **fields: Any) -> tuple[UUID, str]:
+    def _key(self, kind: str, roles: Sequence[Role], **fields: Any) -> tuple[UUID, str]:
         secret = key_from(new_secret(RANDOM_BYTES))
         key_id = _new_id()
         values = {
             "id": key_id,
             "tenant": self.tenant_id,
-            "name": f"{name}-{self.mark}",
+            "name": f"{kind}-{self.mark}",
             "hash": hash_of(secret),
             "hint": hint_of(secret),
             "roles": [role.value for role in roles],
@@ -234,8 +247,12 @@ class Household:
             "revoked_at": None,
         }
         self._execute(_KEY, values | fields)
-        self.ids.add(str(key_id))
+        if (values | fields)["tenant"] is not None:
+            self.ids.add(str(key_id))
         return key_id, secret
+
+    def _operator_key(self, name: str) -> tuple[UUID, str]:
+        return self._key(name, [Role.OPERATOR], tenant=None, name=name, mark=None)
 
     def _secret(self, host: str) -> str:
         secret_id = _new_id()

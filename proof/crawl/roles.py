@@ -17,7 +17,14 @@ class Key(NamedTuple):
     task_type: str | None = None  # all that it may submit
 
     def may(self, role: Role | None) -> bool:
-        return role is None or role in self.roles or Role.ADMIN in self.roles
+        if role is None or role in self.roles:
+            return True
+        return Role.ADMIN in self.roles and role is not Role.OPERATOR
+
+    @property
+    def of_operator(self) -> bool:
+        """Whether it belongs to no tenant."""
+        return Role.OPERATOR in self.roles
 
 
 def roles_of(document: Any) -> dict[str, Role | None]:
