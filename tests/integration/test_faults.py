@@ -15,8 +15,8 @@ from tests.integration.support import Connection, archived, database_now, joined
 from tests.waiting import eventually
 
 from gnomon.chores import THE_CHORE
-from gnomon.cli.admin.trouble_checks import chores as troubles_seen
-from gnomon.cli.admin.trouble_checks import parked_jobs
+from gnomon.cli.admin.checks.troubles import chores as troubles_seen
+from gnomon.cli.admin.checks.troubles import parked_jobs
 from gnomon.cron.job import CronJob, Overlap
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget, PythonTarget

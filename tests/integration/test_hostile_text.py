@@ -15,7 +15,7 @@ from tests.waiting import eventually
 from gnomon.api.admin.key_documents import CreateKey
 from gnomon.api.admin.limiters import PutLimiter
 from gnomon.api.admin.task_types import PutTaskType
-from gnomon.cli.admin.trouble_checks import chores as troubles_seen
+from gnomon.cli.admin.checks.troubles import chores as troubles_seen
 from gnomon.store.postgres.database import Database
 from gnomon.usecases.cron_requests import CreateCronJob
 from gnomon.usecases.task_requests import SubmitTask

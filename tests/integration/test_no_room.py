@@ -7,7 +7,7 @@ from tests.integration.api_calls import LATER, TASKS, Api, call, put, submitted
 from tests.integration.support import Connection
 from tests.waiting import eventually
 
-from gnomon.cli.admin.room_check import room
+from gnomon.cli.admin.checks.room import room
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.settings import DatabaseSettings
 from gnomon.store.postgres.database import Database

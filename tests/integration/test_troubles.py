@@ -7,8 +7,8 @@ from tests.integration.cron_support import created, planning
 from tests.integration.support import Connection, database_now, store, submission
 
 from gnomon.chores import THE_CHORE, About, Trouble, about_task
-from gnomon.cli.admin.trouble_checks import chores as checks_of_chores
-from gnomon.cli.admin.trouble_checks import parked_jobs
+from gnomon.cli.admin.checks.troubles import chores as checks_of_chores
+from gnomon.cli.admin.checks.troubles import parked_jobs
 from gnomon.model.explanation import explain
 from gnomon.model.task import TaskKey
 from gnomon.store.ports.planning import UNPLANNABLE

@@ -13,7 +13,7 @@ from tests.conftest import PostgresServer, on_database
 from tests.integration.support import Connection, database_now, joined, key_of, store, submission
 from tests.waiting import eventually
 
-from gnomon.cli.admin import checks
+from gnomon.cli.admin.checks.server import tenant_wall
 from gnomon.clock import new_id
 from gnomon.model.errors import StatementRefused, StoreUnavailable
 from gnomon.model.task import Submission
@@ -374,10 +374,10 @@ async def test_a_user_that_may_not_take_on_the_role_is_told_what_to_ask_for(
         await plain.execute(f"SET LOCAL ROLE {ROLE}; SET LOCAL gnomon.tenant = '{MINE}'")
         assert await owners(plain, "tenant", "id") == {MINE}
 
-    assert (await checks._wall(plain)).ok
+    assert (await tenant_wall(plain)).ok
     revoke = f"REVOKE gnomon_tenant FROM {PLAIN}"
     await plain.execute(f"RESET SESSION AUTHORIZATION; {revoke}; SET SESSION AUTHORIZATION {PLAIN}")
-    found = await checks._wall(plain)
+    found = await tenant_wall(plain)
     assert not found.ok
     assert asked.rstrip(";") in found.remedy
 
@@ -396,6 +396,6 @@ async def test_plain_sql_of_other_users_goes_on_as_before(
         assert await superuser.execute("DELETE FROM gnomon.task") == "DELETE 2"
         # A node that inherited from the role would find nothing to run: `gnomon doctor` tells.
         await superuser.execute(f"RESET ROLE; GRANT gnomon_tenant TO {user}; SET ROLE {user}")
-        assert "is shown no tasks" in (await checks._wall(superuser)).detail
+        assert "is shown no tasks" in (await tenant_wall(superuser)).detail
     finally:
         await superuser.execute(f"RESET ROLE; DROP OWNED BY {user}; DROP ROLE {user}")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnomon.model.pool import EVERYTHING, Pool, Work, territory
+from gnomon.model.pool import EVERYTHING, Pool, Work, shards_by_node, territory
 from gnomon.model.priority import Lane
 from gnomon.model.shard import SHARDS, owned_shards, owner
 
@@ -55,6 +55,13 @@ def test_the_shards_in_which_a_node_owns_something(roster: dict[UUID, Pool], wor
     for node in roster:
         own = territory(node, roster)
         assert own.shards_of(work) == {s for s in range(SHARDS) if own.may_own(s, work)}
+
+
+@settings(max_examples=50, deadline=None)
+@given(rosters)
+def test_the_shards_of_all_nodes_are_those_of_each(roster: dict[UUID, Pool]) -> None:
+    each = {node: territory(node, roster).shards for node in roster}
+    assert shards_by_node(roster) == each
 
 
 @given(pools, pools, works)

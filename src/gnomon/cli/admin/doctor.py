@@ -3,8 +3,8 @@
 import typer
 
 from gnomon import loop
-from gnomon.cli.admin.check import Check
-from gnomon.cli.admin.checks import examine
+from gnomon.cli.admin.checks.check import Check
+from gnomon.cli.admin.checks.examine import examine
 from gnomon.cli.shared import output
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_file
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gnomon.cli.admin.check import Check
+from gnomon.cli.admin.checks.check import Check
 
 if TYPE_CHECKING:
     import asyncpg
