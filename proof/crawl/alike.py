@@ -84,5 +84,6 @@ def _masked(answer: "requests.Response", name: str) -> tuple[Any, ...]:
     """Status, headers and body, without what is new in every answer."""
     headers = {k.lower(): v for k, v in answer.headers.items()}
     headers.pop("date", None)
+    headers.pop("connection", None)  # closed where a refusal came before the body of the request
     shown = {k: (v if isinstance(v, str) else ", ".join(v)) for k, v in headers.items()}
     return answer.status_code, shown, _MADE.sub("*", answer.text.replace(name, "NAME"))

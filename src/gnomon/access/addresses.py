@@ -1,4 +1,4 @@
-"""Which addresses a webhook may reach. Pure: an address in, an answer out.
+"""The addresses that a webhook may reach. Pure: an address in, an answer out.
 
 Whoever may submit tasks may have any URL called, by a machine that is inside. So addresses that are
 not of the public internet are refused: private networks, loopback, link-local, multicast and what

@@ -46,7 +46,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def requester(self) -> Requester:
-        """Whoever sends this key."""
+        """The requester who sends this key."""
         if self.tenant_id is None:
             return Operator(name=self.name, key_id=self.id, expires_at=self.expires_at)
         return Principal(

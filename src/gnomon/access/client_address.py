@@ -35,7 +35,7 @@ NOWHERE = CountedAddress("", trusted=False, unlimited=False)  # a peer that has 
 
 
 class ClientAddresses:
-    """Finds out whose address a request is counted under."""
+    """Finds the address that a request is counted under."""
 
     def __init__(self, trusted: Iterable[str], unlimited: Iterable[str], header: str) -> None:
         self._trusted = [ip_network(text) for text in trusted]
@@ -49,16 +49,16 @@ class ClientAddresses:
         return self._judged(host) or NOWHERE
 
     def of(self, host: str, headers: Headers) -> CountedAddress:
-        """The one who asks, over a connection from `host`: the last address in the header that is
-        not itself a trusted proxy's. Where something else stands there, the proxy that took it,
-        within the limits of everybody."""
+        """The client behind a connection from `host`: the last address in the header that is not
+        itself a trusted proxy's. Where the header holds something else there, the proxy that added
+        it, without any exemption from limits."""
         found = self.peer(host)
         if not found.trusted:
             return found
         for text in islice(self._hops(headers), MOST_HOPS):
             hop = self._judged(text)
             if hop is None:
-                # Whoever it is came through the proxy, and so is not whoever needs no limit there.
+                # The client came through the proxy, so an exemption of the proxy is not theirs.
                 return found._replace(unlimited=False)
             found = hop
             if not found.trusted:
@@ -66,7 +66,7 @@ class ClientAddresses:
         return found
 
     def says_who(self, headers: Headers) -> bool:
-        """Whether a proxy has sent the header at all."""
+        """Whether the request has the header at all."""
         return any(name == self._header for name, _ in headers)
 
     def _hops(self, headers: Headers) -> Iterator[str]:

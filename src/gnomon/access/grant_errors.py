@@ -14,11 +14,11 @@ class TargetForbidden(InvalidTask):
 
 
 class KeyForbidden(GnomonError):
-    """An API key that may do more than whoever would end, replace or imitate it."""
+    """An API key that may do more than the requester, who would revoke, replace or imitate it."""
 
 
 class LimitedKey(GnomonError):
-    """Something that concerns all of a tenant's work, asked by a key that is held to part of it."""
+    """Something that affects all of a tenant's work, asked for with a key limited to part of it."""
 
 
 class OperatorNeeded(GnomonError):

@@ -62,7 +62,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Requester(Grant, frozen=True, kw_only=True):
-    """Whoever makes a request: of a tenant, or of the installation."""
+    """The sender of a request: of a tenant, or of the installation."""
 
     name: str | None  # stored as `created_by`: the key's name, or the subject of the token
     key_id: UUID | None = None  # None: a token, or authentication is off

@@ -1,4 +1,4 @@
-"""What can be wrong with a webhook secret; the tree is in `errors.py`."""
+"""Errors of webhook secrets. Part of the tree in errors.py."""
 
 from uuid import UUID
 
@@ -6,7 +6,7 @@ from gnomon.model.errors import GnomonError
 
 
 class SecretNotFound(GnomonError):
-    """No such webhook secret of this tenant."""
+    """The tenant has no webhook secret of this id."""
 
     def __init__(self, secret_id: UUID | str) -> None:
         super().__init__(f"webhook secret {secret_id} not found")
@@ -33,7 +33,7 @@ class SecretEnded(GnomonError):
 
 
 class LastSecret(GnomonError):
-    """Without this webhook secret the tenant's calls would not be signed."""
+    """The last webhook secret of a tenant, without which its calls would not be signed."""
 
     def __init__(self, secret_id: UUID) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""How often somebody may do something: so many times a second, and some at once. Pure."""
+"""Token buckets: a rate a second, and a burst at once. Pure."""
 
 from collections.abc import Hashable
 
@@ -23,7 +23,7 @@ class TokenBuckets:
         return len(self._full_at)
 
     def take(self, key: Hashable, now: float) -> float:
-        """The seconds until there is a token. 0: there was one, and it is taken."""
+        """Take a token; returns the seconds to wait for one, or 0 where it was taken."""
         full_at = max(self._full_at.get(key, now), now) + 1 / self._rate
         wait = full_at - now - self._at_once
         if wait > _ROUNDING:
@@ -32,7 +32,7 @@ class TokenBuckets:
         return 0.0
 
     def charge(self, key: Hashable, now: float, tokens: float) -> None:
-        """Take so many, whether they are there or not; give them back where it is negative."""
+        """Take tokens, even where the bucket has too few; a negative number returns them."""
         full_at = max(self._full_at.get(key, now), now) + tokens / self._rate
         self._remember(key, min(full_at, now + self._at_once + MOST_DEBT_SECONDS))
 

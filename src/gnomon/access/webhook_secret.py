@@ -43,7 +43,7 @@ class Scheme(StrEnum):
 
 
 class WebhookSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of a secret but its value."""
+    """The record of a secret, without its value."""
 
     id: UUID
     tenant_id: str
@@ -58,7 +58,7 @@ class WebhookSecret(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublicKey(msgspec.Struct, frozen=True):
-    """What a tenant's v1a signatures can be checked with."""
+    """A public key, which checks a tenant's v1a signatures."""
 
     id: UUID
     public_key: str
@@ -66,7 +66,7 @@ class PublicKey(msgspec.Struct, frozen=True):
 
 
 class SigningSecret(msgspec.Struct, frozen=True):
-    """What a node signs with. It never shows its value: it may get into a log."""
+    """A secret that a node signs with. Its repr hides the value, because it may be logged."""
 
     id: UUID
     host: str | None
@@ -86,8 +86,8 @@ class SigningSecret(msgspec.Struct, frozen=True):
 
 
 def chosen(secrets: Iterable[SigningSecret], host: str, now: datetime) -> list[SigningSecret]:
-    """Those of a tenant's secrets that sign a call to a host: the host's own, else the tenant's;
-    both while the host's own are new."""
+    """The secrets that sign a call to a host: the host's own, else the tenant's; both while the
+    host's own are new."""
     live = [each for each in secrets if each.live(now)]
     own = [each for each in live if each.host == host]
     if not own or any(each.shared(now) for each in own):
@@ -96,13 +96,13 @@ def chosen(secrets: Iterable[SigningSecret], host: str, now: datetime) -> list[S
 
 
 def changes_at(secrets: Iterable[SigningSecret], now: datetime) -> datetime | None:
-    """When the choice among these may be another one, if nobody changes them."""
+    """The next moment at which another choice among these secrets may apply."""
     moments = (at for each in secrets for at in (each.expires_at, each.shared_until))
     return min((at for at in moments if at is not None and at > now), default=None)
 
 
 def signer(scheme: str, secret: str) -> Sign:
-    """What makes the signatures of a secret. Raises ValueError where it cannot be used."""
+    """The function that signs with a secret. Raises ValueError where it is not valid."""
     if scheme == Scheme.V1:
         return partial(_sign_v1, secret_bytes(secret))
     if scheme == Scheme.V1A:

@@ -30,6 +30,7 @@ from gnomon.model.errors import GnomonError
 from gnomon.settings import SettingsError
 from gnomon.version import VERSION
 
+_NO_API = "is `gnomon up` or `gnomon api` running? --api or GNOMON_API_URL says where it is"
 _KEY_HINT = "\n  give a key with --key-file, or in GNOMON_API_KEY or GNOMON_API_KEY_FILE"
 
 app = typer.Typer(
@@ -105,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments, prog_name="gnomon")
     except ApiUnreachable as error:
-        output.trouble(f"{error}; is `gnomon up` running?")
+        output.trouble(f"{error}; {_NO_API}")
     except ApiProblem as error:
         output.trouble(f"{error}{_KEY_HINT if error.status == HTTPStatus.UNAUTHORIZED else ''}")
     except (output.CommandFailed, ClientError, GnomonError, SettingsError) as error:

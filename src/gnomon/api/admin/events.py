@@ -1,4 +1,4 @@
-"""`/events`: what somebody may want to be told of."""
+"""`/events`: events of a tenant, such as runs that started too late."""
 
 from datetime import datetime
 from typing import Annotated
@@ -27,7 +27,7 @@ class EventQuery(Strict):
 
 
 class EventView(msgspec.Struct, kw_only=True):
-    """Something that happened; what `detail` holds depends on the kind."""
+    """An event; the members of `detail` depend on its kind."""
 
     event_id: UUID
     kind: str

@@ -152,7 +152,7 @@ async def delete_limiter(request: Request) -> ASGIResponse:
 
 
 async def _check_present(request: Request, name: str) -> None:
-    """Raises LimitedKey, TypeForbidden where the limiter of this name is not theirs to change."""
+    """Raises LimitedKey, TypeForbidden where the requester may not change this limiter."""
     by = principal_of(request)
     if by.limited:
         with contextlib.suppress(LimiterNotFound):
@@ -166,7 +166,7 @@ async def _shown(request: Request, status: int, name: str) -> ASGIResponse:
 
 
 def _known(name: str) -> str:
-    """One that cannot be a name is one that no limiter has."""
+    """The name in the path. Raises LimiterNotFound where it cannot be one."""
     if _NAME.fullmatch(name) is None:
         raise LimiterNotFound(repr(name))
     return name

@@ -26,7 +26,7 @@ MOST_NAME_CHARACTERS = 200  # as in a submission
 
 
 class PutTaskType(Strict):
-    """What payloads of this type must be like."""
+    """The schema that payloads of this type must satisfy."""
 
     schema: Annotated[
         msgspec.Raw,
@@ -44,7 +44,7 @@ class TaskTypeView(msgspec.Struct, kw_only=True):
 
 
 class TaskTypeItem(msgspec.Struct, kw_only=True):
-    """A task type that has a schema, of so many bytes."""
+    """A task type that has a schema, and the size of it."""
 
     name: str
     schema_bytes: int
@@ -128,7 +128,7 @@ async def put_task_type(request: Request) -> ASGIResponse:
     "/{name:str}",
     name="delete_task_type",
     role=Role.ADMIN,
-    summary="Forget the payload schema of a task type",
+    summary="Remove the payload schema of a task type",
     answers={204: None},
     errors=(404,),
 )
@@ -140,7 +140,7 @@ async def delete_task_type(request: Request) -> ASGIResponse:
 
 
 def _known_name(request: Request) -> str:
-    """The name in the path; one that cannot be kept is one that nobody has."""
+    """The name in the path. Raises TaskTypeNotFound where it cannot be stored."""
     name: str = request.path_params["name"]
     if "\0" in name:
         raise TaskTypeNotFound(repr(name))

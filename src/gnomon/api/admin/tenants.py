@@ -1,4 +1,4 @@
-"""`/tenant`: one's own."""
+"""`/tenant`: the requester's own tenant."""
 
 from datetime import datetime
 
@@ -16,13 +16,13 @@ from gnomon.store.ports.tasks import QuotaUse
 
 
 class TenantView(msgspec.Struct, kw_only=True):
-    """A tenant, what it may use, and what it uses of that; null is no bound."""
+    """A tenant, its quotas, and its use of them; null is no bound."""
 
     tenant_id: str
     plan: str
     weight: float
     quotas: Quotas
-    functions: tuple[str, ...] | None  # that it is held to
+    functions: tuple[str, ...] | None  # that it is limited to
     hosts: tuple[str, ...] | None
     use: QuotaUse
     created_at: datetime | None

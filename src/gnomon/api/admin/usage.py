@@ -20,7 +20,7 @@ Day = Annotated[date, msgspec.Meta(description="A day of UTC: 2026-11-01")]
 
 
 class Form(StrEnum):
-    """How an answer is written."""
+    """The format of an answer."""
 
     JSON = "json"
     CSV = "csv"
@@ -45,7 +45,7 @@ class TenantUsageQuery(Strict):
 
 
 class DayView(msgspec.Struct):
-    """What was used on a day."""
+    """The usage of a day."""
 
     day: date
     submissions: int
@@ -55,7 +55,7 @@ class DayView(msgspec.Struct):
 
 
 class UsageView(msgspec.Struct):
-    """The days on which anything was used, in order."""
+    """The days with any usage, in order."""
 
     first: date = msgspec.field(name="from")
     last: date = msgspec.field(name="to")
@@ -63,7 +63,7 @@ class UsageView(msgspec.Struct):
 
 
 class TenantDayView(DayView, kw_only=True):
-    """What a tenant used on a day."""
+    """The usage of a tenant on a day."""
 
     tenant_id: str
 
@@ -82,7 +82,7 @@ class TenantUsageList(msgspec.Struct):
     "/api/v1/usage",
     name="get_usage",
     role=Role.ADMIN,
-    summary="See what was used, by the day",
+    summary="Read the usage of the tenant, by the day",
     query=UsageQuery,
     answers={200: UsageView},
     also=CSV,
@@ -102,7 +102,7 @@ async def get_usage(request: Request) -> ASGIResponse:
     "/api/v1/usage/tenants",
     name="list_tenant_usage",
     role=Role.OPERATOR,
-    summary="See what each tenant used, by the day",
+    summary="Read the usage of each tenant, by the day",
     query=TenantUsageQuery,
     answers={200: TenantUsageList},
 )

@@ -57,7 +57,7 @@ async def _admit(request: Request) -> None:
     context.limits.succeeded(request.scope)
     _check_role(requester, role)
     if isinstance(requester, Principal) and not context.directory.knows(requester.tenant_id):
-        # It was made a moment ago, and one that is not known has neither quotas nor allow-lists.
+        # It was created a moment ago; until it is known here, it has no quotas and no allow-lists.
         await context.directory.look_again()
     request.scope["auth"] = requester
 

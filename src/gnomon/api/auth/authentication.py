@@ -1,4 +1,4 @@
-"""From the header of a request to the one who makes it."""
+"""Authentication: from the header `Authorization` to the requester."""
 
 import asyncio
 from collections.abc import Hashable
@@ -25,7 +25,7 @@ log = structlog.get_logger("gnomon.api")
 
 
 class Authenticator:
-    """Knows keys and, where they are configured, tokens. `run` must be running."""
+    """Recognises keys and, where they are configured, tokens. Needs `run` to be running."""
 
     def __init__(self, keys: KeyRing, tokens: "Tokens | None") -> None:
         self._keys = keys
@@ -46,7 +46,7 @@ class Authenticator:
         return requester
 
     def recognise(self, header: str | None) -> tuple[Recognition, Hashable]:
-        """What is known of this `Authorization`, and whose it is where it is good."""
+        """What is known of this `Authorization` without a lookup, and the holder of a good one."""
         credentials = _credentials(header)
         if credentials is None:
             return Recognition.WRONG, None
@@ -72,7 +72,8 @@ def _credentials(header: str | None) -> str | None:
 async def authenticator_of(
     settings: AuthSettings, keys: PostgresKeys, directory: TenantCache, clock: Clock
 ) -> Authenticator | None:
-    """What the settings ask for; None where nobody need say who they are. Raises SettingsError."""
+    """The authenticator of these settings; None where authentication is off. Raises
+    SettingsError."""
     if not settings.enabled:
         return None
     # Most servers have no use for the cryptography of tokens, which takes long to import.

@@ -57,18 +57,18 @@ class KeySet:
 
 
 def _usable(key: dict[str, Any]) -> bool:
-    """For checking signatures, and public: what is shared with others can sign as well."""
+    """Whether it is a public key for signatures: with a shared secret, its users could sign."""
     return isinstance(key.get("kid"), str) and key.get("kty") != "oct" and key.get("use") != "enc"
 
 
 class Jwks(Protocol):
-    """Where keys come from."""
+    """A source of keys."""
 
     async def find(self, kid: str, algorithm: str) -> jwt.PyJWK | None:
         """The key of this id."""
 
     async def run(self) -> None:
-        """Keep them fresh."""
+        """Keep the keys fresh."""
 
 
 class FileJwks:
@@ -91,7 +91,7 @@ class FileJwks:
         return self._keys.find(kid, algorithm)
 
     async def run(self) -> None:
-        """A look at the file costs so little that it is taken when somebody asks."""
+        """Nothing to do: `find` checks the file itself, which costs little."""
 
     def _read(self) -> tuple[tuple[int, int], KeySet]:
         return _stamp(self._file), KeySet(self._file.read_bytes())
@@ -103,8 +103,8 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 
 class UrlJwks:
-    """A server, asked every few minutes, and when a key is not known. While it does not answer its
-    last keys stay, for a time: somebody may have taken one back."""
+    """A server, asked every few minutes and for an unknown key. While it does not answer, its last
+    keys stay valid for a limited time: the issuer may have withdrawn one."""
 
     def __init__(self, url: str, clock: Clock, keep_seconds: float) -> None:
         self._url = url
@@ -133,7 +133,7 @@ class UrlJwks:
                 await self._refresh()
 
     def _lacks(self, kid: str) -> bool:
-        """Whether to ask for it now: somebody may make up one id after the other."""
+        """Whether to ask for an unknown key now; not for each, because ids can be made up."""
         keys = self._held()
         if keys is not None and kid in keys:
             return False
@@ -159,7 +159,7 @@ class UrlJwks:
 
 
 async def _fetched(url: str) -> bytes:
-    """Raises what aiohttp does, and ValueError where it is not what was asked for."""
+    """Raises the errors of aiohttp, and ValueError where the answer is no key set."""
     timeout = aiohttp.ClientTimeout(total=FETCH_SECONDS)
     async with (
         aiohttp.ClientSession(timeout=timeout) as session,

@@ -1,4 +1,4 @@
-"""API keys as one process knows them: half a second old at the most, asked about in batches."""
+"""API keys in the memory of a process: at most half a second old, looked up in batches."""
 
 import asyncio
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ log = structlog.get_logger("gnomon.api")
 
 
 class Recognition(Enum):
-    """What this process knows of a key or token without asking anybody."""
+    """What this process knows of a key or token without a lookup."""
 
     GOOD = 1  # it was good when it was last asked about
     WRONG = 2  # it was not, a moment ago; or nothing of that kind is ever good
@@ -36,7 +36,7 @@ class Recognition(Enum):
 
 
 class _Lookup(msgspec.Struct, frozen=True):
-    """What a question came to."""
+    """The result of a lookup."""
 
     asked_at: float
     key_id: UUID | None = None
@@ -44,14 +44,14 @@ class _Lookup(msgspec.Struct, frozen=True):
 
 
 class KeyRing:
-    """`run` must be running for anybody to be let in."""
+    """Live keys by their hash. Needs `run` to be running."""
 
     def __init__(self, lookup: PostgresKeys, clock: Clock) -> None:
         self._lookup = lookup
         self._clock = clock
         self._known: dict[bytes, _Lookup] = {}
         self._unknown: dict[bytes, _Lookup] = {}
-        # Known ones are asked about first, and always: a flood of made-up keys is not theirs.
+        # Known ones are looked up first, and always: a flood of made-up keys must not delay them.
         self._known_waiting: dict[bytes, asyncio.Future[_Lookup]] = {}
         self._waiting: dict[bytes, asyncio.Future[_Lookup]] = {}
         self._asked: dict[bytes, asyncio.Future[_Lookup]] = {}
@@ -77,7 +77,7 @@ class KeyRing:
         return answer.requester
 
     def recognise(self, key: str) -> tuple[Recognition, UUID | None]:
-        """What is known of it, and its id where it is good."""
+        """What is known of a key without a lookup, and its id where it is good."""
         if len(key) != KEY_CHARACTERS:
             return Recognition.WRONG, None
         digest = hash_of(key)
@@ -100,16 +100,16 @@ class KeyRing:
                     told.cancel()
 
     async def _told(self, digest: bytes, since: float) -> _Lookup:
-        """An answer that was true after `since`, or is fresh enough."""
+        """The result of a lookup that began after `since`, or is fresh enough."""
         while True:
-            # Shielded: whoever gives up must not take the answer from the others.
+            # Shielded: a request that is cancelled must not cancel the lookup of the others.
             answer = await asyncio.shield(self._ask(digest))
             fresh = self._clock.monotonic() < answer.asked_at + TRUST_SECONDS
             if fresh or answer.asked_at >= since:
                 return answer
 
     def _ask(self, digest: bytes) -> asyncio.Future[_Lookup]:
-        """All who want to know the same share one question."""
+        """All requests with the same key share one lookup."""
         waiting = self._known_waiting if digest in self._known else self._waiting
         told = self._asked.get(digest) or waiting.get(digest)
         if told is None:
@@ -179,7 +179,7 @@ class KeyRing:
         try:
             await self._lookup.note_use(due)
         except StoreError as error:
-            log.debug("the use of keys cannot be noted", why=str(error))
+            log.debug("the last use of keys could not be recorded", why=str(error))
             return
         self._used.difference_update(due)
         self._noted.update(dict.fromkeys(due, now))

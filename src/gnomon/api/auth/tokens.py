@@ -1,4 +1,4 @@
-"""Tokens (JWT): made and signed by somebody else, checked here."""
+"""Tokens (JWT), which an issuer elsewhere has made and signed."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -145,7 +145,7 @@ def _is_time(value: object) -> TypeGuard[float]:
 
 
 def _moment(seconds: float) -> datetime:
-    """A moment that can be stored: whatever lasts longer than that lasts for ever."""
+    """The moment, or the last one that can be stored."""
     return datetime.fromtimestamp(min(max(seconds, 0), _LATEST), UTC)
 
 
@@ -154,7 +154,7 @@ def _is_name(value: object) -> bool:
 
 
 def tokens_of(settings: AuthSettings, directory: TenantCache, clock: Clock) -> Tokens | None:
-    """The checker that the settings ask for, if they do. Raises SettingsError."""
+    """The checker of tokens, where the settings configure one. Raises SettingsError."""
     if not settings.accepts_tokens:
         return None
     assert settings.jwt_jwks, "checked with the settings"

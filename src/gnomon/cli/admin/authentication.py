@@ -15,7 +15,7 @@ _OFF = "Let whoever reaches the API on its machine do everything, and webhooks c
 
 
 class OnOff(StrEnum):
-    """What to turn it to."""
+    """The states of authentication."""
 
     ON = "on"
     OFF = "off"
@@ -24,7 +24,7 @@ class OnOff(StrEnum):
 def authentication(
     ctx: typer.Context,
     wanted: Annotated[
-        OnOff | None, typer.Argument(metavar="[on|off]", help="Nothing shows what holds.")
+        OnOff | None, typer.Argument(metavar="[on|off]", help="Left out: show the state.")
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,

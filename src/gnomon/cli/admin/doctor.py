@@ -1,4 +1,4 @@
-"""`gnomon doctor`: is everything as it should be, and if not, what would be right."""
+"""`gnomon doctor`: checks of the installation, with a remedy for each that fails."""
 
 import typer
 

@@ -27,7 +27,7 @@ def set_(
         int | None, typer.Option(metavar="N", help="At most so many start within a time.")
     ] = None,
     per: Annotated[
-        float, typer.Option("--per", metavar="SECONDS", help="The time that --rate is about.")
+        float, typer.Option("--per", metavar="SECONDS", help="The time in which --rate counts.")
     ] = 1.0,
     task_type: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help="Only tasks of this type.")
@@ -37,7 +37,9 @@ def set_(
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option(metavar="POINTER", help="For each value that is found there in the payload."),
+        typer.Option(
+            metavar="POINTER", help="Separately for each value at this place of the payload."
+        ),
     ] = None,
     as_json: AsJson = False,
     api: ApiUrl = None,
@@ -75,7 +77,7 @@ def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> No
 
 @app.command()
 def show(ctx: typer.Context, name: Name, as_json: AsJson = False, api: ApiUrl = None) -> None:
-    """Show a limiter, and the keys under which the most runs.
+    """Show a limiter, and its fullest keys.
 
     \b
     gnomon limits show each-customer

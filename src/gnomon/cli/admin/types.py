@@ -59,7 +59,7 @@ def show(ctx: typer.Context, name: TypeName, as_json: AsJson = False, api: ApiUr
 
 @app.command()
 def rm(ctx: typer.Context, name: TypeName, api: ApiUrl = None) -> None:
-    """Forget the payload schema of a task type: its payloads are not checked any more.
+    """Remove the payload schema of a task type: its payloads are no longer checked.
 
     \b
     gnomon types rm email.send

@@ -30,7 +30,7 @@ def usage(
     ] = False,
     api: ApiUrl = None,
 ) -> None:
-    """Show what was used, by the day (UTC): by default, of the last 30 days.
+    """Show the usage by the day (UTC), of the last 30 days by default.
 
     Submissions, executions that have ended, the seconds that these took, and the bytes of
     payloads, results and responses that were written.

@@ -1,10 +1,10 @@
-"""One thing that `gnomon doctor` has looked at."""
+"""The result of one check of `gnomon doctor`."""
 
 import msgspec
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What was found and, if it is wrong, the remedy."""
+    """A finding and, if it is wrong, the remedy."""
 
     name: str
     ok: bool

@@ -1,4 +1,4 @@
-"""Whether `gnomon doctor` finds the way to PostgreSQL protected."""
+"""Check of the encryption between here and PostgreSQL."""
 
 from typing import TYPE_CHECKING
 

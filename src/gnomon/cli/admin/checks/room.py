@@ -1,4 +1,4 @@
-"""Whether `gnomon doctor` finds room for new work."""
+"""Check of the room for new work."""
 
 from typing import TYPE_CHECKING
 

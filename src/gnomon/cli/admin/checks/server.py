@@ -99,7 +99,7 @@ async def pooler(connection: "Connection", settings: Settings) -> Check:
 
 
 async def tenant_wall(connection: "Connection") -> Check:
-    """The API takes on a role that sees one tenant; this user itself must see all of them."""
+    """Row security: the API takes on a role that sees one tenant, and this user sees all."""
     means, alone = "MEMBER", ""
     if connection.get_server_version().major >= 16:
         means, alone = "SET", " WITH INHERIT FALSE, SET TRUE"

@@ -1,4 +1,4 @@
-"""What `gnomon doctor` says about background work that fails, and how to release what it holds."""
+"""Checks of background work that fails, and of cron jobs that it has paused."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ _MOST_SHOWN = 20
 
 
 async def chores(connection: "Connection") -> list[Check]:
-    """One for each trouble that a living process has: what fails for all comes first."""
+    """A check for each trouble of a living process; those that affect all tenants come first."""
     rows = await connection.fetch(
         """
         SELECT name, chore, tenant_id, subject, error, remedy, since, count
@@ -44,7 +44,7 @@ def _trouble(row: "asyncpg.Record") -> Check:
 
 
 async def parked_jobs(connection: "Connection") -> list[Check]:
-    """One for each cron job that was paused because it cannot be planned."""
+    """A check for each cron job that was paused because it cannot be planned."""
     rows = await connection.fetch(
         """
         SELECT tenant_id, name, pause_reason FROM gnomon.cron_job

@@ -29,7 +29,7 @@ async def partitions_ahead(connection: "Connection") -> Check:
 
 
 async def _waiting(connection: "Connection", partitions: list[str]) -> Check:
-    """Those past retention, which go when the transactions have ended that may still read them."""
+    """Partitions past retention, which are dropped once no transaction can still read them."""
     oldest = await connection.fetchrow(
         """
         SELECT pid, application_name,
@@ -50,7 +50,7 @@ async def _waiting(connection: "Connection", partitions: list[str]) -> Check:
 
 
 async def retention(connection: "Connection") -> Check:
-    """Idempotency keys are what comes fastest and goes by time: where they wait, others do."""
+    """Expired rows that still exist. Idempotency keys come fastest: where they wait, others do."""
     seconds = await connection.fetchval(
         """
         SELECT extract(epoch FROM gnomon.now() - (

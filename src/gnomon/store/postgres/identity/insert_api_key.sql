@@ -1,4 +1,4 @@
--- Keep a new key, by its hash.
+-- Store a new key, by its hash.
 INSERT INTO gnomon.api_key (
     id, tenant_id, name, hash, hint, roles, task_types, functions, hosts, created_by, made_by,
     expires_at, created_at

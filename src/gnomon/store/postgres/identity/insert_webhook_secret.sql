@@ -1,5 +1,5 @@
--- Keep a new webhook secret; one without a value is made here. The last are the seconds for which the
--- tenant's secrets sign beside it, null where it is the tenant's itself.
+-- Store a new webhook secret; without a value, one is made here. $8: the seconds for which the
+-- tenant's secrets sign beside it; null where it is the tenant's itself.
 INSERT INTO gnomon.webhook_secret (
     id, tenant_id, host, scheme, secret, public_key, created_by, created_at, shared_until
 )

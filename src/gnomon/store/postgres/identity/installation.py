@@ -1,4 +1,4 @@
-"""What holds for all processes on one database, however each of them was started."""
+"""Settings of the installation, which all processes on one database share."""
 
 import msgspec
 
@@ -12,8 +12,8 @@ _DISAGREES = (
 
 
 class PostgresInstallation:
-    """Whether authentication is on. The database decides: a process that were left to itself would
-    call addresses that the others refuse."""
+    """Whether authentication is on. The database decides: otherwise a process would call addresses
+    that the others refuse."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -25,12 +25,12 @@ class PostgresInstallation:
         return on
 
     async def set_authentication(self, *, on: bool) -> bool:
-        """Gives whether that changed anything."""
+        """Returns whether that is a change."""
         return await self._database.fetchrow("set_authentication", on) is not None
 
     async def agree(self, wanted: bool | None) -> bool:
-        """What holds, given what the settings of this process say. To turn it on, one of them is
-        enough; to leave it off while the database says on is refused: raises SettingsError."""
+        """What applies, given the settings of this process. Any process may turn it on; one that is
+        set to off while the database says on is refused: raises SettingsError."""
         if wanted:
             await self.set_authentication(on=True)
             return True
@@ -41,7 +41,7 @@ class PostgresInstallation:
 
 
 async def agreed(settings: Settings, dsn: str) -> Settings:
-    """The settings, as far as all processes on this database must have them alike."""
+    """The settings of this process, with those of the installation in force."""
     database = Database(dsn, 1)
     await database.open()
     try:

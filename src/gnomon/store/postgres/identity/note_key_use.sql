@@ -1,4 +1,4 @@
--- Write down that keys were used just now, at most once a minute for each.
+-- Record that keys were used just now, at most once a minute for each.
 UPDATE gnomon.api_key
 SET last_used_at = gnomon.now()
 WHERE id = ANY ($1::uuid[])

@@ -1,5 +1,5 @@
--- Live public keys of the tenants named, or with null of all. Those of single hosts are left out: they
--- would tell everybody whom a tenant calls.
+-- Live public keys of the tenants named, or with null of all. Keys of single hosts are left
+-- out: they would tell everybody which hosts a tenant calls.
 SELECT id, tenant_id, public_key, expires_at
 FROM gnomon.webhook_secret
 WHERE public_key IS NOT NULL

@@ -1,2 +1,2 @@
--- Tenants of which something has changed after a revision.
+-- Tenants that have changed after a revision.
 SELECT tenant FROM gnomon.revised WHERE number > $1

@@ -1,4 +1,4 @@
--- Live webhook secrets of the tenants named, or with null of all: what nodes sign with.
+-- Live webhook secrets of the tenants named, or with null of all, for nodes to sign with.
 SELECT id, tenant_id, host, scheme, secret, shared_until, expires_at
 FROM gnomon.webhook_secret
 WHERE revoked_at IS NULL

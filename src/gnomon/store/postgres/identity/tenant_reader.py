@@ -1,4 +1,4 @@
-"""Tenants and what is theirs, read from PostgreSQL: all of it, or of those that have changed."""
+"""Tenants with their limiters, schemas and secrets, read from PostgreSQL: all, or those changed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -21,8 +21,8 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class PostgresTenantReader:
-    """`DirectoryStore` on PostgreSQL. Only the API needs the schemas, which can be large. Only
-    nodes need the webhook secrets; others get their public keys."""
+    """The source of a TenantCache. Only the API needs the schemas, which can be large. Only nodes
+    need the webhook secrets; others get their public keys."""
 
     def __init__(
         self, database: Database, *, with_schemas: bool, with_secrets: bool = False

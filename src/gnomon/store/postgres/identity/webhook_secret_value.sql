@@ -1,4 +1,4 @@
--- The value of a live v1 secret. A private key is shown to nobody.
+-- The value of a live v1 secret. A private key is never shown.
 SELECT secret
 FROM gnomon.webhook_secret
 WHERE tenant_id = $1

@@ -27,33 +27,33 @@ class PostgresSecrets:
         self._database = database
 
     async def list(self, tenant_id: str) -> list[WebhookSecret]:
-        """All that are live and the newest of those that have ended; newest first."""
+        """All live ones and the newest ended ones, newest first."""
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(query("list_webhook_secrets"), tenant_id, None)
         return [_known(row) for row in rows]
 
     async def get(self, tenant_id: str, secret_id: UUID) -> WebhookSecret:
-        """One of them."""
+        """Its record."""
         async with self._database.scoped(tenant_id) as connection:
             return _known(await _row(connection, tenant_id, secret_id))
 
     async def show(self, tenant_id: str, secret_id: UUID) -> ShownSecret:
-        """One of them with its value."""
+        """Its record and its value."""
         async with self._database.scoped(tenant_id) as connection:
             known = _known(await _row(connection, tenant_id, secret_id))
             value = await connection.fetchval(query("webhook_secret_value"), tenant_id, secret_id)
             return ShownSecret(known, value)
 
     async def create(self, new: NewSecret) -> ShownSecret:
-        """Keep a secret. Raises TooManySecrets, TenantNotFound."""
+        """Store a secret. Raises TooManySecrets, TenantNotFound."""
         async with self._database.scoped(new.tenant_id) as connection:
             return await _insert(connection, new)
 
     async def rotate(
         self, tenant_id: str, secret_id: UUID, replacing: ReplacingSecret, overlap_seconds: float
     ) -> ShownSecret:
-        """Make a second one like this, and let this one end after the overlap. Gives the new one.
-        Raises TooManySecrets, SecretEnded."""
+        """Create a second one like this, and let this one end after the overlap. Returns the new
+        one. Raises TooManySecrets, SecretEnded."""
         async with self._database.scoped(tenant_id) as connection:
             await connection.execute(query("lock_webhook_secrets"), tenant_id)
             row = await _row(connection, tenant_id, secret_id)
@@ -78,7 +78,7 @@ class PostgresSecrets:
             )
 
     async def revoke(self, tenant_id: str, secret_id: UUID) -> None:
-        """End it at once. One that has ended stays as it is. Raises LastSecret."""
+        """Revoke it. One that has ended stays as it is. Raises LastSecret."""
         async with self._database.scoped(tenant_id) as connection:
             await connection.execute(query("lock_webhook_secrets"), tenant_id)
             row = await _row(connection, tenant_id, secret_id)
@@ -148,7 +148,7 @@ def _check_room(live: Iterable[asyncpg.Record], host: str | None) -> None:
 
 
 def _lasts(row: asyncpg.Record) -> bool:
-    """Whether it is a tenant's own that does not end by itself."""
+    """Whether it is for all hosts of a tenant, and has no end."""
     return bool(row["live"] and row["host"] is None and row["expires_at"] is None)
 
 
