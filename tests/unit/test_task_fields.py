@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.template_sample import EVERY_FIELD, UNCHANGEABLE
 
-from gnomon.access.principal import ALL_ROLES, Principal
+from gnomon.access.principal import TENANT_ROLES, Principal
 from gnomon.api.cron.views import definition_view
 from gnomon.api.tasks.schemas import TemplateView
 from gnomon.api.tasks.views import new_view
@@ -30,7 +30,7 @@ FIELD = "preemptible"  # stands for all: no other thing has this name
 # The code that a field is for: here what preemption does.
 ACTS = ("node/", "model/explanation.py")
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-BY = Principal(tenant_id="default", name=None, roles=ALL_ROLES)
+BY = Principal(tenant_id="default", name=None, roles=TENANT_ROLES)
 
 
 def listed() -> set[str]:
