@@ -1,1 +1,1 @@
-"""The HTTP API: requests checked, stored, answered. Nothing is acknowledged before its commit."""
+"""The HTTP API. Nothing is acknowledged before its commit."""

@@ -1,4 +1,4 @@
-"""The application: every resource, and one way to answer errors."""
+"""The Litestar application: all routes, and one handler of errors."""
 
 from importlib.metadata import version
 
@@ -53,7 +53,7 @@ def create_app(context: Context) -> Litestar:
         ],
         before_request=access.admit,
         exception_handlers={Exception: answer_error},
-        openapi_config=None,  # made from what the handlers say: see openapi.py
+        openapi_config=None,  # see openapi.py
         logging_config=None,
         state=State({"context": context}),
     )

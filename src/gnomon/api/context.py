@@ -1,10 +1,10 @@
-"""What every handler works with."""
+"""The parts of an API process, and of a request, that handlers use."""
 
 from typing import Any, TypeAlias
 from uuid import UUID
 
+import litestar
 import msgspec
-from litestar import Request as LitestarRequest
 
 from gnomon.access.principal import Operator, Principal
 from gnomon.api.auth.authentication import Authenticator
@@ -31,7 +31,7 @@ from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.rules import TenantRules
 from gnomon.usecases.submission_batcher import SubmissionBatcher
 
-Request: TypeAlias = LitestarRequest[Any, Any, Any]
+Request: TypeAlias = litestar.Request[Any, Any, Any]
 
 _UUID_LENGTH = 36
 
@@ -42,7 +42,7 @@ class Context(msgspec.Struct, frozen=True):
     settings: Settings
     clock: Clock
     store: PostgresTasks
-    intake: SubmissionBatcher
+    batcher: SubmissionBatcher
     cron: PostgresCronJobs
     events: PostgresEvents
     roster: RosterStore
@@ -50,7 +50,7 @@ class Context(msgspec.Struct, frozen=True):
     directory: TenantCache
     rules: TenantRules
     keys: PostgresKeys
-    authenticator: Authenticator | None  # None: whoever can connect is welcome
+    authenticator: Authenticator | None  # None: authentication is off
     task_types: PostgresTaskTypes
     usage: PostgresUsage
     limiters: PostgresLimiters
@@ -60,7 +60,7 @@ class Context(msgspec.Struct, frozen=True):
     bodies: Bodies
     refusals: Refusals
     limits: RequestLimits
-    under_way: set[Client]  # those with a request under way
+    under_way: set[Client]  # clients with a request in progress
 
 
 def context_of(request: Request) -> Context:
@@ -95,12 +95,12 @@ def share_of(request: Request) -> str:
 
 
 def tenant_of(request: Request) -> str:
-    """Whose request it is."""
+    """The tenant of the caller."""
     return principal_of(request).tenant_id
 
 
 def task_id_of(request: Request) -> UUID:
-    """The id in the path; one that cannot be an id is one that nobody has."""
+    """The task id in the path. Raises TaskNotFound for text that is not an id."""
     text: str = request.path_params["task_id"]
     try:
         if len(text) == _UUID_LENGTH:
@@ -111,7 +111,7 @@ def task_id_of(request: Request) -> UUID:
 
 
 def cron_ref_of(request: Request) -> str:
-    """The id or name in the path; one that cannot be either is one that no job has."""
+    """The id or name in the path. Raises CronJobNotFound for text that can be neither."""
     ref: str = request.path_params["ref"]
     if not ref.isprintable():
         raise CronJobNotFound(repr(ref))

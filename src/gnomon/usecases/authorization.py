@@ -1,4 +1,4 @@
-"""What a key with limits may change or start, whoever has made it.
+"""Checks of what a principal with limits may change or start, whoever made it.
 
 Starting something again is a new call, so the tenant must allow it as well. Cancelling, pausing and
 removing need not be allowed to the tenant: what is no longer allowed can still be tidied up.

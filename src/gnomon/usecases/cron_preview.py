@@ -1,4 +1,4 @@
-"""When a schedule would fire, before there is a job."""
+"""Previews the fires of a schedule, before there is a job."""
 
 from datetime import datetime
 

@@ -36,7 +36,7 @@ DEFAULT_PREVIEW = 10
 
 
 class PutCronJob(TemplateBody, kw_only=True):
-    """A job as it is to be. Its name is in the path; here it may be repeated."""
+    """The definition of a job. Its name is in the path, and may be repeated here."""
 
     name: JobName | None = None
     cron_expression: Expression | None = None
@@ -59,14 +59,14 @@ class PutCronJob(TemplateBody, kw_only=True):
 
 
 class CreateCronJob(PutCronJob, kw_only=True):
-    """A job that recurs: by a cron expression, or by an interval."""
+    """A recurring job: by a cron expression, or by an interval."""
 
     name: JobName
 
 
 class PatchCronJob(TemplatePatch):
-    """What to change in a job. A field that is left out stays as it is; giving one of
-    cron_expression and interval_seconds takes off the other."""
+    """Changes of a job. A field that is left out stays as it is; giving one of cron_expression and
+    interval_seconds removes the other."""
 
     name: JobName | msgspec.UnsetType = msgspec.UNSET
     task_type: TaskType | msgspec.UnsetType = msgspec.UNSET
@@ -93,7 +93,7 @@ class PatchCronJob(TemplatePatch):
 
 
 class BackfillCronJob(Strict):
-    """Which fires of the past to run: from the first moment to the last, both included."""
+    """A range of the past whose fires are to run, both ends included."""
 
     first: Moment = msgspec.field(name="from")
     last: Moment = msgspec.field(name="to")
@@ -102,7 +102,7 @@ class BackfillCronJob(Strict):
 
 
 class PreviewSchedule(Strict):
-    """A schedule to look at. `H` in it is drawn from cron_job_id."""
+    """A schedule to preview. `H` in it is derived from cron_job_id."""
 
     cron_expression: Expression | None = None
     interval_seconds: Interval | None = None

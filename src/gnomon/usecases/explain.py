@@ -1,4 +1,4 @@
-"""Why a task is not running."""
+"""Explains why a task is not running."""
 
 import msgspec
 

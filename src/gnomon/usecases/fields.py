@@ -13,9 +13,9 @@ LONGEST_DELAY = 175 * 365.25 * 24 * 3600.0
 DEFAULT_LIMIT = 50
 MOST_NAME_CHARACTERS = 200
 ONE_DAY = 24 * 3600.0
-MOST_BACKFILLED = 10_000  # in one request, and by policy
+MOST_BACKFILLED = 10_000  # runs, in one request and by policy
 MOST_PREVIEWED = 1000
-_LEAST = 0.001  # seconds that are worth telling from none
+_LEAST = 0.001  # seconds
 
 TaskType = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Name = Annotated[str, msgspec.Meta(max_length=200)]
@@ -62,7 +62,7 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_PREVIEWED)]
 
 
 class Priority(StrEnum):
-    """The lanes by their names."""
+    """The names of the lanes."""
 
     CRITICAL = "CRITICAL"
     HIGH = "HIGH"
@@ -71,4 +71,4 @@ class Priority(StrEnum):
 
 
 class Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A misspelt field is an error, never silently ignored."""
+    """Base of requests: an unknown field is an error."""

@@ -92,7 +92,7 @@ async def check_template_schema(
 def _check(text: bytes, payload: bytes | None, pointer: str) -> None:
     try:
         found = _compiled.get(text).mistakes(payload)
-    except InvalidSchema as error:  # one that the API did not let in
+    except InvalidSchema as error:  # it was not stored by the API
         detail = f"the schema of its task type cannot be used: {error.pointer}: {error.detail}"
         raise InvalidTask(detail, pointer) from error
     if found:
@@ -103,7 +103,7 @@ def _example(definition: Definition, job_id: str, now: datetime) -> bytes | None
     if definition.payload_template is None:
         return None
     schedule = schedule_of(definition, job_id)
-    fire = schedule.next_after(now) or now  # a job that is over may be run by hand
+    fire = schedule.next_after(now) or now  # a job that has ended can still be triggered
     values = Values(
         fire_time=fire,
         scheduled_for=fire,

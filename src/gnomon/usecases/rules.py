@@ -1,4 +1,4 @@
-"""The rules that apply to a tenant's requests at the moment."""
+"""The rules that a tenant's requests are checked against."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ from gnomon.store.tenant_cache import TenantCache
 
 
 class TenantRules(msgspec.Struct, frozen=True):
-    """Time, the settings and the tenants, as far as they decide what is accepted."""
+    """Time, settings and tenants, as far as they decide what is accepted."""
 
     clock: Clock
     directory: TenantCache

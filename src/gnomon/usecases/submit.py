@@ -1,6 +1,6 @@
-"""Submitting a task: is it accepted, and as what is it stored.
+"""Accepts a submission, with every default filled in and every rule checked.
 
-`accept` gives the submission; SubmissionBatcher stores it. A caller with an idempotency key adds
+`accept` returns the submission; SubmissionBatcher stores it. A caller with an idempotency key adds
 the key and the answer to be replayed in between (`NewTask`).
 """
 
@@ -26,7 +26,7 @@ from gnomon.usecases.text_check import check_key
 
 
 class AnsweredBefore(msgspec.Struct, frozen=True):
-    """A request that was made before, under the same key, and what it was answered then."""
+    """The answer to an earlier request with the same key and body."""
 
     answer: bytes
 

@@ -1,4 +1,4 @@
-"""Submitting many tasks at once: all are stored, or none."""
+"""Accepts and stores many submissions at once: all or none."""
 
 from collections.abc import Container, Iterator, Sequence
 

@@ -1,5 +1,5 @@
-"""Refuses targets that can be seen not to be allowed before they are called: addresses that are not
-public, and what is not on the allow-list of the tenant or the key."""
+"""Refuses targets in requests: addresses that are not public, and targets that are not on the
+allow-list of the tenant or the key. Nodes check again before each call."""
 
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from gnomon.model.target import HttpTarget, Target
 
 
 class NamesTarget(Protocol):
-    """A request that says what to call, in full or in short."""
+    """A request with a target, given in full or as a callback."""
 
     @property
     def target(self) -> Target | msgspec.UnsetType | None: ...
@@ -24,8 +24,9 @@ class NamesTarget(Protocol):
 
 
 def check_target(guard: AddressGuard | None, asked: NamesTarget) -> None:
-    """Raises InvalidTask, with the place. No guard is where there is no authentication: whoever can
-    ask is on this machine already. A name is judged when it is called, by what it leads to then."""
+    """Raises InvalidTask, with the place, for an address that the guard refuses. A host name is
+    checked when it is called, by the address that it has then. There is no guard without
+    authentication, because all callers are on this machine then."""
     if guard is None:
         return
     if not isinstance(asked.target, msgspec.UnsetType) and asked.target is not None:
@@ -37,29 +38,28 @@ def check_target(guard: AddressGuard | None, asked: NamesTarget) -> None:
 def check_allowed(
     tenant: AllowList, by: Principal, target: Target, asked: NamesTarget | None = None
 ) -> None:
-    """Raises TargetForbidden, with the place, where a new call of the target is not allowed to the
-    tenant, or not to whoever asks."""
+    """Raises TargetForbidden, with the place, where the tenant or the principal may not call the
+    target."""
     check_own_target(by, target, asked)
     if not tenant.allows(target):
         raise TargetForbidden(tenant.refusal(target, "the tenant"), _place(target, asked))
 
 
 def check_own_target(by: Principal, target: Target, asked: NamesTarget | None = None) -> None:
-    """Raises TargetForbidden, with the place, where it is not theirs to call, or to change what
-    calls it."""
+    """Raises TargetForbidden, with the place, where the principal may not call the target."""
     if not by.allow.allows(target):
         raise TargetForbidden(by.allow.refusal(target, "your key"), _place(target, asked))
 
 
 def _place(target: Target, asked: NamesTarget | None) -> str:
-    """Where it was said what to call. It stands in what is stored where nothing was."""
+    """The place of the target in a request, or in a stored task where the request has none."""
     if asked is not None and isinstance(asked.callback_url, str):
         return "/callback_url"
     return f"/target{target.pointer}"
 
 
 def _check(guard: AddressGuard, target: Target, pointer: str) -> None:
-    address = target.address  # None also where it cannot be read: that is said elsewhere
+    address = target.address  # None also for an invalid URL, which another check reports
     if address is not None and guard.refuses_host(address):
         detail = f"{address} is not a public address; webhooks reach others only in targets.allow"
         raise InvalidTask(detail, pointer)

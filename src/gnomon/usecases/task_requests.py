@@ -68,13 +68,13 @@ class SubmitTask(TemplateBody):
 
 
 class SubmitBatch(Strict):
-    """Tasks that are stored all or none."""
+    """Tasks that are stored together, all or none."""
 
     tasks: Annotated[list[SubmitTask], msgspec.Meta(min_length=1, max_length=MOST_TASKS_A_BATCH)]
 
 
 class PatchTask(TemplatePatch):
-    """What to change in a task that waits. A field that is left out stays as it is."""
+    """Changes of a waiting task. A field that is left out stays as it is."""
 
     name: Name | msgspec.UnsetType | None = msgspec.UNSET
     payload: Json | msgspec.UnsetType = msgspec.UNSET

@@ -136,7 +136,7 @@ async def _assembled(
         settings=settings,
         clock=clock,
         store=store,
-        intake=SubmissionBatcher(store),
+        batcher=SubmissionBatcher(store),
         cron=PostgresCronJobs(database),
         events=PostgresEvents(database),
         roster=PostgresRoster(database),
@@ -171,7 +171,7 @@ def _services(
     troubles = _trouble_keeper(chores, database, clock)
     services = [
         Service("announce", announcer.run),
-        Service("intake", context.intake.run),
+        Service("batcher", context.batcher.run),
         every("directory", context.directory.load, clock, LOOK_SECONDS),
         every("room", room.run_once, clock, ROOM_SECONDS),
         every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),

@@ -19,7 +19,7 @@ from gnomon.usecases.cron_requests import PreviewSchedule
     "/preview",
     name="preview_cron_job",
     role=Role.READ,
-    summary="Say when a schedule fires, and in words what it means",
+    summary="Preview the fires of a schedule, with a description in words",
     body=PreviewSchedule,
     body_required=True,
     answers={200: PreviewView},

@@ -1,4 +1,4 @@
-"""The bodies of requests and answers about cron jobs, as types."""
+"""Queries and answers about cron jobs, as types that check and describe them."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -25,7 +25,7 @@ from gnomon.usecases.moments import utc
 
 
 class PauseCronJob(Strict):
-    """Why, for whoever looks at the job later."""
+    """The reason of a pause, shown with the job."""
 
     reason: Reason | None = None
 
@@ -60,7 +60,7 @@ class RunQuery(Strict):
 
 
 class PutQuery(Strict):
-    """With dry_run nothing is changed, and the answer says what would be."""
+    """Options of a PUT. With dry_run nothing is changed, and the answer says what would be."""
 
     dry_run: bool = False
 
@@ -74,7 +74,7 @@ class JobStatus(StrEnum):
 
 
 class DefinitionView(TemplateView):
-    """What a job was declared to be, with every default written out."""
+    """The definition of a cron job, with every default written out."""
 
     name: str
     cron_expression: str | None
@@ -97,7 +97,7 @@ class DefinitionView(TemplateView):
 
 
 class CronJobView(DefinitionView, kw_only=True):
-    """A cron job as it stands."""
+    """A cron job in its present state."""
 
     cron_job_id: UUID
     status: JobStatus
@@ -113,14 +113,14 @@ class CronJobView(DefinitionView, kw_only=True):
 
 
 class CronJobPage(msgspec.Struct):
-    """Newest first."""
+    """A page of cron jobs, newest first."""
 
     cron_jobs: list[CronJobView]
     next_cursor: str | None
 
 
 class PutChange(StrEnum):
-    """What became of the job."""
+    """The effect of a PUT."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -135,7 +135,7 @@ class FieldChange(msgspec.Struct):
 
 
 class CronJobReceipt(msgspec.Struct):
-    """What whoever may not read is told of a cron job."""
+    """The id, name and status of a cron job, for callers who may not read."""
 
     cron_job_id: UUID
     name: str
@@ -143,14 +143,14 @@ class CronJobReceipt(msgspec.Struct):
 
 
 class PutReceipt(msgspec.Struct):
-    """Likewise, of what became of it."""
+    """The effect of a PUT, for callers who may not read."""
 
     change: PutChange
     cron_job: CronJobReceipt | None
 
 
 class PutResult(msgspec.Struct):
-    """What was changed, or would be; without a job where one would be created."""
+    """The effect of a PUT, or of one that was a dry run; without a job where it would be new."""
 
     change: PutChange
     fields: dict[str, FieldChange]
@@ -158,7 +158,7 @@ class PutResult(msgspec.Struct):
 
 
 class RunKindView(StrEnum):
-    """Why a run came to be."""
+    """The cause of a run."""
 
     SCHEDULED = "scheduled"
     MANUAL = "manual"
@@ -166,7 +166,7 @@ class RunKindView(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """The status of the run's task; or why it has none."""
+    """The status of the run's task, or the reason why it has none."""
 
     SCHEDULED = "SCHEDULED"
     READY = "READY"
@@ -183,7 +183,7 @@ class RunStatus(StrEnum):
 
 
 class RunView(msgspec.Struct, kw_only=True):
-    """One occurrence of a cron job; run_id is the id of its task."""
+    """A run of a cron job; run_id is the id of its task."""
 
     run_id: UUID | None
     cron_job_id: UUID
@@ -199,7 +199,7 @@ class RunView(msgspec.Struct, kw_only=True):
 
 
 class RunPage(msgspec.Struct):
-    """Latest fire first."""
+    """A page of runs, latest fire first."""
 
     runs: list[RunView]
     next_cursor: str | None
@@ -221,7 +221,7 @@ class BackfillView(msgspec.Struct):
 
 
 class PreviewedFire(FireView):
-    """A fire, and what a clock change did to it."""
+    """A fire, and how a clock change moved it."""
 
     note: str | None
 

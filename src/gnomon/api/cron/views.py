@@ -1,4 +1,4 @@
-"""Cron jobs and their runs, as they are shown."""
+"""Cron jobs and their runs as the API shows them."""
 
 import base64
 import binascii
@@ -57,7 +57,7 @@ def job_view(job: CronJob, now: datetime) -> CronJobView:
 
 
 def _next_fire(job: CronJob, schedule: Schedule, now: datetime) -> datetime | None:
-    """Not the job's own `next_fire_at`: nodes plan ahead, so that may be a later one."""
+    """The next fire after now. The job's own `next_fire_at` may be later: nodes plan ahead."""
     most = job.definition.max_runs
     if job.paused_at is not None or (most is not None and job.runs >= most):
         return None
@@ -96,12 +96,12 @@ def definition_view(definition: Definition) -> DefinitionView:
 
 
 def difference(before: Definition, after: Definition) -> dict[str, FieldChange]:
-    """The fields in which two definitions do not mean the same."""
+    """The fields in which two definitions differ in meaning."""
     old, new = definition_view(before), definition_view(after)
     found: dict[str, FieldChange] = {}
     for field in old.__struct_fields__:
         texts = [msgspec.json.encode(getattr(view, field)) for view in (old, new)]
-        # A secret may have changed, and that it has is all that can be shown of it.
+        # Masks hide that a secret has changed, so secrets are compared by themselves.
         secret = field == "target" and before.target != after.target
         if secret or meaning_of(texts[0]) != meaning_of(texts[1]):
             found[field] = FieldChange(raw(texts[0]), raw(texts[1]))
@@ -178,7 +178,7 @@ def preview_view(fires: Iterable[Fire], description: str) -> PreviewView:
 
 
 def run_cursor_view(cursor: datetime | None) -> str | None:
-    """Opaque, like that of every list."""
+    """A cursor as opaque text."""
     if cursor is None:
         return None
     packed = _CURSOR.pack((cursor - _EPOCH) // _MICROSECOND)
@@ -193,5 +193,5 @@ def run_cursor_of(text: str | None) -> datetime | None:
         (micros,) = _CURSOR.unpack(packed)
         return _EPOCH + timedelta(microseconds=micros)
     except (binascii.Error, ValueError, struct.error, OverflowError) as error:
-        detail = "is no cursor; use the next_cursor of the page before"
+        detail = "is not a cursor; use the next_cursor of the previous page"
         raise InvalidTask(detail, "/cursor") from error

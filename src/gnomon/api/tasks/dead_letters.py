@@ -1,4 +1,4 @@
-"""`/dead-letters`: tasks whose retries are spent, until someone decides about them."""
+"""`/dead-letters`: tasks that failed for good, until somebody retries or archives them."""
 
 from litestar import Router
 from litestar.response.base import ASGIResponse

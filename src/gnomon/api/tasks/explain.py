@@ -27,7 +27,7 @@ class ExplanationView(msgspec.Struct):
     "/api/v1/tasks/{task_id:str}/explain",
     name="explain_task",
     role=Role.READ,
-    summary="Say why a task is not running",
+    summary="Explain why a task is not running",
     query=NoQuery,
     answers={200: ExplanationView},
     errors=(404,),

@@ -1,4 +1,4 @@
-"""The bodies of requests and answers, as types: they check what comes in and describe it too."""
+"""Queries, small requests and answers about tasks, as types that check and describe them."""
 
 from datetime import datetime
 from typing import Annotated
@@ -26,17 +26,17 @@ from gnomon.usecases.moments import utc
 
 
 class CancelTask(Strict):
-    """How to cancel."""
+    """Options of a cancellation."""
 
     interrupt: bool = False
 
 
 class Nothing(Strict):
-    """No field is needed here."""
+    """An empty body."""
 
 
 class DeadLetterFilter(Strict):
-    """Which dead letters. Without a field: all."""
+    """A filter of dead letters; without a field: all of them."""
 
     task_type: TaskType | None = None
     priority: Priority | None = None
@@ -76,7 +76,7 @@ class TaskQuery(PageQuery):
 
 
 class NoQuery(Strict):
-    """No parameter is known here."""
+    """No parameters."""
 
 
 class RetryPolicyView(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class TemplateView(msgspec.Struct, kw_only=True):
 
 
 class TaskView(TemplateView):  # without kw_only: its own fields come first in the JSON
-    """A task as it stands."""
+    """A task in its present state."""
 
     task_id: UUID
     name: str | None
@@ -131,21 +131,21 @@ class TaskView(TemplateView):  # without kw_only: its own fields come first in t
 
 
 class TaskPage(msgspec.Struct):
-    """Newest first."""
+    """A page of tasks, newest first."""
 
     tasks: list[TaskView]
     next_cursor: str | None
 
 
 class DeadLetterPage(msgspec.Struct):
-    """Newest first."""
+    """A page of dead letters, newest first."""
 
     dead_letters: list[TaskView]
     next_cursor: str | None
 
 
 class ExecutionView(msgspec.Struct, kw_only=True):
-    """One try at a task."""
+    """One execution of a task."""
 
     attempt: int
     outcome: str
@@ -159,26 +159,26 @@ class ExecutionView(msgspec.Struct, kw_only=True):
 
 
 class ExecutionPage(msgspec.Struct):
-    """Oldest first."""
+    """The executions of a task, oldest first."""
 
     executions: list[ExecutionView]
     next_cursor: str | None
 
 
 class TaskReceipt(msgspec.Struct):
-    """What is told of a task in a batch, and to those who may not read."""
+    """The id and status of a task: for tasks of a batch, and for callers who may not read."""
 
     task_id: UUID
     status: Status
 
 
 class BatchView(msgspec.Struct):
-    """In the order of the request."""
+    """The tasks of a batch, in the order of the request."""
 
     tasks: list[TaskReceipt]
 
 
 class Health(msgspec.Struct):
-    """The process answers. `full`: it is ready, but there is no room for new work."""
+    """The state of the process. `full`: it is ready, but there is no room for new work."""
 
     status: str

@@ -73,7 +73,7 @@ async def submit_task(request: Request) -> ASGIResponse:
     else:  # the repeated request brings the payload again
         bare = answer(202, msgspec.structs.replace(view, payload=NULL))
         new = NewTask(submission, once, kept(bare))
-    receipt = await context.intake.submit(new)
+    receipt = await context.batcher.submit(new)
     if receipt.replay is not None:
         return _again(request, receipt.replay, asked)
     return respond(answer(202, view), headers=pace_headers(receipt.pace))
@@ -143,7 +143,7 @@ async def list_executions(request: Request) -> ASGIResponse:
     "/{task_id:str}",
     name="patch_task",
     role=Role.OPERATE,
-    summary="Change a task that waits",
+    summary="Change a waiting task",
     body=PatchTask,
     body_required=True,
     answers={200: TaskView},
@@ -188,7 +188,7 @@ async def delete_task(request: Request) -> ASGIResponse:
     "/{task_id:str}/cancel",
     name="cancel_task",
     role=Role.OPERATE,
-    summary="Cancel a task; one that runs only with interrupt",
+    summary="Cancel a task; a running one only with interrupt",
     body=CancelTask,
     answers={200: TaskView},
     receipt=TaskReceipt,

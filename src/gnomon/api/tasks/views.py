@@ -1,4 +1,4 @@
-"""What is kept, as it is shown."""
+"""Tasks and executions as the API shows them."""
 
 import base64
 import binascii
@@ -114,7 +114,7 @@ def _execution_view(execution: Execution) -> ExecutionView:
 
 
 def cursor_view(cursor: UUID | None) -> str | None:
-    """Opaque, so that what it holds can change."""
+    """A cursor as opaque text, so that its contents can change."""
     return None if cursor is None else base64.urlsafe_b64encode(cursor.bytes).decode().rstrip("=")
 
 
@@ -124,7 +124,7 @@ def cursor_of(text: str | None) -> UUID | None:
     try:
         return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
     except (binascii.Error, ValueError) as error:
-        detail = "is no cursor; use the next_cursor of the page before"
+        detail = "is not a cursor; use the next_cursor of the previous page"
         raise InvalidTask(detail, "/cursor") from error
 
 
