@@ -14,9 +14,9 @@ from gnomon.model.task import Submission, Task, TaskPatch, template_fields
 from gnomon.store.ports.tasks import NewTask
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.authorization import check_held, check_startable, check_work
-from gnomon.usecases.moments import utc
 from gnomon.usecases.payload_check import check_schema
 from gnomon.usecases.quota_check import check_payload
+from gnomon.usecases.request_moments import utc
 from gnomon.usecases.rules import TenantRules
 from gnomon.usecases.submit import asked_moment
 from gnomon.usecases.target_check import check_allowed, check_target

@@ -23,9 +23,9 @@ from gnomon.usecases.authorization import (
 )
 from gnomon.usecases.cron_requests import BackfillCronJob, PatchCronJob, PutCronJob
 from gnomon.usecases.definitions import definition_of, edit_of
-from gnomon.usecases.moments import moment_of
 from gnomon.usecases.payload_check import check_template_schema
 from gnomon.usecases.quota_check import check_rhythm, check_template
+from gnomon.usecases.request_moments import moment_of
 from gnomon.usecases.rules import TenantRules
 from gnomon.usecases.target_check import check_allowed, check_own_target, check_target
 from gnomon.usecases.task_template import given

@@ -7,7 +7,7 @@ from gnomon.cron.job import schedule_of
 from gnomon.cron.schedule import Fire, Schedule
 from gnomon.usecases.cron_requests import PreviewSchedule
 from gnomon.usecases.definitions import previewed_of
-from gnomon.usecases.moments import utc
+from gnomon.usecases.request_moments import utc
 
 _AT_ONCE = 20
 

@@ -13,8 +13,8 @@ from gnomon.model.errors import InvalidSchedule, InvalidTask
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import TEMPLATE_FIELDS
 from gnomon.usecases.cron_requests import PatchCronJob, PreviewSchedule, PutCronJob
-from gnomon.usecases.fields import MOST_NAME_CHARACTERS
-from gnomon.usecases.moments import utc
+from gnomon.usecases.request_fields import MOST_NAME_CHARACTERS
+from gnomon.usecases.request_moments import utc
 from gnomon.usecases.task_template import (
     changed_template,
     check_text,

@@ -15,9 +15,9 @@ from gnomon.model.task import Submission
 from gnomon.store.ports.tasks import Once
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.authorization import check_type
-from gnomon.usecases.moments import utc
 from gnomon.usecases.payload_check import check_schema
 from gnomon.usecases.quota_check import check_payload
+from gnomon.usecases.request_moments import utc
 from gnomon.usecases.rules import TenantRules
 from gnomon.usecases.target_check import check_allowed, check_own_target, check_target
 from gnomon.usecases.task_requests import SubmitTask

@@ -17,7 +17,6 @@ from gnomon.model.allow_list import MOST_PATTERN_CHARACTERS, MOST_PATTERNS
 from gnomon.model.errors import InvalidTask, KeyNotFound
 from gnomon.store.ports.keys import ApiKeyPage
 from gnomon.usecases.allow_lists import allow_list_of
-from gnomon.usecases.fields import DEFAULT_LIMIT, Moment, Strict, TaskType
 from gnomon.usecases.keys import (
     DEFAULT_OVERLAP,
     LONGEST_OVERLAP,
@@ -25,7 +24,8 @@ from gnomon.usecases.keys import (
     CreatedKey,
     WantedKey,
 )
-from gnomon.usecases.moments import moment_of
+from gnomon.usecases.request_fields import DEFAULT_LIMIT, Moment, Strict, TaskType
+from gnomon.usecases.request_moments import moment_of
 from gnomon.usecases.text_check import check_line
 
 _UUID_LENGTH = 36

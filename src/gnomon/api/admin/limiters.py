@@ -21,7 +21,7 @@ from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.limits import LimiterUse
 from gnomon.usecases.authorization import check_whole
-from gnomon.usecases.fields import Strict
+from gnomon.usecases.request_fields import Strict
 from gnomon.usecases.text_check import check_line
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")

@@ -19,7 +19,7 @@ from gnomon.payload_schemas.schema import MOST_BYTES, PayloadSchema
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.task_types import TaskType
 from gnomon.usecases.authorization import check_whole
-from gnomon.usecases.fields import Json, Strict
+from gnomon.usecases.request_fields import Json, Strict
 from gnomon.usecases.text_check import check_line
 
 MOST_NAME_CHARACTERS = 200  # as in a submission

@@ -11,7 +11,7 @@ from gnomon.model.allow_list import AllowList
 from gnomon.model.tenant import MOST_NETWORKS, STANDARD, Quotas, Tenant
 from gnomon.store.ports.tenants import TenantChange
 from gnomon.usecases.allow_lists import allow_list_of
-from gnomon.usecases.fields import DEFAULT_LIMIT, Strict
+from gnomon.usecases.request_fields import DEFAULT_LIMIT, Strict
 from gnomon.usecases.tenants import TenantDetails
 
 _PLAN = "plan"

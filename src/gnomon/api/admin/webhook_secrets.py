@@ -20,7 +20,7 @@ from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.secrets import ShownSecret
 from gnomon.usecases import webhook_secrets
-from gnomon.usecases.fields import Strict
+from gnomon.usecases.request_fields import Strict
 from gnomon.usecases.webhook_secrets import DEFAULT_OVERLAP, LONGEST_OVERLAP, WantedSecret
 
 _UUID_LENGTH = 36
