@@ -145,15 +145,15 @@ async def test_a_repeated_submission_is_answered_though_the_rules_have_changed(
     now, once = rules.clock.now(), Once("k", b"fingerprint")
     soon = now + timedelta(seconds=60)
     asked = SubmitTask(task_type="mail", target=TARGET, expires_at=soon)
-    submission = await accept(store, rules, ADMIN, asked, now, "k", once)
+    submission = await accept(store, rules, ADMIN, asked, now, once)
     assert isinstance(submission, Submission)
     await store.insert([NewTask(submission, once, b'"first"')])
     later = soon + timedelta(seconds=1)  # what it asks for has expired
-    assert await accept(store, rules, ADMIN, asked, later, "k", once) == AnsweredBefore(b'"first"')
+    assert await accept(store, rules, ADMIN, asked, later, once) == AnsweredBefore(b'"first"')
     with pytest.raises(InvalidTask):
-        await accept(store, rules, ADMIN, asked, later, "k", Once("other", b"fingerprint"))
+        await accept(store, rules, ADMIN, asked, later, Once("other", b"fingerprint"))
     with pytest.raises(TargetForbidden):
-        await accept(store, rules, CALLER, asked, later, "k", once)
+        await accept(store, rules, CALLER, asked, later, once)
 
 
 async def test_a_job_is_put_as_it_was_foreseen(

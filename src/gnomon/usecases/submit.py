@@ -37,16 +37,15 @@ async def accept(
     by: Principal,
     asked: SubmitTask,
     now: datetime,
-    key: str | None = None,
     once: Once | None = None,
 ) -> Submission | AnsweredBefore:
     """The task to store. Raises InvalidTask, with the place.
 
-    A repeated request (`once`) is answered as before even where the rules have changed since, but
-    not to a principal who may not make it at all.
+    `once`: its idempotency key, if it has one. A repeated request is answered as before even where
+    the rules have changed since, but not to a principal who may not make it at all.
     """
     try:
-        submission = allowed(rules, by, asked, now, key)
+        submission = allowed(rules, by, asked, now, None if once is None else once.key)
         if rules.directory.schema(by.tenant_id, asked.task_type) is not None:
             await check_schema(rules, by.tenant_id, asked.task_type, submission.payload)
     except InvalidTask:

@@ -64,7 +64,7 @@ async def submit_task(request: Request) -> ASGIResponse:
     key = key_of(request, asked.idempotency_key)
     once = None if key is None else repeated(key, "POST", PATH, body)
     now = context.clock.now()
-    submission = await accept(context.store, context.rules, by, asked, now, key, once)
+    submission = await accept(context.store, context.rules, by, asked, now, once)
     if isinstance(submission, AnsweredBefore):
         return _again(request, submission.answer, asked)
     view = new_view(submission, now)
