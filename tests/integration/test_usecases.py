@@ -8,7 +8,7 @@ import pytest
 from tests.integration.support import Connection
 
 from gnomon.access.grant_errors import LimitedKey, TargetForbidden, TypeForbidden
-from gnomon.access.principal import ALL_ROLES, Principal
+from gnomon.access.principal import TENANT_ROLES, Principal
 from gnomon.clock import SystemClock
 from gnomon.model.allow_list import AllowList
 from gnomon.model.errors import IllegalTransition, InvalidTask, TaskNotFound
@@ -30,12 +30,12 @@ from gnomon.usecases.rules import TenantRules
 from gnomon.usecases.submit import AnsweredBefore, accept
 from gnomon.usecases.task_requests import PatchTask, SubmitTask
 
-ADMIN = Principal(tenant_id=DEFAULT_TENANT, name="admin", roles=ALL_ROLES)
+ADMIN = Principal(tenant_id=DEFAULT_TENANT, name="admin", roles=TENANT_ROLES)
 MAILER = Principal(
-    tenant_id=DEFAULT_TENANT, name="mailer", roles=ALL_ROLES, task_types=frozenset({"mail"})
+    tenant_id=DEFAULT_TENANT, name="mailer", roles=TENANT_ROLES, task_types=frozenset({"mail"})
 )
 CALLER = Principal(
-    tenant_id=DEFAULT_TENANT, name="caller", roles=ALL_ROLES, allow=AllowList(("other",), None)
+    tenant_id=DEFAULT_TENANT, name="caller", roles=TENANT_ROLES, allow=AllowList(("other",), None)
 )
 TARGET = PythonTarget("send")
 JOB = PutCronJob(task_type="mail", target=TARGET, cron_expression="0 9 * * *")
