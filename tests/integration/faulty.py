@@ -190,7 +190,7 @@ class Cranked:
                 if service.wait is None or (name == "prune" and not prune):
                     continue  # the one runs by itself, the other is rare
                 self.faults.chore = name
-                await node.chores.attempt(name, service.once)
+                await node.chores.run_once(name, service.once)
             await asyncio.sleep(0)  # let the slots have their turn
             ended = [task for task in self.background if task.done()]
             assert not ended, [task.exception() for task in ended]

@@ -96,7 +96,7 @@ async def test_a_node_stops_in_time_while_functions_ignore_it(
     rows = await truth.fetch("SELECT state, losses FROM gnomon.task WHERE id = ANY($1)", ids)
     assert {tuple(row) for row in rows} == {(State.WAITING, 0)}
     tried = await truth.fetch("SELECT outcome, error FROM gnomon.execution ORDER BY error")
-    reason = "the node shut down before the try ended; it"
+    reason = "the node shut down before the execution ended; it"
     assert [tuple(row) for row in tried] == [
         (OutcomeKind.CANCELLED, f"{reason} goes on in its thread, which cannot be stopped"),
         (OutcomeKind.CANCELLED, f"{reason} ignored its cancellation"),

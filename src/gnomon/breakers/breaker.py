@@ -30,7 +30,7 @@ TENANT_RULE = Rule(share=0.9, lasting=300.0, pause=60.0)
 
 
 class BreakerChange(Enum):
-    """What a call did to a breaker."""
+    """The effect of a call on a breaker."""
 
     OPENED = "opened"
     STAYED_OPEN = "stayed open"  # the probe failed

@@ -9,7 +9,7 @@ the process: only a `BrokenInvariant` or a lost lease does.
 from gnomon.chores.isolating import isolated
 from gnomon.chores.keeping import TroubleKeeper, TroubleStore
 from gnomon.chores.service import Service, every, whenever
-from gnomon.chores.supervisor import Attempt, Chores
+from gnomon.chores.supervisor import Chores
 from gnomon.chores.troubles import (
     THE_CHORE,
     About,
@@ -23,7 +23,6 @@ from gnomon.chores.troubles import (
 __all__ = [
     "THE_CHORE",
     "About",
-    "Attempt",
     "Chores",
     "Service",
     "Trouble",

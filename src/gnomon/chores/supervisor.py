@@ -1,27 +1,12 @@
 """Repeats chores, and keeps their errors from ending anything else."""
 
 from collections.abc import Awaitable, Callable
-from typing import Generic, NoReturn, TypeVar
-
-import msgspec
+from typing import NoReturn
 
 from gnomon.chores.service import Service
 from gnomon.chores.troubles import Troubles
 from gnomon.clock import Clock
 from gnomon.model.errors import BrokenInvariant, LeaseLost
-
-T = TypeVar("T")
-
-
-class Attempt(msgspec.Struct, Generic[T], frozen=True):
-    """One go at a chore: its result, or the seconds to wait before the next one."""
-
-    result: T | None = None
-    pause: float | None = None
-
-    @property
-    def failed(self) -> bool:
-        return self.pause is not None
 
 
 class Chores:
@@ -31,22 +16,23 @@ class Chores:
         self._clock = clock
         self.troubles = troubles
 
-    async def attempt(self, name: str, work: Callable[[], Awaitable[T]]) -> Attempt[T]:
-        """Do it once. Raises only what must end the process."""
+    async def run_once(self, name: str, work: Callable[[], Awaitable[object]]) -> float | None:
+        """Do a chore once; after an error, gives the seconds to wait before the next time. Raises
+        only what must end the process."""
         try:
-            result = await work()
+            await work()
         except (BrokenInvariant, LeaseLost):
             raise
         except Exception as error:  # noqa: BLE001 - this is where errors of all chores end
-            return Attempt(pause=self.troubles.note(name, error))
+            return self.troubles.note(name, error)
         self.troubles.over(name)
-        return Attempt(result)
+        return None
 
     async def run(self, service: Service) -> NoReturn:
         """Do it again and again. After an error it waits for as long as that asks for instead."""
         while True:
-            done = await self.attempt(service.name, service.once)
-            if done.pause is not None:
-                await self._clock.sleep(done.pause)
+            pause = await self.run_once(service.name, service.once)
+            if pause is not None:
+                await self._clock.sleep(pause)
             elif service.wait is not None:
                 await service.wait()

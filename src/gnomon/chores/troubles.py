@@ -1,4 +1,4 @@
-"""What goes wrong in the chores of a process: remembered, counted, logged at a bearable pace."""
+"""Errors of the chores of a process: remembered, counted, logged at a bearable pace."""
 
 from collections.abc import Awaitable, Iterable
 from datetime import datetime, timedelta
@@ -113,7 +113,7 @@ class Troubles:
         return result
 
     def over(self, chore: str, about: About = THE_CHORE) -> None:
-        """It went well."""
+        """The chore went well."""
         if not self._book:
             return
         trouble = self._book.pop((chore, about), None)
@@ -123,7 +123,7 @@ class Troubles:
                 log.info("a chore works again", chore=chore, failures=trouble.count)
 
     def over_all(self, chore: str, abouts: Iterable[About]) -> None:
-        """It went well for each of these."""
+        """The chore went well for each of these."""
         if self._book:
             for about in abouts:
                 self.over(chore, about)
@@ -137,7 +137,7 @@ class Troubles:
                 self.over(name, about)
 
     def aside(self, chore: str) -> list[About]:
-        """Those whose time to be tried again has not come."""
+        """Subjects whose time to be tried again has not come."""
         if not self._book:
             return []
         now = self._clock.monotonic()
@@ -148,7 +148,7 @@ class Troubles:
         ]
 
     def all(self) -> list[Trouble]:
-        """What has not been overcome; not what was not heard of for an hour."""
+        """Troubles that are not over; not those that were not heard of for an hour."""
         oldest = self._clock.monotonic() - _KEPT_SECONDS
         for key, trouble in list(self._book.items()):
             if trouble.retry_monotonic < oldest:
@@ -208,6 +208,6 @@ def _remedy(error: Exception) -> str:
 
 
 def _short(text: str, most: int) -> str:
-    """What any table and any terminal can take."""
+    """The text as any table and any terminal can take it."""
     clean = text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
     return clean if len(clean) <= most else clean[: most - 1] + "…"

@@ -1,4 +1,4 @@
-"""Who goes first when more is due than there are slots."""
+"""Fair queue: which tenant goes first when more is due than there are slots."""
 
 from gnomon.fairness.fair_queue import FairQueue
 from gnomon.fairness.lanes import LaneRound

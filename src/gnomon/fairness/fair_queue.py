@@ -162,7 +162,7 @@ class FairQueue(Generic[T]):
         account.where = where
 
     def _uncap(self) -> None:
-        """Let those try again that held too much."""
+        """Let tenants in again that held too much."""
         for account in self._capped:
             if account.where == CAPPED:
                 level = min(self._passed, account.tag + self._gained)
@@ -232,7 +232,7 @@ class FairQueue(Generic[T]):
         return taken
 
     def _cap(self, account: TenantShare[T]) -> None:
-        """It holds all that it may."""
+        """Set a tenant aside that holds all that it may."""
         if not self._capped:
             self._passed, self._gained = _NOBODY, 0.0
         self._leave(account, CAPPED)

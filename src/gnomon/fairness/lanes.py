@@ -24,7 +24,7 @@ Turn = tuple[int, int]  # a lane, and the position in the round after its turn
 
 
 class Ages(NamedTuple):
-    """What was due until then has waited for half of the bound, and for all of it."""
+    """Moments: a task due before has waited for half of the bound, or for all of it."""
 
     late: datetime
     lost: datetime
@@ -119,7 +119,7 @@ class _Queue(Generic[T]):
 
 
 class TenantLanes(Generic[T]):
-    """What waits of one tenant.
+    """The waiting tasks of one tenant.
 
     Lanes share by weight. Beside that, lanes age. Half of the bound after its head was due, a lane
     is *late*; from the bound on it is *lost*. While any lane is late, every second turn is for the

@@ -14,7 +14,7 @@ End = tuple[str, Lane, float | None]
 
 
 class Due(Protocol):
-    """What the queue looks at in an entry."""
+    """An entry, as far as the queue looks at it."""
 
     @property
     def key(self) -> TaskKey: ...

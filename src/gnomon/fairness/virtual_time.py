@@ -1,4 +1,4 @@
-"""What a tenant has used, in virtual time: seconds of slots, divided by its weight."""
+"""A tenant's use in virtual time: seconds of slots, divided by its weight."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -92,7 +92,7 @@ class TenantShare(Generic[T]):
         self.tag += (work - charged) / self.weight
 
     def _overrun_of(self, seconds: Sequence[float | None], prepaid: float) -> float:
-        """What was charged for these beyond the guess, as of the last look; once nothing else
+        """The seconds charged for these beyond the guess, as of the last look; once nothing else
         runs, that is all."""
         if not self.held:
             return self.overrun
@@ -100,7 +100,7 @@ class TenantShare(Generic[T]):
         return min(self.overrun, over)
 
     def runs(self, seconds: list[float]) -> None:
-        """What is running has run for so long by now: charge what was not expected."""
+        """Charge for running tasks that have run for longer than was expected."""
         if not self.held:
             return
         prepaid = self.prepaid / self.held

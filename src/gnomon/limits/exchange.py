@@ -1,4 +1,4 @@
-"""What a node and the store say to each other about permits."""
+"""Messages between a node and the store about permits."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from gnomon.limits.limiter import Bucket
 
 
 class Told(msgspec.Struct, frozen=True, gc=False):
-    """What became of starts that are good until `until`."""
+    """The use of starts that are good until `until`."""
 
     until: datetime
     starts: int
@@ -17,7 +17,7 @@ class Told(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
-    """What a node keeps of a bucket, and would like to have."""
+    """A node's question about a bucket: what it keeps, and would like to have."""
 
     bucket: Bucket
     kept: int  # permits that are in use, or may be before the answer is heard
@@ -37,7 +37,7 @@ class Starts(msgspec.Struct, frozen=True, gc=False):
 
 
 class PermitGrant(msgspec.Struct, frozen=True, gc=False):
-    """What a node has of a bucket from now on."""
+    """The store's answer: what a node has of a bucket from now on."""
 
     bucket: Bucket
     now: datetime  # by the store's clock, when it was made

@@ -1,4 +1,4 @@
-"""What a node holds of the buckets that its tasks need. Pure: time is handed in.
+"""Holdings of a node in the buckets that its tasks need. Pure: time is handed in.
 
 A permit lets one task run; it is in use from the choice of a task to its settlement, and free for
 the next one afterwards. A start lets one call be made, once, before it runs out.
@@ -15,7 +15,7 @@ from gnomon.limits.limiter import Bucket, Limiter
 from gnomon.limits.store_time import StoreTime
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 
-# What is given back when others wait, and nobody here has needed it for so long; or nobody waits.
+# Returned when others wait, and nobody here has needed it for so long; or nobody waits.
 IDLE_SECONDS = 1.0
 REST_SECONDS = 10.0
 _NEWS_SECONDS = 60.0  # after which the store hears of what is in use as before
@@ -83,7 +83,7 @@ class Batch:
         return self._owed == 0 or now >= self.use_until
 
     def tell(self, now: float, *, idle: bool) -> list[Told]:
-        """What was made, and when at the latest; what will not be."""
+        """Starts that were made, and when at the latest; starts that will not be."""
         told = [self._made(last, int(calls)) for _, last, calls in self._back]
         self._back.clear()
         self._waited -= sum(each.starts for each in told)
@@ -118,7 +118,7 @@ def _add(grains: list[list[float]], now: float, grain: float) -> None:
 
 
 class Wish(msgspec.Struct, frozen=True, gc=False):
-    """What a node would do with a bucket."""
+    """The tasks that a node has for a bucket, and whether it stops."""
 
     waiting: int  # tasks that could start now
     stopping: bool  # it starts nothing more
@@ -220,7 +220,7 @@ class Holding:
     # Questions and answers
 
     def ask(self, wish: Wish, now: float) -> Ask:
-        """What to ask for. From here on no more is used than what is kept."""
+        """The next question to the store. From here on no more is used than what is kept."""
         more = 0 if wish.stopping else max(0, wish.waiting)
         limiter = self.limiter
         self.refused = 0

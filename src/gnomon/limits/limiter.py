@@ -37,7 +37,7 @@ class Limiter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bucket(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True):
-    """What is limited together."""
+    """Tasks that are limited together: a limiter, and a value of its key if it has one."""
 
     tenant_id: str
     limiter: str
@@ -47,7 +47,7 @@ class Bucket(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True)
 def limit_keys(
     limiters: Iterable[Limiter], task_type: str, queue: str | None, payload: bytes | None
 ) -> str | None:
-    """What is kept on a task: the values of the keyed limiters that apply to it, as JSON with
+    """The limit keys of a task: the values of the keyed limiters that apply to it, as JSON with
     sorted names; None where there are none."""
     keyed = [m for m in limiters if m.key is not None and m.applies(task_type, queue)]
     if not keyed:
@@ -78,7 +78,7 @@ def buckets(limiters: Iterable[Limiter], flow: Flow) -> list[tuple[Limiter, Buck
 
 
 def _at(value: Any, pointer: str) -> Any:
-    """What a JSON pointer (RFC 6901) points to; None where nothing is there."""
+    """The value at a JSON pointer (RFC 6901); None where nothing is there."""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What the tasks of a flow need of its buckets, and what one of them has taken. Pure."""
+"""Needs of the tasks of a flow, and the stake that one of them has taken. Pure."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ _EVER = float("inf")
 
 
 class Stake:
-    """What a task has taken: a permit of each of `permits`, a start of each of `batches`. Tasks
+    """The share of a task: a permit of each of `permits`, a start of each of `batches`. Tasks
     that have taken the same share one."""
 
     __slots__ = (
@@ -57,15 +57,15 @@ class Stake:
             account in self.rated for account in needs.starts
         )
 
-    def give_back(self) -> None:
-        """Its starts, if they were not used."""
+    def return_starts(self) -> None:
+        """Return its starts, if they were not used."""
         if not self.called:
             for batch in self.batches:
                 batch.left += 1
 
     def renewed(self, now: float) -> "Stake | None":
         """The same with fresh starts for those that ran out. None: there are none, so it will be
-        given back, and starts must be good for longer."""
+        returned, and starts must be good for longer."""
         batches = []
         for account in self.rated:
             good = self.start(account, now) or account.batch(now)
@@ -99,7 +99,7 @@ class Stake:
         return stake.when_called() if self.called else stake
 
     def start(self, account: Holding, now: float) -> Batch | None:
-        """What it has of this bucket, if that can still be used."""
+        """Its start of this bucket, if that can still be used."""
         if self.called:
             return None
         for rated, batch in zip(self.rated, self.batches, strict=True):
@@ -116,7 +116,7 @@ class Stake:
         era: int,
     ) -> "Stake":
         """Take the starts that are new, return those that are not needed."""
-        self.give_back()
+        self.return_starts()
         for batch in batches:
             batch.left -= 1
         return Stake(permits, rated, tuple(batches), flow, era)
@@ -126,7 +126,7 @@ NOTHING = Stake(())
 
 
 class Needs:
-    """What every task of a flow needs, in the order of the buckets."""
+    """The permits and starts that every task of a flow needs, in the order of the buckets."""
 
     __slots__ = ("current", "each", "flow", "is_nothing", "permits", "plain", "starts")
 
@@ -140,7 +140,7 @@ class Needs:
         self.current: Stake | None = None  # what the last one took, where they are
 
     def stake(self, now: float, era: int) -> Stake | None:
-        """What the next one takes; None: there are no starts."""
+        """The stake of the next task; None: there are no starts."""
         batches = [account.batch(now) for account in self.starts]
         found = tuple(batch for batch in batches if batch is not None)
         if len(found) < len(batches):

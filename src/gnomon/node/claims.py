@@ -1,4 +1,4 @@
-"""What a chosen task takes up on its node, from its choice to its settlement.
+"""Accounts for the things that a chosen task takes up on its node until it is settled.
 
 Three things: a slot of its tenant's share, a place in quarantine if it is a suspect, and whatever
 the start checks hand out. It has them from the moment it is taken off the agenda; they are free
@@ -72,7 +72,7 @@ class Claims:
         self._agenda.put_back(own)
         unheld = [e.key for e in entries if e.key not in self.held.fences]
         for key in unheld:
-            self.held.suspects.give_back(key)
+            self.held.suspects.release(key)
         self._checks.unanswered(unheld)
 
     def claimed(
@@ -104,7 +104,7 @@ class Claims:
                 ended.append(report)
                 ends.append((key.tenant_id, delivery.lane, report.seconds))
                 if suspects.held:
-                    suspects.give_back(key)
+                    suspects.release(key)
         self._agenda.ended_all(ends)
         self._checks.ended(ended)
 
@@ -113,7 +113,7 @@ class Claims:
         for entry in entries:
             self._agenda.ended_all([(entry.key.tenant_id, entry.lane, None)])
             if entry.key not in self.held.fences:
-                self.held.suspects.give_back(entry.key)
+                self.held.suspects.release(entry.key)
 
     def _startable(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """The same; those that must not start are too late for it, so that they are released. What
@@ -128,7 +128,7 @@ class Claims:
                 else:
                     refused.add(key)
             elif places.held:
-                places.give_back(key)
+                places.release(key)
         if not refused:
             return deliveries
         return [

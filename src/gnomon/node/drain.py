@@ -1,4 +1,4 @@
-"""How a node stops: it lets running tasks end, and gives back the rest."""
+"""Stops a node: lets running tasks end, and releases the rest."""
 
 import structlog
 
@@ -32,7 +32,7 @@ class Drain:
             await self._clock.sleep(0.02)
         if self._held.fences:
             log.warning("interrupting tasks at the end of the drain", count=len(self._held.fences))
-            self._worker.interrupt_all("the node shut down before the try ended")
+            self._worker.interrupt_all("the node shut down before the execution ended")
             await self._settled_within(_INTERRUPTED_SECONDS)
             self._worker.give_up_hung(at_once=True)
             await self._settled_within(_LAST_SECONDS)

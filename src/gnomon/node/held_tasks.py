@@ -12,7 +12,7 @@ class HeldTasks:
 
     def __init__(self, suspects: SuspectRoom) -> None:
         self.fences: dict[TaskKey, int] = {}  # of those that run, or are about to
-        self.stuck: dict[TaskKey, int] = {}  # ran, and cannot be settled: never given back
+        self.stuck: dict[TaskKey, int] = {}  # ran, and cannot be settled: never released
         self.suspects = suspects
         self.claiming = asyncio.Lock()
         self.stopped = False  # nothing more is claimed

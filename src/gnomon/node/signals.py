@@ -1,10 +1,10 @@
-"""What wakes the loops of a node."""
+"""Signals between the stages of a node."""
 
 import asyncio
 
 
 class Signals:
-    """What wakes the loops."""
+    """Events that wake the services of the stages."""
 
     def __init__(self) -> None:
         self.due = asyncio.Event()  # the agenda has something earlier than before

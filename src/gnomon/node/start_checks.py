@@ -1,4 +1,4 @@
-"""What may keep a due task from starting: limits, broken hosts, places, pools.
+"""Start checks: limits, breakers, places and pools that may keep a due task from starting.
 
 A task passes them on its way through the node: before it is claimed (`admit`), once its row is
 known (`claimed`), right before its call (`may_call`), when the call has ended (`called`) and when
@@ -35,26 +35,26 @@ class StartCheck:
 
     def unanswered(self, keys: Iterable[TaskKey]) -> None:
         """The claim of these failed, and may or may not have been made. They are chosen again; and
-        what was claimed all the same is given back."""
+        what was claimed all the same is released."""
 
     def claimed(self, delivery: Delivery) -> bool:
         """Whether a task that was claimed may also start, by what its row says; if not, it is
-        given back unstarted."""
+        released unstarted."""
         del delivery
         return True
 
     def refused(self, deliveries: Sequence[Delivery]) -> list[TaskKey]:
-        """Those of the claimed ones that must not start."""
+        """Claimed tasks that must not start."""
         claimed = self.claimed
         return [d.key for d in deliveries if not claimed(d)]
 
     def may_call(self, delivery: Delivery) -> bool:
-        """Whether to call now; if not, it is given back unstarted."""
+        """Whether to call now; if not, it is released unstarted."""
         del delivery
         return True
 
     def called(self, report: Report) -> None:
-        """What an execution came to, before it is settled. Without an outcome no call was made."""
+        """An execution has ended, and is not settled yet. Without an outcome no call was made."""
 
     def ended(self, report: Report) -> None:
         """A claimed task is settled: what it took is free again. Without an outcome it was not
@@ -80,7 +80,7 @@ class StartChecks:
         self._on_ended = _that_override("ended", self._each)
 
     def admitting(self) -> Callable[[Entry], bool]:
-        """What is asked for each of the entries that are chosen now: most of the time that is one
+        """The question for each of the entries that are chosen now: most of the time that is one
         check, or none."""
         busy = [check for check in self._on_admit if not check.is_idle()]
         if len(busy) == 1:

@@ -1,6 +1,6 @@
-"""What the engine tells about itself: typed events, and who is told of them.
+"""Typed events of the engine, and the observers that are told of them.
 
-What an event says of the store was committed before. The telling may be lost with the process;
+Whatever an event says of the store was committed before. The telling may be lost with the process;
 what must not be lost is in the store.
 """
 
@@ -82,7 +82,7 @@ class TasksStarted(msgspec.Struct, frozen=True):
 
 
 class TaskSettled(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a task that was claimed, as its row says."""
+    """A claimed task that was settled, as its row says."""
 
     key: TaskKey
     task_type: str
@@ -121,7 +121,7 @@ class SlaMissed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Handler(msgspec.Struct, frozen=True, kw_only=True):
-    """Who was called for a task, and runs here."""
+    """The target of an execution that runs here."""
 
     task_id: UUID
     task_type: str
@@ -130,8 +130,8 @@ class Handler(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HandlerHung(msgspec.Struct, frozen=True):
-    """A handler went on after it was told to stop. Its try is reported, and another has its place;
-    whatever it still does, nobody waits for it."""
+    """A handler went on after it was told to stop. Its execution is reported, and another has its
+    place; whatever it still does, nobody waits for it."""
 
     handler: Handler
     seconds: float  # since it was told

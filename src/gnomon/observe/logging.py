@@ -11,7 +11,7 @@ from gnomon.settings import OutputSettings
 
 
 class _Stderr:
-    """Whatever stderr is at the time of writing. Loggers are kept, and whoever has called a command
+    """The stderr of the time of writing. Loggers are kept, and whoever has called a command
     from within Python may have put a stream of its own there for only as long."""
 
     def write(self, text: str) -> int:

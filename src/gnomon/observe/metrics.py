@@ -1,4 +1,4 @@
-"""What a process counts, and how Prometheus reads it.
+"""Metrics of a process, as Prometheus reads them.
 
 Each process counts for itself and starts at zero; sums over all of them are for the one who
 asks. Labels have a handful of values that are known beforehand: no ids, no tenants.
@@ -59,7 +59,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """What every process has: its version, memory, CPU time and garbage."""
+    """Metrics of every process: its version, memory, CPU time and garbage."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -87,7 +87,7 @@ class Metrics:
 
 
 class ApiMetrics(Metrics):
-    """What the API process shows: besides itself, what the store knows about all."""
+    """Metrics of an API process: its own, and those that the store knows of all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class ApiMetrics(Metrics):
         self._full.set(is_full)
 
     def requests(self, under_way: int, body_bytes: int) -> None:
-        """What the requests of now hold."""
+        """Set how many requests are under way, and the bytes of their bodies."""
         self._under_way.set(under_way)
         self._body_bytes.set(body_bytes)
 
@@ -160,7 +160,7 @@ class ApiMetrics(Metrics):
 
 
 class NodeMetrics(Metrics):
-    """What a node counts. An observer of the engine's events."""
+    """Metrics of a node, counted from the engine's events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -221,7 +221,7 @@ class NodeMetrics(Metrics):
 
 
 class _CronMetrics:
-    """What became of the fires of cron jobs."""
+    """Metrics of the fires of cron jobs."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._planned = Counter(
@@ -247,7 +247,7 @@ class _CronMetrics:
         )
         self._start_delay = Histogram(
             "gnomon_cron_start_delay_seconds",
-            "From when a cron job's run was due to the claim of its first try.",
+            "From when a cron job's run was due to the claim of its first execution.",
             buckets=_DELAYS,
             registry=registry,
         )
@@ -355,7 +355,7 @@ class _BreakerMetrics:
 
 
 class _QueueMetrics:
-    """What is due on this node and waits, by priority."""
+    """Due tasks that wait on this node, by priority."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._ready = Gauge(

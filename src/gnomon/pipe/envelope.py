@@ -1,4 +1,4 @@
-"""What travels between dispatcher and worker."""
+"""Deliveries and reports: the messages between dispatcher and worker."""
 
 from datetime import UTC, datetime
 from uuid import UUID
@@ -13,13 +13,13 @@ from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.model.verdict import asks_before_start
 
-# Moments are seconds since the epoch by the store's clock: made, compared and stored for every try,
+# Moments are seconds since the epoch by the store's clock: made, compared and stored for every one,
 # they would cost several times as much as datetimes.
 NEVER = float("-inf")  # a `start_by` that has always passed
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
-    """A claimed task on its way to a slot: all that a try needs."""
+    """A claimed task on its way to a slot: all that an execution needs."""
 
     key: TaskKey
     fence: int
@@ -35,11 +35,11 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     task_type: str
     lane: Lane
     scheduled_for: float
-    start_by: float  # later than this it must be given back: others may take it over
+    start_by: float  # later than this it must be released: others may take it over
     idempotency_key: str | None
     expired: bool  # claimed after its `expires_at`: must not be started
     mode: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
-    preemptible: bool = False  # may be given back for the sake of a CRITICAL task
+    preemptible: bool = False  # may be ended for the sake of a CRITICAL task
     queue: str | None = None
     limit_keys: str | None = None  # JSON: what keyed limiters found in the payload
     flow: int = UNKNOWN_FLOW
@@ -55,7 +55,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):
-    """What became of a delivery. No outcome: it was not started."""
+    """The end of a delivery. No outcome: it was not started."""
 
     delivery: Delivery
     outcome: Outcome | None = None

@@ -1,8 +1,8 @@
-"""The way between a dispatcher and its workers: the only thing that differs between a laptop
-and a fleet.
+"""Pipe port: the way between a dispatcher and its workers, the only thing that differs between a
+laptop and a fleet.
 
-A delivery is a hint that carries all that a try needs; the row stays the truth. A pipe may lose
-or repeat deliveries and reports: whoever holds the claim gives back what it does not know, and
+A delivery is a hint that carries all that an execution needs; the row stays the truth. A pipe may
+lose or repeat deliveries and reports: the holder of a claim releases what it does not know, and
 the fence refuses what comes twice. `room` keeps the dispatcher from claiming more than the
 workers can take, so that the backlog waits in PostgreSQL, where it can still be reordered.
 """
@@ -51,7 +51,7 @@ class Pipe(Protocol):
         back for another."""
 
     async def reports(self, most: int) -> list[Report]:
-        """What was reported since the last call: at least one, oldest first."""
+        """Reports since the last call: at least one, oldest first."""
 
     def settled(self, reports: Sequence[Report]) -> None:
-        """What these told of is over and done with: there is room for as many more."""
+        """The tasks of these reports are settled: there is room for as many more."""

@@ -201,7 +201,7 @@ async def _answer_requests(
 
 
 def _calm_collector() -> None:
-    """What is loaded by now stays, and what a request makes dies with it, without cycles: there is
+    """Modules that are loaded by now stay, and objects of a request die with it: there is
     little to find in looking through both at Python's default pace."""
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)

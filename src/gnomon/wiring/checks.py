@@ -81,7 +81,7 @@ class CheckAssembly:
         )
 
     def _place_of(self, target: Target) -> Place | None:
-        """What a task must have before it is claimed. Where there are no more slots than places,
-        nobody waits for one."""
+        """The place that a task must have before it is claimed. Where there are no more slots than
+        places, nobody waits for one."""
         place = self._inputs.callers.of(target).place(target)
         return None if place is None or place.room >= self._inputs.settings.node.slots else place

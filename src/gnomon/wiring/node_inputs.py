@@ -1,4 +1,4 @@
-"""What a node is given, whatever it does with it."""
+"""The inputs of a node: settings, database, callers and the like."""
 
 import os
 import socket

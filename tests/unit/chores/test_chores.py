@@ -97,7 +97,7 @@ async def test_an_error_is_noted_and_over_when_it_goes_well() -> None:
     async def succeed() -> int:
         return 7
 
-    pauses = [(await world.chores.attempt("chore", fail)).pause for _ in range(12)]
+    pauses = [await world.chores.run_once("chore", fail) for _ in range(12)]
     assert pauses[:3] == [0.05, 0.1, 0.2]
     assert pauses[-1] == LONGEST_PAUSE
     (trouble,) = world.troubles.all()
@@ -107,7 +107,7 @@ async def test_an_error_is_noted_and_over_when_it_goes_well() -> None:
         "gnomon_chore_errors_total", {"chore": "chore"}
     )
     assert counted == 12
-    assert (await world.chores.attempt("chore", succeed)).result == 7
+    assert await world.chores.run_once("chore", succeed) is None
     assert world.troubles.all() == []
 
 
@@ -117,7 +117,7 @@ async def test_what_must_end_a_node_does(kind: type[Exception]) -> None:
         raise kind("it is so")
 
     with pytest.raises(kind):
-        await World().chores.attempt("chore", fail)
+        await World().chores.run_once("chore", fail)
 
 
 @pytest.mark.parametrize("kind", [KeyError, AssertionError, RecursionError, MemoryError])
@@ -125,7 +125,7 @@ async def test_no_other_error_does(kind: type[Exception]) -> None:
     async def fail() -> None:
         raise kind("it is so")
 
-    assert (await World().chores.attempt("chore", fail)).failed
+    assert (await World().chores.run_once("chore", fail)) is not None
 
 
 async def test_being_cancelled_is_no_error() -> None:

@@ -58,8 +58,8 @@ def test_a_place_is_given_back_once() -> None:
     places = SuspectRoom(1, 1000)
     (one,) = fill(places, [entry("a", 1, ALONE_FROM)])
     assert fill(places, [entry("b", 2, ALONE_FROM)]) == []
-    places.give_back(one.key)
-    places.give_back(one.key)
+    places.release(one.key)
+    places.release(one.key)
     assert len(fill(places, [entry("b", 2, ALONE_FROM), entry("c", 3, ALONE_FROM)])) == 1
 
 
@@ -72,7 +72,7 @@ def test_never_more_than_the_processes_hold(them: list[tuple[str, int]], process
     taken = fill(places, [entry(tenant, n, losses) for n, (tenant, losses) in enumerate(them)])
     assert sum(1 / max(1, LARGEST_GROUP >> (e.losses // STEP)) for e in taken) <= processes
     for each in taken:
-        places.give_back(each.key)
+        places.release(each.key)
     assert not places.held
     assert places.has_room()
 

@@ -1,4 +1,4 @@
-"""What a node knows to be coming: the wheel for what is not yet due, the ready queue for what is.
+"""The tasks that a node knows to be coming: not yet due ones on the wheel, due ones in a queue.
 
 Entries are hints. One that was cancelled, changed or taken by another node meanwhile is simply
 not claimed; one that is missing here is found by the scanner.
@@ -133,8 +133,8 @@ class Agenda:
     def _take_ready(
         self, most: int, admit: Admit[Entry], *, urgent: bool = False, evicting: bool = False
     ) -> list[Entry]:
-        """Whoever refuses one flow may thereby let in others, and the queue must not change while
-        it is read: that is done afterwards."""
+        """A check that refuses one flow may thereby let in others, and the queue must not change
+        while it is read: that is done afterwards."""
         later: list[Flow] = []
         self._let_in_later = later
         try:

@@ -1,4 +1,4 @@
-"""What a node knows about flows: what their numbers stand for.
+"""The flows that a node knows: what their numbers stand for.
 
 A hint names only the number of a flow. What it stands for is learned from what was claimed, and
 looked up, by the key of one of its tasks, where it is needed before that.
@@ -29,7 +29,7 @@ def flow_of(delivery: Delivery) -> Flow:
 
 
 class Looked(NamedTuple):
-    """What became of a look at the store."""
+    """The result of a look at the store."""
 
     flows: list[FlowId]  # may be asked for again
     changed: list[Entry]  # tasks that are of another flow by now
@@ -62,7 +62,7 @@ class FlowBook:
         return self._known.get((entry.key.tenant_id, entry.flow))
 
     def named(self, number: FlowId) -> Flow | None:
-        """What a number stands for, if it is known."""
+        """The flow of a number, if it is known."""
         return self._known.get(number)
 
     def is_stale(self, entry: Entry) -> bool:

@@ -37,7 +37,7 @@ _QUEUED_REMEDY = "its queued runs wait meanwhile: cancel them, or change its ove
 
 
 class PlanResult(msgspec.Struct, frozen=True):
-    """What a pass planned."""
+    """How many jobs a pass planned, and how many runs of them."""
 
     jobs: int = 0
     runs: int = 0
@@ -118,7 +118,7 @@ class Planner:
         return []
 
     def _set_aside(self, job: CronJob, why: Exception) -> None:
-        """It is tried again later, and does not fire meanwhile."""
+        """Try a job again later; it does not fire meanwhile."""
         self._troubles.note(PLAN, why, about_job(job.tenant_id, job.id), _PLAN_REMEDY)
 
     async def _park(self, job: CronJob, why: Exception) -> None:

@@ -31,7 +31,7 @@ _FEWEST = math.ceil(_MOST * EVERYWHERE_SECONDS / ROUND_SECONDS)
 
 
 class Reach:
-    """What was seen at the last repair, and so what the next one must read."""
+    """The state of the last repair, and from it what the next one must read."""
 
     def __init__(self) -> None:
         self._open: frozenset[Writer] = frozenset()
@@ -55,7 +55,7 @@ class Reach:
         return monotonic - self._everywhere_at >= EVERYWHERE_SECONDS
 
     def looking_everywhere(self, monotonic: float) -> None:
-        """It is being done; whoever asks for it from now on means another one."""
+        """Note that it is being done; whoever asks for it from now on means another one."""
         self._everywhere_at = monotonic
 
     def since(self, writers: frozenset[Writer]) -> datetime:

@@ -1,7 +1,7 @@
 """Reads the near future of the owned shards into the agenda.
 
 Forward: each shard has a cursor, and what lies behind it has been read. Repair: a cursor alone
-never sees rows that commit late, are written by plain SQL, or wait again after a try; so the
+never sees rows that commit late, are written by plain SQL, or wait again after a retry; so the
 last stretch behind the cursors is read again and again, as far back as what has ended since the
 last time may have brought such a row (`gnomon.node.ahead.reach`). Now and then everything is. While
 more is due than fits, the backlog's flows are read beside (`gnomon.node.ahead.backlog`).
@@ -32,7 +32,7 @@ _AT_ONCE = 8_000
 
 
 class ScanResult(msgspec.Struct, frozen=True):
-    """What a pass found: entries read, and those that were news."""
+    """How many entries a pass read, and how many of them were new."""
 
     read: int = 0
     new: int = 0
@@ -86,7 +86,7 @@ class Scanner:
         self.behind = True
         self._agenda.retain(self.own_of)
         self._backlog.reset()
-        # A node that goes gives back what it had claimed, also of shards that were ours already.
+        # A node that leaves releases what it had claimed, also of shards that were ours already.
         self.look_everywhere()
 
     def look_everywhere(self) -> None:
@@ -114,7 +114,7 @@ class Scanner:
         return self._agenda.add(e for e in own if waiting(e.key.tenant_id, e.lane, e.flow) < few)
 
     def own_of(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Those that are for this node, as far as is known of their flows."""
+        """Entries of the work that this node owns, as far as is known of their flows."""
         if not self._whole:
             return [e for e in entries if self._may_own(e)]
         owned = self._cursors
@@ -123,7 +123,7 @@ class Scanner:
         return [e for e in entries if shard_of(e.key.id) in owned]
 
     def still_own(self, entries: list[Entry]) -> list[Entry]:
-        """Those of the agenda's that have not turned out to be for others: it holds only own ones,
+        """Entries of the agenda that have not turned out to be for others: it holds only own ones,
         but of some of them the flow was not known."""
         return entries if self._whole else self.own_of(entries)
 
@@ -167,7 +167,7 @@ class Scanner:
             self._backlog.read_anew()
 
     async def _forward(self) -> tuple[ScanResult, bool]:
-        """What was read, and whether that was all there is up to the horizon."""
+        """Read on; gives what was read, and whether that was all up to the horizon."""
         room = self._forward_window - len(self._agenda)
         cursors = list(self._cursors.values())
         if not cursors:

@@ -99,13 +99,13 @@ class SuspectRoom:
         return own == 0 or (own + parts) * (tenants + 1) <= self._parts
 
     def take(self, key: TaskKey, losses: int) -> None:
-        self.give_back(key)
+        self.release(key)
         parts = LARGEST_GROUP // group_size(losses)
         self.held[key] = parts
         self._used += parts
         self._by_tenant[key.tenant_id] = self._by_tenant.get(key.tenant_id, 0) + parts
 
-    def give_back(self, key: TaskKey) -> None:
+    def release(self, key: TaskKey) -> None:
         parts = self.held.pop(key, None)
         if parts is None:
             return

@@ -2,7 +2,7 @@
 
 One breaker for each host that a tenant calls, and one for each tenant; see `gnomon.breakers` for
 when they open and close. While one is open its tasks wait, unclaimed, with their flows set aside.
-Those that were claimed before are given back unstarted. Each node goes by what it has seen itself:
+Tasks that were claimed before are released unstarted. Each node goes by what it has seen itself:
 so nothing needs to be agreed on, and a fleet makes one probe a node.
 """
 
@@ -117,7 +117,7 @@ class BreakerCheck(StartCheck):
                 self._forgo(key)
 
     def unanswered(self, keys: Iterable[TaskKey]) -> None:
-        """What is the probe stays it: it is chosen again."""
+        """A probe stays the probe: it is chosen again."""
 
     def claimed(self, delivery: Delivery) -> bool:
         guards = self._guards_before(delivery)
@@ -135,7 +135,7 @@ class BreakerCheck(StartCheck):
         return super().refused(deliveries) if self._open else []
 
     def ended(self, report: Report) -> None:
-        """What is still the probe by now was not called, or its call says nothing."""
+        """A task that is still the probe by now was not called, or its call says nothing."""
         if self._probes:
             self._forgo(report.delivery.key)
 

@@ -24,7 +24,7 @@ class ClaimStore:
         return self._lease.is_trusted(self._clock.monotonic())
 
     async def claim(self, entries: Sequence[Entry]) -> Claim:
-        """Those that are waiting and due, and need nobody's consent."""
+        """Claim the entries that are waiting and due, and need nobody's consent."""
         asked_at = self._clock.monotonic()
         claim = await self._store.claim(
             self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]

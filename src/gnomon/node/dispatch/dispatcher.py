@@ -13,7 +13,7 @@ from gnomon.store.ports.dispatch import Entry
 
 
 class DispatchResult(msgspec.Struct, frozen=True):
-    """What a round chose, and how many of it were claimed."""
+    """How many entries a round chose, and how many of them were claimed."""
 
     chosen: int = 0
     claimed: int = 0

@@ -35,7 +35,7 @@ def _about(account: Holding) -> About:
 
 
 class ExchangeResult(msgspec.Struct, frozen=True):
-    """What a round did."""
+    """How many buckets a round asked for, and how many flows it looked up."""
 
     asked: int = 0
     learned: int = 0
@@ -124,7 +124,7 @@ class PermitKeeper:
         return chosen
 
     async def _wanted_by_others(self) -> set[Holding]:
-        """Those of which something is here that others wait for."""
+        """Buckets of which this node holds something that others wait for."""
         if self._clock.monotonic() - self._looked_at < LOOK_SECONDS:
             return set()
         accounts = self._permits.accounts
@@ -134,7 +134,7 @@ class PermitKeeper:
         return {accounts[bucket] for bucket in wanted if bucket in accounts}
 
     async def _blame(self, account: Holding, error: StoreError) -> list[None]:
-        """What it holds it keeps; more is asked for later."""
+        """Keep what is held of it; more is asked for later."""
         pause = self._troubles.note("permits", error, _about(account), _REMEDY)
         account.ask_at = self._clock.monotonic() + pause
         self._permits.short.add(account)

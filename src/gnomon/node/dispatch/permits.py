@@ -34,7 +34,7 @@ _LANES = tuple(Lane)
 
 
 class Limits(Protocol):
-    """What is known of the limits in force: see gnomon.store.tenant_cache."""
+    """The limits in force: see gnomon.store.tenant_cache."""
 
     def limiters(self, tenant_id: str) -> Sequence[Limiter]: ...
     def quotas(self, tenant_id: str) -> Quotas: ...
@@ -124,7 +124,7 @@ class Permits(StartCheck):
 
     def may_call(self, delivery: Delivery) -> bool:
         """Whether its starts are still good. One that ran out on the way, or was used by an earlier
-        try, is made up for by another of the same bucket, if there is one."""
+        execution, is made up for by another of the same bucket, if there is one."""
         if not self._rated:
             return True
         key = delivery.key
@@ -184,7 +184,7 @@ class Permits(StartCheck):
                     self._note(account)
 
     def _take_again(self, entry: Entry, needs: Needs) -> bool:
-        """It has been chosen before, and may have been claimed: only what lacks is taken."""
+        """Admit one that was chosen before, and may be claimed: only what lacks is taken."""
         key, now = entry.key, self._clock.monotonic()
         self._doubtful.add(key)
         before = self._taken[key]
@@ -226,7 +226,7 @@ class Permits(StartCheck):
         if stake is None:
             return
         if unstarted:
-            stake.give_back()
+            stake.return_starts()
         self._return(stake.permits)
         if unstarted and stake.batches:
             for account in stake.rated:

@@ -74,7 +74,7 @@ class PlaceCheck(StartCheck):
                 self._free(key)
 
     def unanswered(self, keys: Iterable[TaskKey]) -> None:
-        # Nothing of it reaches a slot: what was claimed all the same is given back.
+        # Nothing of it reaches a slot: what was claimed all the same is released.
         self.missed(keys)
 
     def claimed(self, delivery: Delivery) -> bool:

@@ -30,7 +30,7 @@ class Requeue:
         self._started_over_at = float("-inf")
 
     def still_own(self, chosen: list[Entry]) -> tuple[list[Entry], list[Entry]]:
-        """Those that this node serves, and the others, which are forgotten."""
+        """Entries that this node serves, and the others, which are forgotten."""
         own = self._scanner.still_own(chosen)
         if len(own) == len(chosen):
             return own, []
@@ -40,7 +40,7 @@ class Requeue:
         return own, others
 
     def own(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Those that this node serves; what others serve has no place on the agenda."""
+        """Entries that this node serves; what others serve has no place on the agenda."""
         own = self._scanner.own_of(entries)
         if len(own) < len(entries):
             kept = {e.key for e in own}

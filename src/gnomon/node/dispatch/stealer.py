@@ -16,7 +16,7 @@ from gnomon.store.ports.dispatch import DispatchStore, Entry
 
 
 class StealResult(msgspec.Struct, frozen=True):
-    """What a look found and took; `more`: it is worth looking again at once."""
+    """How many entries a look found and claimed; `more`: look again at once."""
 
     found: int = 0
     stolen: int = 0

@@ -1,4 +1,4 @@
-"""What one node at a time does for all: partitions ahead, retention, rows past their time.
+"""Makes partitions ahead and removes rows past their time, on one node at a time.
 
 Rows are removed in batches that take about a tenth of a second each, with a rest as long as the
 batch in between, so that at most half of one connection's time goes to it. A pass goes on until
@@ -31,7 +31,7 @@ _WARN_SECONDS = 300.0
 
 
 class PruneResult(msgspec.Struct, frozen=True):
-    """What was made and removed; `held` is False where another node has the chore."""
+    """How much was made and removed; `held` is False where another node has the chore."""
 
     held: bool = False
     made: int = 0

@@ -22,7 +22,7 @@ _REMEDY = "its SLA is not watched meanwhile: see `gnomon cron show`, change it o
 
 
 class WatchResult(msgspec.Struct, frozen=True):
-    """What a pass judged and found; `held` is False where another node has the chore."""
+    """How many fires a pass judged; `held` is False where another node has the chore."""
 
     held: bool = False
     judged: int = 0
@@ -67,7 +67,7 @@ class Watchdog:
         return WatchResult(True, judged, missed)
 
     async def _judge(self, most: int) -> tuple[Judged, int]:
-        """What was found in the next fires, and of how many; of fewer than asked for, where one of
+        """Misses among the next fires, and of how many; of fewer than asked for, where one of
         them cannot be judged: then its job is looked for, and set aside."""
         now = self._clock.now()
         aside = jobs_in(self._troubles.aside(CHORE))

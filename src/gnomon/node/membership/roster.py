@@ -1,7 +1,7 @@
-"""Who is alive, judged only by one who is alive itself.
+"""Keeps the list of living nodes, judged only by one that is alive itself.
 
 A peer is declared dead when its beat has stood still for a whole lease during which our own
-renewals went through without a break. So a database that is away for longer than a lease kills
+renewals went through without a break. So an outage of PostgreSQL longer than a lease kills
 nobody: our own run of renewals was broken with everyone else's.
 """
 
@@ -21,7 +21,7 @@ log = structlog.get_logger("gnomon.node")
 
 
 class Watch:
-    """What was seen of the peers since our own renewals last began to go through. Pure."""
+    """The beats of the peers since our own renewals last began to go through. Pure."""
 
     def __init__(self) -> None:
         self._run_began: float | None = None
@@ -54,7 +54,7 @@ class Watch:
 
 
 class RosterResult(msgspec.Struct, frozen=True):
-    """What a look at the roster showed."""
+    """The result of a look at the roster."""
 
     own: Territory
     nodes: int

@@ -16,7 +16,7 @@ log = structlog.get_logger("gnomon.node")
 
 
 class RosterEntry(msgspec.Struct, frozen=True):
-    """What a node tells the roster about itself."""
+    """A node's own entry in the roster."""
 
     name: str
     slots: int
@@ -56,7 +56,7 @@ class Membership:
         await self._store.leave(self.lease.incarnation)
 
     async def look(self) -> None:
-        """Who is alive, and what that leaves to this node."""
+        """Look who is alive, and serve the shards that this leaves to this node."""
         result = await self._roster.run_once()
         if result.own != self._served:
             self._served = result.own

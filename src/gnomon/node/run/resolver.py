@@ -55,7 +55,7 @@ def system_look_up(host: str) -> list[Found]:
 
 
 class _Answer:
-    """What is known of a name."""
+    """A name's addresses, or why there are none."""
 
     __slots__ = ("at", "error", "found", "turn")
 
@@ -130,7 +130,7 @@ class Resolver(AbstractResolver):
         self._closed = False
 
     def ready(self, host: str, tenant_id: str) -> Awaitable[None] | None:
-        """What to wait for until the name can be used; None: nothing. Whether it leads anywhere,
+        """A wait until the name can be used; None: it can. Whether it leads anywhere,
         the call will find out."""
         answer, now = self._known.get(host), self._clock.monotonic()
         if answer is not None and answer.is_fresh(now):

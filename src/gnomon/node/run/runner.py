@@ -134,7 +134,7 @@ class Runner:
     # Before the call
 
     def awaited(self, delivery: Delivery) -> Awaitable[None] | None:
-        """What its call must wait for, until it must be released at the latest."""
+        """A wait for what its call needs, until it must be released at the latest."""
         waiting = self._callers.of(delivery.target).ready(delivery)
         return None if waiting is None else self._until_late(waiting, delivery.start_by)
 

@@ -21,8 +21,8 @@ class Stop(NamedTuple):
 
 
 class RunningExecution:
-    """What a slot is busy with. The deadline is that of the call once it has begun, and before
-    that the moment when the task must be released."""
+    """The execution that a slot is busy with. Its deadline is that of the call once it has begun,
+    and before that the moment when the task must be released."""
 
     __slots__ = (
         "begun", "context", "deadline", "delivery", "given_up", "slot", "started_at", "stop",
@@ -48,7 +48,7 @@ class RunningExecution:
         return self.stop is not None and self.stop.kind is OutcomeKind.PREEMPTED
 
     def cut_short(self, note: str = "") -> Outcome | None:
-        """What to say of it when it did not end by itself. None: the call was not made."""
+        """Its outcome when it did not end by itself. None: the call was not made."""
         if self.stop is not None:
             return self._outcome(self.stop.kind, self.stop.reason + note)
         if self.slot.cancelling():
@@ -57,8 +57,8 @@ class RunningExecution:
         return self._outcome(OutcomeKind.FAILED, "CancelledError" + note)
 
     def came_to(self, outcome: Outcome | None) -> Outcome | None:
-        """What it came to. One that failed while it gave way may have failed of that, so it is not
-        held against the task."""
+        """Its outcome, after the call gave this one. One that failed while it gave way may have
+        failed of that, so it is not held against the task."""
         if not self.is_preempted or outcome is None or outcome.kind is not OutcomeKind.FAILED:
             return outcome
         return self.cut_short(f"; {outcome.error}") if outcome.retryable else outcome

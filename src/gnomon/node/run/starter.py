@@ -29,7 +29,7 @@ class Starter:
 
     async def may_begin(self, delivery: Delivery) -> bool:
         """Whether the call may be made now. Where PostgreSQL cannot be asked it may not: the
-        task is given back, whether or not it was marked."""
+        task is released, whether or not it was marked."""
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._asking.append((delivery, answer))
         self._asked.set()

@@ -1,4 +1,4 @@
-"""What a function is told of its try, and how it completes it in a transaction of its own."""
+"""The execution as a function sees it, and may complete it in a transaction of its own."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -26,7 +26,7 @@ Execute = Callable[..., object]
 
 
 class Connection(Protocol):
-    """What is needed of asyncpg's connections, pooled or not."""
+    """A connection of asyncpg, pooled or not, as far as it is needed here."""
 
     def is_in_transaction(self) -> bool: ...
 
@@ -34,7 +34,7 @@ class Connection(Protocol):
 
 
 class TaskContext:
-    """One try at a task. A function whose second parameter has no default gets it
+    """One execution of a task. A function whose second parameter has no default gets it
     there."""
 
     __slots__ = ("_delivery", "completed", "in_thread")
@@ -50,7 +50,7 @@ class TaskContext:
 
     @property
     def task_id(self) -> UUID:
-        """The same for every try."""
+        """The same for every execution."""
         return self._delivery.key.id
 
     @property
@@ -60,7 +60,7 @@ class TaskContext:
 
     @property
     def fence(self) -> int:
-        """Grows with every try: a store that keeps the highest can refuse the others."""
+        """Grows with every execution: a store that keeps the highest can refuse the others."""
         return self._delivery.fence
 
     @property
@@ -85,7 +85,7 @@ class TaskContext:
         """Complete the task within the transaction that is open on `connection` (of asyncpg): it
         is committed together with whatever else the transaction writes, or not at all.
 
-        Raises RunLost where the task was taken over: nothing of this try must be kept.
+        Raises RunLost where the task was taken over: nothing of this execution must be kept.
         """
         if not connection.is_in_transaction():
             raise NoTransaction(self.task_id)

@@ -64,7 +64,7 @@ class _Call:
         self._error = error
 
     def result(self) -> Any:
-        """What the call has given or raised, once it is over."""
+        """The call's result or its error, once it is over."""
         if self._error is not None:
             raise self._error
         return self._value

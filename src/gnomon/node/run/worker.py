@@ -53,15 +53,15 @@ class Worker:
             group.create_task(self._slots.run())
 
     def drain(self) -> None:
-        """Start nothing more; give back what no slot has begun."""
+        """Start nothing more; release what no slot has begun."""
         self._draining = True
         for key in list(self._awaiting):
             self._stop_waiting(key)
         for delivery in self._pipe.unsent():
             self._pipe.report(Report(delivery))
 
-    def give_back_late(self) -> None:
-        """Give back what waits for a slot longer than it may: others have one."""
+    def release_late(self) -> None:
+        """Release what waits for a slot longer than it may: others have one."""
         for delivery in self._pipe.late(self._clock.seconds()):
             self._pipe.report(Report(delivery))
 
@@ -134,7 +134,7 @@ class Worker:
             await waiting
         except Exception:  # whatever it is: it must not end the slot, and with it the node
             log.exception(
-                "waiting for what a call needs has failed: the task is given back",
+                "waiting for what a call needs has failed: the task is released",
                 tenant=key.tenant_id,
                 task_id=str(key.id),
             )
@@ -143,7 +143,7 @@ class Worker:
         return True
 
     def _stop_waiting(self, key: TaskKey) -> bool:
-        """Have a task given back that waits to be called; False where it does not."""
+        """Release a task that waits to be called; False where it does not."""
         slot = self._awaiting.pop(key, None)
         if slot is None:
             return False
@@ -178,4 +178,4 @@ class Worker:
         while True:
             await self._clock.sleep(_PACE_SECONDS)
             self._pipe.pace()
-            self.give_back_late()
+            self.release_late()

@@ -1,4 +1,4 @@
-"""What follows once tasks are settled, by the recorder or by a takeover alike.
+"""Acts on tasks that were settled, by the recorder or by a takeover alike.
 
 One that waits again for a time near by goes straight back on the agenda; a cron job whose run has
 ended may start a queued one; whoever listens is told. All of it is a matter of speed, or of

@@ -44,5 +44,5 @@ class Takeover:
 
 
 def released(row: RunningTask) -> Settlement:
-    """It was claimed and not started: it waits again, as if nothing had happened."""
+    """Settles a task that was claimed and not started: it waits again, as before."""
     return Settlement(row.key, row.fence, row.incarnation, release(row), unbegun=True)

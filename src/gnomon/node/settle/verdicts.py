@@ -8,7 +8,7 @@ from gnomon.store.ports.dispatch import Settlement
 
 
 def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
-    """What is written about an execution that was made by `worker`, or about a delivery that was
+    """The settlement of an execution that was made by `worker`, or of a delivery that was
     not started."""
     delivery, outcome = report.delivery, report.outcome
     key, fence, incarnation = delivery.key, delivery.fence, delivery.incarnation

@@ -68,7 +68,7 @@ class Wire:
                 os._exit(1)
 
     def receive(self, seconds: float | None) -> list[ToChild]:
-        """What has come, once anything has. Ends the process with its node, or when that has not
+        """The next frames, once there are any. Ends the process with its node, or when that has not
         been heard of for so long."""
         readable, _, _ = select.select([self._source], [], [], seconds)
         if not readable:
@@ -198,9 +198,9 @@ def _hello(wire: Wire) -> Hello:
 
 
 def _ignore_signals() -> None:
-    """Those that are meant for the node, and that terminals and service managers send to all of its
-    processes. The node ends its children itself. (With a handler: what a function starts would
-    inherit that they are ignored.)"""
+    """Ignore signals that are meant for the node, and that terminals and service managers send to
+    all of its processes. The node ends its children itself. (With a handler: what a function starts
+    would inherit that they are ignored.)"""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
 

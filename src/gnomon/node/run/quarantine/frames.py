@@ -1,4 +1,4 @@
-"""What a node and its child processes say to each other, over two pipes.
+"""Messages between a node and its child processes, over two pipes.
 
 A frame is its length and a message. The node trusts no child: a frame that is too long, or that is
 none, is the end of it.
@@ -78,7 +78,7 @@ class Cancelled(msgspec.Struct, frozen=True, tag=True):
 
 
 class Left(msgspec.Struct, frozen=True, tag=True):
-    """It was cancelled, but goes on in its thread."""
+    """A call was cancelled, but goes on in its thread."""
 
     number: int
 
@@ -108,7 +108,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class BadFrame(Exception):
-    """What came is no frame."""
+    """Bytes that are no frame."""
 
 
 def framed(message: ToChild | ToNode) -> bytes:

@@ -9,7 +9,7 @@ class Group(Protocol):
 
     @property
     def members(self) -> Sequence["Member"]:
-        """What it runs, and what it is kept for."""
+        """The tasks that it runs, and those that it is kept for."""
 
     @property
     def fresh(self) -> bool:

@@ -64,7 +64,7 @@ class Quarantine:
         return busy < 2 * self._limit and self._clock.monotonic() >= self._closed_until
 
     def ready(self, delivery: Delivery) -> Awaitable[object] | None:
-        """What to wait for before the call: the start of a process is not the function's time. From
+        """A wait before the call: the start of a process is not the function's time. From
         here on a place is kept for it: others that wait would otherwise be shown the same one."""
         newcomer = Newcomer(delivery)
         for each in self._children:

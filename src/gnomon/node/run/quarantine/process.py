@@ -131,7 +131,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
 
     @property
     def members(self) -> list[Newcomer]:
-        """What it runs, and what it is kept for."""
+        """The tasks that it runs, and those that it is kept for."""
         return [*self._jobs.values(), *self._expected.values()]
 
     @property
@@ -238,7 +238,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._transport.close()
 
     def conclude(self) -> Died:
-        """It is gone: what is not over will not be."""
+        """End all calls that are not over: the process is gone."""
         self.decided.set()
         running = [job for job in self._jobs.values() if job.started]
         died = Died(
