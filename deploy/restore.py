@@ -39,7 +39,7 @@ def main() -> None:
         steps = (restore, [*psql, ANALYZE])
         failed = any(subprocess.run(step, check=False).returncode for step in steps)
     if failed:
-        sys.exit(f"nothing was restored; remove {partial} before the next try")
+        sys.exit(f"nothing was restored; remove {partial} before you try again")
     partial.rename(chosen.data_dir)
 
 

@@ -10,7 +10,7 @@ from gnomon.clock import SystemClock
 from gnomon.model.tenant import BUILT_IN_PLANS, STANDARD
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
-from gnomon.store.tenant_cache import Belongings, Changes, TenantCache
+from gnomon.store.tenant_cache import CachedTenant, Changes, TenantCache
 
 TENANT = "INSERT INTO gnomon.tenant (id, quotas) VALUES ($1, $2)"
 TYPE = "INSERT INTO gnomon.task_type (tenant_id, name, schema) VALUES ($1, $2, $3)"
@@ -20,7 +20,7 @@ LIMITER = "INSERT INTO gnomon.limiter (tenant_id, name, concurrency) VALUES ($1,
 class Watched(PostgresTenantReader):
     """Shows what was read."""
 
-    read: Mapping[str, Belongings] = {}
+    read: Mapping[str, CachedTenant] = {}
 
     async def changes(self, since: int | None) -> Changes:
         found = await super().changes(since)

@@ -1,4 +1,4 @@
-"""Which addresses the webhooks of each tenant may reach, as of now."""
+"""Address guards by tenant: which addresses their webhooks may reach."""
 
 from functools import lru_cache
 

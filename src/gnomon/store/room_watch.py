@@ -27,7 +27,7 @@ def bounds_of(settings: DatabaseSettings) -> Bounds:
 
 
 class RoomWatch:
-    """The looking of one process."""
+    """Checks of one process whether the database has room."""
 
     def __init__(
         self, store: PostgresRoom, settings: DatabaseSettings, clock: Clock, process: UUID
@@ -42,16 +42,16 @@ class RoomWatch:
         self._why: str | None = None  # that this process has given
 
     async def run_once(self) -> str | None:
-        """Look; gives why new work is refused, where this process says so."""
+        """Look; returns why new work is refused, where this process says so."""
         found = await self._measured()
         why = no_room(found, self._bounds, refusing=self._why is not None)
         if why is not None:
             if self._why is None:
-                log.warning("new work is refused: no room", why=why)
+                log.warning("refusing new work: the database has too little room", why=why)
             await self._store.refuse(why, _SAID_SECONDS)
         elif self._why is not None:
             await self._store.accept(self._why)
-            log.info("new work is accepted again")
+            log.info("accepting new work again")
         self._why = why
         return why
 

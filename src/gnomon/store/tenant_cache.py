@@ -1,4 +1,4 @@
-"""What a process remembers about tenants: at most half a second old while PostgreSQL answers."""
+"""Caches tenants in a process: at most half a second old while PostgreSQL answers."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +19,8 @@ log = structlog.get_logger("gnomon.store")
 LOOK_SECONDS = 0.5
 
 
-class Belongings(msgspec.Struct, frozen=True):
-    """What is known of one tenant."""
+class CachedTenant(msgspec.Struct, frozen=True):
+    """Everything that a process knows of one tenant."""
 
     tenant: Tenant | None = None  # None: it has no row
     limiters: Sequence[Limiter] = ()
@@ -31,15 +31,15 @@ class Belongings(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """All of a tenant that has changed, for each of them."""
+    """The records of tenants that have changed."""
 
     revision: int
     whole: bool  # all tenants are in it
-    tenants: Mapping[str, Belongings]
+    tenants: Mapping[str, CachedTenant]
 
 
 class Revision(NamedTuple):
-    """What is looked at again and again."""
+    """The row that every process reads twice a second."""
 
     number: int  # grows with every change of what is kept about tenants
     authentication: bool  # whether requests need a key or a token
@@ -47,18 +47,18 @@ class Revision(NamedTuple):
 
 
 class TenantSource(Protocol):
-    """Where tenants are kept."""
+    """The store that tenants are read from."""
 
     async def revision(self) -> "Revision":
-        """What tells whether there is anything to read."""
+        """Read the row that says whether there is anything else to read."""
 
     async def changes(self, since: int | None) -> Changes:
-        """What has changed after a revision; None: all of it. What changes meanwhile may be in it
-        or not; then the revision has grown."""
+        """Read the tenants that have changed after a revision (None: all of them). A change made
+        meanwhile may be missing; then the revision has grown."""
 
 
 def plans_of(settings: SharingSettings) -> dict[str, Quotas]:
-    """The plans that are configured. Raises SettingsError."""
+    """The plans of the settings, by name. Raises SettingsError."""
     try:
         return msgspec.convert(settings.plans, dict[str, Quotas], strict=False)
     except msgspec.ValidationError as error:
@@ -75,7 +75,7 @@ class TenantCache:
         self._revision: int | None = None
         self.authentication = True  # until it is known
         self.full: str | None = None
-        self._known: dict[str, Belongings] = {}
+        self._known: dict[str, CachedTenant] = {}
         self._tenants = 0  # those that have a row
         self._quotas: dict[str, Quotas] = {}
         self.allow_lists: dict[str, AllowList] = {}  # of the tenants that are held to one
@@ -85,16 +85,16 @@ class TenantCache:
         self._last_look = 0  # and the last of them that told anything
 
     def on_change(self, told: Callable[[], None]) -> None:
-        """Be told after every change."""
+        """Register a function that is called after every change."""
         self._on_change.append(told)
 
     async def load(self) -> bool:
-        """Look now; gives whether anything has changed."""
+        """Look now; returns whether anything has changed."""
         async with self._looking:
             return await self._load()
 
     async def look_again(self) -> None:
-        """Be sure of what was committed before this call. All who ask meanwhile share a look."""
+        """See everything that was committed before this call. Callers who wait share one look."""
         asked = self._looks
         async with self._looking:
             if self._last_look <= asked:
@@ -116,7 +116,7 @@ class TenantCache:
             told()
         return True
 
-    def _learn(self, tenant_id: str, now: Belongings) -> None:
+    def _learn(self, tenant_id: str, now: CachedTenant) -> None:
         before = self._known.get(tenant_id, _NOTHING).tenant
         if now.mistake and now.tenant is not None:
             log.error("quotas of a tenant are wrong", tenant=tenant_id, why=now.mistake)
@@ -141,7 +141,7 @@ class TenantCache:
         return self.full is not None
 
     def bounded_bytes(self) -> dict[str, int]:
-        """The tenants that may have so many bytes at most."""
+        """Tenants that have a quota of stored bytes, with that quota."""
         bounds = {tenant: quotas.stored_bytes for tenant, quotas in self._quotas.items()}
         return {tenant: most for tenant, most in bounds.items() if most is not None}
 
@@ -153,7 +153,7 @@ class TenantCache:
         return self._tenants > self.knows(tenant_id)
 
     def tenant(self, tenant_id: str) -> Tenant:
-        """What is known of it; one without a row has no quotas."""
+        """The tenant; one without a row has no quotas."""
         known = self._known.get(tenant_id, _NOTHING).tenant
         return known or Tenant(id=tenant_id, plan=UNLIMITED)
 
@@ -177,5 +177,5 @@ class TenantCache:
         return self._known.get(tenant_id, _NOTHING).public_keys
 
 
-_NOTHING = Belongings()
+_NOTHING = CachedTenant()
 _NO_QUOTAS = quotas_of(Tenant(id="", plan=UNLIMITED), {})

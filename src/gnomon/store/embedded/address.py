@@ -1,4 +1,4 @@
-"""Where the server listens: a Unix socket in a folder of ours, loopback where that cannot be.
+"""The address of the server: a Unix socket in a folder of ours, or loopback without sockets.
 
 The folder is closed to other users, which is the whole of the authentication on it. Loopback is
 open to every user of the machine, so there it takes a password.
@@ -25,7 +25,7 @@ SUPERUSER_PASSWORD = "postgres-superuser-password"  # noqa: S105 - likewise
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """Where one server listens."""
+    """The address that one server listens at."""
 
     folder: Path | None  # None: loopback
     passwords: Passwords
@@ -55,7 +55,7 @@ class ServerAddress:
 
 
 def choose(data_dir: Path, identity: Identity, *, sockets: bool = True) -> ServerAddress:
-    """A place to listen that clients on this machine can use."""
+    """Choose an address that clients on this machine can use."""
     if sockets:
         own = data_dir / "run"
         if _fits(own):
@@ -69,7 +69,7 @@ def choose(data_dir: Path, identity: Identity, *, sockets: bool = True) -> Serve
 
 
 def passwords(data_dir: Path) -> Passwords:
-    """Those of the server's roles, made when they are first asked for."""
+    """Passwords of the server's roles, generated on first use."""
     return Passwords(_password(data_dir / PASSWORD), _password(data_dir / SUPERUSER_PASSWORD))
 
 
@@ -82,7 +82,7 @@ def _password(file: Path) -> str:
 
 
 def forget_short_folder(data_dir: Path) -> None:
-    """Leave nothing in the temp directory after a clean stop."""
+    """Remove the folder in the temp directory after a clean stop."""
     remembered = data_dir / REMEMBERED
     with contextlib.suppress(OSError):
         Path(remembered.read_text()).rmdir()

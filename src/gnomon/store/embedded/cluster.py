@@ -1,4 +1,4 @@
-"""Making the files of a new server.
+"""Makes the files of a new server.
 
 Everything is made in `postgres.new` and renamed when it is whole and on the disk. So `postgres`
 exists complete or not at all, and a crash in between costs nothing but a second try.
@@ -22,7 +22,7 @@ def ensure(
     passwords: roles.Passwords,
     durable: bool,
 ) -> None:
-    """Make the cluster, unless it is there already."""
+    """Make the cluster, unless it exists."""
     if not cluster.exists():
         _create(cluster, binaries, identity, passwords=passwords, durable=durable)
         return

@@ -1,5 +1,5 @@
-"""What can go wrong with the embedded server, in words a user can act on."""
+"""Errors of the embedded server, in words a user can act on."""
 
 
 class EmbeddedError(Exception):
-    """The embedded server cannot be had. The message is fit to be printed as it is."""
+    """The embedded server cannot be started or used. The message can be printed as it is."""

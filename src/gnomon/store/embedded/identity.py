@@ -1,4 +1,4 @@
-"""Who the server's processes run as.
+"""The operating-system user that the server runs as.
 
 PostgreSQL refuses to run as root. Root therefore runs it in a user namespace of its own, in
 which root is called `nobody`: to every file it is still root, without root's powers. Where
@@ -26,12 +26,12 @@ _BLOCKED = 3
 
 
 class RefusedError(Exception):
-    """This system does not let us run as this identity at all."""
+    """This system does not allow running as this identity."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """How to run a command as somebody PostgreSQL accepts."""
+    """A way to run a command as a user that PostgreSQL accepts."""
 
     description: str
     uid: int  # owner of the files it makes, as we see it
@@ -43,7 +43,7 @@ class Identity:
         return [*self.prefix, *map(str, argv)]
 
     def popen_options(self) -> dict[str, Any]:
-        """For subprocess: the user, a folder it surely can be in, and no settings of ours."""
+        """Options for subprocess: the user, a folder it can enter, and no settings of ours."""
         options: dict[str, Any] = {
             "cwd": "/",
             # PGPORT, PGDATA, LC_ALL and the like of the user's shell are for other servers.

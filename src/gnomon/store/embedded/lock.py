@@ -1,7 +1,7 @@
-"""Who owns a data directory: the process that holds the lock on its `lock` file.
+"""Ownership of a data directory: by the process that holds the lock on its `lock` file.
 
 The kernel drops the lock when the process ends, however it ends, so there is no stale lock to
-clean up. The process id inside is only there to be shown to a second comer.
+clean up. The process id inside is there only to be shown to the next process that wants it.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ from gnomon.store.embedded.errors import EmbeddedError
 
 
 class DirectoryLock:
-    """The one owner of a data directory."""
+    """The lock that makes this process the owner of a data directory."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir

@@ -1,4 +1,4 @@
-"""What `postmaster.pid` says, and whether it is true.
+"""Reads `postmaster.pid`, and finds out whether it is true.
 
 The file outlives its server after a crash, and the process id in it may be another program's by
 then. It is believed only if that process is a PostgreSQL in this very folder.
@@ -23,7 +23,7 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class PidFile:
-    """What matters of it here."""
+    """The fields of postmaster.pid that matter here."""
 
     pid: int
     ready: bool

@@ -1,4 +1,4 @@
-"""Who the embedded server knows: a role that owns Gnomon's database, and a superuser beside it.
+"""Roles of the embedded server: one that owns Gnomon's database, and a superuser beside it.
 
 Gnomon works as `gnomon`, which can neither run programs nor read files of the server, nor see
 the passwords of roles. `gnomon_superuser` is for making that role, and for whoever tends the
@@ -26,7 +26,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class Passwords:
-    """For loopback; on a socket in a folder closed to others none is asked for."""
+    """Passwords for loopback; a socket in a folder closed to others needs none."""
 
     user: str
     superuser: str

@@ -69,7 +69,7 @@ class EmbeddedServer:
 
     @property
     def superuser_dsn(self) -> str:
-        """For tending the server by hand. Nothing of Gnomon connects with it."""
+        """The DSN for administering the server by hand. Gnomon itself never connects with it."""
         if self._address is None:
             raise EmbeddedError(f"the server in {self.data_dir} is not started")
         return self._address.superuser_dsn
@@ -106,7 +106,7 @@ class EmbeddedServer:
         return self.dsn
 
     def stop(self, *, mode: str = "fast") -> None:
-        """Stop the server and give the data directory back. Does nothing the second time."""
+        """Stop the server and release the data directory. Does nothing the second time."""
         try:
             self._halt(mode)
             if self._address is not None:
@@ -156,7 +156,7 @@ class EmbeddedServer:
     def _adopt(
         self, binaries: programs.Binaries, identity: identities.Identity, passwords: roles.Passwords
     ) -> str | None:
-        """Give a cluster of an earlier Gnomon its roles. Returns what stands against it."""
+        """Give a cluster of an earlier Gnomon its roles. Returns the reason if that fails."""
         assert self._address is not None
         postmaster.evict(self.cluster, self._address.folder)
         try:

@@ -12,7 +12,7 @@ from gnomon.limits.limiter import Limiter
 from gnomon.model.allow_list import allow_list
 from gnomon.model.tenant import Tenant, networks_of, overrides_of
 from gnomon.store.postgres.database import Database
-from gnomon.store.tenant_cache import Belongings, Changes, Revision
+from gnomon.store.tenant_cache import CachedTenant, Changes, Revision
 
 _MOST_NAMED = 1_000  # tenants; where more have changed, all are read
 
@@ -54,7 +54,7 @@ class PostgresTenantReader:
             revision=revision,
             whole=names is None,
             tenants={
-                tenant_id: _belongings(tenants.get(tenant_id), things[tenant_id])
+                tenant_id: _cached_tenant(tenants.get(tenant_id), things[tenant_id])
                 for tenant_id in {*tenants, *things, *(names or ())}
             },
         )
@@ -77,9 +77,9 @@ class PostgresTenantReader:
         return [row["tenant"] for row in rows] if len(rows) <= _MOST_NAMED else None
 
 
-def _belongings(row: asyncpg.Record | None, things: Mapping[str, Any]) -> Belongings:
+def _cached_tenant(row: asyncpg.Record | None, things: Mapping[str, Any]) -> CachedTenant:
     if row is None:
-        return Belongings(**things)
+        return CachedTenant(**things)
     try:
         quotas, mistake = overrides_of(row["quotas"]), ""
     except ValueError as error:
@@ -93,4 +93,4 @@ def _belongings(row: asyncpg.Record | None, things: Mapping[str, Any]) -> Belong
         targets_allow=networks_of(row["targets_allow"]),
         allow=allow_list(row["functions"], row["hosts"]),
     )
-    return Belongings(tenant, **things, mistake=mistake)
+    return CachedTenant(tenant, **things, mistake=mistake)
