@@ -43,14 +43,14 @@ class Clock(Protocol):
         """Seconds that only grow, for measuring how long something took."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait. Tests turn this by hand."""
+        """Wait. Tests advance it by hand."""
 
     async def wait(self, event: asyncio.Event, seconds: float | None) -> bool:
-        """Wait for an event, or so long. Whether the event came."""
+        """Wait for an event, up to a timeout. Returns whether the event came."""
 
     def observe(self, database_now: datetime, asked_at: float) -> None:
-        """Learn what the database's clock said in an answer to a question asked at `asked_at`
-        (monotonic)."""
+        """Correct the estimate by what the database's clock said in its answer to a question asked
+        at `asked_at` (monotonic)."""
 
 
 # Where the system has it, a clock that also counts the time that a machine slept: a lease must
@@ -125,7 +125,7 @@ def new_id_in(shard: int, now: datetime, turn: int) -> uuid.UUID:
 
 
 def new_incarnation() -> uuid.UUID:
-    """A name for one life of one node, never used again."""
+    """The id of one incarnation of a node, never used again."""
     return uuid.uuid4()
 
 

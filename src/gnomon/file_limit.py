@@ -1,4 +1,4 @@
-"""How many files and sockets this process may have open."""
+"""The limit of open files and sockets of this process."""
 
 import sys
 
@@ -14,7 +14,7 @@ def own_files(settings: DatabaseSettings) -> int:
 
 
 def raise_file_limit() -> int:
-    """Raise the soft limit to the hard one. Gives the limit that holds now.
+    """Raise the soft limit to the hard one. Returns the limit in force.
 
     The soft limit is 1024 on most systems, for programs that use `select`; a process that serves
     thousands of connections has to ask for more.
@@ -35,7 +35,7 @@ def raise_file_limit() -> int:
 
 
 def file_limit() -> int:
-    """The limit that a process of this user gets by `raise_file_limit`."""
+    """The limit that `raise_file_limit` would reach."""
     if sys.platform == "win32":
         return _ENOUGH
     import resource

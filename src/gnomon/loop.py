@@ -1,4 +1,4 @@
-"""Runs what is async. asyncio is imported late: it is a fifth of what `gnomon --help` may take."""
+"""Runs coroutines. asyncio is imported late: it takes a fifth of the time for `gnomon --help`."""
 
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -7,20 +7,20 @@ if TYPE_CHECKING:
     import asyncio
 
 _T = TypeVar("_T")
-_LAST_SECONDS = 1.0  # for what is left when the work has ended
+_LAST_SECONDS = 1.0  # for tasks that are left when the work has ended
 
 
 def run(work: Coroutine[Any, Any, _T]) -> _T:
-    """For a command that is over soon."""
+    """Run the coroutine of a short command."""
     import asyncio
 
     return asyncio.run(work)
 
 
 def serve(work: Coroutine[Any, Any, None]) -> None:
-    """For a process that stays: on uvloop, where there is one. It ends when the work does, and not
-    when some other task or callback stops the loop. At its end it waits for nobody who ignores
-    being told to stop, as `asyncio.run` would for ever."""
+    """Run a long-lived process, on uvloop where there is one. It ends when the work does, and not
+    when another task or callback stops the loop. At its end it does not wait for tasks that
+    ignore cancellation, as `asyncio.run` would for ever."""
     import asyncio
 
     runner = asyncio.Runner(loop_factory=_loop_factory())
@@ -45,7 +45,7 @@ def _run_on(runner: "asyncio.Runner", work: "asyncio.Task[None]") -> None:
         if work.done() or work.cancelling() or runner.get_loop().is_closed():
             raise
         structlog.get_logger("gnomon").error(
-            "something that a function left behind tried to end the process",
+            "a task or callback that a function left behind tried to end the process",
             why=type(error).__name__,
         )
 
@@ -63,7 +63,7 @@ async def _done(work: "asyncio.Task[None]") -> None:
 
 
 async def _all_ended() -> bool:
-    """Tell all that is left to stop. Whether it does."""
+    """Cancel all tasks that are left. Returns whether they ended."""
     import asyncio
 
     left = asyncio.all_tasks() - {asyncio.current_task()}

@@ -145,7 +145,7 @@ def test_pause_resume_and_remove() -> None:
     assert cron("resume", "two").out.startswith("two is active; next ")
 
     assert cron("rm", "one", stdin="n\n").code == 1
-    assert cron("rm", "one", "two", "--yes").out == "one is gone\ntwo is gone\n"
+    assert cron("rm", "one", "two", "--yes").out == "one is removed\ntwo is removed\n"
     gone = cron("show", "one")
     assert (gone.code, gone.out) == (1, "")
     assert "there is no cron job" in gone.err
@@ -278,7 +278,7 @@ def test_a_schedule_is_previewed_without_a_server() -> None:
     interval = cron("preview", "--every", "90m", "--from", "09:07", "--count", "3")
     assert interval.out.startswith("Every 90 minutes, from 09:07 (UTC)")
     over = cron("preview", "--cron", "@daily", "--end", "2020-01-01")
-    assert over.err == "it does not fire any more\n"
+    assert over.err == "it never fires again\n"
 
 
 @pytest.mark.usefixtures("offline")

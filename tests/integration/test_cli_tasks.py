@@ -131,7 +131,7 @@ def test_explain_and_delete(cli: Cli) -> None:
     assert explained.out.startswith(summary.partition(", in ")[0])
 
     assert cli("tasks", "delete", task_id, stdin="n\n").code == 1
-    assert cli("tasks", "delete", task_id, "--yes").out == f"{task_id} is gone\n"
+    assert cli("tasks", "delete", task_id, "--yes").out == f"{task_id} is deleted\n"
     assert cli("tasks", "show", task_id).code == 1
     assert cli("tasks", "explain", task_id).code == 1
 

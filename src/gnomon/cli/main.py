@@ -1,4 +1,4 @@
-"""`gnomon`: the command line's root, and what an expected failure looks like."""
+"""`gnomon`: the root of the command line, and the handling of expected errors."""
 
 import sys
 from collections.abc import Sequence
@@ -84,7 +84,7 @@ def root(
         typer.Option(
             "--key-file",
             metavar="FILE",
-            help="API key or token from a file, or - for stdin; else GNOMON_API_KEY.",
+            help="File with the API key or token, or - for stdin; else GNOMON_API_KEY.",
         ),
     ] = None,
     version: Annotated[
@@ -95,14 +95,14 @@ def root(
 
     \b
     Begin with:
-      gnomon up                                   everything, on an embedded PostgreSQL
-      gnomon listen                               a webhook receiver to play with
-      gnomon submit http://127.0.0.1:9000/hello   a task for it
+      gnomon up                                  everything, with a PostgreSQL
+      gnomon listen                              a webhook receiver for tests
+      gnomon submit http://127.0.0.1:9000/hello  a task for it
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command. Conditions that can be expected become a line on stderr and exit code 1."""
+    """Run one command. Expected errors become a line on stderr and exit code 1."""
     try:
         app(arguments, prog_name="gnomon")
     except ApiUnreachable as error:

@@ -1,4 +1,4 @@
-"""How much a payload gives a checker to do, found without reading it as JSON."""
+"""Estimates how much work a payload is for the checker, without parsing it as JSON."""
 
 import re
 from itertools import accumulate
@@ -23,7 +23,7 @@ _HUGE_SHAPES = (b"0" * 17, b"e00")
 
 
 class Extent(msgspec.Struct, frozen=True):
-    """What is in a payload."""
+    """Counts of what a payload holds."""
 
     size: int  # in bytes
     levels: int
@@ -34,7 +34,7 @@ class Extent(msgspec.Struct, frozen=True):
     texts: int  # bytes of texts, as far as a schema looks at them
 
     def work(self, cost: Cost) -> int:
-        """The steps of a check, at the most."""
+        """An upper bound of the steps of a check."""
         values = self.values + self.size // _BYTES_A_VALUE + _A_DIGIT * self.digits
         return (
             values * cost.by_value
@@ -46,7 +46,7 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 def at_most(text: bytes) -> Extent:
-    """A first look, which takes next to no time: there is no more of anything."""
+    """Upper bounds, in almost no time."""
     size, containers = len(text), brackets(text)
     shapes = text.translate(_SHAPES, b"+-")
     huge = any(shape in shapes for shape in _HUGE_SHAPES)
@@ -62,7 +62,7 @@ def at_most(text: bytes) -> Extent:
 
 
 def extent_of(text: bytes, longest: int | None) -> Extent:
-    """A closer look. Texts count up to the longest that a schema looks at."""
+    """Exact counts. Strings count up to the longest that a schema looks at."""
     bare = _STRING.sub(b"", text)
     containers = brackets(bare)
     texts = len(text) - len(bare)
@@ -80,7 +80,7 @@ def extent_of(text: bytes, longest: int | None) -> Extent:
 
 
 def nests_deeper(text: bytes, levels: int) -> bool:
-    """Whether arrays and objects of valid JSON lie more than so many deep in each other."""
+    """Whether arrays and objects of valid JSON are nested more than this many levels deep."""
     return brackets(text) > levels and depth(text) > levels
 
 

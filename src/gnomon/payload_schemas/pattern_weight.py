@@ -1,4 +1,4 @@
-"""What a regular expression costs, in steps of about 20 ns, judged by its text.
+"""Cost of a regular expression, in steps of about 20 ns, judged by its text.
 
 The engine takes time in proportion to the text, but also to the pattern: one that may be at many
 places of itself at once, like `[ab]*a[ab]{100}c`, is followed through all of them for every byte.
@@ -24,7 +24,7 @@ _TOKENS = re.compile(
 
 
 class Weight(NamedTuple):
-    """Steps for a text, and for each of its bytes."""
+    """Steps for a string, and for each of its bytes."""
 
     once: int
     by_byte: int
@@ -39,7 +39,7 @@ def weigh(pattern: str) -> Weight:
 
 
 def size_of(pattern: str) -> int:
-    """How large it is with all its repetitions written out."""
+    """The size of a pattern with all its repetitions written out."""
     if _VERBOSE.search(pattern):
         return _TOO_LARGE
     groups, last = [0], 0

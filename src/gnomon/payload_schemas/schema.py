@@ -1,7 +1,7 @@
-"""JSON Schemas that payloads must satisfy: checked themselves, compiled, and asked.
+"""JSON Schemas for payloads: validates and compiles a schema, and checks payloads against it.
 
-Nothing outside of a schema is ever read, patterns take time in proportion to the text (so without
-look-around and back-references), and formats count.
+Nothing outside of a schema is ever read, patterns take time in proportion to the text (so they have
+no look-around and no back-references), and formats are checked.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from gnomon.payload_schemas.survey import Cost, survey
 MOST_BYTES = 64 * 1024
 MOST_SCHEMA_LEVELS = 32
 MOST_MISTAKES = 10
-# Steps of one check, of about 20 ns: nothing else of the process runs meanwhile.
+# Steps of one check, of about 20 ns each. Nothing else of the process runs meanwhile.
 MOST_WORK = 1_000_000
 _LITTLE = 20_000  # not worth a closer look
 # To say what is wrong takes a thousand times as long as to know that something is, and all mistakes
@@ -53,7 +53,7 @@ class PayloadSchema:
         self._validator = _validator(schema)
 
     def mistakes(self, payload: bytes | None) -> list[Mistake]:
-        """What is wrong with a payload, with the places in it; not all, where there is much."""
+        """Mistakes of a payload with their places; not all, where there are many."""
         text = b"null" if payload is None else payload
         if nests_deeper(text, self.most_levels):
             detail = (
@@ -76,7 +76,7 @@ class PayloadSchema:
         return [] if self._validator.is_valid(value) else self._told(value, text)
 
     def work(self, payload: bytes | None) -> int:
-        """How many steps it may take to check a payload that is not nested too deeply."""
+        """An upper bound of the steps to check a payload that is not nested too deeply."""
         text = payload or b""
         first = self._work(at_most(text))
         return first if first <= _LITTLE else self._work(self._extent(text))
@@ -91,7 +91,7 @@ class PayloadSchema:
         return extent_of(text, self._survey.longest_text)
 
     def _told(self, value: Any, text: bytes) -> list[Mistake]:
-        """What is wrong with a value that is not as it should be."""
+        """The mistakes of an invalid value."""
         extent = self._extent(text)
         cost = self._cost(extent)
         # A text that is too long is looked at all the same.
@@ -101,7 +101,12 @@ class PayloadSchema:
                 return [_mistake(error) for error in islice(errors, MOST_MISTAKES)]
             if cost.by_value <= _MOST_TOLD_ON_A_PATH:
                 return [_first(self._validator, value)]
-        return [Mistake("", "is not as the schema of its task type says, which has too many ways")]
+        return [
+            Mistake(
+                "",
+                "does not match the schema of its task type, which has too many alternatives",
+            )
+        ]
 
 
 def _read(text: bytes) -> Any:

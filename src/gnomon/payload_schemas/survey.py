@@ -1,4 +1,4 @@
-"""What checking a JSON Schema can cost, found without checking anything.
+"""Bounds the cost of checking payloads against a JSON Schema, before any check.
 
 A schema comes from a tenant. It must refer to nothing outside of itself, and no payload may take
 for ever to be checked against it, or nest so deep that the checker's stack ends. So every way that
@@ -61,7 +61,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """What there is to know about a schema before it is used."""
+    """Limits of a schema: how deep payloads may be, and what a check of them costs."""
 
     costs: list[Cost]  # for payloads of no level, of one, and so on, as deep as they may be
     longest_text: int | None  # that a pattern or format is asked about; None: any

@@ -1,4 +1,4 @@
-"""What every pipe must keep, as tests: derive from `PipeContract` and give it a pipe.
+"""The contract of a pipe, as tests: derive from `PipeContract` and give it a pipe.
 
     class TestMine(PipeContract):
         def make_pipe(self, capacity, on_room, reserved=0):
@@ -257,7 +257,7 @@ def _nothing() -> None:
 
 
 async def _settle_down(turns: int = 5) -> None:
-    """Let everything that can go on go on."""
+    """Let every task that can run, run."""
     for _ in range(turns):
         await asyncio.wait([_begun(_turn())])
 

@@ -1,4 +1,4 @@
-"""A database clock that tests can turn: what is an hour away runs now.
+"""A database clock that tests can turn: a task that is due in an hour runs now.
 
 `install` replaces `gnomon.now()` in one database, so everything that Gnomon decides by time there
 follows it: what is due, which lease has run out, what is past retention. Never install it in a
@@ -29,7 +29,7 @@ DROP TABLE IF EXISTS gnomon.turned_clock;
 
 
 async def install(connection: "asyncpg.Connection[Any]") -> None:
-    """Make the clock of this database one that can be turned; it shows the right time at first."""
+    """Replace the clock of this database by one that can be turned. It begins at the right time."""
     async with connection.transaction():
         await connection.execute(_INSTALL)
 

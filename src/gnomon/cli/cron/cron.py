@@ -1,4 +1,4 @@
-"""`gnomon cron`: declare recurring jobs, look at them and steer them."""
+"""`gnomon cron`: add, list, show, pause, trigger and remove recurring jobs."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,16 +20,14 @@ RUNS_SHOWN = 5
 FIRES_SHOWN = 20
 CONFLICT = 409
 
-app = typer.Typer(
-    no_args_is_help=True, help="Recurring jobs: what runs again and again.", rich_markup_mode=None
-)
+app = typer.Typer(no_args_is_help=True, help="Recurring jobs.", rich_markup_mode=None)
 
 
 @app.command()
 @with_groups
 def add(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the job is called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.")],
     *,
     schedule: ScheduleOptions,
     url: options.Url = None,
@@ -37,15 +35,17 @@ def add(
     payload: options.Payload = None,
     policies: PolicyOptions,
     template: TemplateOptions,
-    replace: Annotated[bool, typer.Option("--replace", help="Also if there is one.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace an existing job of that name.")
+    ] = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
     """Add a recurring job, and print its id.
 
     \b
-    gnomon cron add report --cron '0 9 * * MON-FRI' --url http://127.0.0.1:9000/report
-    gnomon cron add ping --every 15m --from 09:07 --url http://127.0.0.1:9000/ping --replace
+    gnomon cron add report --cron '0 9 * * MON-FRI' --url http://127.0.0.1:9000/
+    gnomon cron add ping --every 15m --from 09:07 --function ping --replace
     """
     job = {"name": name, **schedule.body(), **policies.body()}
     if (url is None) == (function is None):
@@ -59,16 +59,19 @@ def add(
 @app.command("list")
 def list_(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Option(help="Only with this in their names.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only names that contain this.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
     paused: Annotated[
-        bool | None, typer.Option("--paused/--active", help="Only those, or the others.")
+        bool | None, typer.Option("--paused/--active", help="Only paused or only active jobs.")
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="Only declared by this, such as sync:default.")
+        str | None, typer.Option(help="Only from this source, such as sync:default.")
     ] = None,
     next_before: Annotated[
-        Any, typer.Option(parser=values.moment, metavar="TIME", help="Only that fire by then.")
+        Any,
+        typer.Option(
+            parser=values.moment, metavar="TIME", help="Only jobs that fire before this time."
+        ),
     ] = None,
     limit: Limit = 50,
     everything: Everything = False,
@@ -126,7 +129,7 @@ def runs(
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """List what became of a job's fires, latest first.
+    """List the runs of a job, latest first.
 
     \b
     gnomon cron runs report
@@ -143,10 +146,10 @@ def runs(
 def pause(
     ctx: typer.Context,
     refs: options.Refs,
-    reason: Annotated[str | None, typer.Option(help="For people.")] = None,
+    reason: Annotated[str | None, typer.Option(help="A note for people.")] = None,
     api: ApiUrl = None,
 ) -> None:
-    """Start nothing more on schedule, until the job is resumed.
+    """Stop a job from firing until it is resumed.
 
     \b
     gnomon cron pause report --reason 'the warehouse is being moved'
@@ -161,7 +164,7 @@ def pause(
 
 @app.command()
 def resume(ctx: typer.Context, refs: options.Refs, api: ApiUrl = None) -> None:
-    """Go on with the next fire. What lay in the pause was not missed.
+    """Let a paused job fire again. Fires during the pause do not count as missed.
 
     \b
     gnomon cron resume report
@@ -179,12 +182,12 @@ def trigger(
     ctx: typer.Context,
     ref: options.Ref,
     idempotency_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Run once, however often sent.")
+        str | None, typer.Option(metavar="KEY", help="Run only once for this key.")
     ] = None,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """Run a job now, whatever its schedule says, and print the task's id.
+    """Run a job now, besides its schedule, and print the task's id.
 
     \b
     gnomon cron trigger report
@@ -205,15 +208,21 @@ def trigger(
 def backfill(
     ctx: typer.Context,
     ref: options.Ref,
-    first: Annotated[Any, typer.Option("--from", parser=values.moment, metavar="TIME")],
-    last: Annotated[Any, typer.Option("--to", parser=values.moment, metavar="TIME")],
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Refuse more than that.")] = 1000,
+    first: Annotated[
+        Any, typer.Option("--from", parser=values.moment, metavar="TIME", help="First time.")
+    ],
+    last: Annotated[
+        Any, typer.Option("--to", parser=values.moment, metavar="TIME", help="Last time.")
+    ],
+    limit: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Refuse more fires than this.")
+    ] = 1000,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """Run a job for its fires of the past, oldest first, but for those that had a run.
+    """Run a job for past fires that had no run, oldest first.
 
     \b
     gnomon cron backfill report --from 2026-03-01 --to 2026-03-07 --dry-run
@@ -239,7 +248,7 @@ def backfill(
 
 @app.command("rm")
 def remove(ctx: typer.Context, refs: options.Refs, yes: Yes = False, api: ApiUrl = None) -> None:
-    """Remove jobs, with every run that has not started. What runs, goes on.
+    """Remove jobs, with their runs that have not started. Running ones finish.
 
     \b
     gnomon cron rm report --yes
@@ -247,11 +256,11 @@ def remove(ctx: typer.Context, refs: options.Refs, yes: Yes = False, api: ApiUrl
 
     async def act(client: "Client", ref: str) -> str:
         await client.delete_cron_job(ref)
-        return f"{ref} is gone"
+        return f"{ref} is removed"
 
     url = remote.api_url(settings_of(ctx), api)
     if not yes:
-        output.confirm(f"Remove {', '.join(refs)} for good?")
+        output.confirm(f"Remove {', '.join(refs)}?")
     remote.for_each(url, refs, act)
 
 

@@ -20,22 +20,20 @@ class ScheduleOptions(OptionGroup):
     """Options of `gnomon cron add` and `preview`: when a job fires."""
 
     cron: Annotated[
-        str | None, typer.Option("--cron", metavar="EXPR", help="When: a cron expression, quoted.")
+        str | None, typer.Option("--cron", metavar="EXPR", help="A cron expression, quoted.")
     ] = None
     every: Annotated[
-        Any, options.duration("--every", help="When: at an interval, such as 15m.")
+        Any, options.duration("--every", help="An interval such as 15m, instead of --cron.")
     ] = None
     phase: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="TIME", help="Where --every counts from: 09:07, or a moment."
-        ),
+        typer.Option("--from", metavar="TIME", help="Start of --every: 09:07, or a date and time."),
     ] = None
     timezone: options.Timezone = None
-    gap: Annotated[Gap | None, typer.Option(help="When clocks skip the time.")] = None
-    fold: Annotated[Fold | None, typer.Option(help="When the time comes twice.")] = None
-    start: Annotated[Any, options.moment("--start", help="Nothing fires before.")] = None
-    end: Annotated[Any, options.moment("--end", help="Nothing fires after.")] = None
+    gap: Annotated[Gap | None, typer.Option(help="When clocks skip a fire.")] = None
+    fold: Annotated[Fold | None, typer.Option(help="When clocks repeat a fire.")] = None
+    start: Annotated[Any, options.moment("--start", help="No fires before this time.")] = None
+    end: Annotated[Any, options.moment("--end", help="No fires after this time.")] = None
 
     def check(self) -> None:
         """Raises BadParameter unless it is an expression or an interval."""
@@ -59,30 +57,30 @@ class ScheduleOptions(OptionGroup):
 
 
 class PolicyOptions(OptionGroup):
-    """Options of `gnomon cron add`: how many runs there are, how late, and what else happens."""
+    """Options of `gnomon cron add`: overlapping, missed and late runs, and their number."""
 
-    overlap: Annotated[Overlap | None, typer.Option(help="While a run goes on.")] = None
-    missed: Annotated[Missed | None, typer.Option(help="When none could start.")] = None
+    overlap: Annotated[Overlap | None, typer.Option(help="While the last run is active.")] = None
+    missed: Annotated[Missed | None, typer.Option(help="When a run could not start in time.")] = (
+        None
+    )
     missed_after: Annotated[
-        Any, options.duration("--missed-after", help="How late a run is missed.")
+        Any, options.duration("--missed-after", help="How late a run counts as missed.")
     ] = None
     backfill_limit: Annotated[
-        int | None, typer.Option(min=1, help="How many missed runs are made up for, at most.")
+        int | None, typer.Option(min=1, help="Run at most this many missed runs later.")
     ] = None
     backfill_window: Annotated[
         Any,
-        options.duration(
-            "--backfill-window", help="How old a missed run may be to be made up for."
-        ),
+        options.duration("--backfill-window", help="Run missed runs later up to this age."),
     ] = None
     max_runs: Annotated[
-        int | None, typer.Option(min=1, help="After so many fires it is finished.")
+        int | None, typer.Option(min=1, help="End the job after this many fires.")
     ] = None
     jitter: Annotated[
-        Any, options.duration("--jitter", help="Start each run up to so much later.")
+        Any, options.duration("--jitter", help="Delay each run at random, up to this.")
     ] = None
     sla: Annotated[
-        Any, options.duration("--sla", help="Raise an event when a run starts later than that.")
+        Any, options.duration("--sla", help="Raise an event when a run starts this late.")
     ] = None
 
     def body(self) -> "Json":

@@ -1,4 +1,4 @@
-"""What a sync would change: the file's jobs against the server's, job by job.
+"""Compares the jobs of a file with those of the server: what a sync would change.
 
 The server says itself what a definition would change in a job of its own (a PUT as a dry run), so
 that a default it fills in never looks like a difference. Here is decided which job is meant.
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 class JobChange(StrEnum):
-    """What becomes of a job, in the words of the API where it has them."""
+    """What a sync does with a job, in the words of the API where it has them."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -44,7 +44,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
-        """What is to be done, for people."""
+        """The step in words for people."""
         match self.change:
             case JobChange.RENAMED:
                 return f"to be renamed, from {self.renamed_from}"
@@ -118,7 +118,7 @@ def acts_of(steps: Sequence[Step]) -> list[Act]:
 
 
 def document_of(declared: Declaration, steps: Sequence[Step], done: Sequence[Act]) -> Json:
-    """The difference as JSON, and which of it has been made."""
+    """The difference as JSON, with the changes that have been made."""
     return {
         "set": declared.set_name,
         "source": declared.source,
@@ -136,7 +136,7 @@ def document_of(declared: Declaration, steps: Sequence[Step], done: Sequence[Act
 
 
 async def compared(client: "Client", declared: Declaration, *, prune: bool) -> list[Step]:
-    """What each job of the file, and each of its set on the server, comes to. Changes nothing."""
+    """The step for each job of the file, and of its set on the server. Changes nothing."""
     steps: list[Step] = []
     problems: list[str] = []
     for job in declared.jobs:

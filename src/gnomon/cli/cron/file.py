@@ -57,7 +57,7 @@ class BadFile(CommandFailed):
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """A job of the file: what the API takes, and what the job was called before."""
+    """A job of the file: its fields for the API, and its former name."""
 
     name: str
     document: Json
@@ -65,7 +65,7 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """A set of jobs. What the server has from the same source is what this file declared before."""
+    """A set of jobs. Jobs of the same source on the server were declared by this file before."""
 
     set_name: str
     jobs: tuple[Declared, ...]
@@ -76,7 +76,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
 
 def declaration(content: bytes, set_name: str | None = None) -> Declaration:
-    """What the file declares; `set_name` is used instead of its own. Raises BadFile."""
+    """The jobs of a file; `set_name` replaces the set that it names. Raises BadFile."""
     try:
         file = tomllib.loads(content.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -161,7 +161,7 @@ def _job_problems(table: Json) -> Iterator[str]:
 
 
 def _definition_problem(document: Json) -> Iterator[str]:
-    """What the API would say, but for the server's limit on payloads."""
+    """The problem that the API would report, but for the server's limit on payloads."""
     from gnomon.usecases.cron_requests import CreateCronJob
     from gnomon.usecases.definitions import definition_of
     from gnomon.usecases.validation import explain

@@ -1,4 +1,4 @@
-"""Recurring jobs, their runs and their fires, as people read them."""
+"""Recurring jobs, their runs and their fires, for people."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 async def job_list(items: AsyncIterator["Json"]) -> None:
-    """A table; one row a job."""
+    """Print a table with a row for each job."""
     await views.in_pieces(items, _job_rows)
 
 
 async def run_list(items: AsyncIterator["Json"]) -> None:
-    """A table; one row a fire."""
+    """Print a table with a row for each fire."""
     await views.in_pieces(items, run_rows)
 
 
 def show(job: "Json", runs: Sequence["Json"]) -> None:
-    """Everything about one job that is set, and its latest runs."""
+    """Print everything that is set on a job, and its latest runs."""
     output.fields([*_when(job), *_what(job), *_rules(job), *_state(job)])
     if runs:
         output.echo()
@@ -50,10 +50,10 @@ def run_rows(runs: Sequence["Json"]) -> None:
 
 
 def fires(answer: "Json") -> None:
-    """What a schedule means, and when it fires next."""
+    """Print what a schedule means, and its next fires."""
     output.echo(answer["description"])
     if not answer["fires"]:
-        output.note("it does not fire any more")
+        output.note("it never fires again")
         return
     output.echo()
     fire_rows(answer["fires"])

@@ -1,4 +1,4 @@
-"""What the commands about recurring jobs are told, and what the shell completes of it."""
+"""Options of the commands about recurring jobs, and their shell completion."""
 
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ MOST_COMPLETED = 50
 
 
 def complete_job(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of jobs that begin so; none where the API does not answer."""
+    """Names of jobs with this prefix; none where the API does not answer."""
     try:
         api = remote.api_url(settings_of(ctx), ctx.params.get("api"))
         return loop.run(_names(api, incomplete))
@@ -39,7 +39,7 @@ async def _names(api: remote.ApiAddress, incomplete: str) -> list[str]:
 
 
 def complete_timezone(incomplete: str) -> list[str]:
-    """IANA names that begin so, or have a city that does."""
+    """IANA names with this prefix, or with a city that has it."""
     from zoneinfo import available_timezones
 
     wanted = incomplete.lower()
@@ -64,19 +64,26 @@ OptionalRef = Annotated[str | None, _ref]
 
 Timezone = Annotated[
     str | None,
-    typer.Option(metavar="ZONE", help="Such as Europe/Berlin.", autocompletion=complete_timezone),
+    typer.Option(
+        metavar="ZONE",
+        help="IANA time zone, such as Europe/Berlin.",
+        autocompletion=complete_timezone,
+    ),
 ]
-Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="How many fires to show.")]
-After = Annotated[Any, moment("--after", help="Show the fires after this time, not after now.")]
+Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="Show this many fires.")]
+After = Annotated[Any, moment("--after", help="Show fires after this time, instead of now.")]
 
 Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="The webhook to call.")]
 Function = Annotated[
     str | None,
     typer.Option(
-        "--function", "--python", metavar="NAME", help="Instead, a function that the nodes know."
+        "--function",
+        "--python",
+        metavar="NAME",
+        help="A Python function of the nodes, instead of a URL.",
     ),
 ]
 Payload = Annotated[
     str | None,
-    typer.Option(metavar="JSON|@FILE", help="What each run gets; may hold {{fire_time}} etc."),
+    typer.Option(metavar="JSON|@FILE", help="Payload of each run; may hold {{fire_time}} etc."),
 ]

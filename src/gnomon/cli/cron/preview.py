@@ -49,7 +49,7 @@ def preview(
 
     \b
     gnomon cron preview report
-    gnomon cron preview --cron '30 2 * * *' --timezone Europe/Berlin --after 2027-03-26
+    gnomon cron preview --cron '30 2 * * *' --timezone Europe/Berlin
     """
     if ref is not None:
         if schedule != ScheduleOptions():
@@ -83,7 +83,7 @@ def explain(
     count: options.Count = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a cron expression means, and when it fires next. Needs no server.
+    """Explain a cron expression, and show when it fires next. Needs no server.
 
     \b
     gnomon cron explain '0 9 15W * *'
@@ -105,7 +105,7 @@ async def _of_job(client: "Client", ref: str, after: datetime | None, count: int
 
 
 def _answer(schedule: Schedule, after: datetime | None, count: int) -> "Json":
-    """What the API would answer."""
+    """The answer that the API would give."""
     from gnomon.clock import SystemClock
 
     found = schedule.preview(after or SystemClock().now(), count)

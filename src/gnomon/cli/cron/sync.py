@@ -1,4 +1,4 @@
-"""`gnomon cron sync`: make the server's jobs be what a file declares.
+"""`gnomon cron sync`: create, change and remove jobs as a file declares.
 
 It can be repeated at any time: it asks what would change, shows that, and does only that. What a
 sync that broke off has not done, the next one does.
@@ -46,7 +46,8 @@ def sync(
         bool, typer.Option("--prune", help="Remove jobs of the set that the file lacks.")
     ] = False,
     set_name: Annotated[
-        str | None, typer.Option("--set", metavar="NAME", help="Instead of the file's own set.")
+        str | None,
+        typer.Option("--set", metavar="NAME", help="Name of the set, instead of the file's."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would change.")
@@ -58,7 +59,7 @@ def sync(
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """Make recurring jobs be what a file declares. It shows what would change, and asks.
+    """Create, change and remove jobs as a file declares. Shows the changes and asks.
 
     \b
     gnomon cron sync jobs.toml --dry-run
@@ -143,7 +144,7 @@ def _show(declared: Declaration, steps: list[Step]) -> None:
 def _summary(steps: list[Step]) -> str:
     counts = Counter(step.change for step in steps)
     parts = [f"{counts[change]} {words}" for change, words in _COUNTED.items() if counts[change]]
-    return ", ".join(parts) or "no job, neither here nor there"
+    return ", ".join(parts) or "no jobs"
 
 
 def _json(value: object) -> str:

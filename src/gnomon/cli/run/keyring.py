@@ -1,4 +1,4 @@
-"""Webhook secrets of the settings, and those that `gnomon listen` checks signatures with."""
+"""Checks `targets.webhook_secret`, and signatures of the calls that `gnomon listen` receives."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -20,7 +20,7 @@ def checked(secret: str) -> str:
 
 
 def check_setting(settings: Settings) -> None:
-    """Whether `targets.webhook_secret`, where it is set, can be the first secret of a tenant."""
+    """Raise CommandFailed if `targets.webhook_secret` cannot be the first secret of a tenant."""
     from gnomon.access.webhook_secret import secret_bytes
 
     try:
@@ -31,8 +31,8 @@ def check_setting(settings: Settings) -> None:
 
 
 class Keyring:
-    """A secret that was given, and those of the database, where this machine can reach it. It may
-    be started after us, and secrets may be rotated: so whatever fails is looked up once more."""
+    """The given secret, and those of the database where this machine can reach it. The database may
+    start later, and secrets may be rotated, so a failed check looks them up once more."""
 
     def __init__(self, secret: str | None, settings: Settings) -> None:
         text = secret or settings.targets.webhook_secret
@@ -41,7 +41,7 @@ class Keyring:
         self._known: dict[str, list[str]] = {}
 
     async def secrets(self, tenant_id: str) -> list[str]:
-        """All that a tenant's calls may be signed with; public keys for those of v1a."""
+        """The secrets that sign a tenant's calls; public keys for those of v1a."""
         self._known[tenant_id] = await self._read(tenant_id)
         return self._given + self._known[tenant_id]
 

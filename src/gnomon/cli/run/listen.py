@@ -1,4 +1,4 @@
-"""`gnomon listen`: a webhook receiver to see what Gnomon sends, and to play a broken one."""
+"""`gnomon listen`: a webhook receiver that prints every call, and fails calls on request."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,19 +25,21 @@ def listen(
         int, typer.Option(min=0, metavar="N", help="Fail the first N calls of each task.")
     ] = 0,
     status: Annotated[
-        int, typer.Option(min=300, max=599, help="What a failed call is answered with.")
+        int, typer.Option(min=300, max=599, help="Status code of a failed call.")
     ] = 503,
     delay: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Wait before each answer.")
+        float, typer.Option(min=0, metavar="SECONDS", help="Seconds to wait before each answer.")
     ] = 0.0,
     secret_file: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Check signatures with the whsec_… or whpk_… in this file, too; - is stdin.",
+            help="Also check with the whsec_… or whpk_… in this file; - is stdin.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document a line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document per line.")
+    ] = False,
 ) -> None:
     """Receive webhooks on 127.0.0.1 and print each call. Ctrl-C ends it with a summary.
 

@@ -1,4 +1,4 @@
-"""`gnomon api` and `gnomon scheduler`: one process each, against a database that runs."""
+"""`gnomon api` and `gnomon scheduler`: one process each, on a database that is running."""
 
 import os
 from collections.abc import Callable, Coroutine
@@ -27,13 +27,15 @@ ServeQueue = Annotated[
 ServeLane = Annotated[
     list[str] | None, typer.Option("--serve-lane", help="Run only tasks of this priority.")
 ]
-Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0 picks a free one.")]
+Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Port of the API; 0 picks a free one.")
+]
 
 
 def api(ctx: typer.Context, port: Port = None) -> None:
-    """Run one API process, until SIGTERM or Ctrl-C.
+    """Run one API process until SIGTERM or Ctrl-C.
 
-    Works on DATABASE_URL, or on the embedded server that `gnomon up` runs in the data directory.
+    It uses DATABASE_URL, or the embedded server of `gnomon up` in the data directory.
 
     \b
     DATABASE_URL=postgresql://localhost/gnomon gnomon api --port 8081
@@ -53,14 +55,14 @@ def scheduler(
     serve_queue: ServeQueue = None,
     serve_lane: ServeLane = None,
 ) -> None:
-    """Run one scheduler node, until SIGTERM or Ctrl-C. Start more for more.
+    """Run one scheduler node until SIGTERM or Ctrl-C. Start several to run more tasks.
 
-    With --serve-… it runs only what is in all of the lists that are given; each of these options
-    may be repeated.
+    With --serve-… it runs only tasks that match every kind of option given. Each of
+    these options may be repeated.
 
     \b
     DATABASE_URL=postgresql://localhost/gnomon gnomon scheduler --slots 2000
-    DATABASE_URL=postgresql://localhost/gnomon gnomon scheduler --serve-tenant acme
+    gnomon scheduler --serve-tenant acme
     """
     from gnomon.wiring.processes import run_node
 
@@ -74,14 +76,14 @@ def scheduler(
 
 
 def _pool(**lists: list[str] | None) -> dict[str, str]:
-    """What the options say, as the variables that say the same."""
+    """The options of a worker pool as the variables that set the same."""
     return {f"GNOMON_NODE_SERVE_{name.upper()}": ",".join(of) for name, of in lists.items() if of}
 
 
 def overrides(
     *, port: int | None = None, slots: int | None = None, data_dir: str | None = None
 ) -> dict[str, str]:
-    """What flags say, as the variables that say the same."""
+    """Flags as the variables that set the same."""
     flags = {
         "GNOMON_API_PORT": port,
         "GNOMON_NODE_SLOTS": slots,
@@ -117,7 +119,7 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
     except MigrationError as error:
         raise CommandFailed(str(error)) from error
     except ExceptionGroup as group:
-        # What runs side by side fails in groups, even when only one thing is wrong.
+        # A task group raises a group, even when only one thing is wrong.
         wrong = group.exceptions[0]
         if len(group.exceptions) > 1 or not isinstance(wrong, SettingsError | GnomonError):
             raise

@@ -1,4 +1,4 @@
-"""A webhook receiver that tells what it gets, and fails when it is asked to."""
+"""A webhook receiver that reports every call, and fails calls on request."""
 
 import asyncio
 import signal
@@ -29,7 +29,7 @@ class Behaviour(msgspec.Struct, frozen=True):
 
 
 class ReceivedCall(msgspec.Struct, frozen=True):
-    """One call, as it came in, and how it was answered."""
+    """One received call, and how it was answered."""
 
     at: datetime
     method: str
@@ -44,7 +44,7 @@ class ReceivedCall(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What came in over all."""
+    """Totals of a receiver."""
 
     calls: int
     tasks: int

@@ -37,13 +37,13 @@ class Child:
 
 @dataclass(frozen=True)
 class Policy:
-    """How long to wait for what, in seconds."""
+    """Timeouts and restart limits. Durations are in seconds."""
 
     stop_seconds: float = 30.0  # for each child, after SIGTERM
     first_delay: float = 0.2  # before a restart; doubles with each failure
     longest_delay: float = 15.0
-    failures: int = 5  # this many ...
-    failures_within: float = 30.0  # ... in this time, and the child is not worth restarting
+    failures: int = 5  # this many failures ...
+    failures_within: float = 30.0  # ... in this time, and the child is not restarted
 
 
 class Interrupts:
@@ -135,7 +135,7 @@ class _GaveUpError(Exception):
 
 
 class _Runner:
-    """One child over all its lives."""
+    """One child, through all its restarts."""
 
     def __init__(self, child: Child, policy: Policy) -> None:
         self.child = child
@@ -220,7 +220,7 @@ class _Supervisor:
             self._interrupts.wait(self._seconds_to_next(waiting_for_ready=on_ready is not None))
 
     def stop(self) -> bool:
-        """Stop the children, the last one first. True if all went by themselves."""
+        """Stop the children, the last one first. True if none had to be killed."""
         clean = True
         for runner in reversed(self._runners):
             clean = self._stop_one(runner) and clean
@@ -248,7 +248,7 @@ class _Supervisor:
 
 
 def _only_wake(number: int, frame: FrameType | None) -> None:
-    """A signal without a handler does not end a wait."""
+    """A handler that does nothing: a signal without one does not end a wait."""
 
 
 def _report(text: str) -> None:

@@ -42,12 +42,14 @@ def up(
     ctx: typer.Context,
     port: Port = None,
     data_dir: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Of the embedded PostgreSQL.")
+        str | None, typer.Option(metavar="DIR", help="Data of the embedded PostgreSQL.")
     ] = None,
     slots: Slots = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what is wrong.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")
+    ] = False,
 ) -> None:
-    """Run everything: PostgreSQL (unless DATABASE_URL names one), the API and a scheduler node.
+    """Run everything: PostgreSQL (unless DATABASE_URL is set), the API and a node.
 
     \b
     gnomon up
@@ -112,7 +114,7 @@ def _children(settings: Settings, environ: dict[str, str]) -> list["Child"]:
 
 
 def _free_port(settings: Settings) -> int:
-    """The port that the API will have, before anything else is started."""
+    """The port that the API will get. CommandFailed, before anything is started, if it is taken."""
     import socket
 
     host, port = settings.api.host, settings.api.port
@@ -130,7 +132,7 @@ def _free_port(settings: Settings) -> int:
 
 
 def _check_authentication(settings: Settings) -> None:
-    """Whether the API may listen where it is to, now that it is known who is asked for a key."""
+    """CommandFailed if the API may not listen on its address without authentication."""
     import socket
 
     if not settings.auth.enabled:

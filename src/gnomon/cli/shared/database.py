@@ -1,4 +1,4 @@
-"""Which PostgreSQL a command works on: the one of DATABASE_URL, or the embedded one."""
+"""The PostgreSQL that a command uses: DATABASE_URL, or the embedded server."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -27,14 +27,14 @@ NO_DATABASE = (
 
 
 def known_dsn(settings: Settings) -> str | None:
-    """DATABASE_URL, or the embedded server that some process says it runs."""
+    """DATABASE_URL, or the address that an embedded server has left in its data directory."""
     from gnomon.store.embedded import running_dsn
 
     return settings.database.url or running_dsn(Path(settings.database.data_dir))
 
 
 def existing_dsn(settings: Settings) -> str:
-    """The same; CommandFailed where there is none."""
+    """The same. CommandFailed where there is none."""
     dsn = known_dsn(settings)
     if dsn is None:
         raise CommandFailed(NO_DATABASE.format(data_dir=settings.database.data_dir))
@@ -43,7 +43,7 @@ def existing_dsn(settings: Settings) -> str:
 
 @contextmanager
 def running_database(settings: Settings) -> Iterator[str]:
-    """A server that answers; the embedded one is started for as long as this takes."""
+    """The address of a running server. The embedded one is started if needed, and stopped after."""
     dsn = known_dsn(settings)
     folder = Path(settings.database.data_dir)
     if settings.database.url is None and (folder / "postgres").exists():
@@ -59,7 +59,7 @@ def running_database(settings: Settings) -> Iterator[str]:
 
 @contextmanager
 def embedded(folder: Path) -> Iterator[Any]:
-    """The embedded server, started and stopped; its troubles in words for the user."""
+    """Start and stop the embedded server. Its errors become CommandFailed."""
     from gnomon.store.embedded import EmbeddedError, EmbeddedServer
 
     server = EmbeddedServer(folder)
@@ -75,7 +75,7 @@ def embedded(folder: Path) -> Iterator[Any]:
 
 @asynccontextmanager
 async def connection(dsn: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-    """One connection. A server that cannot be reached, or says no, is a CommandFailed."""
+    """One connection. CommandFailed if the server refuses it."""
     from gnomon.store.postgres.database import connect
 
     try:
@@ -115,7 +115,7 @@ async def prepare(
 
 
 def with_database(settings: Settings, use: Callable[["Database"], Awaitable[_T]]) -> _T:
-    """What `use` makes of the database, which is started for it if need be."""
+    """The result of `use` on the database; the embedded server is started if needed."""
     with running_database(settings) as dsn:
         return loop.run(_used(dsn, use))
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they come to."""
+"""Options that several commands share, and the settings of a command."""
 
 import os
 from pathlib import Path
@@ -14,24 +14,27 @@ API_VARIABLE = "GNOMON_API_URL"
 _KEY = "gnomon.key"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 ApiUrl = Annotated[
     str | None,
-    typer.Option("--api", metavar="URL", envvar=API_VARIABLE, help="Where the API is."),
+    typer.Option("--api", metavar="URL", envvar=API_VARIABLE, help="Address of the API."),
 ]
 TaskIds = Annotated[list[str], typer.Argument(metavar="ID", help="One task or several.")]
 TaskId = Annotated[str, typer.Argument(metavar="ID", help="The task's id.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="Show at most so many.")]
-Everything = Annotated[bool, typer.Option("--all", help="Show all, however many.")]
+TypeFilter = Annotated[str | None, typer.Option("--type", help="Only of this type.")]
+QueueFilter = Annotated[str | None, typer.Option("--queue", help="Only of this queue.")]
+TagFilter = Annotated[str | None, typer.Option("--tag", help="Only with this tag.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Show at most this many.")]
+Everything = Annotated[bool, typer.Option("--all", help="Show all of them.")]
 
 
 def settings_of(ctx: typer.Context, overrides: dict[str, str] | None = None) -> Settings:
-    """The settings of this run; `overrides` are variables that flags of the command set."""
+    """The settings of this command; `overrides` are the variables of its flags."""
     return load(_environ(ctx) | (overrides or {}), settings_file(ctx))
 
 
 def sourced_settings_of(ctx: typer.Context) -> tuple[Settings, Sources]:
-    """The same, with where each of them comes from."""
+    """The same, with the source of each setting."""
     return load_with_sources(_environ(ctx), settings_file(ctx))
 
 
@@ -41,7 +44,7 @@ def _environ(ctx: typer.Context) -> dict[str, str]:
 
 
 def _key(root: Any) -> str | None:
-    """What `--key-file` holds, read once: it may be stdin."""
+    """The content of `--key-file`, read once: it may be stdin."""
     file = root.params.get("key_file")
     if file is None or (file == "-" and root.resilient_parsing):  # a shell that completes
         return None
@@ -51,6 +54,6 @@ def _key(root: Any) -> str | None:
 
 
 def settings_file(ctx: typer.Context) -> Path | None:
-    """What `--settings` named."""
+    """The file that `--settings` names."""
     file = ctx.find_root().params.get("settings_path")
     return Path(file) if file else None

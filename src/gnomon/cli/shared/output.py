@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for machines, a line on stderr for trouble."""
+"""Output of commands: tables for people, JSON for machines, errors as a line on stderr."""
 
 import re
 import sys
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# What steers a terminal instead of being shown on it, or turns the order of characters around: C0
-# but for tab and line feed, DEL, C1, and the controls of bidirectional text.
+# Characters that steer a terminal, or turn the order of characters around: C0 but for tab and line
+# feed, DEL, C1, and the controls of bidirectional text.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # Where no terminal says how wide it is, a reader (or grep) wants whole lines.
 PIPE_WIDTH = 240
@@ -49,18 +49,18 @@ def console() -> "Console":
 
 
 def visible(text: str) -> str:
-    """The text with what would steer a terminal written out, as JSON does it. What the API answers
-    holds names, errors and bodies that anybody may have made up."""
+    """The text with control characters escaped, as in JSON: answers of the API hold names, errors
+    and bodies that anybody may have made up to steer a terminal."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Text as it is, to be seen and not obeyed."""
+    """Print text, with control characters escaped."""
     typer.echo(visible(text), err=err, nl=nl)
 
 
 def note(text: str) -> None:
-    """Something for the reader, out of the way of what a script would use."""
+    """Print a remark on stderr, where no script reads it."""
     echo(text, err=True)
 
 
@@ -81,12 +81,12 @@ def confirm(question: str) -> None:
 
 
 def document(value: Any) -> None:
-    """A value as JSON."""
+    """Print a value as JSON."""
     echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 async def stream(member: str, items: AsyncIterator[Any]) -> None:
-    """`{"member": [...]}`, written while the items come in: there may be millions."""
+    """Print `{"member": [...]}` while the items come in: there may be millions."""
     separator = ""
     echo(f'{{"{member}": [', nl=False)
     async for item in items:
@@ -96,7 +96,7 @@ async def stream(member: str, items: AsyncIterator[Any]) -> None:
 
 
 def line(text: str, style: str = "") -> None:
-    """One line, in a colour where there is a terminal."""
+    """Print one line, in a colour where there is a terminal."""
     from rich.text import Text
 
     with console().capture() as captured:
@@ -105,7 +105,7 @@ def line(text: str, style: str = "") -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-    """Rows under headings; the first column is never cut."""
+    """Print rows under headings; the first column is never cut."""
     from rich.table import Table
     from rich.text import Text
 
@@ -118,7 +118,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str =
 
 
 def fields(pairs: Iterable[tuple[str, str]]) -> None:
-    """Names and values, one a line; what is empty is left out."""
+    """Print names and values, one pair per line, without empty values."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""The API, as commands reach it."""
+"""Calls of the API by commands."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to con
 
 
 class ApiAddress(msgspec.Struct, frozen=True):
-    """Where the API is, and what to show at its door."""
+    """The address of the API, and the key to send."""
 
     url: str
     key: str | None = None
@@ -32,7 +32,7 @@ class ApiAddress(msgspec.Struct, frozen=True):
 
 
 def api_url(settings: Settings, given: str | None) -> ApiAddress:
-    """Where the API is: as given, else where the settings have it listen."""
+    """The address that `--api` gives, else the one in the settings."""
     return ApiAddress(_url(settings, given), settings.api.key)
 
 
@@ -74,7 +74,7 @@ def tell(
     *,
     as_json: bool,
 ) -> None:
-    """Ask for one thing and print it: as JSON, or as `show` does."""
+    """Ask for one thing, and print it as JSON or by `show`."""
     answer = call(api, ask)
     if as_json:
         output.document(answer)
@@ -85,7 +85,7 @@ def tell(
 def for_each(
     api: ApiAddress, task_ids: list[str], act: Callable[["AdminClient", str], Awaitable[str]]
 ) -> None:
-    """Do one thing to several tasks, and say of each what came of it."""
+    """Do one thing to several tasks, and print the result of each."""
 
     async def all_of_them(client: "AdminClient") -> int:
         refused = 0

@@ -17,9 +17,7 @@ _LONGEST = 16 * 1024  # bytes; tokens are the longest, and are kept below this
 
 Out = Annotated[
     str | None,
-    typer.Option(
-        "--out", metavar="FILE", help="Write it to a new file (0600), not to the terminal."
-    ),
+    typer.Option("--out", metavar="FILE", help="Write it to a new file (0600), not to stdout."),
 ]
 
 
@@ -41,8 +39,9 @@ def _named(file: str) -> str:
 
 
 class NewSecretFile:
-    """A file that only this user can read, made before the secret is: what cannot be written must
-    not be made. It goes again where making the secret fails. Without a path it does nothing."""
+    """A new file that only this user can read. It is created before the secret, which would be lost
+    if it could not be written, and removed if creating the secret fails. Does nothing without a
+    path."""
 
     def __init__(self, path: str | None) -> None:
         self._path = None if path is None else Path(path)
@@ -55,12 +54,12 @@ class NewSecretFile:
                 self._descriptor = os.open(self._path, flags, 0o600)
             except OSError as error:
                 raise CommandFailed(
-                    f"--out: {self._path} cannot be made: {error.strerror}; nothing was changed"
+                    f"--out: {self._path} cannot be created: {error.strerror}; nothing was changed"
                 ) from error
         return self
 
     def write(self, secret: str) -> str | None:
-        """Write it; gives where it is, or None where it is to be printed."""
+        """Write the secret. Returns the path, or None where the secret is to be printed."""
         if self._descriptor is None:
             return None
         descriptor, self._descriptor = self._descriptor, None

@@ -1,4 +1,4 @@
-"""What people type for durations, moments and payloads, turned into values."""
+"""Parses durations, times, payloads and headers as people type them."""
 
 import re
 import sys
@@ -54,7 +54,7 @@ def rfc3339(value: datetime) -> str:
 
 
 def payload(text: str | None, file: str | None) -> msgspec.Raw | None:
-    """The JSON of `--payload` or `--payload-file`, exactly as typed; None where neither is."""
+    """The JSON of `--payload` or `--payload-file`, exactly as typed; None without either."""
     if text is not None and file is not None:
         raise typer.BadParameter("give either --payload or --payload-file")
     if file is not None:
@@ -63,7 +63,7 @@ def payload(text: str | None, file: str | None) -> msgspec.Raw | None:
 
 
 def payload_or_file(text: str) -> msgspec.Raw:
-    """JSON as typed, or what `@FILE` holds (`@-` is stdin): no JSON begins with @."""
+    """JSON as typed, or the content of `@FILE` (`@-` is stdin): no JSON begins with @."""
     content = read(text[1:]) if text.startswith("@") else text.encode()
     return _json(content, "--payload")
 
@@ -74,19 +74,19 @@ def json_file(file: str) -> msgspec.Raw:
 
 
 def path_part(text: str) -> str:
-    """A name that has to fit into a path of the API."""
+    """A name that is part of a path of the API."""
     if "/" in text:
         raise typer.BadParameter(f"{text!r} must not contain a /")
     return text
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """Those that are not None: what was left out is for the API to fill in."""
+    """The fields that are not None; the API fills in the others."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def headers(text: str) -> list[tuple[str, str]]:
-    """`Name: value`, or those of `@FILE` (`@-` is stdin), one a line: for secret ones."""
+    """`Name: value`, or the lines of `@FILE` (`@-` is stdin), for secret ones."""
     if not text.startswith("@"):
         name, value = _header(text)
         if is_secret_parameter(name) or name.lower() == "cookie":
@@ -107,7 +107,7 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def read(file: str) -> bytes:
-    """What a file holds, or stdin (`-`)."""
+    """The content of a file, or of stdin (`-`)."""
     if file == "-":
         return sys.stdin.buffer.read()
     try:

@@ -1,4 +1,4 @@
-"""`gnomon dead`: the dead letters, tasks whose retries are spent."""
+"""`gnomon dead`: dead letters, tasks that have used up their retries."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +10,11 @@ from gnomon.cli.shared.options import (
     AsJson,
     Everything,
     Limit,
+    QueueFilter,
+    TagFilter,
     TaskId,
     TaskIds,
+    TypeFilter,
     Yes,
     settings_of,
 )
@@ -21,12 +24,10 @@ if TYPE_CHECKING:
     from gnomon.client.client import Client
 
 app = typer.Typer(
-    no_args_is_help=True, help="Dead letters: tasks whose retries are spent.", rich_markup_mode=None
+    no_args_is_help=True,
+    help="Dead letters: tasks that have used up their retries.",
+    rich_markup_mode=None,
 )
-
-TypeFilter = Annotated[str | None, typer.Option("--type", help="Only this task type.")]
-QueueFilter = Annotated[str | None, typer.Option("--queue", help="Only of this queue.")]
-TagFilter = Annotated[str | None, typer.Option("--tag", help="Only with this tag.")]
 
 
 @app.command("list")
@@ -40,7 +41,7 @@ def list_(
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """List dead letters that are not resolved, newest first.
+    """List unresolved dead letters, newest first.
 
     \b
     gnomon dead list --type email.send
@@ -56,7 +57,7 @@ def list_(
 
 @app.command()
 def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiUrl = None) -> None:
-    """Show a dead letter and all its tries.
+    """Show a dead letter and its executions.
 
     \b
     gnomon dead show ID
@@ -75,7 +76,7 @@ def retry(
     ctx: typer.Context,
     task_ids: Annotated[list[str] | None, typer.Argument(metavar="ID")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All of them, or all that the filters leave.")
+        bool, typer.Option("--all", help="All, or all that match the filters.")
     ] = False,
     task_type: TypeFilter = None,
     tag: TagFilter = None,
@@ -83,7 +84,7 @@ def retry(
     yes: Yes = False,
     api: ApiUrl = None,
 ) -> None:
-    """Run dead letters again, now, with a new retry budget.
+    """Run dead letters again now, with all their retries.
 
     \b
     gnomon dead retry ID ID
@@ -106,7 +107,7 @@ def retry(
 
 @app.command()
 def archive(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
-    """Put dead letters to rest as dealt with. Their history is kept.
+    """Archive dead letters that have been dealt with. Their history is kept.
 
     \b
     gnomon dead archive ID
@@ -116,7 +117,7 @@ def archive(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
 
 @app.command()
 def discard(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
-    """Put dead letters to rest as not needed. Their history is kept.
+    """Discard dead letters that are not needed. Their history is kept.
 
     \b
     gnomon dead discard ID

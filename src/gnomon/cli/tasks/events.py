@@ -1,4 +1,4 @@
-"""`gnomon events`: what somebody may want to be told of."""
+"""`gnomon events`: missed SLAs of cron jobs, breakers."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +24,7 @@ def events(
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """List events, newest first: runs of recurring jobs that missed their SLA, breakers.
+    """List events, newest first: cron runs that missed their SLA, breakers.
 
     \b
     gnomon events
@@ -56,7 +56,7 @@ def _rows(events: Sequence["Json"]) -> None:
 
 
 def _detail(detail: "Json") -> str:
-    """What the other columns do not show; null and nothing missed say nothing."""
+    """Fields that have no column of their own, without those that are null or zero."""
     shown = ((name, value) for name, value in detail.items() if name != "cron_job" and value)
     return " ".join(
         f"{name}={value if isinstance(value, str) else compact(value)}" for name, value in shown

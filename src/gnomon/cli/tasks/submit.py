@@ -1,4 +1,4 @@
-"""`gnomon submit`: hand in one task."""
+"""`gnomon submit`: submit one task."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +8,6 @@ from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.groups import OptionGroup, with_groups
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.tasks import views
-from gnomon.cli.tasks.tasks import Moment
 from gnomon.cli.tasks.template import TemplateOptions
 
 if TYPE_CHECKING:
@@ -21,27 +20,36 @@ LONGEST_POLL_SECONDS = 1.0
 Url = Annotated[str | None, typer.Argument(metavar="URL", help="The webhook to call.")]
 Function = Annotated[
     str | None,
-    typer.Option("--python", metavar="NAME", help="Instead, a function that the nodes know."),
+    typer.Option(
+        "--python", metavar="NAME", help="A Python function of the nodes, instead of a URL."
+    ),
 ]
-Wait = Annotated[bool, typer.Option("--wait", help="Until it has finished, and show it.")]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait until the task has finished, and show it.")
+]
 
 
 class SubmitOptions(OptionGroup):
     """Options of one task, beside those of its template."""
 
-    payload: Annotated[str | None, typer.Option(metavar="JSON", help="What the target gets.")] = (
+    payload: Annotated[str | None, typer.Option(metavar="JSON", help="Payload for the target.")] = (
         None
     )
     payload_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The same from a file, or - for stdin.")
+        str | None, typer.Option(metavar="FILE", help="Payload from a file, or - for stdin.")
     ] = None
-    name: Annotated[str | None, typer.Option(help="For people.")] = None
+    name: Annotated[str | None, typer.Option(help="A name for people.")] = None
     delay: Annotated[
-        Any, typer.Option(parser=values.duration, metavar="DURATION", help="90, 90s, 5m, 2h, 1d.")
+        Any,
+        typer.Option(
+            parser=values.duration, metavar="DURATION", help="Run after 90, 90s, 5m, 2h or 1d."
+        ),
     ] = None
-    at: Moment = None
+    at: Annotated[
+        Any, typer.Option(parser=values.moment, metavar="TIME", help="Run at this time.")
+    ] = None
     idempotency_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Submit once, however often sent.")
+        str | None, typer.Option(metavar="KEY", help="Submit only once for this key.")
     ] = None
 
     def body(self) -> "Json":
@@ -74,7 +82,7 @@ def submit(
     \b
     gnomon submit http://127.0.0.1:9000/hello --payload '{"hello": "world"}'
     gnomon submit http://127.0.0.1:9000/later --delay 90s --tag demo --wait
-    gnomon submit --python send_email --payload-file mail.json --at '2030-01-31 09:00'
+    gnomon submit --python send_email --payload-file mail.json --at 2030-01-31
     """
     if (url is None) == (function is None):
         raise typer.BadParameter("give the URL of a webhook, or --python NAME")

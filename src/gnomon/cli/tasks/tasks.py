@@ -1,4 +1,4 @@
-"""`gnomon tasks`: look at tasks and steer them."""
+"""`gnomon tasks`: list, show, cancel, pause, retry and delete tasks."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +11,11 @@ from gnomon.cli.shared.options import (
     AsJson,
     Everything,
     Limit,
+    QueueFilter,
+    TagFilter,
     TaskId,
     TaskIds,
+    TypeFilter,
     Yes,
     settings_of,
 )
@@ -23,21 +26,30 @@ from gnomon.model.lifecycle import Status
 if TYPE_CHECKING:
     from gnomon.client.client import Client
 
-app = typer.Typer(no_args_is_help=True, help="Look at tasks and steer them.", rich_markup_mode=None)
-
-Moment = Annotated[Any, typer.Option(parser=values.moment, metavar="TIME")]
+app = typer.Typer(no_args_is_help=True, help="List, show and change tasks.", rich_markup_mode=None)
 
 
 @app.command("list")
 def list_(
     ctx: typer.Context,
-    status: Annotated[Status | None, typer.Option(case_sensitive=False)] = None,
-    task_type: Annotated[str | None, typer.Option("--type")] = None,
-    priority: Annotated[PriorityName | None, typer.Option(case_sensitive=False)] = None,
-    tag: Annotated[str | None, typer.Option()] = None,
-    queue: Annotated[str | None, typer.Option()] = None,
-    due_before: Moment = None,
-    due_after: Moment = None,
+    status: Annotated[
+        Status | None,
+        typer.Option(
+            case_sensitive=False, metavar="STATUS", help="Only in this status, such as failed."
+        ),
+    ] = None,
+    task_type: TypeFilter = None,
+    priority: Annotated[
+        PriorityName | None, typer.Option(case_sensitive=False, help="Only of this priority.")
+    ] = None,
+    tag: TagFilter = None,
+    queue: QueueFilter = None,
+    due_before: Annotated[
+        Any, typer.Option(parser=values.moment, metavar="TIME", help="Only due before this time.")
+    ] = None,
+    due_after: Annotated[
+        Any, typer.Option(parser=values.moment, metavar="TIME", help="Only due after this time.")
+    ] = None,
     limit: Limit = 50,
     everything: Everything = False,
     as_json: AsJson = False,
@@ -72,7 +84,7 @@ def list_(
 
 @app.command()
 def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiUrl = None) -> None:
-    """Show a task and its tries.
+    """Show a task and its executions.
 
     \b
     gnomon tasks show 0199f3a2-7c1e-7d43-a7f5-0c6a53a9d1f0
@@ -90,7 +102,7 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiU
 def explain(
     ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiUrl = None
 ) -> None:
-    """Say why a task has not run yet, or what became of it.
+    """Explain why a task has not run yet, or how it ended.
 
     \b
     gnomon tasks explain ID
@@ -111,7 +123,7 @@ def cancel(
     ctx: typer.Context,
     task_ids: TaskIds,
     interrupt: Annotated[
-        bool, typer.Option("--interrupt", help="Also cancel it while it runs.")
+        bool, typer.Option("--interrupt", help="Also cancel tasks that are running.")
     ] = False,
     api: ApiUrl = None,
 ) -> None:
@@ -133,7 +145,7 @@ def cancel(
 
 @app.command()
 def pause(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
-    """Keep waiting tasks from running, until they are resumed.
+    """Keep waiting tasks from running until they are resumed.
 
     \b
     gnomon tasks pause ID ID
@@ -143,7 +155,7 @@ def pause(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
 
 @app.command()
 def resume(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
-    """Let paused tasks run: at their time, or now where that has passed.
+    """Let paused tasks run when they are due, or now if that is past.
 
     \b
     gnomon tasks resume ID
@@ -153,7 +165,7 @@ def resume(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
 
 @app.command()
 def retry(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
-    """Run tasks again: a dead letter under its id, a finished task as a new one.
+    """Run tasks again: a dead letter under its id, a finished task as a new task.
 
     \b
     gnomon tasks retry ID
@@ -163,7 +175,7 @@ def retry(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
 
 @app.command()
 def delete(ctx: typer.Context, task_ids: TaskIds, yes: Yes = False, api: ApiUrl = None) -> None:
-    """Remove tasks with their payload and their tries, as if they had never been.
+    """Delete tasks with their payload and executions.
 
     \b
     gnomon tasks delete ID --yes
@@ -171,11 +183,11 @@ def delete(ctx: typer.Context, task_ids: TaskIds, yes: Yes = False, api: ApiUrl 
 
     async def act(client: "Client", task_id: str) -> str:
         await client.delete(task_id)
-        return f"{task_id} is gone"
+        return f"{task_id} is deleted"
 
     url = remote.api_url(settings_of(ctx), api)
     if not yes:
-        output.confirm(f"Remove {', '.join(task_ids)} for good?")
+        output.confirm(f"Delete {', '.join(task_ids)}?")
     remote.for_each(url, task_ids, act)
 
 

@@ -1,4 +1,4 @@
-"""The template of a task: as options, as the body that the API takes, and as lines to read."""
+"""The template of a task: as options, as a body for the API, and as lines for people."""
 
 import itertools
 from enum import StrEnum
@@ -32,45 +32,43 @@ class TemplateOptions(OptionGroup):
 
     task_type: Annotated[
         str | None,
-        typer.Option(
-            "--type", help="What kind of task it is: webhook, or the function, where not given."
-        ),
+        typer.Option("--type", help="Type of the task; else webhook, or the function's name."),
     ] = None
-    method: Annotated[str | None, typer.Option(help="Of the webhook: POST where not given.")] = None
+    method: Annotated[str | None, typer.Option(help="HTTP method; else POST.")] = None
     headers: Annotated[
         list[Any] | None,
         typer.Option(
             "--header",
             parser=values.headers,
             metavar="'NAME: VALUE'|@FILE",
-            help="May be repeated; secret ones are better in a file, a line each (@- is stdin).",
+            help="Repeatable. Put secret headers in a file, one per line (@- is stdin).",
         ),
     ] = None
-    priority: Annotated[PriorityName | None, typer.Option(case_sensitive=False)] = None
-    delivery: Annotated[
-        DeliveryMode | None, typer.Option(help="What is promised: at_least_once where not given.")
+    priority: Annotated[
+        PriorityName | None, typer.Option(case_sensitive=False, help="Priority; else medium.")
     ] = None
-    max_retries: Annotated[int | None, typer.Option(min=0, help="After the first execution.")] = (
-        None
-    )
+    delivery: Annotated[
+        DeliveryMode | None, typer.Option(help="Delivery mode; else at_least_once.")
+    ] = None
+    max_retries: Annotated[
+        int | None, typer.Option(min=0, help="Retries after the first execution.")
+    ] = None
     timeout: Annotated[
         Any,
         typer.Option(
-            parser=values.duration, metavar="DURATION", help="Of one execution: 90, 90s, 5m, 2h."
+            parser=values.duration,
+            metavar="DURATION",
+            help="Timeout of one execution: 90, 90s, 5m, 2h.",
         ),
     ] = None
-    tags: Annotated[list[str] | None, typer.Option("--tag", help="May be repeated.")] = None
-    queue: Annotated[str | None, typer.Option(help="Where it belongs, for limits and pools.")] = (
-        None
-    )
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="Repeatable.")] = None
+    queue: Annotated[str | None, typer.Option(help="Queue, for limits and worker pools.")] = None
     preemptible: Annotated[
-        bool, typer.Option("--preemptible", help="May give way to a CRITICAL task, and run again.")
+        bool, typer.Option("--preemptible", help="A CRITICAL task may stop it; it then runs again.")
     ] = False
     keep_payload: Annotated[
         KeepPayload | None,
-        typer.Option(
-            help="Keep the payload of an ended task: always, or only a failed one, or never."
-        ),
+        typer.Option(help="Keep the payload of a finished task: always, failed only, or never."),
     ] = None
 
     def body(self, url: str | None, function: str | None) -> "Json":

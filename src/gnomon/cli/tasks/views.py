@@ -1,4 +1,4 @@
-"""A task, its tries, and lists of tasks, as people read them."""
+"""Tasks, their executions, and lists of tasks, for people."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -31,14 +31,14 @@ async def limited(
 
 
 async def task_list(items: AsyncIterator["Json"]) -> None:
-    """A table; one row a task."""
+    """Print a table with a row for each task."""
     await in_pieces(items, _task_rows)
 
 
 async def in_pieces(
     items: AsyncIterator["Json"], show_rows: Callable[[Sequence["Json"]], None]
 ) -> None:
-    """A table of what comes in, printed while it does."""
+    """Print a table while its rows come in."""
     rows: list[Json] = []
     found = 0
     async for item in items:
@@ -74,20 +74,20 @@ def _task_rows(tasks: Sequence["Json"]) -> None:
 
 
 async def read(client: "Client", task_id: str) -> "Json":
-    """A task with its tries, as one document."""
+    """A task with its executions, as one document."""
     task = await client.get(task_id)
     return {**task, "executions": await client.executions(task_id)}
 
 
 def show(task: "Json") -> None:
-    """Everything about one task that is set, and a table of its tries."""
+    """Print everything that is set on a task, and a table of its executions."""
     output.fields(_facts(task))
-    tries = task["executions"]
-    if tries:
+    executions = task["executions"]
+    if executions:
         output.echo()
         output.table(
             ["attempt", "outcome", "worker", "started", "finished", "status", "detail"],
-            [_try_row(each) for each in tries],
+            [_execution_row(each) for each in executions],
         )
 
 
@@ -117,7 +117,7 @@ def _payload(task: "Json") -> str:
     return shortened(compact(task.get("payload")), BODY_SHOWN)
 
 
-def _try_row(each: "Json") -> tuple[str, ...]:
+def _execution_row(each: "Json") -> tuple[str, ...]:
     detail = each.get("error") or each.get("response_body") or compact(each.get("result"))
     return (
         str(each["attempt"]),
