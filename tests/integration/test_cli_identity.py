@@ -164,6 +164,10 @@ async def test_first_keys_are_made_on_the_database_whatever_is_running(
     monkeypatch.setenv("GNOMON_API_URL", "http://127.0.0.1:9")
     assert "gnomon up" in (await cli(*create, "f", "--role", "read", code=1)).err
     monkeypatch.delenv("GNOMON_API_KEY")
+    # An API that is named may be another installation's: nothing is created here.
+    other = ("--api", "http://127.0.0.1:9")
+    assert "127.0.0.1:9" in (await cli(*create, "f", "--role", "read", *other, code=1)).err
+    assert "127.0.0.1:9" in (await cli("secrets", "create", *other, code=1)).err
     assert (
         "no tenant" in (await cli(*create, "x", "--role", "read", "--tenant", "nobody", code=1)).err
     )

@@ -27,9 +27,9 @@ class OperatorNeeded(GnomonError):
     def __init__(self, roles: Iterable[str]) -> None:
         had = ", ".join(sorted(roles)) or "none"
         super().__init__(
-            "this concerns the whole installation, and needs the key or token of an operator "
-            "(`gnomon keys create --operator` makes one); yours is of a tenant, with the roles: "
-            f"{had}"
+            "this concerns the whole installation, and needs the key or token of an operator; "
+            f"yours is of a tenant, with the roles: {had}. Without a key, `gnomon keys create "
+            "--operator` creates the first one on the database"
         )
 
 
@@ -38,8 +38,7 @@ class TenantNeeded(GnomonError):
 
     def __init__(self, role: str) -> None:
         super().__init__(
-            f"this belongs to a tenant, and needs a key or token of that tenant with the role "
-            f"{role!r}; yours is an operator's: it manages tenants, and has no access to what is "
-            "theirs"
+            f"this needs a key or token of a tenant, with the role {role!r}; yours is an "
+            "operator's: it manages tenants, and has no access to what is theirs"
         )
         self.role = role

@@ -208,7 +208,7 @@ class TenantExists(GnomonError):
     """A tenant of this name is there already."""
 
     def __init__(self, tenant_id: str) -> None:
-        super().__init__(f"there is a tenant {tenant_id!r} already; change it with `set`")
+        super().__init__(f"there is a tenant {tenant_id!r} already; change it instead")
         self.tenant_id = tenant_id
 
 

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from gnomon.access.principal import OPERATOR_ROLES, Grant
 from gnomon.cli.shared import database
 from gnomon.model.task import DEFAULT_TENANT
@@ -10,6 +12,14 @@ from gnomon.settings import Settings
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Database
     from gnomon.usecases.keys import CreatedKey
+
+
+def works_on_database(ctx: typer.Context, settings: Settings) -> bool:
+    """Whether a command manages credentials on the database: it has no key, and does not name an
+    API, which could be another installation's."""
+    source = ctx.get_parameter_source("api")
+    names_api = source is not None and source.name == "COMMANDLINE"
+    return settings.api.key is None and not names_api
 
 
 def create_on_database(

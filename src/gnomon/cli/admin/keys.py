@@ -8,7 +8,7 @@ import typer
 
 from gnomon.access.principal import Role
 from gnomon.cli.admin.allow_options import allow_lists
-from gnomon.cli.admin.first_keys import create_on_database
+from gnomon.cli.admin.first_keys import create_on_database, works_on_database
 from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.shared.output import moment
@@ -91,8 +91,8 @@ def create(
 
     With a key of your own (--key-file, GNOMON_API_KEY) the API creates it, in the tenant of that
     key. Without one, or with --tenant, it is created on the database (DATABASE_URL, or the embedded
-    server): the first key of a tenant or of the operators, or one in the place of a key that is
-    lost. Whoever may write to the database needs no other permission.
+    server): the first key of a tenant or of the operators, or one in the place of a lost key. There
+    is no key to ask the API with then, and whoever may write to the database needs none.
 
     \b
     gnomon keys create --name first --role admin
@@ -108,7 +108,7 @@ def create(
         roles=roles and sorted({*roles}), expires_at=_end(expires)
     )
     with NewSecretFile(out) as file:
-        if settings.api.key is None or tenant is not None:
+        if tenant is not None or works_on_database(ctx, settings):
             made = create_on_database(settings, key, tenant, operator=operator)
         else:
             address, path = remote.api_url(settings, api), _path(operator)

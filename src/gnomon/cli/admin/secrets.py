@@ -7,6 +7,7 @@ from uuid import UUID
 import typer
 
 from gnomon.access.webhook_secret import Scheme
+from gnomon.cli.admin.first_keys import works_on_database
 from gnomon.cli.admin.local_secrets import SecretCalls, on_database
 from gnomon.cli.shared import database, output, remote, secret_files, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
@@ -150,9 +151,9 @@ def _ask(
 ) -> _T:
     """Over HTTP with a key; without one, on the database, where authentication is off."""
     settings = settings_of(ctx)
-    if settings.api.key is not None:
-        return remote.call(remote.api_url(settings, api), use)
-    return database.with_database(settings, lambda opened: on_database(opened, use))
+    if works_on_database(ctx, settings):
+        return database.with_database(settings, lambda opened: on_database(opened, use))
+    return remote.call(remote.api_url(settings, api), use)
 
 
 def _id(text: str) -> str:
