@@ -1,7 +1,5 @@
 """`/limiters`: how many tasks may run at once, or start within a time."""
 
-import contextlib
-import re
 from datetime import datetime
 from typing import Annotated
 
@@ -16,16 +14,11 @@ from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.limits.limiter import Limiter
-from gnomon.model.errors import InvalidTask, LimiterNotFound
-from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.limits import LimiterUse
-from gnomon.usecases.authorization import check_whole
+from gnomon.usecases import limiters
 from gnomon.usecases.request_fields import Strict
-from gnomon.usecases.text_check import check_line
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
-_POINTER = re.compile(r"(/([^~/]|~[01])*)+")
 _DAY = 86_400
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -110,8 +103,7 @@ async def list_limiters(request: Request) -> ASGIResponse:
 )
 async def get_limiter(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
-    name: str = request.path_params["name"]
-    return await _shown(request, 200, name)
+    return await _shown(request, 200)
 
 
 @Operation(
@@ -126,13 +118,12 @@ async def get_limiter(request: Request) -> ASGIResponse:
     errors=(409,),
 )
 async def put_limiter(request: Request) -> ASGIResponse:
-    body = await read_body(request, OVERHEAD_BYTES)
-    name: str = request.path_params["name"]
-    limiter = _limiter(tenant_of(request), name, decoded(body, PutLimiter))
-    check_whole(principal_of(request), limiter.task_type)
-    await _check_present(request, name)
-    created = await context_of(request).limiters.put(limiter)
-    return await _shown(request, 201 if created else 200, name)
+    context, by = context_of(request), principal_of(request)
+    asked = decoded(await read_body(request, OVERHEAD_BYTES), PutLimiter)
+    name = request.path_params["name"]
+    limiter = Limiter(tenant_id=by.tenant_id, name=name, **msgspec.structs.asdict(asked))
+    created = await limiters.put(context.limiters, by, limiter)
+    return await _shown(request, 201 if created else 200)
 
 
 @Operation(
@@ -145,56 +136,15 @@ async def put_limiter(request: Request) -> ASGIResponse:
     errors=(404,),
 )
 async def delete_limiter(request: Request) -> ASGIResponse:
-    name: str = request.path_params["name"]
-    await _check_present(request, name)
-    await context_of(request).limiters.delete(tenant_of(request), _known(name))
+    by, name = principal_of(request), request.path_params["name"]
+    await limiters.delete(context_of(request).limiters, by, name)
     return respond(answer(204))
 
 
-async def _check_present(request: Request, name: str) -> None:
-    """Raises LimitedKey, TypeForbidden where the requester may not change this limiter."""
-    by = principal_of(request)
-    if by.limited:
-        with contextlib.suppress(LimiterNotFound):
-            present = await context_of(request).limiters.get(by.tenant_id, _known(name))
-            check_whole(by, present.limiter.task_type)
-
-
-async def _shown(request: Request, status: int, name: str) -> ASGIResponse:
-    use = await context_of(request).limiters.get(tenant_of(request), _known(name))
+async def _shown(request: Request, status: int) -> ASGIResponse:
+    by, name = principal_of(request), request.path_params["name"]
+    use = await limiters.get(context_of(request).limiters, by, name)
     return respond(answer(status, _view(use)))
-
-
-def _known(name: str) -> str:
-    """The name in the path. Raises LimiterNotFound where it cannot be one."""
-    if _NAME.fullmatch(name) is None:
-        raise LimiterNotFound(repr(name))
-    return name
-
-
-def _limiter(tenant_id: str, name: str, asked: PutLimiter) -> Limiter:
-    """Raises InvalidTask, with the place."""
-    if _NAME.fullmatch(name) is None:
-        detail = "must be up to 100 letters, digits and . _ : -, and begin with a letter or digit"
-        raise InvalidTask(detail, "/name")
-    if name == EXECUTIONS_PER_MINUTE:
-        raise InvalidTask("is the name of a quota; choose another", "/name")
-    if asked.concurrency is None and asked.rate is None:
-        raise InvalidTask("say what is limited: concurrency, rate, or both", "/concurrency")
-    if asked.key is not None and _POINTER.fullmatch(asked.key) is None:
-        raise InvalidTask("must be a JSON pointer, e.g. /customer_id", "/key")
-    for field in ("task_type", "queue", "key"):
-        check_line(getattr(asked, field), f"/{field}")
-    return Limiter(
-        tenant_id=tenant_id,
-        name=name,
-        task_type=asked.task_type,
-        queue=asked.queue,
-        key=asked.key,
-        concurrency=asked.concurrency,
-        rate=asked.rate,
-        per_seconds=asked.per_seconds,
-    )
 
 
 def _view(use: LimiterUse) -> LimiterView:

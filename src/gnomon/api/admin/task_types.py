@@ -1,6 +1,5 @@
 """`/task-types`: the schemas that payloads of a type must satisfy."""
 
-import asyncio
 from datetime import datetime
 from typing import Annotated
 
@@ -14,15 +13,11 @@ from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery
-from gnomon.model.errors import InvalidSchema, InvalidTask, TaskTypeNotFound
-from gnomon.payload_schemas.schema import MOST_BYTES, PayloadSchema
+from gnomon.payload_schemas.schema import MOST_BYTES
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.task_types import TaskType
-from gnomon.usecases.authorization import check_whole
+from gnomon.usecases import task_types
 from gnomon.usecases.request_fields import Json, Strict
-from gnomon.usecases.text_check import check_line
-
-MOST_NAME_CHARACTERS = 200  # as in a submission
 
 
 class PutTaskType(Strict):
@@ -94,7 +89,8 @@ async def list_task_types(request: Request) -> ASGIResponse:
 )
 async def get_task_type(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
-    found = await context_of(request).task_types.get(tenant_of(request), _known_name(request))
+    by, name = principal_of(request), request.path_params["name"]
+    found = await task_types.get(context_of(request).task_types, by, name)
     return respond(answer(200, _view(found)))
 
 
@@ -111,15 +107,11 @@ async def get_task_type(request: Request) -> ASGIResponse:
     grows=True,
 )
 async def put_task_type(request: Request) -> ASGIResponse:
-    name: str = request.path_params["name"]
-    if len(name) > MOST_NAME_CHARACTERS:
-        raise InvalidTask(f"must have at most {MOST_NAME_CHARACTERS} characters", "/name")
-    check_line(name, "/name")
+    context, by, name = context_of(request), principal_of(request), request.path_params["name"]
+    task_types.check_name(name)  # before the body, which may be large
     body = await read_body(request, MOST_BYTES + OVERHEAD_BYTES)
     schema = bytes(decoded(body, PutTaskType).schema)
-    await asyncio.to_thread(_check, schema)
-    check_whole(principal_of(request), name)
-    found, created = await context_of(request).task_types.put(tenant_of(request), name, schema)
+    found, created = await task_types.put(context.task_types, by, name, schema)
     return respond(answer(201 if created else 200, _view(found)))
 
 
@@ -133,28 +125,9 @@ async def put_task_type(request: Request) -> ASGIResponse:
     errors=(404,),
 )
 async def delete_task_type(request: Request) -> ASGIResponse:
-    name = _known_name(request)
-    check_whole(principal_of(request), name)
-    await context_of(request).task_types.delete(tenant_of(request), name)
+    by, name = principal_of(request), request.path_params["name"]
+    await task_types.delete(context_of(request).task_types, by, name)
     return respond(answer(204))
-
-
-def _known_name(request: Request) -> str:
-    """The name in the path. Raises TaskTypeNotFound where it cannot be stored."""
-    name: str = request.path_params["name"]
-    if "\0" in name:
-        raise TaskTypeNotFound(repr(name))
-    return name
-
-
-def _check(schema: bytes) -> None:
-    try:
-        schema.decode()  # msgspec skips over what it need not understand
-        PayloadSchema(schema)
-    except InvalidSchema as error:
-        raise error.within("/schema") from error
-    except UnicodeDecodeError as error:
-        raise InvalidSchema("is not UTF-8", "/schema") from error
 
 
 def _view(found: TaskType) -> TaskTypeView:
