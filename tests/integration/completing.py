@@ -14,7 +14,7 @@ import psycopg
 from asyncpg.pool import PoolConnectionProxy
 from tests.integration.handlers import calls, gates, note
 
-from gnomon.model.errors import RunLost
+from gnomon.model.errors import ExecutionLost
 from gnomon.node.run.targets.python import Reject, Snooze
 from gnomon.node.run.task_context import TaskContext
 
@@ -123,7 +123,7 @@ async def complete_without_a_transaction(payload: Any, run: TaskContext) -> None
 async def complete_in_two_transactions(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     async with connected(payload) as connection:
-        with contextlib.suppress(RunLost):
+        with contextlib.suppress(ExecutionLost):
             for _ in range(2):
                 async with connection.transaction():
                     await write(connection, payload)
@@ -200,7 +200,7 @@ def complete_by_what_was_lost(payload: Any, run: TaskContext) -> None:
             other.execute("UPDATE gnomon.task SET fence = fence + 1 WHERE id = %s", (run.task_id,))
         try:
             run.complete_by(connection.execute)
-        except RunLost as error:
+        except ExecutionLost as error:
             raised[payload["who"]].append(error)
             raise
 

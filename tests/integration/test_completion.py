@@ -27,7 +27,7 @@ from tests.integration.support import (
 from tests.waiting import eventually
 
 from gnomon.cron.job import Overlap
-from gnomon.model.errors import RunLost
+from gnomon.model.errors import ExecutionLost
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retry import Backoff, RetryPolicy
@@ -240,7 +240,7 @@ async def test_a_try_whose_task_was_taken_over_writes_nothing(
     with capture_logs() as lines:
         gates[who].set()
         await eventually(lambda: _any(raised[who]))
-        assert isinstance(raised[who][0], RunLost)
+        assert isinstance(raised[who][0], ExecutionLost)
         await node.stop()
     assert STALE in [line["event"] for line in lines]
     row = await live(stage.connection, key)
@@ -269,7 +269,7 @@ async def test_a_second_completion_is_refused_and_its_writes_with_it(
     )
     row = await stage.end(key)
     assert (row["state"], await stage.effects(who)) == (State.DEAD, 0)
-    assert row["last_error"].startswith("RunLost: ")
+    assert row["last_error"].startswith("ExecutionLost: ")
 
 
 # Stricter transactions

@@ -33,7 +33,7 @@ from pathlib import Path
 
 import asyncpg
 
-from gnomon.model.errors import RunLost
+from gnomon.model.errors import ExecutionLost
 
 HERE = Path(__file__).parent
 
@@ -54,7 +54,7 @@ async def book(payload, run):
                     await asyncio.sleep(0.02)
             if not late:
                 await run.complete(connection)
-    except RunLost:
+    except ExecutionLost:
         (HERE / f"lost-{n}").touch()
         raise
     finally:

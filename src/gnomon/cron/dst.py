@@ -1,4 +1,4 @@
-"""What happens to local times that a clock change leaves out or repeats."""
+"""Policies for local times that a clock change leaves out or repeats."""
 
 from enum import StrEnum
 

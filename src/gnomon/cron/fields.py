@@ -29,7 +29,7 @@ _LONE_HASH = re.compile(r"(?<![A-Z])H(?![A-Z])")
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What a field may hold. `names` stand for the values from `first` on."""
+    """The values that a field may have. `names` stand for those from `first` on."""
 
     name: str
     first: int
@@ -228,7 +228,7 @@ def _floating_day(part: str) -> Floating | None:
 
 
 def _refuse_misplaced(kind: Kind, part: str) -> None:
-    """What is known, but not in this company."""
+    """Raises InvalidSchedule for forms that are valid, but not in this field or list."""
     if kind is DAY and ("L" in part or "W" in part):
         if found := _UP_TO_LAST.fullmatch(part):
             raise InvalidSchedule(

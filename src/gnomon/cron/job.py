@@ -1,4 +1,4 @@
-"""A cron job: what recurs, when, and what to do when runs meet or are missed."""
+"""A cron job: its tasks, its schedule, and its rules for runs that overlap or are missed."""
 
 import re
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 class Overlap(StrEnum):
-    """What to do when a run is to start and the one before has not ended."""
+    """The rule for a run that is due while the one before has not ended."""
 
     SKIP = "skip"
     QUEUE = "queue"
@@ -31,7 +31,7 @@ class Overlap(StrEnum):
 
 
 class Missed(StrEnum):
-    """What to do about fires that nobody could start in time."""
+    """The rule for fires that no node could start in time."""
 
     SKIP = "skip"
     FIRE_ONCE = "fire_once"
@@ -39,7 +39,7 @@ class Missed(StrEnum):
 
 
 class Definition(TaskTemplate, frozen=True, kw_only=True, omit_defaults=True):
-    """What a user declares. Equal definitions are the same job; every default is filled in."""
+    """A job as a user declares it, with every default filled in."""
 
     name: str
     cron_expression: str | None = None
@@ -80,7 +80,7 @@ class CronJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunKind(IntEnum):
-    """Why a run came to be; stored as the number, shown as the name in lower case."""
+    """The reason for a run; stored as the number, shown as the name in lower case."""
 
     SCHEDULED = 0
     MANUAL = 1
@@ -88,16 +88,16 @@ class RunKind(IntEnum):
 
 
 class Skipped(IntEnum):
-    """Why a fire did not lead to a run; stored as the number, shown in lower case."""
+    """The reason why a fire has no run; stored as the number, shown in lower case."""
 
-    MISSED = 0  # nobody could start it in time
+    MISSED = 0  # no node could start it in time
     OVERLAP = 1  # the run before had not ended
     SUPERSEDED = 2  # it waited for the run before, and the next one took its place
     NO_ROOM = 3  # the tenant, or the disk, had no room for it
 
 
 class CronRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One occurrence, and what became of it."""
+    """One occurrence of a job, with the state of its task."""
 
     cron_job_id: UUID
     fire_at: datetime

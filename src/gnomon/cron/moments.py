@@ -71,7 +71,7 @@ class CronMoments:
         return None
 
     def note(self, previous: int, at: int) -> str | None:
-        """What clock changes did to the fire `at`, and to others since `previous`."""
+        """The effect of clock changes on the fire `at`, and on others since `previous`."""
         change = at
         if self._policy.gap is Gap.SKIP:
             # The policy that fires after a gap would do so where this one skips.

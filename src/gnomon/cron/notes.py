@@ -1,4 +1,4 @@
-"""What a clock change did to a fire, in plain words."""
+"""Effects of clock changes on fires, in plain words."""
 
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -20,7 +20,7 @@ _EVERY_HOUR = (1 << 24) - 1
 def gap_note(
     expression: CronExpression, local: LocalTimes, zone: ZoneInfo, policy: Dst, change: int
 ) -> str | None:
-    """If clocks go forward at `change`, over times that the expression matches."""
+    """The note where clocks go forward at `change`, over times that the expression matches."""
     around = [timedelta(0, change - 1), timedelta(0, change)]
     opens, closes = (change + offset // _SECOND for offset in offsets_at(zone, around))
     first = local.from_(opens)
@@ -38,7 +38,7 @@ def gap_note(
 
 
 def fold_note(policy: Dst, local: datetime) -> str | None:
-    """If `local` comes twice."""
+    """The note where `local` comes twice."""
     if local.utcoffset() == local.replace(fold=1 - local.fold).utcoffset():
         return None
     seconds = int(local.replace(tzinfo=EPOCH.tzinfo).timestamp())

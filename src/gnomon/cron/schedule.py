@@ -33,7 +33,7 @@ _DEFAULT_DST = Dst()
 
 
 class Fire(msgspec.Struct, frozen=True):
-    """One fire, as people want to see it."""
+    """One fire: in UTC, in local time, and with a note about clock changes."""
 
     at: datetime  # UTC
     local: datetime
@@ -53,7 +53,7 @@ class Moments(Protocol):
         """The last fire earlier than `moment`, unless it is earlier than `limit`."""
 
     def note(self, previous: int, at: int) -> str | None:
-        """What clock changes did to the fire `at`, and to others since `previous`."""
+        """The effect of clock changes on the fire `at`, and on others since `previous`."""
 
     def describe(self) -> str: ...
 
@@ -117,7 +117,7 @@ class Schedule:
         return found
 
     def describe(self) -> str:
-        """In plain English."""
+        """The schedule in plain English."""
         return f"{self._moments.describe()} ({self.timezone})"
 
     def _after(self, moment: int) -> int | None:

@@ -1,4 +1,4 @@
-"""A job's payload, whose blanks are filled anew for every run.
+"""Payload templates: the placeholders in a job's payload, filled in for every run.
 
 A blank stands inside a JSON string, at any depth, in a value or in a key:
 
@@ -87,7 +87,7 @@ _written = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Values(msgspec.Struct, frozen=True):
-    """What a run brings to the template; every moment is aware."""
+    """The values of a run's placeholders; every moment has a zone."""
 
     fire_time: datetime
     scheduled_for: datetime
@@ -282,7 +282,7 @@ def _format(form: str, where: ZoneInfo) -> Callable[[datetime], str]:
 
 
 def _escaped(text: str) -> bytes:
-    """What stands between the quotes of a JSON string.
+    """The text between the quotes of a JSON string.
 
     Half a surrogate pair, which UTF-8 cannot hold, is replaced by just what JSON escapes it as.
     """

@@ -41,7 +41,7 @@ class Span(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """What the zone itself says: one offset from `start` to `end`."""
+    """One offset of the zone, from `start` to `end`."""
 
     start: int
     end: int

@@ -1,1 +1,1 @@
-"""The words of Gnomon as types, and its decisions as pure functions."""
+"""The domain as types and pure functions: no I/O, no clock, no randomness."""

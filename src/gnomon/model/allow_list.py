@@ -30,7 +30,7 @@ _PART_OF_A_URL = re.compile(r"[/?#@\\%\s]")
 
 
 class CalledHost(NamedTuple):
-    """Who answers at a URL, in one spelling."""
+    """The host and port that a URL calls, in one spelling."""
 
     name: str  # lower case, ASCII, without a dot at its end
     port: int
@@ -41,7 +41,7 @@ class CalledHost(NamedTuple):
 
 
 class HostPattern(NamedTuple):
-    """One entry of a list of hosts, read."""
+    """One entry of a list of hosts, parsed."""
 
     name: str
     below: bool  # the hosts below the name, and not the name itself
@@ -53,7 +53,7 @@ class HostPattern(NamedTuple):
 
 
 class AllowList(msgspec.Struct, frozen=True):
-    """None: all of the kind. Empty: none of it."""
+    """Functions and hosts that may be called. None allows all of a kind, an empty list none."""
 
     functions: tuple[str, ...] | None = None
     hosts: tuple[str, ...] | None = None
@@ -88,7 +88,7 @@ class AllowList(msgspec.Struct, frozen=True):
         return all(_covers_host(self.hosts, _host_pattern(each)) for each in other.hosts)
 
     def refusal(self, target: Target, whose: str) -> str:
-        """Why a target that is not allowed is not, and what would be."""
+        """The message that refuses a target, with what would be allowed."""
         match target:
             case HttpTarget():
                 called = called_host(target.url)
@@ -106,7 +106,7 @@ EVERYTHING = AllowList()
 
 
 def listed(patterns: Iterable[str] | None) -> str:
-    """For people. A long list is cut."""
+    """The patterns for a message; a long list is cut."""
     if patterns is None:
         return "all"
     known = list(patterns)
@@ -115,7 +115,7 @@ def listed(patterns: Iterable[str] | None) -> str:
 
 
 def function_pattern(text: str) -> str:
-    """The pattern as it is stored. Raises ValueError."""
+    """The pattern of a function as it is stored. Raises ValueError."""
     if not 1 <= len(text) <= MOST_PATTERN_CHARACTERS or not text.isprintable():
         raise ValueError(f"a function is 1 to {MOST_PATTERN_CHARACTERS} printable characters")
     if "*" in text[:-1] or text == "*":
@@ -126,7 +126,7 @@ def function_pattern(text: str) -> str:
 
 
 def host_pattern(text: str) -> str:
-    """The pattern as it is stored, in one spelling. Raises ValueError."""
+    """The pattern of a host as it is stored, in one spelling. Raises ValueError."""
     pattern = _host_pattern(text)
     host = f"[{pattern.name}]" if ":" in pattern.name else pattern.name
     port = "" if pattern.port is None else f":{pattern.port}"
@@ -144,7 +144,7 @@ def patterns_of(
 
 
 def allow_list(functions: Iterable[str] | None, hosts: Iterable[str] | None) -> AllowList:
-    """From what is stored."""
+    """The allow-list of two stored lists."""
     if functions is None and hosts is None:
         return EVERYTHING
     return AllowList(patterns_of(functions, function_pattern), patterns_of(hosts, host_pattern))
@@ -152,8 +152,8 @@ def allow_list(functions: Iterable[str] | None, hosts: Iterable[str] | None) -> 
 
 @lru_cache(maxsize=4096)
 def called_host(url: str) -> CalledHost | None:
-    """Who is called at a URL, read as the HTTP client reads it: where others would read another
-    host, the list would be about that one. None where it cannot be read."""
+    """The host that a URL calls, parsed as the HTTP client does: a list must not be about another
+    host than the one called. None where it cannot be parsed."""
     try:
         parts = yarl.URL(url)
         name, port = parts.raw_host, parts.port
@@ -234,13 +234,13 @@ def _covers_function(own: tuple[str, ...], other: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _function_patterns(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Names, and how names begin."""
+    """The names, and the beginnings of names."""
     beginnings = tuple(each[:-1] for each in patterns if each.endswith("*"))
     return frozenset(each for each in patterns if not each.endswith("*")), beginnings
 
 
 def _covers_host(own: tuple[str, ...], other: HostPattern) -> bool:
-    """Likewise, on its port or on all."""
+    """Whether all hosts of the other pattern are allowed, on its port or on all."""
     exact, endings = _host_patterns(own)
     return any(
         (other.name, other.below, port) in exact or other.name.endswith(endings.get(port, ()))
@@ -252,7 +252,7 @@ def _covers_host(own: tuple[str, ...], other: HostPattern) -> bool:
 def _host_patterns(
     patterns: tuple[str, ...],
 ) -> tuple[frozenset[HostPattern], dict[int | None, tuple[str, ...]]]:
-    """All of them, and how names that are below one of them end, by port."""
+    """The patterns, and by port the endings of names below one of them."""
     exact = frozenset(map(_host_pattern, patterns))
     endings: dict[int | None, tuple[str, ...]] = {}
     for each in exact:

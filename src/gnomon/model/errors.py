@@ -1,4 +1,4 @@
-"""What can be wrong, as data.
+"""Errors, each with its data.
 
     GnomonError
     ├── InvalidTask            a submission or change that makes no sense, with the place
@@ -28,12 +28,12 @@
     ├── IdempotencyConflict    a key used before, for something else
     ├── IdempotencyPending     a key whose first request is still under way
     ├── Overloaded             too many wait already for this process to do it
-    ├── Unauthenticated        nobody whom we know asks
-    ├── RoleMissing            whoever asks may not do this
+    ├── Unauthenticated        unauthorized: no key or token that is known
+    ├── RoleMissing            the requester may not do this
     ├── OperatorNeeded         it concerns the installation, and the requester is of a tenant
     ├── TenantNeeded           it is of a tenant, and the requester is an operator (grant_errors.py)
-    ├── KeyForbidden           an API key that may do more than whoever asks (grant_errors.py)
-    ├── LimitedKey             whoever asks is held to part of what this is about (likewise)
+    ├── KeyForbidden           an API key that may do more than the requester (grant_errors.py)
+    ├── LimitedKey             the requester is held to part of what this is about (likewise)
     ├── TooManyKeys            two keys of a name are live; a third would not be noticed
     ├── KeyRingFull            as many live keys as a tenant may have
     ├── KeyEnded               an API key that was revoked, or has expired
@@ -46,8 +46,8 @@
     │   ├── Unstorable         not this value: trying again cannot help
     │   └── StatementRefused   anything else; only a person can say what
     ├── LeaseLost              this node was declared dead
-    ├── RunLost                a try whose task was taken over, or is completed already
-    └── NoTransaction          a try that was to be completed outside of a transaction
+    ├── ExecutionLost          an execution whose task was taken over, or is completed already
+    └── NoTransaction          an execution that was to be completed outside of a transaction
 
 Beside it, `BrokenInvariant`: what a process knows of its own work cannot be true. An error names a
 condition; what to do about it is the catcher's business.
@@ -68,7 +68,7 @@ class GnomonError(Exception):
 
 
 class OverQuota(NamedTuple):
-    """Which quota, what it is, and what would have been too much or is used already."""
+    """A quota, its limit, and the use that is or would be over it."""
 
     quota: str
     limit: float
@@ -76,7 +76,7 @@ class OverQuota(NamedTuple):
 
 
 class Mistake(NamedTuple):
-    """A place, as a JSON pointer, and what is wrong there."""
+    """An error at one place of a document: the JSON pointer, and what is wrong there."""
 
     pointer: str
     detail: str
@@ -93,11 +93,11 @@ class InvalidTask(GnomonError):
 
     @property
     def mistakes(self) -> tuple[Mistake, ...]:
-        """All that is known to be wrong."""
+        """Every mistake that was found."""
         return (Mistake(self.pointer, self.detail),)
 
     def within(self, pointer: str) -> "InvalidTask":
-        """The same, of a value that lies there in what was sent."""
+        """The same error for a document in which the value lies below `pointer`."""
         return type(self)(self.detail, f"{pointer}{self.pointer}", self.over)
 
 
@@ -303,7 +303,7 @@ class Unauthenticated(GnomonError):
 
 
 class RoleMissing(GnomonError):
-    """Whoever asks may do other things, but not this."""
+    """The requester has other roles, but not the one that this needs."""
 
     def __init__(self, role: str, roles: Iterable[str]) -> None:
         had = ", ".join(sorted(roles)) or "none"
@@ -369,13 +369,13 @@ class LeaseLost(GnomonError):
     """This incarnation of the node was declared dead and may write nothing more."""
 
 
-class RunLost(GnomonError):
-    """The task is no longer this try's to complete: what the try wrote must be rolled back."""
+class ExecutionLost(GnomonError):
+    """The execution no longer owns its task: what it wrote must be rolled back."""
 
     def __init__(self, task_id: UUID) -> None:
         super().__init__(
-            f"task {task_id} cannot be completed by this try: it was given to another one, or is "
-            "completed already; roll back"
+            f"task {task_id} cannot be completed by this execution: another one took it over, "
+            "or it is completed already; roll back"
         )
         self.task_id = task_id
 
@@ -392,4 +392,4 @@ class NoTransaction(GnomonError):
 
 
 class BrokenInvariant(AssertionError):
-    """What this process holds to be true of its own work is not: it ends, others take over."""
+    """The process contradicts itself about its own work: it ends, and others take over."""

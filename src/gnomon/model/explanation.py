@@ -47,7 +47,7 @@ class FailingChore(msgspec.Struct, frozen=True):
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
-    """What surrounds a task: the store's time, the nodes, the queue before it."""
+    """Facts beside a task that decide when it runs: the store's time, the nodes, the queue."""
 
     now: datetime
     due_at: datetime | None = None
@@ -82,7 +82,7 @@ def _summary(task: Task, around: Circumstances) -> str:
         case Status.SCHEDULED:
             return f"It is not due yet: it runs {_ahead(around.due_at, around.now)}."
         case Status.FAILED:
-            return f"Its last try failed; it is retried {_ahead(around.due_at, around.now)}."
+            return f"Its last execution failed; it is retried {_ahead(around.due_at, around.now)}."
         case Status.READY:
             return _why_ready(task, around)
         case Status.RUNNING:
@@ -116,8 +116,8 @@ def _why_ready(task: Task, around: Circumstances) -> str:
     breaker = next((b for b in _breakers(task, around) if b.node == around.server), None)
     if breaker is not None:
         return (
-            f"It is due, but {_breaker(breaker)}: too many calls have failed. Then one task is "
-            "tried, and if it succeeds all run."
+            f"It is due, but {_breaker(breaker)}: too many calls have failed. Then one task "
+            "runs, and if it succeeds all do."
         )
     failing = next((f for f in around.failing if f.subject == f"task {task.task_id}"), None)
     if failing is not None:
@@ -131,7 +131,7 @@ def _why_ready(task: Task, around: Circumstances) -> str:
 
 
 def _breakers(task: Task, around: Circumstances) -> Iterator[OpenBreaker]:
-    """Those that keep it from running."""
+    """Open breakers that keep the task from running."""
     host = task.target.host
     return (b for b in around.breakers if b.host is None or b.host == host)
 
@@ -142,7 +142,7 @@ def _breaker(breaker: OpenBreaker) -> str:
 
 
 def _limits(around: Circumstances) -> Iterator[str]:
-    """Those that are reached."""
+    """Limiters that are at their limit, in words."""
     for use in around.limits:
         of_key = f" for the key {use.key!r}" if use.key else ""
         kind = "the quota" if use.name == EXECUTIONS_PER_MINUTE else "limiter"
@@ -154,7 +154,8 @@ def _limits(around: Circumstances) -> Iterator[str]:
 
 
 def _failing(failing: FailingChore) -> str:
-    """In words. The error of what is not the tenant's own may tell of others: it is left out."""
+    """A failing chore in words. The error of one that is not the tenant's own may name others, so
+    it is left out."""
     since = f"since {_stamp(failing.since)} on {failing.node}"
     if not failing.error:
         code = f" (SQLSTATE {failing.sqlstate})" if failing.sqlstate else ""

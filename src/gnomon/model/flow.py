@@ -1,4 +1,4 @@
-"""Flows: tasks that stand and fall together.
+"""Flows: tasks that the same limits and breakers hold up.
 
 All tasks of one flow have the same tenant, type, queue, limit keys and host. So whatever keeps one
 of them from starting, a limit that is reached or a host that is down, keeps all of them; and the
@@ -11,7 +11,7 @@ UNKNOWN_FLOW = 0  # of an entry that does not say; a task that has it is one of 
 
 
 class Flow(msgspec.Struct, frozen=True):
-    """What the tasks of a flow have in common."""
+    """The fields that all tasks of a flow have in common."""
 
     tenant_id: str
     task_type: str

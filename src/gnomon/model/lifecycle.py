@@ -9,7 +9,7 @@ from enum import Enum, IntEnum, StrEnum
 
 
 class State(IntEnum):
-    """As stored. Below `COMPLETED` the task is live; from there on it is in the archive."""
+    """The state as it is stored: live below `COMPLETED`, in the archive from there on."""
 
     WAITING = 0
     RUNNING = 1
@@ -27,7 +27,7 @@ class State(IntEnum):
 
 
 class Status(StrEnum):
-    """As shown. WAITING is told apart by its time and its past."""
+    """The status as the API shows it. A WAITING task is SCHEDULED, READY or FAILED."""
 
     SCHEDULED = "SCHEDULED"
     READY = "READY"
@@ -47,7 +47,7 @@ class Status(StrEnum):
 
 
 class Event(Enum):
-    """What can happen to a task. The value is what was done to it, for messages."""
+    """Events in the life of a task. The value is the participle, for messages."""
 
     CLAIM = "claimed"
     SUCCEED = "completed"

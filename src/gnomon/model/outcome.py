@@ -1,4 +1,4 @@
-"""What happened in one try at a task."""
+"""The outcome of one execution of a task."""
 
 from enum import Enum, IntEnum, auto
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class OutcomeKind(IntEnum):
-    """Stored as the number, shown as the name in lower case."""
+    """How an execution ended; stored as the number, shown as the name in lower case."""
 
     SUCCEEDED = 0
     FAILED = 1
@@ -22,7 +22,7 @@ class OutcomeKind(IntEnum):
 
 
 class Loss(Enum):
-    """What was lost with a task that is LOST."""
+    """The process that was lost with a task that is LOST."""
 
     NODE = auto()  # the node that ran it, or would not wait for it
     IN_GROUP = auto()  # the process that ran it in quarantine, with others
@@ -30,7 +30,7 @@ class Loss(Enum):
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The facts of a try. What follows from them is the verdict's business."""
+    """The facts of an execution that ended. The verdict decides what follows from them."""
 
     kind: OutcomeKind
     error: str | None = None

@@ -16,7 +16,7 @@ from gnomon.model.shard import SHARDS, outbidders, owned_shards, rankings
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What pools look at in a task. The type None: it is not known, nor is the queue."""
+    """The fields of a task that pools choose by. A type of None: type and queue are not known."""
 
     tenant_id: str
     lane: Lane
@@ -29,7 +29,7 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """What a node serves: what is in all of these; an empty one holds everything."""
+    """The tasks that a node serves: those in every list; an empty list has all."""
 
     tenants: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
@@ -114,12 +114,12 @@ WHOLE = Territory()  # as a filter: whatever is there
 
 
 def everything_in(shards: frozenset[int]) -> Territory:
-    """What a node owns where nobody has a pool."""
+    """The territory of a node where no node has a pool."""
     return Territory(shards, jobs=shards)
 
 
 def territory(me: UUID, roster: Mapping[UUID, Pool]) -> Territory:
-    """What `me` owns: nothing while it is not in `roster`."""
+    """The territory of `me`: empty while it is not in `roster`."""
     jobs = owned_shards(me, roster.keys())
     mine = roster.get(me, EVERYTHING)
     if all(pool == mine for pool in roster.values()):

@@ -15,8 +15,8 @@ from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import DeliveryMode
 
 LARGEST_GROUP = 64
-# Seconds from each death alone to the next try; after one more it is a dead letter. The kernel
-# takes these processes first where memory runs out, which may pass.
+# Seconds from each death alone to the next execution; after one more it is a dead letter. The
+# kernel takes these processes first where memory runs out, which may pass.
 PAUSES = (5.0, 30.0)
 LOSSES_ALONE = len(PAUSES) + 1
 STEP = 5  # so many nodes say as much as one process in quarantine

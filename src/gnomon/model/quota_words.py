@@ -1,8 +1,8 @@
-"""What a refusal by a quota says."""
+"""Messages of refusals by quotas."""
 
 
 def refusal_of(quota: str, limit: int, used: int, number: int) -> str:
-    """What is used, what does not fit into it, and what can be done about that."""
+    """The message: the use, the number that does not fit, and the remedy."""
     more = "another one does" if number == 1 else f"{number} more do"
     match quota:
         case "submissions_per_second" if number > limit:

@@ -1,10 +1,10 @@
-"""What is kept for a time only, besides finished tasks."""
+"""Kinds of rows that are kept for a time only, besides finished tasks."""
 
 from enum import StrEnum
 
 
 class RowKind(StrEnum):
-    """Rows that have their time, by what they are about."""
+    """Rows that expire, by kind."""
 
     KEYS = "keys"  # idempotency keys
     EVENTS = "events"

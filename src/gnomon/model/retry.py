@@ -1,4 +1,4 @@
-"""How long a failed task waits before its next try."""
+"""Retries: how long a failed task waits before its next execution."""
 
 import math
 import re
@@ -30,7 +30,7 @@ class Backoff(StrEnum):
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a task's submitter wants to happen after a failure."""
+    """The retries of a task, as its submitter wants them."""
 
     max_retries: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 3
     backoff: Backoff = Backoff.EXPONENTIAL
@@ -64,8 +64,8 @@ def retry_delay(policy: RetryPolicy, retry: int, chance: float, retry_after: flo
     """The policy's delay, or the receiver's Retry-After where that is longer.
 
     The receiver knows when it can work again, so its wish may exceed the policy's `max_seconds`:
-    a try before that is wasted on both sides. It is capped at 24 hours, because the header is
-    input from outside: one wrong date or unit in it must not park a task for years, where its
+    an execution before that is wasted on both sides. It is capped at 24 hours, because the header
+    is input from outside: one wrong date or unit in it must not park a task for years, where its
     owner would take it for lost.
     """
     delay = policy.delay(retry, chance)

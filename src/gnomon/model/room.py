@@ -1,6 +1,6 @@
 """Whether a database has room for new work, by what was measured of it. Pure.
 
-New work is refused while there is still room for what goes on: tries that end, cancellations,
+New work is refused while there is still room for what goes on: executions that end, cancellations,
 PostgreSQL's own log. Once it is refused, it stays so until there is clearly more room again.
 """
 
@@ -32,14 +32,14 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What must stay free, and what the database may have (None: no bound)."""
+    """Bytes that must stay free, and bytes that the database may have (None: no bound)."""
 
     reserve: int
     most: int | None = None
 
 
 def no_room(found: Measured, bounds: Bounds, *, refusing: bool) -> str | None:
-    """Why new work is to be refused; None where it is not."""
+    """The reason to refuse new work; None where there is none."""
     if found.free is not None and found.disk is not None:
         reserve = min(bounds.reserve, found.disk // _SHARE)
         if found.free < reserve * (_AGAIN if refusing else 1):

@@ -58,7 +58,7 @@ def rankings(roster: Collection[UUID]) -> Iterator[list[UUID]]:
 
 @lru_cache(maxsize=256)
 def _bids(node: UUID) -> tuple[bytes, ...]:
-    """What `node` bids for each shard. It ends with the node's id, so no two nodes can tie."""
+    """The bids of `node` for each shard. They end with its id, so no two nodes can tie."""
     # One long digest is cut into 256 bids, because 256 short ones cost several times as much.
     digest = hashlib.shake_128(node.bytes).digest(SHARDS * _SCORE_BYTES)
     return tuple(

@@ -27,7 +27,7 @@ _NO_RETRIES = RetryPolicy(max_retries=0)
 
 
 class DeliveryMode(StrEnum):
-    """What is promised about a task's calls."""
+    """The promise about how often a task's target is called."""
 
     AT_LEAST_ONCE = "at_least_once"
     AT_MOST_ONCE = "at_most_once"  # committed as begun before the call, and never called again
@@ -44,14 +44,14 @@ class KeepPayload(StrEnum):
 
 
 class Resolution(StrEnum):
-    """How a dead letter was put to rest."""
+    """How a dead letter was resolved."""
 
     ARCHIVED = "archived"
     DISCARDED = "discarded"
 
 
 class TaskKey(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True):
-    """What a task is found by."""
+    """The key of a task: its tenant and its id."""
 
     tenant_id: str
     id: UUID

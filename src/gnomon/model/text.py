@@ -1,4 +1,4 @@
-"""Which characters may stand in what people give: in names, notes and the values of headers."""
+"""Characters that are allowed in names, notes and the values of headers."""
 
 import re
 

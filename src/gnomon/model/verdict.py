@@ -1,4 +1,4 @@
-"""What to do about an outcome. Pure: facts in, decision out."""
+"""Verdicts: what follows from an outcome. Pure: facts in, decision out."""
 
 from enum import IntEnum
 from typing import Protocol
@@ -18,7 +18,7 @@ class VerdictKind(IntEnum):
     COMPLETE = 0
     RETRY = 1
     DEAD_LETTER = 2
-    RELEASE = 3  # given back unstarted: no try was made
+    RELEASE = 3  # given back unstarted: there was no execution
     EXPIRE = 4  # its time to start had passed before it could
 
 
@@ -26,7 +26,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """A decision, ready to be written."""
 
     kind: VerdictKind
-    delay: float = 0.0  # seconds until the next try
+    delay: float = 0.0  # seconds until the next execution
     spends: bool = False  # a retry of the budget
     losses: int = 0  # the task's losses from now on: see `model.quarantine`
 
@@ -36,7 +36,7 @@ EXPIRE = Verdict(VerdictKind.EXPIRE)
 
 
 class Standing(Protocol):
-    """What a verdict needs to know of the task: its budget and its past."""
+    """The facts about a task that a verdict depends on: its budget and its losses."""
 
     @property
     def retries_left(self) -> int: ...
@@ -58,7 +58,7 @@ def asks_before_start(mode: DeliveryMode, losses: int) -> bool:
 
 
 def decide(outcome: Outcome, standing: Standing, chance: float) -> Verdict:
-    """The verdict on a try that ended, whichever way."""
+    """The verdict on an execution that ended, whichever way."""
     if outcome.kind is OutcomeKind.SUCCEEDED:
         return COMPLETE
     if standing.mode is DeliveryMode.AT_MOST_ONCE:

@@ -57,7 +57,7 @@ def around(**fields: Any) -> Circumstances:
         (
             a_task(Status.FAILED, last_error="HTTP 503"),
             around(due_at=LATER),
-            "last try failed; it is retried",
+            "last execution failed; it is retried",
         ),
         (a_task(Status.READY), around(server=None, server_alive_until=None), "no scheduler node"),
         (

@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from gnomon.model.errors import NoTransaction, RunLost
+from gnomon.model.errors import ExecutionLost, NoTransaction
 from gnomon.model.task import DeliveryMode
 from gnomon.node.run.description import describe
 from gnomon.pipe.envelope import Delivery
@@ -85,7 +85,7 @@ class TaskContext:
         """Complete the task within the transaction that is open on `connection` (of asyncpg): it
         is committed together with whatever else the transaction writes, or not at all.
 
-        Raises RunLost where the task was taken over: nothing of this execution must be kept.
+        Raises ExecutionLost where the task was taken over: nothing of this execution must be kept.
         """
         if not connection.is_in_transaction():
             raise NoTransaction(self.task_id)
@@ -98,7 +98,7 @@ class TaskContext:
             if error.sqlstate != _TAKEN_OVER:
                 raise
             self.completed = before
-            raise RunLost(self.task_id) from error
+            raise ExecutionLost(self.task_id) from error
 
     def complete_by(self, execute: Execute, result: object = None) -> None:
         """The same for functions in threads: `execute` is that of a DB-API connection or cursor
@@ -112,7 +112,7 @@ class TaskContext:
             if _sqlstate(error) != _TAKEN_OVER:
                 raise
             self.completed = before
-            raise RunLost(self.task_id) from error
+            raise ExecutionLost(self.task_id) from error
 
 
 def _check_transaction(execute: Execute, task_id: UUID) -> None:

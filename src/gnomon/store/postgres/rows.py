@@ -1,4 +1,4 @@
-"""Rows of PostgreSQL as the model's values, and back."""
+"""Converts rows of PostgreSQL into values of the model, and back."""
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -124,7 +124,7 @@ def task_of(row: asyncpg.Record) -> Task:
 
 
 def execution_of(row: asyncpg.Record) -> Execution:
-    """A row of gnomon.all_executions."""
+    """The execution in a row of gnomon.all_executions."""
     outcome = row["outcome"]
     return Execution(
         attempt=row["attempt"],

@@ -30,7 +30,7 @@ QuotasOf = Callable[[str], Quotas]
 
 
 def no_quotas(tenant_id: str) -> Quotas:
-    """Of every tenant, for those who keep tasks without tenants."""
+    """No quotas, for every tenant."""
     del tenant_id
     return _NONE
 
@@ -39,7 +39,7 @@ _NONE = Quotas()
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a batch would take of the quotas of its tenants."""
+    """The use of quotas that a batch asks for."""
 
     quotas: Mapping[str, Quotas] = {}  # of tenants that have some, in their order
     wanted: Mapping[str, int] = {}  # how many tasks each of them has in the batch
@@ -52,7 +52,7 @@ class Asked(msgspec.Struct, frozen=True):
         return [self._places(batch), *self.parameters(), most, self._sizes(batch, sizes)]
 
     def parameters(self) -> list[object]:
-        """Those of gnomon.admit."""
+        """The parameters of gnomon.admit."""
         return [
             [*self.quotas],
             [self.wanted[tenant] for tenant in self.quotas],
@@ -92,7 +92,7 @@ NOTHING = Asked()
 def asked(
     batch: Sequence[Submission], quotas_of: QuotasOf, *, whole: bool = False, patient: bool = True
 ) -> Asked:
-    """What storing the batch must ask for."""
+    """The question about quotas that storing the batch must ask."""
     tenants = {submission.tenant_id for submission in batch}
     quotas = {tenant: quotas_of(tenant) for tenant in sorted(tenants)}
     quotas = {tenant: each for tenant, each in quotas.items() if _bounds(each)}
@@ -109,7 +109,7 @@ def _bounds(quotas: Quotas) -> bool:
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """How far the tasks of one tenant were let in."""
+    """The number of one tenant's tasks that were admitted."""
 
     quotas: Quotas
     wanted: int
@@ -127,14 +127,14 @@ class Admitted(msgspec.Struct, frozen=True):
         return cls(quotas, wanted, row["passed"], row["room"], row["pace"], *bytes_)
 
     def pace_after(self, place: int) -> Pace | None:
-        """What the second still has after the task at this place (from 1) of the tenant's own."""
+        """The submissions left in this second after the tenant's task at this place (from 1)."""
         most = self.quotas.submissions_per_second
         if most is None or self.pace is None:
             return None
         return Pace(most, self.pace - min(place, self.passed))
 
     def refusal(self, *, whole: bool) -> QuotaExceeded:
-        """Why the first one that was not let in was not."""
+        """The refusal of the first task that was not admitted."""
         number = self.wanted if whole else 1
         pace, quota = self.pace_after(self.wanted), self.quotas.scheduled_tasks
         if self.fit is not None and self.passed == self.fit < self.wanted:
@@ -154,7 +154,7 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """What became of a batch: the flows of what was stored, and the word on the rest."""
+    """The result of storing a batch: the flows of its tasks, and what each tenant was admitted."""
 
     flows: Mapping[UUID, int]
     admitted: Mapping[str, Admitted] = {}

@@ -57,7 +57,7 @@ _REMEDIES = {
 
 
 class _Redriven(NamedTuple):
-    """What became of a batch of dead letters."""
+    """The result of redriving a batch of dead letters."""
 
     retried: int
     counted: int  # of those, against the quota
@@ -66,7 +66,7 @@ class _Redriven(NamedTuple):
 
 
 class PostgresTaskChange:
-    """An open transaction of one tenant, with what is to be said once it is committed."""
+    """An open transaction of one tenant, with the hints to send once it is committed."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class PostgresTaskChange:
         return task
 
     async def delete(self, task_id: UUID) -> None:
-        """Remove a task, its payload and its tries. A running one is refused."""
+        """Remove a task, its payload and its executions. A running one is refused."""
         row = await self._lock(task_id)
         if row is not None and row["state"] == State.RUNNING:
             remedy = 'cancel it first with {"interrupt": true}'
@@ -159,7 +159,7 @@ class PostgresTaskChange:
         QuotaExceeded."""
         row = await self._lock_live(task_id, Event.REDRIVE)
         state = _next(task_id, row, Event.REDRIVE)
-        # Its next tries are kept as well.
+        # Its next executions are kept as well.
         await admitting.check_stored(self._connection, self._tenant_id, self._quotas)
         if row["cron_job_id"] is None:
             await admitting.take_room(self._connection, self._tenant_id, self._quotas, 1)
@@ -168,7 +168,7 @@ class PostgresTaskChange:
         return await self._read(task_id)
 
     async def hasten(self, task_id: UUID) -> Task:
-        """Let a failed task make its next try now, on the budget that it has."""
+        """Run a failed task again now, on the retries that it has left."""
         row = await self._lock_live(task_id, Event.REDRIVE)
         if row["state"] != State.WAITING or row["attempt"] == 0:
             raise _illegal(task_id, row, Event.REDRIVE)
@@ -176,7 +176,7 @@ class PostgresTaskChange:
         return await self._read(task_id)
 
     async def resolve(self, task_id: UUID, resolution: Resolution) -> Task:
-        """Put a dead letter to rest in the archive."""
+        """Archive a dead letter as resolved."""
         row = await self._lock(task_id)
         if row is None:
             task = await self._finished_as(task_id, Status.DEAD_LETTERED, Event.RESOLVE)

@@ -1,4 +1,4 @@
--- All tries of a task, oldest first; one row without a fence for a task that was never tried, no
+-- All executions of a task, oldest first; one row without a fence for a task that has none yet, no
 -- row for one that does not exist.
 SELECT t.*
 FROM (

@@ -33,7 +33,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Used(msgspec.Struct, frozen=True):
-    """What is known about a key that was used before."""
+    """A key that was used before: its fingerprint, task and answer."""
 
     fingerprint: bytes
     task_id: UUID | None

@@ -1,4 +1,4 @@
-"""New tasks into their table, many in one statement."""
+"""Inserts new tasks, many in one statement."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -235,7 +235,7 @@ def _any_or_none(values: list[_T | None]) -> list[_T | None]:
 
 
 def _recurrence(batch: Sequence[Submission]) -> list[Sequence[object]]:
-    """What only runs of cron jobs have."""
+    """The columns that only runs of cron jobs have."""
     jobs = [s.cron_job_id for s in batch]
     if jobs.count(None) == len(jobs):
         return [[], [], []]
@@ -243,7 +243,7 @@ def _recurrence(batch: Sequence[Submission]) -> list[Sequence[object]]:
 
 
 def _metered(batch: Sequence[Submission], held: Sequence[int]) -> list[Sequence[object]]:
-    """What each tenant adds to its usage, and to its bytes, where all of it is stored."""
+    """The usage and the bytes that each tenant adds, where all of the batch is stored."""
     tenants = [s.tenant_id for s in batch]
     payloads = [0 if s.payload is None else len(s.payload) for s in batch]
     if tenants.count(tenants[0]) == len(tenants):

@@ -1,4 +1,4 @@
-"""Tasks as they stand: one, a page, and what was tried."""
+"""Reads of tasks: one, a page, and its executions."""
 
 from typing import Any
 from uuid import UUID
@@ -29,7 +29,7 @@ _AFTER_ALL = UUID(int=(1 << 128) - 1)
 
 
 class _Shown(msgspec.Struct, frozen=True):
-    """A status in terms of the row: which states, and whether it is due and was tried."""
+    """A status in terms of the row: which states, and whether it is due and was executed before."""
 
     states: tuple[State, ...]
     due: bool | None = None
@@ -106,7 +106,7 @@ async def executions(database: Database, key: TaskKey) -> list[Execution]:
         rows = await connection.fetch(query("executions"), key.tenant_id, key.id)
     if not rows:
         raise TaskNotFound(key.id)
-    return readable((r for r in rows if r["fence"] is not None), execution_of, "try")
+    return readable((r for r in rows if r["fence"] is not None), execution_of, "execution")
 
 
 async def page(

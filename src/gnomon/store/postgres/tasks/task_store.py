@@ -143,11 +143,11 @@ class PostgresTasks:
         return await reading.get(self._database, key)
 
     async def executions(self, key: TaskKey) -> list[Execution]:
-        """All tries, oldest first. Raises TaskNotFound."""
+        """All executions, oldest first. Raises TaskNotFound."""
         return await reading.executions(self._database, key)
 
     async def circumstances(self, key: TaskKey) -> Circumstances:
-        """What surrounds a task: the nodes, and the queue before it."""
+        """The facts beside a task: the nodes, and the queue before it."""
         return await reading.circumstances(self._database, key)
 
     async def list(
@@ -163,7 +163,7 @@ class PostgresTasks:
         return await reading.page_of_dead(self._database, tenant_id, chosen, cursor, limit)
 
     async def use(self, tenant_id: str) -> QuotaUse:
-        """What a tenant uses now of the quotas that it has."""
+        """The current use of a tenant's quotas."""
         quotas = self._quotas_of(tenant_id)
         async with self._database.scoped(tenant_id) as connection:
             row = await connection.fetchrow(
