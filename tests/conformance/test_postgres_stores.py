@@ -1,7 +1,6 @@
-"""Every store against the contracts of the store ports."""
+"""The PostgreSQL store against the contracts of the store ports."""
 
 import pytest
-from tests.conformance.memory_roster import MemoryRoster
 from tests.conformance.store_worlds import PostgresWorld
 from tests.integration.support import Connection
 
@@ -25,14 +24,6 @@ class TestPostgresRoster(RosterContract):
     @pytest.fixture
     def roster(self, database: Database) -> RosterStore:
         return PostgresRoster(database)
-
-
-class TestMemoryRoster(RosterContract):
-    """The suite asks for nothing that only PostgreSQL has."""
-
-    @pytest.fixture
-    def roster(self) -> RosterStore:
-        return MemoryRoster()
 
 
 class TestPostgresDispatch(DispatchContract): ...
