@@ -97,9 +97,9 @@ def create(
     \b
     gnomon keys create --name first --role admin
     gnomon keys create --operator --name ops --out ops.key
-    gnomon keys create --tenant acme --name shop --role submit --role read --expires 90d
+    gnomon keys create --tenant acme --name shop --role submit --expires 90d
     gnomon keys create --name mailer --role submit --type mail --out mailer.key
-    gnomon keys create --name hooks --role submit --host '*.example.com' --function none
+    gnomon keys create --name web --role submit --host '*.acme.com' --function none
     """
     settings = settings_of(ctx)
     limits = values.given(task_types=task_types) | allow_lists(functions, hosts)

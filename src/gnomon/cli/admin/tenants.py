@@ -67,7 +67,7 @@ def tenants() -> None:
     """Create, change and remove tenants. Needs an operator's key where authentication is on.
 
     \b
-    gnomon keys create --operator --name ops --out ops.key     the first one, on the database
+    gnomon keys create --operator --name ops --out ops.key    on the database
     gnomon --key-file ops.key tenants list
     """
 
@@ -138,9 +138,9 @@ def set_(
 
     \b
     gnomon tenants set acme --plan pro
-    gnomon tenants set acme --quota executions_per_minute=none --quota payload_bytes=plan
-    gnomon tenants set acme --targets-allow 10.1.0.0/16 --targets-allow 10.2.0.7/32
-    gnomon tenants set acme --function 'billing.*' --host api.example.com --host '*.acme.example'
+    gnomon tenants set acme --quota executions_per_minute=none
+    gnomon tenants set acme --targets-allow 10.1.0.0/16
+    gnomon tenants set acme --function 'billing.*' --host '*.acme.example'
     """
     change = _fields(plan, weight, quotas, targets_allow) | allow_lists(functions, hosts)
     address = remote.api_url(settings_of(ctx), api)
