@@ -81,7 +81,8 @@ def test_an_api_that_does_not_answer(
     code, text = ended(capsys, *arguments, "--api", url)
     assert code == 1
     assert text == (
-        f"gnomon: the API does not answer at {url} (connection refused); is `gnomon up` running?\n"
+        f"gnomon: the API does not answer at {url} (connection refused); is `gnomon up` or "
+        "`gnomon api` running? --api or GNOMON_API_URL says where it is\n"
     )
 
 

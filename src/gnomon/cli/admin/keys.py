@@ -99,7 +99,7 @@ def create(
     gnomon keys create --operator --name ops --out ops.key
     gnomon keys create --tenant acme --name shop --role submit --expires 90d
     gnomon keys create --name mailer --role submit --type mail --out mailer.key
-    gnomon keys create --name web --role submit --host '*.acme.com' --function none
+    gnomon keys create --name web --role submit --host '*.acme' --function none
     """
     settings = settings_of(ctx)
     limits = values.given(task_types=task_types) | allow_lists(functions, hosts)
