@@ -5,7 +5,7 @@ WITH live AS (
     DELETE FROM gnomon.task_archive WHERE tenant_id = $1 AND id = $2 RETURNING id
 ), payload AS (
     DELETE FROM gnomon.task_payload WHERE tenant_id = $1 AND task_id = $2
-), tries AS (
+), executions AS (
     DELETE FROM gnomon.execution WHERE tenant_id = $1 AND task_id = $2
 )
 SELECT EXISTS (SELECT FROM live UNION ALL SELECT FROM finished) AS found
