@@ -180,7 +180,7 @@ async def test_an_address_has_no_more_than_its_share_of_the_requests_under_way(
 
         for answer in await eventually(refused):
             assert answer.status == 429
-            assert "under way" in str(problem(answer)["detail"])
+            assert "in progress" in str(problem(answer)["detail"])
         asked = request("POST", TASKS, SUBMISSION)
         assert (await each.at(OTHER).ask(asked)).status == 202
         for each_answer in answers:
