@@ -10,6 +10,7 @@ more is due than fits, the backlog's flows are read beside (`gnomon.node.ahead.b
 import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 import msgspec
 
@@ -29,6 +30,7 @@ _REPAIR_AHEAD = timedelta(seconds=2)
 # Entries read in one go. Taking in more would hold up all else for a tenth of a second; and what is
 # due can start while the rest is read.
 _AT_ONCE = 8_000
+_DUE_AT = attrgetter("due_at")
 
 
 class ScanResult(msgspec.Struct, frozen=True):
@@ -248,7 +250,7 @@ class Scanner:
     def _take_in(self, entries: list[Entry]) -> ScanResult:
         own = self.own_of(entries)  # what is served may have changed while they were read
         # Shards come one after the other; time must not.
-        own.sort(key=lambda entry: entry.due_at)
+        own.sort(key=_DUE_AT)
         return ScanResult(read=len(entries), new=self._agenda.add(own))
 
 
