@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+import pytest
 from tests.conftest import connected
 from tests.integration.migrating import LABELS, known
 from tests.integration.support import Connection, joined, settlement, store, submission
@@ -73,6 +74,7 @@ class Load:
         await eventually(look)
 
 
+@pytest.mark.timeout(240)
 async def test_nobody_waits_for_a_migration_longer_than_for_its_lock(
     database: Database, connection: Connection, database_dsn: str
 ) -> None:

@@ -1,6 +1,7 @@
 """Migrations in steps: resumed after a kill, and shared by processes that migrate at once."""
 
 import asyncio
+import itertools
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from tests.integration.schema_catalog import catalog
 from tests.integration.support import Connection, blocked_by
 from tests.waiting import eventually
 
+from gnomon.clock import SystemClock
 from gnomon.store.postgres import migrate
 from gnomon.store.postgres.migrate.record import INDEX_LOCK
 
@@ -144,6 +146,19 @@ async def test_killed_in_a_transaction(
         await other.execute("SELECT FROM gnomon.task LIMIT 1")  # in the way of ALTER TABLE
         await eventually(lambda: blocked_by(other))
         await kill(process)
+    assert await finish(filled) == ["column", "by_label", "fill", "rule", "valid"]
+
+
+async def test_a_lock_that_is_never_free_is_given_up_with_who_is_in_the_way(
+    filled: Connection, other: Connection
+) -> None:
+    moments = itertools.count(0, 1000)  # every look at the clock is a quarter of an hour later
+    async with other.transaction():
+        pid = await other.fetchval("SELECT pg_backend_pid() FROM gnomon.task LIMIT 1")
+        with pytest.raises(migrate.MigrationError, match="could not get a lock") as refused:
+            await migrate.up(filled, known=known(), clock=SystemClock(lambda: float(next(moments))))
+    assert f"the process id {pid} " in str(refused.value)
+    assert "run `gnomon migrate` again" in str(refused.value)
     assert await finish(filled) == ["column", "by_label", "fill", "rule", "valid"]
 
 

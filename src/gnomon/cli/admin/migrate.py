@@ -43,7 +43,7 @@ def up(ctx: typer.Context) -> None:
     DATABASE_URL=postgresql://localhost/gnomon gnomon migrate up
     """
     with database.running_database(settings_of(ctx)) as dsn:
-        applied = loop.run(database.prepare(dsn, _Progress().show))
+        applied = loop.run(database.prepare(dsn, MigrationProgress().show))
     for name in applied:
         output.echo(f"applied {name}")
     if not applied:
@@ -120,7 +120,7 @@ def status(ctx: typer.Context, as_json: AsJson = False) -> None:
         output.trouble(refused)
 
 
-class _Progress:
+class MigrationProgress:
     """Shows how far the steps are, on stderr, without a line for every batch."""
 
     _EVERY_ROWS = 100_000
