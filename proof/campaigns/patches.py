@@ -97,7 +97,7 @@ def _ack_before_commit() -> None:
 
         return submit
 
-    _swap("gnomon.usecases.submission_batcher:SubmissionBatcher.submit", make)
+    _swap("gnomon.usecases.tasks.submission_batcher:SubmissionBatcher.submit", make)
 
 
 @_planted("commit-not-awaited")

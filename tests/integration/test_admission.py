@@ -20,7 +20,7 @@ from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.tasks.admitting import Asked
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
-from gnomon.usecases.submission_batcher import WRITERS, SubmissionBatcher
+from gnomon.usecases.tasks.submission_batcher import WRITERS, SubmissionBatcher
 
 SECOND = timedelta(seconds=1)
 IDLE = "SHOW idle_in_transaction_session_timeout"

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import serving
 from tests.integration.api_calls import BODY, TASKS, Api, call, submitted
 
-from gnomon.usecases import submission_batcher
+from gnomon.usecases.tasks import submission_batcher
 
 if TYPE_CHECKING:
     import asyncpg

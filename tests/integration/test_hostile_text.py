@@ -17,8 +17,8 @@ from gnomon.api.admin.limiters import PutLimiter
 from gnomon.api.admin.task_types import PutTaskType
 from gnomon.cli.admin.checks.troubles import chores as troubles_seen
 from gnomon.store.postgres.database import Database
-from gnomon.usecases.cron_requests import CreateCronJob
-from gnomon.usecases.task_requests import SubmitTask
+from gnomon.usecases.cron.cron_requests import CreateCronJob
+from gnomon.usecases.tasks.task_requests import SubmitTask
 
 LONG = 5000  # where the schema bounds nothing
 STRANGE = {

@@ -24,11 +24,12 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.tenant_cache import TenantCache
-from gnomon.usecases import change_task, cron_jobs, dead_letters
-from gnomon.usecases.cron_requests import PatchCronJob, PutCronJob
-from gnomon.usecases.rules import TenantRules
-from gnomon.usecases.submit import AnsweredBefore, accept
-from gnomon.usecases.task_requests import PatchTask, SubmitTask
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.cron import cron_jobs
+from gnomon.usecases.cron.cron_requests import PatchCronJob, PutCronJob
+from gnomon.usecases.tasks import change_task, dead_letters
+from gnomon.usecases.tasks.submit import AnsweredBefore, accept
+from gnomon.usecases.tasks.task_requests import PatchTask, SubmitTask
 
 ADMIN = Principal(tenant_id=DEFAULT_TENANT, name="admin", roles=TENANT_ROLES)
 MAILER = Principal(

@@ -18,11 +18,11 @@ from gnomon.model.task import (
     TaskTemplate,
     template_fields,
 )
-from gnomon.usecases.change_task import patch_of
-from gnomon.usecases.cron_requests import CreateCronJob, PatchCronJob
-from gnomon.usecases.definitions import definition_of, edit_of
-from gnomon.usecases.submit import submission_of
-from gnomon.usecases.task_requests import PatchTask, SubmitTask
+from gnomon.usecases.cron.cron_requests import CreateCronJob, PatchCronJob
+from gnomon.usecases.cron.definitions import definition_of, edit_of
+from gnomon.usecases.tasks.change_task import patch_of
+from gnomon.usecases.tasks.submit import submission_of
+from gnomon.usecases.tasks.task_requests import PatchTask, SubmitTask
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "gnomon"

@@ -28,8 +28,8 @@ from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.tenant_cache import TenantCache
-from gnomon.usecases.rules import TenantRules
-from gnomon.usecases.submission_batcher import SubmissionBatcher
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
 
 Request: TypeAlias = litestar.Request[Any, Any, Any]
 

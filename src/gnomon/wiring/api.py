@@ -45,8 +45,8 @@ from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache, plans_of
-from gnomon.usecases.rules import TenantRules
-from gnomon.usecases.submission_batcher import SubmissionBatcher
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0

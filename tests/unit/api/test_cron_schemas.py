@@ -29,8 +29,8 @@ from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane
 from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.usecases.cron_requests import CreateCronJob, PatchCronJob, PutCronJob
-from gnomon.usecases.definitions import definition_of, edit_of
+from gnomon.usecases.cron.cron_requests import CreateCronJob, PatchCronJob, PutCronJob
+from gnomon.usecases.cron.definitions import definition_of, edit_of
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 JOB_ID = UUID("01890000-0000-7000-8000-000000000000")

@@ -21,10 +21,10 @@ from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import HttpTarget
 from gnomon.model.task import Submission
-from gnomon.usecases.change_task import patch_of
-from gnomon.usecases.submit import submission_of
-from gnomon.usecases.task_requests import PatchTask, SubmitBatch, SubmitTask
-from gnomon.usecases.validation import explain
+from gnomon.usecases.checks.validation import explain
+from gnomon.usecases.tasks.change_task import patch_of
+from gnomon.usecases.tasks.submit import submission_of
+from gnomon.usecases.tasks.task_requests import PatchTask, SubmitBatch, SubmitTask
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BODY: dict[str, Any] = {"task_type": "t", "callback_url": "http://127.0.0.1/"}

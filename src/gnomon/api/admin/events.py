@@ -14,7 +14,7 @@ from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import queried
 from gnomon.api.tasks.views import cursor_of, cursor_view
 from gnomon.store.ports.events import EventFilter, EventRecord
-from gnomon.usecases.request_fields import DEFAULT_LIMIT, Json, Strict
+from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Json, Strict
 
 
 class EventQuery(Strict):

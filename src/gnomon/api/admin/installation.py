@@ -23,8 +23,8 @@ from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.usecases import nodes, tenants
-from gnomon.usecases.nodes import DueWork, NodeStatus
+from gnomon.usecases.admin import nodes, tenants
+from gnomon.usecases.admin.nodes import DueWork, NodeStatus
 
 
 class NodeList(msgspec.Struct):

@@ -16,17 +16,17 @@ from gnomon.api.tasks.views import cursor_view
 from gnomon.model.allow_list import MOST_PATTERN_CHARACTERS, MOST_PATTERNS
 from gnomon.model.errors import InvalidTask, KeyNotFound
 from gnomon.store.ports.keys import ApiKeyPage
-from gnomon.usecases.allow_lists import allow_list_of
-from gnomon.usecases.keys import (
+from gnomon.usecases.admin.allow_lists import allow_list_of
+from gnomon.usecases.admin.keys import (
     DEFAULT_OVERLAP,
     LONGEST_OVERLAP,
     MOST_NAME_CHARACTERS,
     CreatedKey,
     WantedKey,
 )
-from gnomon.usecases.request_fields import DEFAULT_LIMIT, Moment, Strict, TaskType
-from gnomon.usecases.request_moments import moment_of
-from gnomon.usecases.text_check import check_line
+from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Moment, Strict, TaskType
+from gnomon.usecases.checks.request_moments import moment_of
+from gnomon.usecases.checks.text_check import check_line
 
 _UUID_LENGTH = 36
 

@@ -23,7 +23,7 @@ from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.views import cursor_of
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.usecases import keys
+from gnomon.usecases.admin import keys
 
 
 @Operation(

@@ -16,8 +16,8 @@ from gnomon.api.tasks.schemas import NoQuery
 from gnomon.limits.limiter import Limiter
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.limits import LimiterUse
-from gnomon.usecases import limiters
-from gnomon.usecases.request_fields import Strict
+from gnomon.usecases.admin import limiters
+from gnomon.usecases.checks.request_fields import Strict
 
 _DAY = 86_400
 

@@ -16,8 +16,8 @@ from gnomon.api.tasks.schemas import NoQuery
 from gnomon.payload_schemas.schema import MOST_BYTES
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.task_types import TaskType
-from gnomon.usecases import task_types
-from gnomon.usecases.request_fields import Json, Strict
+from gnomon.usecases.admin import task_types
+from gnomon.usecases.checks.request_fields import Json, Strict
 
 
 class PutTaskType(Strict):

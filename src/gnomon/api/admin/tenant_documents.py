@@ -10,9 +10,9 @@ from gnomon.api.admin.key_documents import Patterns
 from gnomon.model.allow_list import AllowList
 from gnomon.model.tenant import MOST_NETWORKS, STANDARD, Quotas, Tenant
 from gnomon.store.ports.tenants import TenantChange
-from gnomon.usecases.allow_lists import allow_list_of
-from gnomon.usecases.request_fields import DEFAULT_LIMIT, Strict
-from gnomon.usecases.tenants import TenantDetails
+from gnomon.usecases.admin.allow_lists import allow_list_of
+from gnomon.usecases.admin.tenants import TenantDetails
+from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Strict
 
 _PLAN = "plan"
 _T = TypeVar("_T")

@@ -13,8 +13,8 @@ from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import CSV, Operation
 from gnomon.api.http.reading import queried
 from gnomon.store.ports.usage import DayUsage
-from gnomon.usecases import usage
-from gnomon.usecases.request_fields import DEFAULT_LIMIT, Strict
+from gnomon.usecases.admin import usage
+from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Strict
 
 Day = Annotated[date, msgspec.Meta(description="A day of UTC: 2026-11-01")]
 

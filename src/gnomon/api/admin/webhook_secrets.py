@@ -19,9 +19,9 @@ from gnomon.api.tasks.schemas import NoQuery
 from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.secrets import ShownSecret
-from gnomon.usecases import webhook_secrets
-from gnomon.usecases.request_fields import Strict
-from gnomon.usecases.webhook_secrets import DEFAULT_OVERLAP, LONGEST_OVERLAP, WantedSecret
+from gnomon.usecases.admin import webhook_secrets
+from gnomon.usecases.admin.webhook_secrets import DEFAULT_OVERLAP, LONGEST_OVERLAP, WantedSecret
+from gnomon.usecases.checks.request_fields import Strict
 
 _UUID_LENGTH = 36
 # Other answers say `no-store` (see response_headers.py); what is public may be kept.

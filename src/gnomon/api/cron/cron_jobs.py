@@ -34,8 +34,8 @@ from gnomon.cron.job import CronJob
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.cron import Put
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases import cron_jobs
-from gnomon.usecases.cron_requests import CreateCronJob, PatchCronJob, PutCronJob
+from gnomon.usecases.cron import cron_jobs
+from gnomon.usecases.cron.cron_requests import CreateCronJob, PatchCronJob, PutCronJob
 
 
 @Operation(

@@ -10,8 +10,8 @@ from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, read_body
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.usecases import cron_preview
-from gnomon.usecases.cron_requests import PreviewSchedule
+from gnomon.usecases.cron import cron_preview
+from gnomon.usecases.cron.cron_requests import PreviewSchedule
 
 
 @Operation(

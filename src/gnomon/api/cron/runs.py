@@ -13,8 +13,8 @@ from gnomon.api.tasks.schemas import Nothing
 from gnomon.cron.zones import zone
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases import cron_jobs
-from gnomon.usecases.cron_requests import BackfillCronJob
+from gnomon.usecases.cron import cron_jobs
+from gnomon.usecases.cron.cron_requests import BackfillCronJob
 
 
 @Operation(

@@ -11,7 +11,7 @@ from gnomon.api.tasks.schemas import TemplateView
 from gnomon.cron.job import Missed, Overlap
 from gnomon.cron.schedule import Dst
 from gnomon.store.ports.cron import CronFilter
-from gnomon.usecases.request_fields import (
+from gnomon.usecases.checks.request_fields import (
     DEFAULT_LIMIT,
     Json,
     Limit,
@@ -21,7 +21,7 @@ from gnomon.usecases.request_fields import (
     Strict,
     Tag,
 )
-from gnomon.usecases.request_moments import utc
+from gnomon.usecases.checks.request_moments import utc
 
 
 class PauseCronJob(Strict):

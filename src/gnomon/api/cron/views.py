@@ -30,7 +30,7 @@ from gnomon.cron.schedule import Fire, Schedule
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
 from gnomon.store.ports.cron import Backfilled, Put
-from gnomon.usecases.cron_jobs import PutJob
+from gnomon.usecases.cron.cron_jobs import PutJob
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

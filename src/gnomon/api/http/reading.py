@@ -14,7 +14,7 @@ from gnomon.api.http.bodies import BODY, Body
 from gnomon.api.http.dropping import DRAINED_BYTES
 from gnomon.api.http.problems import BodyLate, GaveWay, NoRoom, RequestError
 from gnomon.model.errors import GnomonError, InvalidTask
-from gnomon.usecases.validation import explain, position
+from gnomon.usecases.checks.validation import explain, position
 
 _T = TypeVar("_T")
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}

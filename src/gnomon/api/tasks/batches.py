@@ -32,9 +32,9 @@ from gnomon.model.lifecycle import State, status_of
 from gnomon.model.task import Submission
 from gnomon.store.ports.tasks import NewTask, Once, Receipt
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases.rules import TenantRules
-from gnomon.usecases.submit_batch import accept_all, check_all_own, store_all
-from gnomon.usecases.task_requests import SubmitBatch, SubmitTask
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.tasks.submit_batch import accept_all, check_all_own, store_all
+from gnomon.usecases.tasks.task_requests import SubmitBatch, SubmitTask
 
 
 class _RawBatch(msgspec.Struct):

@@ -21,7 +21,7 @@ from gnomon.api.tasks.views import cursor_of, cursor_view, task_view
 from gnomon.model.task import Resolution, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases import dead_letters
+from gnomon.usecases.tasks import dead_letters
 
 
 @Operation(

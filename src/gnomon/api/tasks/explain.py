@@ -11,7 +11,7 @@ from gnomon.api.http.reading import queried
 from gnomon.api.tasks.schemas import NoQuery, TaskView
 from gnomon.api.tasks.views import task_view
 from gnomon.model.task import TaskKey
-from gnomon.usecases import explain
+from gnomon.usecases.tasks import explain
 
 
 class ExplanationView(msgspec.Struct):

@@ -12,7 +12,7 @@ from gnomon.model.retry import Backoff
 from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode, KeepPayload, Resolution
 from gnomon.store.ports.tasks import TaskFilter
-from gnomon.usecases.request_fields import (
+from gnomon.usecases.checks.request_fields import (
     DEFAULT_LIMIT,
     Json,
     Moment,
@@ -22,7 +22,7 @@ from gnomon.usecases.request_fields import (
     Tag,
     TaskType,
 )
-from gnomon.usecases.request_moments import utc
+from gnomon.usecases.checks.request_moments import utc
 
 
 class CancelTask(Strict):

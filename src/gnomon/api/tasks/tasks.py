@@ -35,9 +35,9 @@ from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.tasks import NewTask
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases import change_task
-from gnomon.usecases.submit import AnsweredBefore, accept
-from gnomon.usecases.task_requests import PatchTask, SubmitTask
+from gnomon.usecases.tasks import change_task
+from gnomon.usecases.tasks.submit import AnsweredBefore, accept
+from gnomon.usecases.tasks.task_requests import PatchTask, SubmitTask
 
 PATH = "/api/v1/tasks"
 

@@ -11,7 +11,7 @@ from gnomon.settings import Settings
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Database
-    from gnomon.usecases.keys import CreatedKey
+    from gnomon.usecases.admin.keys import CreatedKey
 
 
 def works_on_database(ctx: typer.Context, settings: Settings) -> bool:
@@ -28,7 +28,7 @@ def create_on_database(
     """Create the key that the API would create from this document; gives what it would answer."""
     from gnomon.clock import SystemClock
     from gnomon.store.postgres.identity.api_keys import PostgresKeys
-    from gnomon.usecases.keys import WantedKey, create_first
+    from gnomon.usecases.admin.keys import WantedKey, create_first
 
     wanted = WantedKey(
         name=key["name"],
@@ -44,7 +44,7 @@ def create_on_database(
 
 
 def _grant(key: dict[str, Any]) -> Grant:
-    from gnomon.usecases.allow_lists import allow_list_of
+    from gnomon.usecases.admin.allow_lists import allow_list_of
 
     types = key.get("task_types")
     return Grant(

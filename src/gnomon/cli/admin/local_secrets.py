@@ -60,7 +60,7 @@ class LocalSecrets:
 
     def __init__(self, store: "PostgresSecrets") -> None:
         from gnomon.clock import SystemClock
-        from gnomon.usecases import webhook_secrets
+        from gnomon.usecases.admin import webhook_secrets
 
         self._store = store
         self._clock = SystemClock()

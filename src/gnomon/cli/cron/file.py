@@ -162,9 +162,9 @@ def _job_problems(table: Json) -> Iterator[str]:
 
 def _definition_problem(document: Json) -> Iterator[str]:
     """The problem that the API would report, but for the server's limit on payloads."""
-    from gnomon.usecases.cron_requests import CreateCronJob
-    from gnomon.usecases.definitions import definition_of
-    from gnomon.usecases.validation import explain
+    from gnomon.usecases.checks.validation import explain
+    from gnomon.usecases.cron.cron_requests import CreateCronJob
+    from gnomon.usecases.cron.definitions import definition_of
 
     try:
         asked = msgspec.json.decode(msgspec.json.encode(document), type=CreateCronJob)
@@ -241,7 +241,7 @@ def _unknown(table: Mapping[str, Any], known: Sequence[str]) -> Iterator[str]:
 
 
 def _known_fields() -> tuple[str, ...]:
-    from gnomon.usecases.cron_requests import CreateCronJob
+    from gnomon.usecases.cron.cron_requests import CreateCronJob
 
     names = (field.encode_name for field in msgspec.structs.fields(CreateCronJob))
     return (*(name for name in names if name != "source"), "renamed_from", "source")

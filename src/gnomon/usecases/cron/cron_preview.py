@@ -5,9 +5,9 @@ from datetime import datetime
 from gnomon.clock import Clock
 from gnomon.cron.job import schedule_of
 from gnomon.cron.schedule import Fire, Schedule
-from gnomon.usecases.cron_requests import PreviewSchedule
-from gnomon.usecases.definitions import previewed_of
-from gnomon.usecases.request_moments import utc
+from gnomon.usecases.checks.request_moments import utc
+from gnomon.usecases.cron.cron_requests import PreviewSchedule
+from gnomon.usecases.cron.definitions import previewed_of
 
 _AT_ONCE = 20
 

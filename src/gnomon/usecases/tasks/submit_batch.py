@@ -7,10 +7,10 @@ from gnomon.model.errors import InvalidTask
 from gnomon.model.task import Submission
 from gnomon.store.ports.tasks import NewTask, Receipt
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases.payload_check import check_schema_in_thread
-from gnomon.usecases.rules import TenantRules
-from gnomon.usecases.submit import allowed, check_own
-from gnomon.usecases.task_requests import SubmitTask
+from gnomon.usecases.checks.payload_check import check_schema_in_thread
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.tasks.submit import allowed, check_own
+from gnomon.usecases.tasks.task_requests import SubmitTask
 
 MOST_WORK = 200_000_000  # steps of payload checks
 

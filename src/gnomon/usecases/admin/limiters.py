@@ -10,8 +10,8 @@ from gnomon.model.errors import InvalidTask, LimiterNotFound
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.store.ports.limits import LimiterUse
 from gnomon.store.postgres.limits.limiters import PostgresLimiters
-from gnomon.usecases.authorization import check_whole
-from gnomon.usecases.text_check import check_line
+from gnomon.usecases.checks.authorization import check_whole
+from gnomon.usecases.checks.text_check import check_line
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _POINTER = re.compile(r"(/([^~/]|~[01])*)+")

@@ -12,17 +12,17 @@ from gnomon.cron.zones import zone
 from gnomon.model.errors import InvalidSchedule, InvalidTask
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import TEMPLATE_FIELDS
-from gnomon.usecases.cron_requests import PatchCronJob, PreviewSchedule, PutCronJob
-from gnomon.usecases.request_fields import MOST_NAME_CHARACTERS
-from gnomon.usecases.request_moments import utc
-from gnomon.usecases.task_template import (
+from gnomon.usecases.checks.request_fields import MOST_NAME_CHARACTERS
+from gnomon.usecases.checks.request_moments import utc
+from gnomon.usecases.checks.text_check import check_note
+from gnomon.usecases.cron.cron_requests import PatchCronJob, PreviewSchedule, PutCronJob
+from gnomon.usecases.tasks.task_template import (
     changed_template,
     check_text,
     given,
     payload_of,
     template_of,
 )
-from gnomon.usecases.text_check import check_note
 
 UNSET = msgspec.UNSET
 

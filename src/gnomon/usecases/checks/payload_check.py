@@ -14,7 +14,7 @@ from gnomon.cron.job import Definition, payload_of, schedule_of
 from gnomon.cron.template import Values
 from gnomon.model.errors import InvalidPayload, InvalidSchema, InvalidTask
 from gnomon.payload_schemas.schema import PayloadSchema
-from gnomon.usecases.rules import TenantRules
+from gnomon.usecases.checks.rules import TenantRules
 
 _AT_ONCE = 8 * 1024
 _MOST_COMPILED = 256

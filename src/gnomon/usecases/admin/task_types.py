@@ -8,8 +8,8 @@ from gnomon.model.errors import InvalidSchema, InvalidTask, TaskTypeNotFound
 from gnomon.payload_schemas.schema import PayloadSchema
 from gnomon.store.ports.task_types import TaskType
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
-from gnomon.usecases.authorization import check_whole
-from gnomon.usecases.text_check import check_line
+from gnomon.usecases.checks.authorization import check_whole
+from gnomon.usecases.checks.text_check import check_line
 
 MOST_NAME_CHARACTERS = 200  # as in a submission
 

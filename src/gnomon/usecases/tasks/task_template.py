@@ -10,8 +10,8 @@ from gnomon.model.priority import Lane
 from gnomon.model.target import HttpTarget, Target
 from gnomon.model.task import TEMPLATE_FIELDS, default_policy
 from gnomon.model.text import is_line
-from gnomon.usecases.task_requests import TemplateBody, TemplatePatch
-from gnomon.usecases.text_check import check_line
+from gnomon.usecases.checks.text_check import check_line
+from gnomon.usecases.tasks.task_requests import TemplateBody, TemplatePatch
 
 UNSET = msgspec.UNSET
 

@@ -13,15 +13,15 @@ from gnomon.model.target import Target
 from gnomon.model.task import Submission, Task, TaskPatch, template_fields
 from gnomon.store.ports.tasks import NewTask
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases.authorization import check_held, check_startable, check_work
-from gnomon.usecases.payload_check import check_schema
-from gnomon.usecases.quota_check import check_payload
-from gnomon.usecases.request_moments import utc
-from gnomon.usecases.rules import TenantRules
-from gnomon.usecases.submit import asked_moment
-from gnomon.usecases.target_check import check_allowed, check_target
-from gnomon.usecases.task_requests import PatchTask
-from gnomon.usecases.task_template import changed_template, check_text, given, payload_of
+from gnomon.usecases.checks.authorization import check_held, check_startable, check_work
+from gnomon.usecases.checks.payload_check import check_schema
+from gnomon.usecases.checks.quota_check import check_payload
+from gnomon.usecases.checks.request_moments import utc
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.checks.target_check import check_allowed, check_target
+from gnomon.usecases.tasks.submit import asked_moment
+from gnomon.usecases.tasks.task_requests import PatchTask
+from gnomon.usecases.tasks.task_template import changed_template, check_text, given, payload_of
 
 UNSET = msgspec.UNSET
 

@@ -14,8 +14,8 @@ from gnomon.cron.job import CronJob, Definition
 from gnomon.model.allow_list import AllowList, listed
 from gnomon.model.task import Task
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases.rules import TenantRules
-from gnomon.usecases.target_check import check_allowed, check_own_target
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.checks.target_check import check_allowed, check_own_target
 
 
 def check_type(by: Principal, task_type: str) -> None:

@@ -6,7 +6,7 @@ from gnomon.model.explanation import Circumstances, Explanation, explain
 from gnomon.model.task import Task, TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
-from gnomon.usecases.rules import TenantRules
+from gnomon.usecases.checks.rules import TenantRules
 
 
 async def explain_task(

@@ -14,15 +14,15 @@ from gnomon.model.errors import InvalidTask
 from gnomon.model.task import Submission
 from gnomon.store.ports.tasks import Once
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
-from gnomon.usecases.authorization import check_type
-from gnomon.usecases.payload_check import check_schema
-from gnomon.usecases.quota_check import check_payload
-from gnomon.usecases.request_moments import utc
-from gnomon.usecases.rules import TenantRules
-from gnomon.usecases.target_check import check_allowed, check_own_target, check_target
-from gnomon.usecases.task_requests import SubmitTask
-from gnomon.usecases.task_template import check_text, payload_of, target_of, template_of
-from gnomon.usecases.text_check import check_key
+from gnomon.usecases.checks.authorization import check_type
+from gnomon.usecases.checks.payload_check import check_schema
+from gnomon.usecases.checks.quota_check import check_payload
+from gnomon.usecases.checks.request_moments import utc
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.checks.target_check import check_allowed, check_own_target, check_target
+from gnomon.usecases.checks.text_check import check_key
+from gnomon.usecases.tasks.task_requests import SubmitTask
+from gnomon.usecases.tasks.task_template import check_text, payload_of, target_of, template_of
 
 
 class AnsweredBefore(msgspec.Struct, frozen=True):

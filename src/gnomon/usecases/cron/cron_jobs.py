@@ -14,22 +14,22 @@ from gnomon.model.errors import CronJobNotFound, InvalidTask
 from gnomon.store.ports.cron import Backfilled, Put
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases.authorization import (
+from gnomon.usecases.checks.authorization import (
     check_job_held,
     check_job_startable,
     check_type,
     check_work,
     locked,
 )
-from gnomon.usecases.cron_requests import BackfillCronJob, PatchCronJob, PutCronJob
-from gnomon.usecases.definitions import definition_of, edit_of
-from gnomon.usecases.payload_check import check_template_schema
-from gnomon.usecases.quota_check import check_rhythm, check_template
-from gnomon.usecases.request_moments import moment_of
-from gnomon.usecases.rules import TenantRules
-from gnomon.usecases.target_check import check_allowed, check_own_target, check_target
-from gnomon.usecases.task_template import given
-from gnomon.usecases.text_check import check_note
+from gnomon.usecases.checks.payload_check import check_template_schema
+from gnomon.usecases.checks.quota_check import check_rhythm, check_template
+from gnomon.usecases.checks.request_moments import moment_of
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.checks.target_check import check_allowed, check_own_target, check_target
+from gnomon.usecases.checks.text_check import check_note
+from gnomon.usecases.cron.cron_requests import BackfillCronJob, PatchCronJob, PutCronJob
+from gnomon.usecases.cron.definitions import definition_of, edit_of
+from gnomon.usecases.tasks.task_template import given
 
 Edit = Callable[[Definition], Definition]
 

@@ -12,8 +12,8 @@ from gnomon.model.task import Resolution, Task, TaskKey
 from gnomon.store.ports.tasks import TaskFilter
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
-from gnomon.usecases.authorization import check_held, check_startable, check_type
-from gnomon.usecases.rules import TenantRules
+from gnomon.usecases.checks.authorization import check_held, check_startable, check_type
+from gnomon.usecases.checks.rules import TenantRules
 
 MOST_REDRIVEN = 10_000  # in one transaction
 

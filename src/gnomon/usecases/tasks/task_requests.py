@@ -7,7 +7,7 @@ import msgspec
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode, KeepPayload
-from gnomon.usecases.request_fields import (
+from gnomon.usecases.checks.request_fields import (
     Delay,
     Json,
     Key,

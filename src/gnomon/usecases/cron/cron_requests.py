@@ -8,7 +8,7 @@ import msgspec
 from gnomon.cron.job import DEFAULT_MISSED_AFTER, Missed, Overlap
 from gnomon.cron.schedule import Dst
 from gnomon.model.task import DeliveryMode
-from gnomon.usecases.request_fields import (
+from gnomon.usecases.checks.request_fields import (
     MOST_BACKFILLED,
     BackfillLimit,
     Count,
@@ -29,7 +29,7 @@ from gnomon.usecases.request_fields import (
     Window,
     Zone,
 )
-from gnomon.usecases.task_requests import TemplateBody, TemplatePatch
+from gnomon.usecases.tasks.task_requests import TemplateBody, TemplatePatch
 
 DEFAULT_BACKFILL = 1000
 DEFAULT_PREVIEW = 10

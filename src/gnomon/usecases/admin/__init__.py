@@ -1,0 +1,1 @@
+"""Keys, tenants, limits, task types, secrets, nodes and usage."""

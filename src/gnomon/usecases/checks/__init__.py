@@ -1,0 +1,1 @@
+"""Checks and rules that several use cases share."""

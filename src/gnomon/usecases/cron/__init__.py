@@ -1,0 +1,1 @@
+"""Defining, changing and previewing recurring jobs."""

@@ -1,0 +1,1 @@
+"""Submitting, changing, explaining and re-driving tasks."""
