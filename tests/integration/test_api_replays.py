@@ -1,5 +1,6 @@
 """What was accepted under a key is answered as it was then, whatever the rules say now."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -142,3 +143,13 @@ async def test_what_cannot_have_been_accepted_is_refused_for_what_it_is(api: Api
         headers = key("k") | {"Content-Type": "application/json"}
         problem = await call(api, "POST", f"{TASKS}/batch", 422, data=body, headers=headers)
         assert problem["errors"][0]["pointer"] == f"/tasks/0/{pointer}"
+
+
+async def test_a_key_counts_also_where_a_body_has_a_value_twice(api: Api) -> None:
+    # msgspec takes the last one, and does not look into the other.
+    body = json.dumps(LATER).encode().replace(b"{", b'{"payload":"\xff","payload":1,', 1)
+    headers = key("k") | {"Content-Type": "application/json"}
+    for path, data in ((TASKS, body), (f"{TASKS}/batch", b'{"tasks":[%s]}' % body)):
+        problem = await call(api, "POST", path, 400, data=data, headers=headers)
+        assert "UTF-8" in problem["detail"]
+    assert (await call(api, "GET", TASKS, 200))["tasks"] == []

@@ -11,6 +11,7 @@ from litestar.types import Receive, Scope, Send
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
 from gnomon.api.http.operation import JSON, operation_of
+from gnomon.api.http.problems import RequestError
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
 from gnomon.store.ports.tasks import Once
@@ -92,8 +93,11 @@ def key_of(request: Request, in_body: str | None = None) -> str | None:
 
 
 def once_of(key: str, method: str, path: str, body: bytes) -> Once:
-    """The key, with the fingerprint of its request."""
-    text = "\n".join((method, path, _canonical(body)))
+    """The key, with the fingerprint of its request. Raises RequestError where that is not UTF-8."""
+    try:
+        text = "\n".join((method, path, _canonical(body)))
+    except UnicodeDecodeError as error:  # in a value that msgspec has skipped
+        raise RequestError(400, f"the body is not UTF-8: {error.reason}") from error
     return Once(key, hashlib.sha256(text.encode()).digest())
 
 
@@ -104,7 +108,7 @@ def repeated(key: str | None, method: str, path: str, body: bytes) -> Once | Non
         return None
     try:
         return once_of(key, method, path, body)
-    except UnicodeDecodeError:
+    except RequestError:
         return None
 
 

@@ -12,6 +12,7 @@ from gnomon.api.http.idempotency import (
     changed,
     kept,
     key_of,
+    once_of,
     repeated,
     replayed,
     respond,
@@ -68,9 +69,10 @@ async def submit_task(request: Request) -> ASGIResponse:
     if isinstance(submission, AnsweredBefore):
         return _again(request, submission.answer, asked)
     view = new_view(submission, now)
-    if once is None:
+    if key is None:
         new = NewTask(submission)
     else:  # the repeated request brings the payload again
+        once = once or once_of(key, "POST", PATH, body)
         bare = answer(202, msgspec.structs.replace(view, payload=NULL))
         new = NewTask(submission, once, kept(bare))
     receipt = await context.batcher.submit(new)
