@@ -167,7 +167,7 @@ async def test_an_operator_is_told_plainly_that_a_tenants_things_are_not_theirs(
     ):
         problem = await call(api, method, path, 403, body, headers=operator)
         assert "operator" in problem["detail"]
-        assert "of a tenant, with the role" in problem["detail"]
+        assert "of a tenant, with the role '" in problem["detail"]
 
 
 async def test_a_tenant_sees_nothing_of_the_installation(

@@ -38,7 +38,7 @@ class TenantNeeded(GnomonError):
 
     def __init__(self, role: str) -> None:
         super().__init__(
-            f"this needs a key or token of a tenant, with the role {role!r}; yours is an "
+            f"this needs a key or token of a tenant, with the role '{role}'; yours is an "
             "operator's: it manages tenants, and has no access to what is theirs"
         )
         self.role = role

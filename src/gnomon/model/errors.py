@@ -307,7 +307,7 @@ class RoleMissing(GnomonError):
 
     def __init__(self, role: str, roles: Iterable[str]) -> None:
         had = ", ".join(sorted(roles)) or "none"
-        super().__init__(f"this needs the role {role!r}; your key or token has: {had}")
+        super().__init__(f"this needs the role '{role}'; your key or token has: {had}")
         self.role = role
 
 

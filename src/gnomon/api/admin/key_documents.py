@@ -117,7 +117,7 @@ def wanted_key(asked: CreateKey) -> WantedKey:
     for index, role in enumerate(asked.roles):
         if role not in TENANT_ROLES:
             raise InvalidTask(
-                f"{role!r} is no role of a tenant's key; operators create keys of their own with "
+                f"'{role}' is no role of a tenant's key; operators create keys of their own with "
                 "POST /api/v1/operator-keys",
                 f"/roles/{index}",
             )
