@@ -141,6 +141,7 @@ async def retry_dead_letters(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     chosen = decoded(body, DeadLetterFilter).chosen()
     by = principal_of(request)
+    dead_letters.check_matching(by, chosen)  # also before the answer to another's request is shown
 
     async def act(change: PostgresTaskChange) -> Answer:
         return answer(202, await dead_letters.retry_matching(change, by, chosen))

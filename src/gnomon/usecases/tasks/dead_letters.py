@@ -51,11 +51,17 @@ async def resolve(
 
 async def retry_matching(change: PostgresTaskChange, by: Principal, chosen: TaskFilter) -> Redriven:
     """Runs the dead letters that match again, at most MOST_REDRIVEN of them. Raises LimitedKey,
-    TypeForbidden where the filter may match some that the principal may not start."""
+    TypeForbidden."""
+    check_matching(by, chosen)
+    return Redriven(*await change.redrive_matching(chosen, MOST_REDRIVEN))
+
+
+def check_matching(by: Principal, chosen: TaskFilter) -> None:
+    """Raises LimitedKey, TypeForbidden where the filter may match dead letters that the principal
+    may not start."""
     if by.allow.limits:
         raise LimitedKey("your key is limited to some targets: retry dead letters one by one")
     if by.task_types is not None and chosen.task_type is None:
         detail = f"must be given: your key is only for {', '.join(sorted(by.task_types))}"
         raise TypeForbidden(detail, "/task_type")
     check_type(by, chosen.task_type or "")
-    return Redriven(*await change.redrive_matching(chosen, MOST_REDRIVEN))
