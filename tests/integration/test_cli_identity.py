@@ -168,6 +168,9 @@ async def test_first_keys_are_made_on_the_database_whatever_is_running(
     other = ("--api", "http://127.0.0.1:9")
     assert "127.0.0.1:9" in (await cli(*create, "f", "--role", "read", *other, code=1)).err
     assert "127.0.0.1:9" in (await cli("secrets", "create", *other, code=1)).err
+    named_both = ("--role", "read", "--tenant", "acme", *other)
+    assert "--api" in (await cli(*create, "f", *named_both, code=2)).err
+    assert "/name: must be" in (await cli(*create, "", "--operator", code=1)).err
     assert (
         "no tenant" in (await cli(*create, "x", "--role", "read", "--tenant", "nobody", code=1)).err
     )
@@ -236,6 +239,19 @@ async def test_a_key_is_revoked_with_those_made_with_it(database: Database, tmp_
     assert {line.removeprefix("revoked ") for line in revoked.splitlines()} == set(ids)
     listed = (await cli("--key-file", "ops.key", "keys", "list", "--operator", "--json")).json
     assert {key["key_id"] for key in listed["keys"] if key["revoked_at"]} == set(ids)
+
+
+@pytest.mark.usefixtures("secured")
+async def test_a_key_revokes_itself_and_those_made_with_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, key = await make_operator(database)
+    monkeypatch.setenv("GNOMON_API_KEY", key)
+    create = ("keys", "create", "--operator", "--json", "--name", "made")
+    made = (await cli(*create)).json["key_id"]
+    # After that it cannot ask for anything more.
+    revoked = (await cli("keys", "revoke", str(own), "--operator", "--cascade")).out
+    assert revoked == f"revoked {made}\nrevoked {own}\n"
 
 
 def test_commands_send_their_key(

@@ -26,7 +26,7 @@ from gnomon.cli.shared import output
 from gnomon.cli.shared.options import SETTINGS_VARIABLE
 from gnomon.cli.tasks import dead, events, submit, tasks
 from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
-from gnomon.model.errors import GnomonError
+from gnomon.model.errors import GnomonError, InvalidTask
 from gnomon.settings import SettingsError
 from gnomon.version import VERSION
 
@@ -109,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         output.trouble(f"{error}; {_NO_API}")
     except ApiProblem as error:
         output.trouble(f"{error}{_KEY_HINT if error.status == HTTPStatus.UNAUTHORIZED else ''}")
+    except InvalidTask as error:  # of a command on the database: as the API would say it
+        output.trouble(f"Invalid value: {error.pointer}: {error}")
     except (output.CommandFailed, ClientError, GnomonError, SettingsError) as error:
         output.trouble(str(error))
     sys.exit(1)

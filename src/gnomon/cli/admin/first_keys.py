@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 def works_on_database(ctx: typer.Context, settings: Settings) -> bool:
     """Whether a command manages credentials on the database: it has no key, and does not name an
     API, which could be another installation's."""
+    return settings.api.key is None and not names_api(ctx)
+
+
+def names_api(ctx: typer.Context) -> bool:
+    """Whether `--api` was given."""
     source = ctx.get_parameter_source("api")
-    names_api = source is not None and source.name == "COMMANDLINE"
-    return settings.api.key is None and not names_api
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def create_on_database(

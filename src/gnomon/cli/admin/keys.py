@@ -8,7 +8,7 @@ import typer
 
 from gnomon.access.principal import Role
 from gnomon.cli.admin.allow_options import allow_lists
-from gnomon.cli.admin.first_keys import create_on_database, works_on_database
+from gnomon.cli.admin.first_keys import create_on_database, names_api, works_on_database
 from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.shared.output import moment
@@ -104,6 +104,8 @@ def create(
     settings = settings_of(ctx)
     limits = values.given(task_types=task_types) | allow_lists(functions, hosts)
     _check_owner(operator, tenant, roles, limits)
+    if tenant is not None and names_api(ctx):
+        raise typer.BadParameter("--tenant is for the database, and --api for the tenant of a key")
     key = {"name": name.strip(), **limits} | values.given(
         roles=roles and sorted({*roles}), expires_at=_end(expires)
     )
@@ -206,14 +208,14 @@ async def _all(client: "AdminClient", path: str) -> dict[str, Any]:
 
 
 async def _revoked(client: "AdminClient", key_id: str, path: str, *, cascade: bool) -> list[str]:
-    """Revoke it; gives the keys that this has revoked."""
-    if not cascade:
-        await client.revoke_key(key_id, cascade=False, path=path)
-        return [key_id]
-    live = {key["key_id"] async for key in client.keys(path) if key["revoked_at"] is None}
-    await client.revoke_key(key_id, cascade=True, path=path)
-    after = [key async for key in client.keys(path)]
-    return [k["key_id"] for k in after if k["key_id"] in live and k["revoked_at"] is not None]
+    """Revoke it; gives the keys that this revokes."""
+    # Listed before: the key that this is asked with may be one of them.
+    found = [key async for key in client.keys(path)] if cascade else []
+    await client.revoke_key(key_id, cascade=cascade, path=path)
+    ended = {key_id}
+    while more := {k["key_id"] for k in found if k["made_by"] in ended} - ended:
+        ended |= more
+    return [k["key_id"] for k in found if k["key_id"] in ended and k["revoked_at"] is None]
 
 
 def _id(text: str) -> str:
