@@ -19,7 +19,7 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
 from gnomon.store.postgres import migrate
-from gnomon.store.postgres.migrate.record import INDEX_LOCK
+from gnomon.store.postgres.migrate.record import INDEX_LOCK, exclusive, forget
 
 ROWS = 5000
 FILL = """
@@ -225,6 +225,26 @@ async def test_killed_between_two_batches(
             await filled.fetchval("SELECT rows FROM gnomon.migration_step WHERE number = 3") == 2000
         )
     assert await finish(filled) == ["fill", "rule", "valid"]
+
+
+async def test_an_index_of_a_migration_that_is_undone_meanwhile_is_not_recorded(
+    filled: Connection, other: Connection, database_dsn: str
+) -> None:
+    labels = known()[-1]
+    await run_until(filled, "column")
+    writer = other.transaction()
+    await writer.start()
+    await other.execute("UPDATE gnomon.task SET attempt = 0 WHERE id = $1", await some_id(filled))
+    async with migrating(database_dsn) as process:
+        await eventually(lambda: blocked_by(other))  # the index waits for the writer
+        async with exclusive(filled, SystemClock()):  # as `down` has it
+            await filled.execute("SELECT")  # the portal of the statement before has a snapshot
+            await writer.rollback()
+            await eventually(lambda: index_is_valid(other))  # made, and not recorded yet
+            await filled.execute(labels.down)
+            await forget(filled, labels)
+        assert await process.wait() == 0
+    assert await finish(filled) == []
 
 
 async def test_processes_that_migrate_at_once_share_the_steps(

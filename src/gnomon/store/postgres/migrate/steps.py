@@ -140,13 +140,38 @@ async def run_index(
             f"migration {migration} makes an index concurrently, which needs a session of its own, "
             "and a pooler is in between; set GNOMON_DATABASE_DIRECT_URL, and run `gnomon migrate`"
         )
+    recorded = False
     async with index_session(connection, clock):
-        record = await read(connection)
-        if not is_applied(migration, record) and record.next_step(migration) is step:
+        if _is_next(migration, step, await read(connection)):
             await _make_or_drop(connection, step)
             async with exclusive(connection, clock) as record:
-                await record_step(connection, migration, step)
-    return StepProgress(migration, step, finished=True)
+                # Another process may have undone the migration, and dropped the index with it.
+                recorded = _is_next(migration, step, record) and await _is_done(connection, step)
+                if recorded:
+                    await record_step(connection, migration, step)
+    return StepProgress(migration, step, finished=recorded)
+
+
+def _is_next(migration: Migration, step: MigrationStep, record: Record) -> bool:
+    return not is_applied(migration, record) and record.next_step(migration) is step
+
+
+async def _is_done(connection: Connection, step: MigrationStep) -> bool:
+    """Whether the index that a step makes can be used, or the one that it drops is gone."""
+    statement = index_statement(step)
+    found = await _find_index(connection, statement.index)
+    return found is None if statement.table is None else found is not None and found["valid"]
+
+
+async def _find_index(connection: Connection, name: str) -> asyncpg.Record | None:
+    return await connection.fetchrow(
+        """
+        SELECT i.indisvalid AS valid, t.relname AS "table"
+        FROM pg_index AS i JOIN pg_class AS t ON t.oid = i.indrelid
+        WHERE i.indexrelid = to_regclass('gnomon.' || $1)
+        """,
+        name,
+    )
 
 
 async def _make_or_drop(connection: Connection, step: MigrationStep) -> None:
@@ -155,14 +180,7 @@ async def _make_or_drop(connection: Connection, step: MigrationStep) -> None:
     if statement.table is None:
         await connection.execute(drop, timeout=NO_TIMEOUT)
         return
-    found = await connection.fetchrow(
-        """
-        SELECT i.indisvalid AS valid, t.relname AS "table"
-        FROM pg_index AS i JOIN pg_class AS t ON t.oid = i.indrelid
-        WHERE i.indexrelid = to_regclass('gnomon.' || $1)
-        """,
-        statement.index,
-    )
+    found = await _find_index(connection, statement.index)
     if found is not None and found["table"] != statement.table:
         raise MigrationError(
             f"{statement.index} is an index of {found['table']}, not of {statement.table}; "
