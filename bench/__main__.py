@@ -1,31 +1,26 @@
 """`python -m bench`: see docs/proof/measuring.md."""
 
-import asyncio
-import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
-import uvloop
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
-from rich.progress import TimeElapsedColumn as Elapsed
+from rich.progress import Progress
 
 from bench import claim as claiming
+from bench import compare as comparing
 from bench import cron_jobs as recurring
 from bench import cron_steps as stepping
 from bench import limits as limiting
 from bench import lists as listing
 from bench import pooler as pooling
 from bench import quotas as bounding
-from bench import report, suite
-from bench.results import BenchError, Findings
+from bench import report, running, suite
+from bench.results import Findings
 from bench.sizes import QUICK, Sizes
-from bench.stage import Stage, stage
-from gnomon.observe import logging
-from gnomon.settings import OutputSettings
+from bench.stage import Stage
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
@@ -164,21 +159,53 @@ def cron_steps(
     _report(f"From fire to fire in {stepping.ZONE}", facts, findings, {"steps": steps}, json)
 
 
+@app.command()
+def compare(
+    commit: Annotated[str, typer.Argument(help="Any name that git knows: a hash, HEAD, HEAD~3.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Fewer than 6 give no 95 %.")] = 10,
+    tasks: Annotated[int, typer.Option(min=1, help="To submit in batches and drain.")] = 20_000,
+    singles: Annotated[int, typer.Option(min=1, help="Requests with one task.")] = 5_000,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help=f"One of {', '.join(comparing.KINDS)}; may be repeated."),
+    ] = None,
+    analyze: Annotated[
+        bool, typer.Option("--analyze/--no-analyze", help="Vacuum and analyze before a drain.")
+    ] = True,
+    json: Json = None,
+) -> None:
+    """Measure this tree, with its uncommitted changes, against another commit, in alternating
+    pairs.
+
+    The commit is checked out below build/compare and runs with this environment, or with one of
+    its own where requirements.lock differs. Both sides submit over HTTP to their own API, then
+    their own node drains what was stored. Printed are the medians of both, the median of the
+    ratios of each pair (over 1: this tree has the higher figure) and an interval for it.
+
+    bench compare HEAD~1
+
+    bench compare HEAD --pairs 6   (the noise: a commit against itself)
+
+    bench compare main --only drain --only sustained --tasks 50000
+    """
+    kinds = tuple(only or ("drain", "submit"))
+    if unknown := set(kinds) - set(comparing.KINDS):
+        raise typer.BadParameter(f"there is no {', '.join(sorted(unknown))}", param_hint="--only")
+    plan = comparing.Plan(pairs=pairs, tasks=tasks, singles=singles, kinds=kinds, analyze=analyze)
+    facts, (name, found) = running.run(
+        lambda stage, progress: comparing.run(stage, commit, plan, progress)
+    )
+    console = Console()
+    comparing.show(console, name, found)
+    running.show_facts(console, facts)
+    if json is not None:
+        report.write_document(
+            json, {"machine": facts, "commit": name, "plan": plan, "comparisons": found}
+        )
+
+
 def _run(title: str, work: Work, options: dict[str, Any], json: Path | None) -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave nothing running behind
-    logging.configure(OutputSettings(log_level="warning"))
-    facts = report.machine()
-    try:
-        with (
-            stage() as here,
-            _progress() as progress,
-            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        ):
-            facts["postgresql"] = runner.run(here.version())
-            findings = runner.run(work(here, progress))
-    except BenchError as error:
-        Console(stderr=True).print(f"bench: {error}", markup=False)
-        raise typer.Exit(1) from error
+    facts, findings = running.run(work)
     _report(title, facts, findings, options, json)
 
 
@@ -191,20 +218,9 @@ def _report(
 ) -> None:
     console = Console()
     report.show(console, title, findings)
-    console.print(", ".join(f"{name} {value}" for name, value in facts.items()), style="dim")
+    running.show_facts(console, facts)
     if json is not None:
         report.write_json(json, facts, options, findings)
-
-
-def _progress() -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        Elapsed(),
-        console=Console(),
-    )
 
 
 if __name__ == "__main__":

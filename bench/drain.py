@@ -7,10 +7,10 @@ import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from bench.processes import ROOT
 from bench.results import Measure, Tally, at_least
 from bench.sizes import Sizes
 from bench.stage import Stage
+from bench.trees import ROOT
 from gnomon.model.target import HttpTarget, PythonTarget, Target
 
 SLOWEST_RATE = 200  # tasks a second; below that a measure is given up

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import msgspec
 
-from bench.processes import ROOT, output_of
+from bench.processes import output_of
 from bench.results import BenchError, Findings, Measure, Tally, at_least
 from bench.sizes import Sizes
 from bench.stage import Stage
+from bench.trees import ROOT
 
 INTERPRETER = Path(sys.prefix) / "peer" / "bin" / "python"  # an environment of its own
 

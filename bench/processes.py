@@ -17,9 +17,9 @@ import msgspec
 
 from bench.functions import FUNCTIONS, STAMPS_VARIABLE
 from bench.results import BenchError
+from bench.trees import HERE, ROOT, Tree
 from gnomon.node.run.parent import die_with_parent
 
-ROOT = Path(__file__).parents[1]
 START_SECONDS = 60.0
 STOP_SECONDS = 40.0
 
@@ -78,7 +78,9 @@ class Process:
 
 
 @asynccontextmanager
-async def gnomon(command: str, dsn: str, folder: Path, **settings: str) -> AsyncIterator[Process]:
+async def gnomon(
+    command: str, dsn: str, folder: Path, tree: Tree = HERE, **settings: str
+) -> AsyncIterator[Process]:
     """`gnomon api` or `gnomon scheduler`, with default settings where none is given, until the
     context is left."""
     log = folder / f"{command}.log"
@@ -86,8 +88,8 @@ async def gnomon(command: str, dsn: str, folder: Path, **settings: str) -> Async
     with log.open("wb") as output:
         started_at = time.time()
         popen = subprocess.Popen(
-            [sys.executable, "-m", "gnomon", command],
-            env=_environ(dsn, folder, settings),
+            [tree.python, "-m", "gnomon", command],
+            env=_environ(dsn, folder, tree, settings),
             cwd=folder,  # where no gnomon.toml is
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -109,14 +111,29 @@ async def helper(module: str, argument: object, answer: type[T]) -> T:
     return msgspec.json.decode(await output_of(program), type=answer)
 
 
-async def output_of(program: Sequence[str]) -> bytes:
+async def migrate(dsn: str, folder: Path, tree: Tree) -> None:
+    """Bring a database up to date with the code of `tree`."""
+    program = [str(tree.python), "-m", "gnomon", "migrate"]
+    await output_of(program, cwd=folder, env=_environ(dsn, folder, tree, {}))
+
+
+async def output_of(
+    program: Sequence[str], cwd: Path = ROOT, env: Mapping[str, str] | None = None
+) -> bytes:
     process = await asyncio.create_subprocess_exec(
-        *program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        *program,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=partial(die_with_parent, os.getpid()),
     )
     try:
         output, errors = await process.communicate()
     except asyncio.CancelledError:
         process.kill()
+        await process.wait()
         raise
     if process.returncode != 0:
         raise BenchError(errors.decode(errors="replace").strip()[-2000:])
@@ -127,7 +144,7 @@ def stamps_file(folder: Path) -> Path:
     return folder / "stamps"
 
 
-def _environ(dsn: str, folder: Path, settings: Mapping[str, str]) -> Mapping[str, str]:
+def _environ(dsn: str, folder: Path, tree: Tree, settings: Mapping[str, str]) -> Mapping[str, str]:
     own = {k: v for k, v in os.environ.items() if not k.startswith("GNOMON_")}
     return {
         **own,
@@ -136,7 +153,7 @@ def _environ(dsn: str, folder: Path, settings: Mapping[str, str]) -> Mapping[str
         "GNOMON_API_PORT": "0",
         "GNOMON_TARGETS_FUNCTIONS": FUNCTIONS,
         "GNOMON_OUTPUT_LOG_FORMAT": "json",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+        "PYTHONPATH": os.pathsep.join([str(tree.root / "src"), str(ROOT)]),
         STAMPS_VARIABLE: str(stamps_file(folder)),
         **{f"GNOMON_{name.upper()}": value for name, value in settings.items()},
     }

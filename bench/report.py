@@ -53,6 +53,10 @@ def write_json(
         "measures": [_document(measure) for measure in findings.measures],
         "tasks": msgspec.to_builtins(findings.tallies),
     }
+    write_document(file, content)
+
+
+def write_document(file: Path, content: object) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
 

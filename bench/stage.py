@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from bench.processes import Process, gnomon
+from bench.processes import Process, gnomon, migrate
 from bench.results import BenchError
+from bench.trees import HERE, Tree
 from gnomon.clock import new_id
 from gnomon.model.lifecycle import State
 from gnomon.model.target import Target
@@ -44,20 +45,25 @@ class Arena:
     """A migrated database, and a folder for those who work on it."""
 
     def __init__(
-        self, dsn: str, folder: Path, connection: "asyncpg.Connection[asyncpg.Record]"
+        self,
+        dsn: str,
+        folder: Path,
+        connection: "asyncpg.Connection[asyncpg.Record]",
+        tree: Tree = HERE,
     ) -> None:
         self.dsn = dsn
         self.folder = folder
         self.connection = connection
+        self.tree = tree
 
     @asynccontextmanager
     async def api(self) -> AsyncIterator[Process]:
-        async with gnomon("api", self.dsn, self.folder) as process:
+        async with gnomon("api", self.dsn, self.folder, self.tree) as process:
             yield process
 
     @asynccontextmanager
     async def node(self) -> AsyncIterator[Process]:
-        async with gnomon("scheduler", self.dsn, self.folder) as process:
+        async with gnomon("scheduler", self.dsn, self.folder, self.tree) as process:
             yield process
 
     async def preload(self, target: Target, count: int, *, rest: bool = True) -> None:
@@ -128,15 +134,18 @@ class Stage:
         self._numbers = itertools.count(1)
 
     @asynccontextmanager
-    async def arena(self) -> AsyncIterator[Arena]:
-        """A fresh database, dropped afterwards."""
+    async def arena(self, tree: Tree = HERE) -> AsyncIterator[Arena]:
+        """A fresh database with the schema of `tree`, dropped afterwards."""
         async with self.empty_database() as dsn:
-            await wiring.prepare(dsn)
             folder = self.folder / urlsplit(dsn).path.strip("/")
             folder.mkdir()
+            if tree is HERE:
+                await wiring.prepare(dsn)
+            else:
+                await migrate(dsn, folder, tree)
             connection = await asyncpg.connect(dsn)
             try:
-                yield Arena(dsn, folder, connection)
+                yield Arena(dsn, folder, connection, tree)
             finally:
                 connection.terminate()
 

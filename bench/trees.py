@@ -1,0 +1,84 @@
+"""A checkout of Gnomon that can be run: this one, or another commit in a worktree of its own."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from bench.results import BenchError
+
+ROOT = Path(__file__).parents[1]
+_LOCK = "requirements.lock"
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """Where the code lies, and the Python that runs it."""
+
+    name: str
+    root: Path
+    python: Path
+
+
+HERE = Tree("this tree", ROOT, Path(sys.executable))
+
+
+async def checkout(commit: str, folder: Path) -> Tree:
+    """The tree of `commit`, below `folder`. It stays there, and is used again the next time."""
+    sha = (await _output("git", "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")).strip()
+    root = folder / sha[:12]
+    if not (root / ".git").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        await _output("git", "worktree", "prune")
+        await _output("git", "worktree", "add", "--quiet", "--force", "--detach", str(root), sha)
+    tree = Tree(sha[:12], root, await _python(root))
+    await _verify(tree)
+    return tree
+
+
+async def _python(root: Path) -> Path:
+    """Ours, where both need the same packages; otherwise one of its own."""
+    if (root / _LOCK).read_bytes() == (ROOT / _LOCK).read_bytes():
+        return HERE.python
+    environment = root / ".venv"
+    python, installed = environment / "bin" / "python", environment / ".installed"
+    if not installed.exists():
+        uv = str(HERE.python.parent / "uv")
+        await _output(uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable,
+                      str(environment))  # fmt: skip
+        await _output(uv, "pip", "install", "--quiet", "--require-hashes", "--python", str(python),
+                      "-r", str(root / _LOCK))  # fmt: skip
+        installed.touch()
+    return python
+
+
+async def _verify(tree: Tree) -> None:
+    """An editable install of this tree must not be what is measured as the other one."""
+    source = tree.root / "src"
+    program = (
+        f"import sys; sys.path.insert(0, {str(source)!r}); import gnomon; print(gnomon.__file__)"
+    )
+    found = Path((await _output(str(tree.python), "-c", program)).strip())
+    if source not in found.parents:
+        raise BenchError(f"{tree.name} would run the code in {found.parent}")
+
+
+async def _output(*program: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *program,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        output, errors = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode != 0:
+        why = errors.decode(errors="replace").strip()[-2000:]
+        raise BenchError(f"`{' '.join(program)}` failed: {why}")
+    return output.decode()
