@@ -1,6 +1,10 @@
 """Wrong input and missing servers: one clear line, the right exit code, never a traceback."""
 
+import json
 import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -25,6 +29,35 @@ def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
         main(list(arguments))
     assert isinstance(exit_.value.code, int)
     return exit_.value.code, capsys.readouterr().err
+
+
+class _OtherApi(BaseHTTPRequestHandler):
+    """Answers every GET with JSON that is not Gnomon's."""
+
+    def do_GET(self) -> None:
+        content = json.dumps({"hello": "world"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.fixture
+def other_api() -> Iterator[str]:
+    """The address of a server that is not Gnomon."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _OtherApi) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("command", ["tenants list", "tenants show a", "nodes", "usage"])
+def test_an_api_of_another_program(
+    command: str, other_api: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, told = ended(capsys, *command.split(), "--api", other_api)
+    assert code == 1
+    assert "not Gnomon's API" in told
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Calls of the API by commands."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -64,7 +64,19 @@ def call(api: ApiAddress, use: Callable[["AdminClient"], Coroutine[Any, Any, _T]
         async with connected(api) as client:
             return await use(client)
 
-    return loop.run(within())
+    with _checked(api):
+        return loop.run(within())
+
+
+@contextmanager
+def _checked(api: ApiAddress) -> Iterator[None]:
+    """CommandFailed where an answer lacks a member: it is not of this API."""
+    try:
+        yield
+    except KeyError as missing:
+        raise output.CommandFailed(
+            f"the answer of {api} has no {missing}: it is not Gnomon's API, or another version of it"
+        ) from missing
 
 
 def tell(
@@ -79,7 +91,8 @@ def tell(
     if as_json:
         output.document(answer)
     else:
-        show(answer)
+        with _checked(api):
+            show(answer)
 
 
 def for_each(
