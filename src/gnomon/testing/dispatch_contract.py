@@ -13,20 +13,19 @@ import asyncio
 from datetime import timedelta
 from uuid import UUID
 
+import msgspec
+
 from gnomon.clock import new_incarnation
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.outcome import OutcomeKind
-from gnomon.model.shard import SHARDS, shard_of
-from gnomon.model.task import DEFAULT_TENANT, DeliveryMode, TaskKey
+from gnomon.model.task import DEFAULT_TENANT, DeliveryMode, KeepPayload, TaskKey
 from gnomon.model.verdict import COMPLETE, EXPIRE, Verdict, VerdictKind
-from gnomon.store.ports.dispatch import BEGINNING, Burial, Cursor, FlowCursor
-from gnomon.store.ports.tasks import LOWEST_ID
+from gnomon.store.ports.dispatch import Burial
+from gnomon.testing.reading_contract import ReadingContract
 from gnomon.testing.store_world import (
     GRACE,
     HOUR,
     DispatchWorld,
-    a_submission,
-    all_shards,
     claimed,
     declared_dead,
     joined,
@@ -39,95 +38,6 @@ FAILED = OutcomeKind.FAILED
 RETRY = Verdict(VerdictKind.RETRY, delay=3600.0, spends=True)
 DEAD_LETTER = Verdict(VerdictKind.DEAD_LETTER)
 RELEASE = Verdict(VerdictKind.RELEASE)
-
-
-class ReadingContract:
-    """How waiting tasks are found."""
-
-    async def test_a_scan_gives_waiting_tasks_in_order_up_to_its_horizon(
-        self, world: DispatchWorld
-    ) -> None:
-        now = await world.now()
-        tasks = [a_submission(now, due_in) for due_in in (300.0, 100.0, 200.0, 9000.0)]
-        await world.submit(*tasks)
-        cursors = all_shards()
-        found = await world.dispatch.scan(cursors, now + HOUR, 10)
-        assert {(e.key.id, e.due_at) for e in found} == {(t.id, t.due_at) for t in tasks[:3]}
-        for shard in {shard_of(task.id) for task in tasks}:
-            due = [e.due_at for e in found if shard_of(e.key.id) == shard]
-            assert due == sorted(due)
-
-    async def test_a_scan_goes_on_after_its_cursor_and_leaves_other_shards_alone(
-        self, world: DispatchWorld
-    ) -> None:
-        now = await world.now()
-        base = a_submission(now).id
-        same = [UUID(int=(base.int & ~0xFFFF) | n << 8 | 7) for n in range(3)]
-        await world.submit(
-            *(a_submission(now, n, id=task_id) for n, task_id in enumerate(same)),
-            a_submission(now, id=UUID(int=(base.int & ~0xFFFF) | 8)),
-        )
-        cursor, until, found = Cursor(7, BEGINNING, LOWEST_ID), now + HOUR, []
-        for _ in same:
-            (entry,) = await world.dispatch.scan([cursor], until, 1)
-            found.append(entry.key.id)
-            cursor = Cursor(7, entry.due_at, entry.key.id)
-        assert found == same
-        assert await world.dispatch.scan([cursor], until, 1) == []
-
-    async def test_a_repair_finds_what_came_in_behind_the_cursor(
-        self, world: DispatchWorld
-    ) -> None:
-        minute = timedelta(seconds=60)
-        (key,) = await submitted(world, 1, due_in=600.0)
-        due_at = (await waiting(world))[key].due_at
-        cursor, until = Cursor(shard_of(key.id), due_at + minute, LOWEST_ID), due_at + HOUR
-        assert await world.dispatch.scan([cursor], until, 10) == []
-        (entry,) = await world.dispatch.repair([cursor], [due_at - minute], until, 10)
-        assert entry.key == key
-        assert await world.dispatch.repair([cursor], [due_at + minute / 2], until, 10) == []
-
-    async def test_flows_and_their_heads(self, world: DispatchWorld) -> None:
-        for queue, count in (("a", 3), ("b", 1)):
-            await submitted(world, count, queue=queue)
-        await submitted(world, 1, due_in=3600.0, queue="a")
-        flows = await world.dispatch.flows(None, 10, typed=True)
-        assert sorted(str(flow.work.queue) for flow in flows if flow.work) == ["a", "b"]
-        assert [flow.key for flow in flows] == sorted(flow.key for flow in flows)
-        after = await world.dispatch.flows(flows[0].key, 10)
-        assert [flow.key for flow in after] == [flow.key for flow in flows[1:]]
-        (long,) = [flow.key for flow in flows if flow.work and flow.work.queue == "a"]
-        cursor = FlowCursor(long, BEGINNING, LOWEST_ID, 2)
-        first = await world.dispatch.heads([cursor], range(SHARDS))
-        assert len(first) == 2
-        cursor = FlowCursor(long, first[-1].due_at, first[-1].key.id, 10)
-        rest = await world.dispatch.heads([cursor], range(SHARDS))
-        assert len(rest) == 1  # what is not due is not among them
-        assert {entry.flow for entry in first + rest} == {long.flow}
-
-    async def test_only_what_is_overdue_can_be_stolen(self, world: DispatchWorld) -> None:
-        (overdue,) = await submitted(world, 1)
-        await world.turn(7200.0)
-        await submitted(world, 1)
-        shards = range(SHARDS)
-        found = await world.dispatch.stealable(shards, 3600.0, 10, 10, suspects=True)
-        assert [entry.key for entry in found] == [overdue]
-        assert await world.dispatch.stealable([], 3600.0, 10, 10, suspects=True) == []
-
-    async def test_a_large_payload_is_fetched_by_its_key(self, world: DispatchWorld) -> None:
-        node = await joined(world.roster)
-        large = b'"' + b"x" * 10_000 + b'"'
-        (delivery,) = await claimed(world, node, payload=large)
-        if delivery.payload is None:
-            assert delivery.payload_size == len(large)
-            assert await world.dispatch.payload(delivery.key) == large
-        else:
-            assert delivery.payload == large
-
-    async def test_nothing_is_being_written_where_nobody_writes(self, world: DispatchWorld) -> None:
-        writers, now = await world.dispatch.open_writers()
-        assert writers == frozenset()
-        assert abs(now - await world.now()) < timedelta(seconds=60)
 
 
 class ClaimingContract:
@@ -202,8 +112,30 @@ class ClaimingContract:
         assert await world.dispatch.begin(node, [held]) == {held.key}  # asked again, it says so
         other = await joined(world.roster, "other")
         assert await world.dispatch.begin(other, [held]) == set()
+        stale = msgspec.structs.replace(held, fence=held.fence - 1)
+        assert await world.dispatch.begin(node, [stale]) == set()
         await declared_dead(world.roster, node)
         assert await world.dispatch.begin(node, [held]) == set()
+
+    async def test_what_has_begun_is_not_settled_as_if_it_had_not(
+        self, world: DispatchWorld
+    ) -> None:
+        """Whoever takes it over has seen it unbegun: by now it may be called."""
+        node = await joined(world.roster)
+        begun, unbegun = await claimed(world, node, 2, delivery=DeliveryMode.AT_MOST_ONCE)
+        await world.dispatch.begin(node, [begun])
+        assert {t.key: t.begun for t in await world.dispatch.running_on(node)} == {
+            begun.key: True,
+            unbegun.key: False,
+        }
+        released = [settlement(d, RELEASE, None, unbegun=True) for d in (begun, unbegun)]
+        assert [each.key for each in await world.dispatch.settle(released)] == [unbegun.key]
+        (again,) = (await world.dispatch.claim(node, [unbegun.key])).deliveries
+        await world.dispatch.begin(node, [again])
+        await world.dispatch.settle([settlement(again, RELEASE, None)])
+        await world.dispatch.claim(node, [unbegun.key])
+        running = {t.key: t.begun for t in await world.dispatch.running_on(node)}
+        assert running == {begun.key: True, unbegun.key: False}
 
     async def test_what_may_be_taken_over_may_not_begin(self, world: DispatchWorld) -> None:
         node = await joined(world.roster)
@@ -304,6 +236,31 @@ class SettlingContract:
             unstarted.key: State.CANCELLED,
         }
 
+    async def test_what_an_execution_gave_is_on_record(self, world: DispatchWorld) -> None:
+        node = await joined(world.roster)
+        good, cancelled = await claimed(world, node, 2, payload=b"{}")
+        await world.cancel(cancelled.key)
+        await world.dispatch.settle(
+            [
+                settlement(good, result='"done"', response_status=201, response_body="yes"),
+                settlement(cancelled, RETRY, OutcomeKind.CANCELLED, error="told to"),
+            ]
+        )
+        assert (await world.task(good.key)).result == b'"done"'
+        (execution,) = await world.executions(good.key)
+        assert (execution.response_status, execution.response_body) == (201, "yes")
+        (execution,) = await world.executions(cancelled.key)
+        assert (execution.outcome, execution.error) == (OutcomeKind.CANCELLED.label, "told to")
+
+    async def test_a_payload_is_kept_as_long_as_its_task_asks_for(
+        self, world: DispatchWorld
+    ) -> None:
+        node = await joined(world.roster)
+        for keep, kept in ((KeepPayload.NEVER, None), (KeepPayload.ALWAYS, b'{"a":1}')):
+            (delivery,) = await claimed(world, node, payload=b'{"a":1}', keep_payload=keep)
+            await world.dispatch.settle([settlement(delivery)])
+            assert (await world.task(delivery.key)).payload == kept
+
     async def test_a_burial_needs_the_fence_and_the_node(self, world: DispatchWorld) -> None:
         node, other = await joined(world.roster), await joined(world.roster, "other")
         (delivery,) = await claimed(world, node)
@@ -322,6 +279,12 @@ class SettlingContract:
         running = await world.dispatch.running_on(node)
         assert {(t.key, t.fence) for t in running} == {(d.key, d.fence) for d in mine}
         assert await world.dispatch.orphans(10, overdue=False) == []
+
+    async def test_no_more_orphans_are_given_than_are_asked_for(self, world: DispatchWorld) -> None:
+        node = await joined(world.roster)
+        await claimed(world, node, 3)
+        await declared_dead(world.roster, node)
+        assert len(await world.dispatch.orphans(2, overdue=False)) == 2
 
     async def test_what_is_past_its_time_and_grace_is_overdue(self, world: DispatchWorld) -> None:
         node = await joined(world.roster)

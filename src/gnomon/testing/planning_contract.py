@@ -250,6 +250,59 @@ class OverlapContract:
         assert settled.cron_job_id == stage.job.id
         assert await stage.start_queued() == stage.next
 
+    async def test_the_last_run_to_come_replaces_those_that_waited_before_it(
+        self, world: PlanningWorld
+    ) -> None:
+        stage = await staged(world, Overlap.CANCEL_RUNNING, due=2)
+        for key in stage.next:
+            assert await stage.claim(key) == []
+        assert [await stage.status(key) for key in stage.next] == [
+            Status.CANCELLED,
+            Status.BLOCKED,
+        ]
+        (skipped,) = [r for r in await world.runs(stage.job.id) if r.skipped is not None]
+        assert (skipped.skipped, skipped.task_id) == (Skipped.SUPERSEDED, stage.next[0].id)
+        await stage.end_first()
+        assert await stage.start_queued() == stage.next[1:]
+
+    async def test_a_run_that_comes_before_the_reserved_one_goes_first(
+        self, world: PlanningWorld
+    ) -> None:
+        job = await a_job(world, overlap_policy=Overlap.QUEUE)
+        (reserved,) = await planned(world, job, 1)
+        await world.trigger(job.id)
+        node = await joined(world.roster)
+        (by_hand,) = [
+            TaskKey(job.tenant_id, run.task_id)
+            for run in await world.runs(job.id)
+            if run.task_id is not None and run.task_id != reserved.key.id
+        ]
+        assert len((await world.dispatch.claim(node, [by_hand])).deliveries) == 1
+        await world.turn(3700.0)
+        assert (await world.dispatch.claim(node, [reserved.key])).deliveries == []
+        answer = await world.planning.claim_runs(node, [reserved.key])
+        assert (answer.claim.deliveries, answer.settled) == ([], [reserved.key])
+
+    async def test_a_run_that_asks_takes_the_place_of_one_that_waits_for_its_time(
+        self, world: PlanningWorld
+    ) -> None:
+        job = await a_job(world, overlap_policy=Overlap.QUEUE, cron_expression="0 * * * * *")
+        fire, minute = next_fire(job), 60 * SECOND
+        both = await world.planning.advance([plan(job, fire - SECOND, fire + minute)])
+        first, second = (e.key for e in sorted(both, key=lambda entry: entry.due_at))
+        node = await joined(world.roster)
+        await world.turn((fire + minute + SECOND - await world.now()).total_seconds())
+        (delivery,) = (await world.dispatch.claim(node, [first])).deliveries
+        await world.dispatch.settle([settlement(delivery)])
+        # Nobody is active, so the next run that is planned has the place of the active one.
+        (reserved,) = await planned(world, await world.job(job.id), 1)
+        answer = await world.planning.claim_runs(node, [second])
+        assert [d.key for d in answer.claim.deliveries] == [second]
+        await world.turn(60.0)
+        assert (await world.dispatch.claim(node, [reserved.key])).deliveries == []
+        answer = await world.planning.claim_runs(node, [reserved.key])
+        assert (answer.claim.deliveries, answer.settled) == ([], [reserved.key])
+
     async def test_of_two_nodes_that_ask_at_once_one_starts_a_run(
         self, world: PlanningWorld
     ) -> None:
