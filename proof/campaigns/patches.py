@@ -77,7 +77,14 @@ def _returns(value: Any) -> Callable[[Any], Any]:
 
 @_planted("settle-without-fence")
 def _settle_without_fence() -> None:
-    _sql({"settle": [(" AND t.fence = r.fence AND t.node = r.node", "")]})
+    _sql(
+        {
+            "settle": [
+                (" AND task.fence = r.fence AND task.node = r.node", ""),
+                (" AND t.fence = r.fence AND t.node = r.node", ""),
+            ]
+        }
+    )
 
 
 @_planted("renew-resurrects")

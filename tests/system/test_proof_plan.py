@@ -199,3 +199,26 @@ def test_every_bug_can_be_planted() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert len(zoo.ZOO) >= 12
+
+
+PLANT_NO_FENCE = """
+from gnomon.store.postgres import queries
+from proof.campaigns import patches
+patches.apply("settle-without-fence")
+print(queries.query("settle"))
+"""
+
+
+def test_a_settlement_without_fence_looks_at_none() -> None:
+    """The statement compares fence and node where it finds a row, and again where it writes it."""
+    done = subprocess.run(
+        [sys.executable, "-c", PLANT_NO_FENCE],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ledger.ROOT,
+        env={**os.environ, "PYTHONPATH": str(ledger.ROOT)},
+    )
+    assert "task.id = r.id" in done.stdout
+    assert "fence = r.fence" not in done.stdout
+    assert "node = r.node" not in done.stdout
