@@ -79,6 +79,8 @@ class Recorder:
             return 0
         done = await self._record_again(set(self._troubles.aside(CHORE)))
         for key in self._writer.due_again():
+            if key not in self._unsettled:
+                continue  # the rest of its batch is still being written
             bare = self._writer.unsettled[key]
             settled = await self._writer.write_again(key)
             if settled is not None:
