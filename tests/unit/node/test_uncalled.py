@@ -9,6 +9,8 @@ from tests.waiting import eventually
 
 from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcome import OutcomeKind
+from gnomon.node.start_checks import StartCheck, StartChecks
+from gnomon.pipe.envelope import Delivery
 
 
 @pytest.fixture
@@ -113,3 +115,22 @@ async def test_a_payload_that_comes_after_the_try_was_given_up_is_not_used(world
         await world.reported(2)
     assert world.begun == ["work"]
     assert world.reports[-1].delivery.key.id.int == 2
+
+
+async def test_a_check_that_fails_costs_no_time_of_the_target() -> None:
+    """The report says when, though the call was not made: its seconds are counted and charged."""
+
+    class Broken(StartCheck):
+        def may_call(self, delivery: Delivery) -> bool:
+            raise KeyError("a bug")
+
+    world = World(checks=StartChecks([Broken()]))
+    began = world.clock.seconds()
+    async with working(world):
+        world.send("work", 1)
+        await world.reported(1)
+    (report,) = world.reports
+    assert report.outcome is not None
+    assert report.outcome.error == "internal error: KeyError"
+    assert report.started_at is not None
+    assert report.started_at >= began

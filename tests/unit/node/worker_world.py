@@ -24,6 +24,7 @@ from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.python import PythonCaller, Snooze
 from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.worker import Worker
+from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import Event, nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
@@ -39,7 +40,9 @@ APART: dict[str, Any] = {"payload": None, "payload_size": PAYLOAD_MEMORY}
 class World:
     """A worker of two slots, its handlers, and all that it reports."""
 
-    def __init__(self, **functions: Callable[..., Any]) -> None:
+    def __init__(
+        self, *, checks: StartChecks | None = None, **functions: Callable[..., Any]
+    ) -> None:
         self.clock = SystemClock()
         self.reports: list[Report] = []
         self.events: list[Event] = []
@@ -78,6 +81,7 @@ class World:
             self.clock,
             PATIENCE,
             self.events.append,
+            checks,
         )
         lease = Lease(UUID(int=0), 3600.0)
         lease.renewed(self.clock.monotonic())

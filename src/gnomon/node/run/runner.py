@@ -105,10 +105,10 @@ class Runner:
     async def _call(self, execution: RunningExecution, payload: bytes | None) -> Outcome | None:
         """Call the target: its time counts from here. None where that may not be."""
         delivery = execution.delivery
+        execution.started_at = self._clock.seconds()
         if execution.stop is not None or not self._checks.may_call(delivery):
             return None  # told to stop before, it may have been released
         execution.begun = True
-        execution.started_at = self._clock.seconds()
         seconds = delivery.timeout_seconds
         if seconds < LEAST_TIMEOUT:  # older rows may hold less
             seconds = LEAST_TIMEOUT
