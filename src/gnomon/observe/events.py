@@ -100,7 +100,10 @@ class TaskSettled(msgspec.Struct, frozen=True, kw_only=True):
 
 class TasksSettled(msgspec.Struct, frozen=True):
     """Executions of tasks were recorded together: of those that ran here, or on a node that died.
-    Told after the commit, of each execution once; not of one whose node had lost it before."""
+    Told after the commit, of each execution once at the most: not of one whose node had lost it
+    before, nor where the answer to the commit was lost, nor of a task that became a dead letter
+    because it could not be read or stored, nor of one that its function has completed in a
+    transaction of its own (whether that was committed only the store can tell)."""
 
     tasks: TaskBatch[TaskSettled]
 
