@@ -75,7 +75,7 @@ def _checked(api: ApiAddress) -> Iterator[None]:
         yield
     except KeyError as missing:
         raise output.CommandFailed(
-            f"the answer of {api} has no {missing}: it is not Gnomon's API, or another version of it"
+            f"the answer of {api} has no {missing}: it is not Gnomon's API, or of another version"
         ) from missing
 
 
