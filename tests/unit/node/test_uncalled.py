@@ -124,7 +124,7 @@ async def test_a_check_that_fails_costs_no_time_of_the_target() -> None:
         def may_call(self, delivery: Delivery) -> bool:
             raise KeyError("a bug")
 
-    world = World(checks=StartChecks([Broken()]))
+    world = World(StartChecks([Broken()]))
     began = world.clock.seconds()
     async with working(world):
         world.send("work", 1)

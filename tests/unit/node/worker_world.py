@@ -41,7 +41,7 @@ class World:
     """A worker of two slots, its handlers, and all that it reports."""
 
     def __init__(
-        self, *, checks: StartChecks | None = None, **functions: Callable[..., Any]
+        self, checks: StartChecks | None = None, /, **functions: Callable[..., Any]
     ) -> None:
         self.clock = SystemClock()
         self.reports: list[Report] = []
