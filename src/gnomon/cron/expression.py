@@ -52,7 +52,7 @@ class CronExpression(msgspec.Struct, frozen=True):
 
     @property
     def elapsed(self) -> bool:
-        """It means a cadence, not times of the day: it follows real time where clocks change."""
+        """Whether it means a cadence, and not times of the day: then it follows real time."""
         fields = (self.hour, self.minute)
         return any(_CADENCE.fullmatch(field.text) is not None for field in fields)
 

@@ -79,8 +79,8 @@ EVERYTHING = Pool()
 
 
 class Territory(msgspec.Struct, frozen=True):
-    """What one node owns: in these shards, all that its pool accepts, but for what the pools of
-    nodes that go before it there accept."""
+    """The work that one node owns: in these shards, all that its pool accepts, but for what is
+    accepted by the pools of nodes that go before it there."""
 
     shards: frozenset[int] = frozenset()
     pool: Pool = EVERYTHING

@@ -1,4 +1,4 @@
-"""Who is a suspect, with how many others it runs, and what a loss says about it. Pure.
+"""Suspects: which tasks are, with how many others each runs, what a loss says of it. Pure.
 
 A function can kill the process that runs it, so a task that was lost is a suspect: it runs in a
 child process of its node, with other suspects. When such a process dies, all that ran in it run

@@ -68,7 +68,7 @@ class TaskTemplate(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float = DEFAULT_TIMEOUT
     tags: tuple[str, ...] = ()
     queue: str | None = None
-    preemptible: bool = False  # may be given back for the sake of a CRITICAL task
+    preemptible: bool = False  # may be ended for the sake of a CRITICAL task
     keep_payload: KeepPayload = KeepPayload.ALWAYS
 
     def check_delivery(self) -> None:
@@ -166,5 +166,5 @@ def _check_retries(policy: RetryPolicy, mode: DeliveryMode) -> None:
 
 def _check_preemptible(preemptible: bool, mode: DeliveryMode) -> None:
     if preemptible and mode is DeliveryMode.AT_MOST_ONCE:
-        detail = "a task that is delivered at_most_once cannot be given back once it has started"
+        detail = "a task that is delivered at_most_once cannot be preempted once it has started"
         raise InvalidTask(detail, "/preemptible")

@@ -22,7 +22,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a tenant may use. None: as much as it likes."""
+    """Limits of what a tenant may use. None: as much as it likes."""
 
     scheduled_tasks: int | None = None  # submitted and not ended; runs of cron jobs not counted
     executions_per_minute: int | None = None  # over it, tasks wait

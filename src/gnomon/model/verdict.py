@@ -18,7 +18,7 @@ class VerdictKind(IntEnum):
     COMPLETE = 0
     RETRY = 1
     DEAD_LETTER = 2
-    RELEASE = 3  # given back unstarted: there was no execution
+    RELEASE = 3  # not started: there was no execution
     EXPIRE = 4  # its time to start had passed before it could
 
 
@@ -79,7 +79,7 @@ def decide(outcome: Outcome, standing: Standing, chance: float) -> Verdict:
 
 
 def release(standing: Standing) -> Verdict:
-    """Give back what was claimed and never started."""
+    """Release a task that was claimed and never started."""
     return Verdict(VerdictKind.RELEASE, losses=standing.losses)
 
 

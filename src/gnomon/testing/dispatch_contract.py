@@ -41,7 +41,7 @@ RELEASE = Verdict(VerdictKind.RELEASE)
 
 
 class ClaimingContract:
-    """Who gets a task, and when."""
+    """Claims: which node gets a task, and when."""
 
     async def test_no_task_is_claimed_before_its_time(self, world: DispatchWorld) -> None:
         node = await joined(world.roster)
@@ -120,7 +120,7 @@ class ClaimingContract:
     async def test_what_has_begun_is_not_settled_as_if_it_had_not(
         self, world: DispatchWorld
     ) -> None:
-        """Whoever takes it over has seen it unbegun: by now it may be called."""
+        """A node that takes it over has seen it unbegun: by now it may be called."""
         node = await joined(world.roster)
         begun, unbegun = await claimed(world, node, 2, delivery=DeliveryMode.AT_MOST_ONCE)
         await world.dispatch.begin(node, [begun])
@@ -145,7 +145,7 @@ class ClaimingContract:
 
 
 class SettlingContract:
-    """Who may write the outcome of a task, and where it leads."""
+    """Settlements: which node may write the outcome of a task, and where it leads."""
 
     async def test_every_way_into_and_out_of_running_makes_the_fence_grow(
         self, world: DispatchWorld

@@ -72,7 +72,7 @@ class Stage:
         self.next: list[TaskKey] = []
 
     async def claim(self, *keys: TaskKey) -> list[TaskKey]:
-        """Those that may start."""
+        """Claim runs; gives those that may start."""
         answer = await self.world.planning.claim_runs(self.node, keys)
         return [delivery.key for delivery in answer.claim.deliveries]
 
@@ -153,7 +153,7 @@ class FiringContract:
     async def test_a_plan_made_before_a_run_by_hand_changes_nothing(
         self, world: PlanningWorld
     ) -> None:
-        """It does not know of that run, which may be active."""
+        """The plan does not know of that run, which may be active."""
         job = await a_job(world)
         await world.trigger(job.id)
         assert await planned(world, job, 1) == []

@@ -22,7 +22,7 @@ class DayUsage(msgspec.Struct, frozen=True):
 
 
 class TenantDay(DayUsage, frozen=True, kw_only=True):
-    """What one of the tenants used on a day."""
+    """The usage of one tenant on a day."""
 
     tenant_id: str
 

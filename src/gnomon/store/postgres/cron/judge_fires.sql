@@ -2,7 +2,7 @@
 -- A run that somebody cancelled within its window, or deleted, was not missed; a fire that was made
 -- up for after its miss was told is not told again.
 -- $1 ids for the events, $2 seconds that a start may take to be committed, $3 seconds that a claimed
--- run may wait for a slot: until then it may be given back, and counts neither way; $4 the kind;
+-- run may wait for a slot: until then it may be released, and counts neither way; $4 the kind;
 -- $5 jobs to leave out.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now

@@ -97,7 +97,7 @@ WITH moment AS MATERIALIZED (
         node = NULL,
         run_until = NULL,
         started_at = CASE WHEN r.outcome IS NOT NULL THEN coalesce(r.started_at, t.started_at) END,
-        -- Also what is given back waits from now on: its shard may be another node's, and repair
+        -- Also a released task waits from now on: its shard may be another node's, and repair
         -- scans look no further back than the oldest open transaction.
         due_at = m.now + make_interval(secs => r.delay),
         retries_left = t.retries_left - CASE WHEN r.spends THEN 1 ELSE 0 END,

@@ -1,5 +1,5 @@
 -- Create or replace a limiter, unless it would be one more than a tenant may have ($9): then nothing
--- is given back.
+-- is returned.
 INSERT INTO gnomon.limiter AS m (
     tenant_id, name, task_type, queue, key, concurrency, rate, per_seconds, created_at, updated_at
 )

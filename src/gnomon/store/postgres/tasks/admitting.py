@@ -63,7 +63,7 @@ class Asked(msgspec.Struct, frozen=True):
         ]
 
     def _sizes(self, batch: Sequence[Submission], sizes: Sequence[int]) -> Sequence[int]:
-        """Those of the first tenant first."""
+        """The sizes of tasks, those of the first tenant first."""
         if len(self.wanted) == 1:
             return sizes
         own: dict[str, list[int]] = {tenant: [] for tenant in self.quotas}
