@@ -234,6 +234,7 @@ Event = (
     | QueueSeen
     | RetentionSeen
 )
+# Called on the node's event loop, between a claim or a settlement and the next: it must not block.
 Observer = Callable[[Event], None]
 
 
