@@ -195,6 +195,13 @@ class OverlapContract:
         assert (await world.dispatch.claim(stage.node, stage.next)).deliveries == []
         assert await stage.claim(*stage.next) == stage.next
 
+    async def test_a_run_that_was_let_start_is_the_active_one(self, world: PlanningWorld) -> None:
+        stage = await staged(world, Overlap.SKIP, due=2)
+        await stage.end_first()
+        assert await stage.claim(stage.next[0]) == stage.next[:1]
+        assert await stage.claim(stage.next[1]) == []
+        assert await stage.status(stage.next[1]) is Status.CANCELLED
+
     async def test_a_dead_node_starts_no_run(self, world: PlanningWorld) -> None:
         stage = await staged(world, Overlap.SKIP)
         await stage.end_first()
