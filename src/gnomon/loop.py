@@ -17,6 +17,21 @@ def run(work: Coroutine[Any, Any, _T]) -> _T:
     return asyncio.run(work)
 
 
+async def unless(stop: Coroutine[Any, Any, object], work: Coroutine[Any, Any, object]) -> bool:
+    """Run the work, and cancel it as soon as `stop` returns. Returns whether the work ended."""
+    import asyncio
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            working, stopping = group.create_task(work), group.create_task(stop)
+            await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+            working.cancel()  # changes nothing once it has ended
+            stopping.cancel()
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from errors.exceptions[0].__cause__
+    return not working.cancelled()
+
+
 def serve(work: Coroutine[Any, Any, None]) -> None:
     """Run a long-lived process, on uvloop where there is one. It ends when the work does, and not
     when another task or callback stops the loop. At its end it does not wait for tasks that

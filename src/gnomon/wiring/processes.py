@@ -13,6 +13,7 @@ from gnomon.access.webhook_secret import secret_bytes
 from gnomon.chores import Service
 from gnomon.clock import Clock, SystemClock, new_id
 from gnomon.file_limit import raise_file_limit
+from gnomon.loop import unless
 from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.node.dispatch.breaker_check import RULES, BreakerRules
 from gnomon.node.membership.lease_keeper import LeaseKeeper
@@ -63,6 +64,12 @@ async def prepare(dsn: str, webhook_secret: str | None = None) -> None:
         connection.terminate()
 
 
+async def _prepared(settings: Settings, dsn: str, stop: asyncio.Event) -> bool:
+    """Prepare the database. A migration can wait for minutes, so a stop ends that: False."""
+    preparing = prepare(settings.database.direct_url or dsn, settings.targets.webhook_secret)
+    return await unless(stop.wait(), preparing)
+
+
 async def _first_secret(
     connection: "asyncpg.Connection[asyncpg.Record]", given: str | None
 ) -> None:
@@ -94,7 +101,8 @@ async def run_api(
     from gnomon.wiring.api import serve
 
     stop = stop or _stop_on_signals()
-    await prepare(settings.database.direct_url or dsn, settings.targets.webhook_secret)
+    if not await _prepared(settings, dsn, stop):
+        return
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(serve(settings, dsn, SystemClock(), on_started))
         stopping = group.create_task(stop.wait())
@@ -116,7 +124,8 @@ async def run_node(
     stop = stop or _stop_on_signals()
     raise_file_limit()  # each webhook that is under way has a connection
     _calm_the_collector()
-    await prepare(settings.database.direct_url or dsn, settings.targets.webhook_secret)
+    if not await _prepared(settings, dsn, stop):
+        return
     metrics = NodeMetrics()
     with metrics.served(settings.output):
         await _live(settings, dsn, fan_out(metrics, to_log, *listeners), on_started, stop, rules)

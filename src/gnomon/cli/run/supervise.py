@@ -23,6 +23,7 @@ from gnomon.node.run.parent import die_with_parent
 ONE_INTERRUPT_SECONDS = 2.0
 TEND_SECONDS = 10.0
 READY_POLL_SECONDS = 0.05
+INTERRUPT_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class Interrupts:
         trace: TracebackType | None,
     ) -> None:
         self._restore.close()
+
+    async def arrived(self) -> None:
+        """Return once a stop was requested."""
+        while not self.requested:
+            await self._clock.sleep(INTERRUPT_POLL_SECONDS)
 
     def wait(self, seconds: float) -> None:
         """Return at the next signal, the end of a child included, or when the time is over."""

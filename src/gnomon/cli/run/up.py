@@ -87,9 +87,9 @@ def _up(
         if dsn is None:
             server = stack.enter_context(database.embedded(Path(settings.database.data_dir)))
             dsn, tend = server.dsn, server.tend
-        if interrupts.requested:
+        preparing = database.prepare(settings.database.direct_url or dsn)
+        if not loop.run(loop.unless(interrupts.arrived(), preparing)):
             return 0
-        loop.run(database.prepare(settings.database.direct_url or dsn))
         _check_authentication(loop.run(agreed(settings, dsn)))
         variables = {**os.environ, **variables, "DATABASE_URL": dsn}
         for name in ("GNOMON_API_KEY", "GNOMON_API_KEY_FILE"):  # for commands, not for servers
