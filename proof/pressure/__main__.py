@@ -34,6 +34,10 @@ def main() -> int:
     unknown = set(asked.runs) - KINDS.keys()
     if unknown:
         parser.error(f"no run is called {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
+    if asked.seconds < asked.window:
+        parser.error(
+            "--seconds must hold one --window at least: runs are compared by their windows"
+        )
     names = asked.runs or list(KINDS)
     if "calm" not in names:
         names = ["calm", *names]  # what the others are held against

@@ -1,9 +1,11 @@
 """Steady load for a few seconds beside what others do to the server: everything runs, nothing is
 lost, and nothing stands still. `make pressure` measures what is promised of rates and delays."""
 
+import sys
 from pathlib import Path
 
 import pytest
+from proof.pressure.__main__ import main
 from proof.pressure.disturbances import KINDS
 from proof.pressure.runs import Result, Size, Window, faults, run
 
@@ -36,3 +38,12 @@ def test_what_is_slower_than_calm_or_late_or_lost_is_found() -> None:
     assert len(faults(_result("slots", 99, 10, 150, back=6.0), calm)) == 1
     assert len(faults(_result("fresh", 99, 99, lost=1), calm)) == 1
     assert all(len(line) <= 80 for line in _result("slots", 1, back=1.0).readable().splitlines())
+
+
+def test_a_run_without_a_whole_window_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pressure", "calm", "--seconds", "8", "--window", "10"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "--seconds must hold one --window" in capsys.readouterr().err
