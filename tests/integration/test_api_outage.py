@@ -1,4 +1,4 @@
-"""The API while PostgreSQL is away: it says so, and comes back with it."""
+"""The API while PostgreSQL is unavailable: it says so, and comes back with it."""
 
 import asyncio
 import os
@@ -66,7 +66,7 @@ async def _unavailable(api: Api, method: str, path: str, body: Any) -> None:
         assert answer.content_type == "application/problem+json"
         assert answer.headers["Retry-After"]
         assert "postgresql" not in (await answer.text()).lower().replace(
-            "postgresql is not available", ""
+            "postgresql is unavailable", ""
         )
 
 
