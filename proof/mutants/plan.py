@@ -28,7 +28,7 @@ REACHING: list[tuple[str, Sequence[str]]] = [
     ("cli/admin/nodes.py", ("tests/integration/test_cli_nodes.py",)),
     ("cli/", ("tests/unit/cli/test_*.py", "tests/integration/test_cli_tasks.py",
               "tests/integration/test_cli_cron.py")),
-    ("client/", ("tests/integration/test_cli_client.py",)),
+    ("client/", ("tests/integration/test_client_exchange.py",)),
     ("limits/needs.py", ("tests/unit/limits/test_permits.py", "tests/integration/test_limits.py")),
     ("node/run/", ("tests/unit/node/test_hung_handlers.py", "tests/integration/test_node.py",
                  "tests/integration/test_hung_handlers.py")),

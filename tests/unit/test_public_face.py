@@ -23,3 +23,13 @@ def test_importing_the_package_imports_none_of_its_parts() -> None:
     code = "import gnomon, sys; print([m for m in sys.modules if m.startswith('gnomon.')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['gnomon.version']"
+
+
+def test_a_program_that_only_submits_imports_no_server() -> None:
+    code = (
+        "import gnomon, sys; gnomon.SyncClient; gnomon.Client; gnomon.TaskSpec; "
+        "print(sorted({m.partition('.')[0] for m in sys.modules} & "
+        "{'aiohttp', 'asyncpg', 'granian', 'litestar', 'structlog', 'typer'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

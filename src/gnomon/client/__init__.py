@@ -1,1 +1,5 @@
-"""A small HTTP client of the API, for the command line. Next: the Python SDK."""
+"""The clients of the HTTP API: `Client` for asyncio, `SyncClient` for the rest, one set of calls.
+
+`calls/` describes each request as a value, `exchange.py` says when to repeat one, `http.py` sends
+it, and `operations.py` makes methods of the calls. Next: `?wait=` of the API in place of polling.
+"""

@@ -1,6 +1,6 @@
 """The four priorities. A task's priority is the lane it waits in."""
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 
 class Lane(IntEnum):
@@ -10,3 +10,12 @@ class Lane(IntEnum):
     HIGH = 1
     MEDIUM = 2
     LOW = 3
+
+
+class Priority(StrEnum):
+    """The names of the lanes."""
+
+    CRITICAL = "CRITICAL"
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"

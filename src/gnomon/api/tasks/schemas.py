@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Lane
+from gnomon.model.priority import Lane, Priority
 from gnomon.model.retry import Backoff
 from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode, KeepPayload, Resolution
@@ -16,7 +16,6 @@ from gnomon.usecases.checks.request_fields import (
     DEFAULT_LIMIT,
     Json,
     Moment,
-    Priority,
     Queue,
     Strict,
     Tag,

@@ -14,9 +14,9 @@ from gnomon.model.errors import InvalidTask
 from gnomon.model.execution import Execution
 from gnomon.model.ids import created_at
 from gnomon.model.lifecycle import State, status_of
+from gnomon.model.priority import Priority
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.task import Submission, Task, TaskTemplate, template_fields
-from gnomon.usecases.checks.request_fields import Priority
 
 NULL = msgspec.Raw(b"null")
 _PRIORITIES = tuple(Priority)  # in the order of Lane

@@ -13,12 +13,11 @@ from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.shared.output import moment
 from gnomon.cli.shared.secret_files import NewSecretFile, Out
-from gnomon.client.paths import KEYS, OPERATOR_KEYS
 from gnomon.model.allow_list import listed
 from gnomon.model.tenant import is_tenant_id
 
 if TYPE_CHECKING:
-    from gnomon.client.administration import AdminClient
+    from gnomon.client.client import DocumentClient
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -113,8 +112,8 @@ def create(
         if tenant is not None or works_on_database(ctx, settings):
             made = create_on_database(settings, key, tenant, operator=operator)
         else:
-            address, path = remote.api_url(settings, api), _path(operator)
-            made = remote.call(address, lambda client: client.create_key(key, path))
+            address = remote.api_url(settings, api)
+            made = remote.call(address, lambda client: _created(client, key, operator))
         _hand_over(made, file, as_json)
 
 
@@ -128,9 +127,8 @@ def list_(
     gnomon keys list
     gnomon keys list --operator
     """
-    path = _path(operator)
     address = remote.api_url(settings_of(ctx), api)
-    remote.tell(address, lambda client: _all(client, path), _table, as_json=as_json)
+    remote.tell(address, lambda client: _all(client, operator), _table, as_json=as_json)
 
 
 @app.command()
@@ -150,10 +148,10 @@ def rotate(
     \b
     gnomon keys rotate 019a2b3c-0000-7000-8000-000000000000 --overlap 1h
     """
-    old, seconds, path = _id(key_id), values.duration(overlap), _path(operator)
+    old, seconds = _id(key_id), values.duration(overlap)
     address = remote.api_url(settings_of(ctx), api)
     with NewSecretFile(out) as file:
-        made = remote.call(address, lambda client: client.rotate_key(old, seconds, path))
+        made = remote.call(address, lambda client: _rotated(client, old, seconds, operator))
         _hand_over(made, file, as_json)
 
 
@@ -173,9 +171,9 @@ def revoke(
     gnomon keys revoke 019a2b3c-0000-7000-8000-000000000000
     gnomon keys revoke 019a2b3c-0000-7000-8000-000000000000 --cascade
     """
-    old, path = _id(key_id), _path(operator)
+    old = _id(key_id)
     address = remote.api_url(settings_of(ctx), api)
-    ended = remote.call(address, lambda client: _revoked(client, old, path, cascade=cascade))
+    ended = remote.call(address, lambda client: _revoked(client, old, operator, cascade=cascade))
     for each in ended or [old]:
         output.echo(f"revoked {each}")
 
@@ -191,10 +189,6 @@ def _check_owner(
         raise typer.BadParameter("--role operator: give --operator instead")
 
 
-def _path(operator: bool) -> str:
-    return OPERATOR_KEYS if operator else KEYS
-
-
 def _end(expires: str | None) -> datetime | None:
     from gnomon.clock import SystemClock
 
@@ -203,15 +197,33 @@ def _end(expires: str | None) -> datetime | None:
     return SystemClock().now() + timedelta(seconds=values.duration(expires))
 
 
-async def _all(client: "AdminClient", path: str) -> dict[str, Any]:
-    return {"keys": [key async for key in client.keys(path)]}
+async def _created(client: "DocumentClient", key: dict[str, Any], operator: bool) -> dict[str, Any]:
+    create = client.create_operator_key if operator else client.create_key
+    made: dict[str, Any] = await create(key)
+    return made
 
 
-async def _revoked(client: "AdminClient", key_id: str, path: str, *, cascade: bool) -> list[str]:
+async def _rotated(
+    client: "DocumentClient", key_id: str, overlap_seconds: float, operator: bool
+) -> dict[str, Any]:
+    rotate = client.rotate_operator_key if operator else client.rotate_key
+    made: dict[str, Any] = await rotate(key_id, overlap_seconds=overlap_seconds)
+    return made
+
+
+async def _all(client: "DocumentClient", operator: bool) -> dict[str, Any]:
+    listed = client.list_operator_keys() if operator else client.list_keys()
+    return {"keys": [key async for key in listed]}
+
+
+async def _revoked(
+    client: "DocumentClient", key_id: str, operator: bool, *, cascade: bool
+) -> list[str]:
     """Revoke it; gives the keys that this revokes."""
     # Listed before: the key that this is asked with may be one of them.
-    found = [key async for key in client.keys(path)] if cascade else []
-    await client.revoke_key(key_id, cascade=cascade, path=path)
+    found = (await _all(client, operator))["keys"] if cascade else []
+    revoke = client.revoke_operator_key if operator else client.revoke_key
+    await revoke(key_id, cascade=cascade)
     ended = {key_id}
     while more := {k["key_id"] for k in found if k["made_by"] in ended} - ended:
         ended |= more

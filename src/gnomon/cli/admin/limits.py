@@ -72,7 +72,7 @@ def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> No
     gnomon limits list
     """
     address = remote.api_url(settings_of(ctx), api)
-    remote.tell(address, lambda client: client.limiters(), _table, as_json=as_json)
+    remote.tell(address, lambda client: client.list_limiters(), _table, as_json=as_json)
 
 
 @app.command()

@@ -34,13 +34,15 @@ _NEEDS_KEY = (
 class SecretCalls(Protocol):
     """The calls of the API that `gnomon secrets` makes, wherever they are answered."""
 
-    async def webhook_secrets(self) -> Json: ...
+    async def list_webhook_secrets(self) -> Json: ...
 
-    async def get_webhook_secret(self, secret_id: str) -> Json: ...
+    async def show_webhook_secret(self, secret_id: str) -> Json: ...
 
     async def create_webhook_secret(self, secret: Json) -> Json: ...
 
-    async def rotate_webhook_secret(self, secret_id: str, change: Json) -> Json: ...
+    async def rotate_webhook_secret(
+        self, secret_id: str, *, overlap_seconds: float, secret: str | None = None
+    ) -> Json: ...
 
     async def revoke_webhook_secret(self, secret_id: str) -> None: ...
 
@@ -66,11 +68,11 @@ class LocalSecrets:
         self._clock = SystemClock()
         self._secrets = webhook_secrets
 
-    async def webhook_secrets(self) -> Json:
+    async def list_webhook_secrets(self) -> Json:
         found = await self._secrets.list_all(self._store, _BY)
         return {"webhook_secrets": [_record(secret) for secret in found]}
 
-    async def get_webhook_secret(self, secret_id: str) -> Json:
+    async def show_webhook_secret(self, secret_id: str) -> Json:
         return _shown(await self._secrets.show(self._store, _BY, UUID(secret_id)))
 
     async def create_webhook_secret(self, secret: Json) -> Json:
@@ -82,11 +84,12 @@ class LocalSecrets:
         )
         return _shown(await self._secrets.create(self._store, self._clock, _BY, wanted))
 
-    async def rotate_webhook_secret(self, secret_id: str, change: Json) -> Json:
-        value, overlap = change.get("secret"), change["overlap_seconds"]
+    async def rotate_webhook_secret(
+        self, secret_id: str, *, overlap_seconds: float, secret: str | None = None
+    ) -> Json:
         return _shown(
             await self._secrets.rotate(
-                self._store, self._clock, _BY, UUID(secret_id), value, overlap
+                self._store, self._clock, _BY, UUID(secret_id), secret, overlap_seconds
             )
         )
 

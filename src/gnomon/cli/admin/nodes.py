@@ -28,7 +28,7 @@ def nodes(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> No
     gnomon nodes --json
     """
     address = remote.api_url(settings_of(ctx), api)
-    remote.tell(address, lambda client: client.nodes(), _show, as_json=as_json)
+    remote.tell(address, lambda client: client.list_nodes(), _show, as_json=as_json)
 
 
 def _show(answer: dict[str, Any]) -> None:

@@ -81,7 +81,7 @@ def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> No
     \b
     gnomon secrets list
     """
-    found = _ask(ctx, api, lambda calls: calls.webhook_secrets())
+    found = _ask(ctx, api, lambda calls: calls.list_webhook_secrets())
     if as_json:
         output.document(found)
         return
@@ -103,7 +103,7 @@ def show(
     gnomon secrets show 019a2b3c-0000-7000-8000-000000000000
     """
     wanted = _id(secret_id)
-    found = _ask(ctx, api, lambda calls: calls.get_webhook_secret(wanted))
+    found = _ask(ctx, api, lambda calls: calls.show_webhook_secret(wanted))
     if found["secret"] is None and (found["public_key"] is None or found["revoked_at"]):
         raise output.CommandFailed(f"webhook secret {wanted} has ended; its value is gone")
     with NewSecretFile(out) as file:
@@ -130,7 +130,7 @@ def rotate(
     old = _id(secret_id)
     change = {"overlap_seconds": _overlap(overlap)} | values.given(secret=_value(secret_file))
     with NewSecretFile(out) as file:
-        made = _ask(ctx, api, lambda calls: calls.rotate_webhook_secret(old, change))
+        made = _ask(ctx, api, lambda calls: calls.rotate_webhook_secret(old, **change))
         _hand_over(made, file, as_json)
 
 

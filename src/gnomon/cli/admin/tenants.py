@@ -13,7 +13,7 @@ from gnomon.model.allow_list import listed
 from gnomon.model.tenant import MOST_NETWORKS, QUOTA_NAMES, is_network, is_tenant_id
 
 if TYPE_CHECKING:
-    from gnomon.client.administration import AdminClient
+    from gnomon.client.client import DocumentClient
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -118,7 +118,7 @@ def show(
     gnomon tenants show acme
     """
     address = remote.api_url(settings_of(ctx), api)
-    remote.tell(address, lambda client: client.get_tenant(tenant_id), _show, as_json=as_json)
+    remote.tell(address, lambda client: client.show_tenant(tenant_id), _show, as_json=as_json)
 
 
 @app.command("set")
@@ -171,11 +171,11 @@ def plans_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> N
     gnomon tenants plans
     """
     address = remote.api_url(settings_of(ctx), api)
-    remote.tell(address, lambda client: client.plans(), _plans, as_json=as_json)
+    remote.tell(address, lambda client: client.list_plans(), _plans, as_json=as_json)
 
 
-async def _all(client: "AdminClient") -> dict[str, Any]:
-    return {"tenants": [tenant async for tenant in client.tenants()]}
+async def _all(client: "DocumentClient") -> dict[str, Any]:
+    return {"tenants": [tenant async for tenant in client.list_tenants()]}
 
 
 def _fields(

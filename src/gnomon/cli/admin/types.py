@@ -43,7 +43,7 @@ def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> No
     gnomon types list
     """
     address = remote.api_url(settings_of(ctx), api)
-    remote.tell(address, lambda client: client.task_types(), _table, as_json=as_json)
+    remote.tell(address, lambda client: client.list_task_types(), _table, as_json=as_json)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 
 if TYPE_CHECKING:
-    from gnomon.client.administration import AdminClient
+    from gnomon.client.client import DocumentClient
 
 _COLUMNS = ("day", "submissions", "executions", "compute_seconds", "stored_bytes")
 
@@ -72,19 +72,16 @@ def _day(text: str | None) -> date | None:
     return None if text is None else values.day(text)
 
 
-async def _own(client: "AdminClient", first: date | None, last: date | None) -> list[Sequence[Any]]:
-    found = await client.usage(_query(first, last))
+async def _own(
+    client: "DocumentClient", first: date | None, last: date | None
+) -> list[Sequence[Any]]:
+    found = await client.get_usage(first=first, last=last)
     return [tuple(day[column] for column in _COLUMNS) for day in found["usage"]]
 
 
 async def _of_all(
-    client: "AdminClient", first: date | None, last: date | None
+    client: "DocumentClient", first: date | None, last: date | None
 ) -> list[Sequence[Any]]:
     columns = ("tenant_id", *_COLUMNS)
-    found = client.usage_of_all(_query(first, last))
+    found = client.list_tenant_usage(first=first, last=last)
     return [tuple(day[column] for column in columns) async for day in found]
-
-
-def _query(first: date | None, last: date | None) -> dict[str, str]:
-    asked = {"from": first, "to": last}
-    return {name: day.isoformat() for name, day in asked.items() if day is not None}

@@ -9,12 +9,12 @@ from gnomon.cli.cron.definition import PolicyOptions, ScheduleOptions
 from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.groups import with_groups
 from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, Yes, settings_of
-from gnomon.cli.tasks import views
 from gnomon.cli.tasks.template import TemplateOptions
 from gnomon.client.errors import ApiProblem
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Client, Json
+    from gnomon.cli.shared.remote import Json
+    from gnomon.client.client import DocumentClient
 
 RUNS_SHOWN = 5
 FIRES_SHOWN = 20
@@ -92,9 +92,8 @@ def list_(
         next_fire_before=None if next_before is None else values.rfc3339(next_before),
     )
 
-    async def run(client: "Client") -> None:
-        most = None if everything else limit
-        found = views.limited(lambda query: client.list_cron_jobs(**query), filters, most)
+    async def run(client: "DocumentClient") -> None:
+        found = client.list_cron_jobs(**filters, limit=None if everything else limit)
         await (output.stream("cron_jobs", found) if as_json else job_views.job_list(found))
 
     remote.call(remote.api_url(settings_of(ctx), api), run)
@@ -108,7 +107,7 @@ def show(ctx: typer.Context, ref: options.Ref, as_json: AsJson = False, api: Api
     gnomon cron show report
     """
 
-    async def read(client: "Client") -> tuple["Json", list["Json"]]:
+    async def read(client: "DocumentClient") -> tuple["Json", list["Json"]]:
         job = await client.get_cron_job(ref)
         latest = _runs(client, job["cron_job_id"], RUNS_SHOWN)
         return job, [run async for run in latest]
@@ -135,7 +134,7 @@ def runs(
     gnomon cron runs report
     """
 
-    async def run(client: "Client") -> None:
+    async def run(client: "DocumentClient") -> None:
         found = _runs(client, ref, None if everything else limit)
         await (output.stream("runs", found) if as_json else job_views.run_list(found))
 
@@ -155,7 +154,7 @@ def pause(
     gnomon cron pause report --reason 'the warehouse is being moved'
     """
 
-    async def act(client: "Client", ref: str) -> str:
+    async def act(client: "DocumentClient", ref: str) -> str:
         job = await client.pause_cron_job(ref, reason)
         return f"{job['name']} is {job['status']}"
 
@@ -170,7 +169,7 @@ def resume(ctx: typer.Context, refs: options.Refs, api: ApiUrl = None) -> None:
     gnomon cron resume report
     """
 
-    async def act(client: "Client", ref: str) -> str:
+    async def act(client: "DocumentClient", ref: str) -> str:
         job = await client.resume_cron_job(ref)
         return f"{job['name']} is {job['status']}{_next(job)}"
 
@@ -194,7 +193,7 @@ def trigger(
     """
     run = remote.call(
         remote.api_url(settings_of(ctx), api),
-        lambda client: client.trigger_cron_job(ref, idempotency_key),
+        lambda client: client.trigger_cron_job(ref, idempotency_key=idempotency_key),
     )
     if as_json:
         output.document(run)
@@ -254,7 +253,7 @@ def remove(ctx: typer.Context, refs: options.Refs, yes: Yes = False, api: ApiUrl
     gnomon cron rm report --yes
     """
 
-    async def act(client: "Client", ref: str) -> str:
+    async def act(client: "DocumentClient", ref: str) -> str:
         await client.delete_cron_job(ref)
         return f"{ref} is removed"
 
@@ -281,7 +280,7 @@ def _declare(api: remote.ApiAddress, job: "Json", *, replace: bool, as_json: boo
     output.note(f"{job['name']} {done['change']}{_description(job)}{_next(job)}")
 
 
-async def _create(client: "Client", job: "Json") -> "Json":
+async def _create(client: "DocumentClient", job: "Json") -> "Json":
     try:
         return {"change": "created", "cron_job": await client.create_cron_job(job)}
     except ApiProblem as problem:
@@ -290,12 +289,13 @@ async def _create(client: "Client", job: "Json") -> "Json":
         raise
 
 
-async def _replace(client: "Client", job: "Json") -> "Json":
-    return await client.put_cron_job(job["name"], job)
+async def _replace(client: "DocumentClient", job: "Json") -> "Json":
+    done: Json = await client.put_cron_job(job["name"], job)
+    return done
 
 
-def _runs(client: "Client", ref: str, most: int | None) -> Any:
-    return views.limited(lambda query: client.list_cron_runs(ref, **query), {}, most)
+def _runs(client: "DocumentClient", ref: str, most: int | None) -> Any:
+    return client.list_cron_runs(ref, limit=most)
 
 
 def _description(job: "Json") -> str:

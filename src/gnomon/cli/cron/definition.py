@@ -13,7 +13,7 @@ from gnomon.cron.job import Missed, Overlap
 from gnomon.cron.schedule import Fold, Gap
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Json
+    from gnomon.cli.shared.remote import Json
 
 
 class ScheduleOptions(OptionGroup):

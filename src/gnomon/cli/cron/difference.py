@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gnomon.cli.cron.file import BadFile, Declaration, Declared
-from gnomon.cli.tasks.views import LARGEST_PAGE
 from gnomon.client.errors import ApiProblem
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Client
+    from gnomon.client.client import DocumentClient
 
 Json = dict[str, Any]
 
@@ -93,7 +92,7 @@ class Act(msgspec.Struct, frozen=True):
             case Verb.PUT:
                 return f"{'create' if step.change is JobChange.CREATED else 'change'} {step.name}"
 
-    async def carry_out(self, client: "Client") -> None:
+    async def carry_out(self, client: "DocumentClient") -> None:
         step = self.step
         match self.verb:
             case Verb.RENAME:
@@ -135,7 +134,7 @@ def document_of(declared: Declaration, steps: Sequence[Step], done: Sequence[Act
     }
 
 
-async def compared(client: "Client", declared: Declaration, *, prune: bool) -> list[Step]:
+async def compared(client: "DocumentClient", declared: Declaration, *, prune: bool) -> list[Step]:
     """The step for each job of the file, and of its set on the server. Changes nothing."""
     steps: list[Step] = []
     problems: list[str] = []
@@ -151,7 +150,7 @@ async def compared(client: "Client", declared: Declaration, *, prune: bool) -> l
     if problems:
         raise BadFile(problems)
     kept = {job.name for job in declared.jobs} | {step.renamed_from for step in steps}
-    own = client.list_cron_jobs(source=declared.source, limit=str(LARGEST_PAGE))
+    own = client.list_cron_jobs(source=declared.source)
     gone = JobChange.REMOVED if prune else JobChange.LEFT
     extra = [
         Step(change=gone, name=job["name"], job_id=job["cron_job_id"])
@@ -161,7 +160,7 @@ async def compared(client: "Client", declared: Declaration, *, prune: bool) -> l
     return steps + sorted(extra, key=lambda step: step.name)
 
 
-async def _step(client: "Client", job: Declared, source: str, *, prune: bool) -> Step:
+async def _step(client: "DocumentClient", job: Declared, source: str, *, prune: bool) -> Step:
     old = None if job.renamed_from is None else await _found(client, job.renamed_from)
     if old is None:
         return await _put(client, job)
@@ -183,7 +182,7 @@ async def _step(client: "Client", job: Declared, source: str, *, prune: bool) ->
     raise BadFile([f"{both}; remove one of them (gnomon cron rm), or leave renamed_from out"])
 
 
-async def _put(client: "Client", job: Declared) -> Step:
+async def _put(client: "DocumentClient", job: Declared) -> Step:
     answer = await client.put_cron_job(job.name, job.document, dry_run=True)
     fields = {} if answer["change"] == JobChange.CREATED else answer["fields"]
     return Step(
@@ -191,10 +190,11 @@ async def _put(client: "Client", job: Declared) -> Step:
     )
 
 
-async def _found(client: "Client", name: str) -> Json | None:
+async def _found(client: "DocumentClient", name: str) -> Json | None:
     try:
-        return await client.get_cron_job(name)
+        job: Json = await client.get_cron_job(name)
     except ApiProblem as problem:
         if problem.status == HTTPStatus.NOT_FOUND:
             return None
         raise
+    return job

@@ -1,6 +1,6 @@
 """Recurring jobs, their runs and their fires, for people."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -9,15 +9,15 @@ from gnomon.cli.shared.output import compact, moment, shortened, span
 from gnomon.cli.tasks import template, views
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Json
+    from gnomon.cli.shared.remote import Json
 
 
-async def job_list(items: AsyncIterator["Json"]) -> None:
+async def job_list(items: AsyncIterable["Json"]) -> None:
     """Print a table with a row for each job."""
     await views.in_pieces(items, _job_rows)
 
 
-async def run_list(items: AsyncIterator["Json"]) -> None:
+async def run_list(items: AsyncIterable["Json"]) -> None:
     """Print a table with a row for each fire."""
     await views.in_pieces(items, run_rows)
 

@@ -25,12 +25,14 @@ def complete_job(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 async def _names(api: remote.ApiAddress, incomplete: str) -> list[str]:
-    from gnomon.client.client import Client
+    from gnomon.client.client import DocumentClient
 
     filters = {"name": incomplete} if incomplete else {}
     found: list[str] = []
-    async with Client(api.url, key=api.key, timeout=COMPLETION_SECONDS) as client:
-        async for job in client.list_cron_jobs(**filters, limit=str(MOST_COMPLETED)):
+    async with DocumentClient(
+        api.url, key=api.key, timeout=COMPLETION_SECONDS, retries=0
+    ) as client:
+        async for job in client.list_cron_jobs(**filters):
             if job["name"].startswith(incomplete):
                 found.append(job["name"])
             if len(found) == MOST_COMPLETED:

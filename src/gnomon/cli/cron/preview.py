@@ -21,7 +21,8 @@ from gnomon.cron.schedule import (
 from gnomon.cron.steps import check_steps
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Client, Json
+    from gnomon.cli.shared.remote import Json
+    from gnomon.client.client import DocumentClient
 
 # What a job says about its times, as the API's preview takes it.
 SCHEDULE_FIELDS = (
@@ -94,14 +95,15 @@ def explain(
     _show(_answer(schedule, after, count), expression, as_json=as_json)
 
 
-async def _of_job(client: "Client", ref: str, after: datetime | None, count: int) -> "Json":
+async def _of_job(client: "DocumentClient", ref: str, after: datetime | None, count: int) -> "Json":
     job = await client.get_cron_job(ref)
     fields = given(**{name: job[name] for name in SCHEDULE_FIELDS})
     moment = None if after is None else rfc3339(after)
     asked = given(cron_job_id=job["cron_job_id"], count=count, after=moment)
     if job["status"] != "active":
         output.note(f"{job['name']} is {job['status']}: as it stands, none of these will fire")
-    return await client.preview_cron_job(fields | asked)
+    preview: Json = await client.preview_cron_job(fields | asked)
+    return preview
 
 
 def _answer(schedule: Schedule, after: datetime | None, count: int) -> "Json":

@@ -18,7 +18,7 @@ from gnomon.cli.shared.values import read
 from gnomon.client.errors import ClientError
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Client
+    from gnomon.client.client import DocumentClient
 
 DIFFERENCES = 3  # the exit code of `--dry-run --exit-code`
 
@@ -104,7 +104,7 @@ def _apply(
         if not as_json:
             output.echo(f"{act.title}: done")
 
-    async def run(client: "Client") -> ClientError | None:
+    async def run(client: "DocumentClient") -> ClientError | None:
         return await _carried_out(client, acts, report)
 
     failure = remote.call(address, run)
@@ -118,7 +118,7 @@ def _apply(
 
 
 async def _carried_out(
-    client: "Client", acts: list[Act], report: Callable[[Act], None]
+    client: "DocumentClient", acts: list[Act], report: Callable[[Act], None]
 ) -> ClientError | None:
     """Do one after the other, up to the first that fails."""
     for act in acts:

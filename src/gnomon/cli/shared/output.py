@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ def document(value: Any) -> None:
     echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-async def stream(member: str, items: AsyncIterator[Any]) -> None:
+async def stream(member: str, items: AsyncIterable[Any]) -> None:
     """Print `{"member": [...]}` while the items come in: there may be millions."""
     separator = ""
     echo(f'{{"{member}": [', nl=False)

@@ -15,7 +15,9 @@ from gnomon.client.errors import ApiProblem
 from gnomon.settings import Settings
 
 if TYPE_CHECKING:
-    from gnomon.client.administration import AdminClient
+    from gnomon.client.client import DocumentClient
+
+Json = dict[str, Any]
 
 _T = TypeVar("_T")
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to connect instead
@@ -49,15 +51,15 @@ def _url(settings: Settings, given: str | None) -> str:
 
 
 @asynccontextmanager
-async def connected(api: ApiAddress) -> AsyncIterator["AdminClient"]:
-    # Here and not above: aiohttp takes longer to import than `--help` may take.
-    from gnomon.client.administration import AdminClient
+async def connected(api: ApiAddress) -> AsyncIterator["DocumentClient"]:
+    # Here and not above: httpx takes longer to import than `--help` may take.
+    from gnomon.client.client import DocumentClient
 
-    async with AdminClient(api.url, key=api.key) as client:
+    async with DocumentClient(api.url, key=api.key, retries=0) as client:
         yield client
 
 
-def call(api: ApiAddress, use: Callable[["AdminClient"], Coroutine[Any, Any, _T]]) -> _T:
+def call(api: ApiAddress, use: Callable[["DocumentClient"], Coroutine[Any, Any, _T]]) -> _T:
     """Run `use` with a client of the API."""
 
     async def within() -> _T:
@@ -81,7 +83,7 @@ def _checked(api: ApiAddress) -> Iterator[None]:
 
 def tell(
     api: ApiAddress,
-    ask: Callable[["AdminClient"], Coroutine[Any, Any, _T]],
+    ask: Callable[["DocumentClient"], Coroutine[Any, Any, _T]],
     show: Callable[[_T], None],
     *,
     as_json: bool,
@@ -96,11 +98,11 @@ def tell(
 
 
 def for_each(
-    api: ApiAddress, task_ids: list[str], act: Callable[["AdminClient", str], Awaitable[str]]
+    api: ApiAddress, task_ids: list[str], act: Callable[["DocumentClient", str], Awaitable[str]]
 ) -> None:
     """Do one thing to several tasks, and print the result of each."""
 
-    async def all_of_them(client: "AdminClient") -> int:
+    async def all_of_them(client: "DocumentClient") -> int:
         refused = 0
         for task_id in task_ids:
             try:

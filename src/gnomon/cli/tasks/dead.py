@@ -21,7 +21,7 @@ from gnomon.cli.shared.options import (
 from gnomon.cli.tasks import views
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Client
+    from gnomon.client.client import DocumentClient
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -48,8 +48,8 @@ def list_(
     """
     filters = _filters(task_type, tag, queue)
 
-    async def run(client: "Client") -> None:
-        found = views.limited(client.dead_letters, filters, None if everything else limit)
+    async def run(client: "DocumentClient") -> None:
+        found = client.list_dead_letters(**filters, limit=None if everything else limit)
         await (output.stream("dead_letters", found) if as_json else views.task_list(found))
 
     remote.call(remote.api_url(settings_of(ctx), api), run)
@@ -130,11 +130,11 @@ def _filters(task_type: str | None, tag: str | None, queue: str | None) -> dict[
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-async def _retry_all(client: "Client", filters: dict[str, str]) -> None:
+async def _retry_all(client: "DocumentClient", filters: dict[str, str]) -> None:
     total = 0
     more = True
     while more:
-        answer = await client.retry_dead_letters(filters)
+        answer = await client.retry_dead_letters(**filters)
         total += answer["retried"]
         more = answer["more"]
         if more:
@@ -143,8 +143,13 @@ async def _retry_all(client: "Client", filters: dict[str, str]) -> None:
 
 
 def _act(url: remote.ApiAddress, task_ids: list[str], verb: str) -> None:
-    async def act(client: "Client", task_id: str) -> str:
-        task = await client.dead_letter_action(task_id, verb)
+    async def act(client: "DocumentClient", task_id: str) -> str:
+        calls = {
+            "retry": client.retry_dead_letter,
+            "archive": client.archive_dead_letter,
+            "discard": client.discard_dead_letter,
+        }
+        task = await calls[verb](task_id)
         return f"{task_id} is {task.get('resolution') or task['status']}"
 
     remote.for_each(url, task_ids, act)

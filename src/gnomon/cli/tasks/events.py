@@ -11,7 +11,8 @@ from gnomon.cli.shared.output import compact, moment
 from gnomon.cli.tasks import views
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Client, Json
+    from gnomon.cli.shared.remote import Json
+    from gnomon.client.client import DocumentClient
 
 
 def events(
@@ -32,8 +33,8 @@ def events(
     """
     filters = {} if kind is None else {"kind": kind}
 
-    async def run(client: "Client") -> None:
-        found = views.limited(client.events, filters, None if everything else limit)
+    async def run(client: "DocumentClient") -> None:
+        found = client.list_events(**filters, limit=None if everything else limit)
         await (output.stream("events", found) if as_json else views.in_pieces(found, _rows))
 
     remote.call(remote.api_url(settings_of(ctx), api), run)

@@ -11,7 +11,8 @@ from gnomon.cli.tasks import views
 from gnomon.cli.tasks.template import TemplateOptions
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Client, Json
+    from gnomon.cli.shared.remote import Json
+    from gnomon.client.client import DocumentClient
 
 FINAL = {"COMPLETED", "DEAD_LETTERED", "CANCELLED", "EXPIRED"}
 FIRST_POLL_SECONDS = 0.05
@@ -91,8 +92,8 @@ def submit(
     remote.call(address, lambda client: _submit(client, body, wait=wait, as_json=as_json))
 
 
-async def _submit(client: "Client", task: "Json", *, wait: bool, as_json: bool) -> None:
-    submitted = await client.submit(task)
+async def _submit(client: "DocumentClient", task: "Json", *, wait: bool, as_json: bool) -> None:
+    submitted = await client.submit_task(task)
     task_id = submitted["task_id"]
     if not wait:
         if as_json:
@@ -117,11 +118,11 @@ async def _submit(client: "Client", task: "Json", *, wait: bool, as_json: bool) 
         raise typer.Exit(1)
 
 
-async def _until_final(client: "Client", task_id: str) -> None:
+async def _until_final(client: "DocumentClient", task_id: str) -> None:
     from gnomon.clock import SystemClock
 
     clock = SystemClock()
     pause = FIRST_POLL_SECONDS
-    while (await client.get(task_id))["status"] not in FINAL:
+    while (await client.get_task(task_id))["status"] not in FINAL:
         await clock.sleep(pause)
         pause = min(pause * 1.5, LONGEST_POLL_SECONDS)

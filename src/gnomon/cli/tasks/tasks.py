@@ -24,7 +24,7 @@ from gnomon.cli.tasks.template import PriorityName
 from gnomon.model.lifecycle import Status
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Client
+    from gnomon.client.client import DocumentClient
 
 app = typer.Typer(no_args_is_help=True, help="List, show and change tasks.", rich_markup_mode=None)
 
@@ -75,8 +75,8 @@ def list_(
         if value is not None
     }
 
-    async def run(client: "Client") -> None:
-        found = views.limited(client.list, filters, None if everything else limit)
+    async def run(client: "DocumentClient") -> None:
+        found = client.list_tasks(**filters, limit=None if everything else limit)
         await (output.stream("tasks", found) if as_json else views.task_list(found))
 
     remote.call(remote.api_url(settings_of(ctx), api), run)
@@ -108,7 +108,7 @@ def explain(
     gnomon tasks explain ID
     """
     answer = remote.call(
-        remote.api_url(settings_of(ctx), api), lambda client: client.explain(task_id)
+        remote.api_url(settings_of(ctx), api), lambda client: client.explain_task(task_id)
     )
     if as_json:
         output.document(answer)
@@ -134,8 +134,8 @@ def cancel(
     gnomon tasks cancel ID ID --interrupt
     """
 
-    async def act(client: "Client", task_id: str) -> str:
-        task = await client.action(task_id, "cancel", {"interrupt": interrupt})
+    async def act(client: "DocumentClient", task_id: str) -> str:
+        task = await client.cancel_task(task_id, interrupt=interrupt)
         if task["status"] == "RUNNING":
             return f"{task_id} is being interrupted"
         return f"{task_id} is {task['status']}"
@@ -181,8 +181,8 @@ def delete(ctx: typer.Context, task_ids: TaskIds, yes: Yes = False, api: ApiUrl 
     gnomon tasks delete ID --yes
     """
 
-    async def act(client: "Client", task_id: str) -> str:
-        await client.delete(task_id)
+    async def act(client: "DocumentClient", task_id: str) -> str:
+        await client.delete_task(task_id)
         return f"{task_id} is deleted"
 
     url = remote.api_url(settings_of(ctx), api)
@@ -192,8 +192,13 @@ def delete(ctx: typer.Context, task_ids: TaskIds, yes: Yes = False, api: ApiUrl 
 
 
 def _act(ctx: typer.Context, api: str | None, task_ids: list[str], verb: str) -> None:
-    async def act(client: "Client", task_id: str) -> str:
-        task = await client.action(task_id, verb)
+    async def act(client: "DocumentClient", task_id: str) -> str:
+        calls = {
+            "pause": client.pause_task,
+            "resume": client.resume_task,
+            "retry": client.retry_task,
+        }
+        task = await calls[verb](task_id)
         if task["task_id"] != task_id.lower():
             return f"{task_id} runs again as {task['task_id']}"
         return f"{task_id} is {task['status']}"

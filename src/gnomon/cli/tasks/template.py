@@ -13,7 +13,7 @@ from gnomon.cli.shared.values import given
 from gnomon.model.task import DeliveryMode, KeepPayload
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Json
+    from gnomon.cli.shared.remote import Json
 
 DEFAULT_TYPE = "webhook"
 

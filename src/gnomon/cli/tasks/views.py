@@ -1,6 +1,6 @@
 """Tasks, their executions, and lists of tasks, for people."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gnomon.cli.shared import output
@@ -8,35 +8,20 @@ from gnomon.cli.shared.output import compact, moment, shortened
 from gnomon.cli.tasks import template
 
 if TYPE_CHECKING:
-    from gnomon.client.client import Client, Json
+    from gnomon.cli.shared.remote import Json
+    from gnomon.client.client import DocumentClient
 
 ROWS_AT_ONCE = 500  # a longer list is printed in pieces, as it comes in
-LARGEST_PAGE = 500
 BODY_SHOWN = 200
 
 
-async def limited(
-    read: Callable[[Mapping[str, str]], AsyncIterator["Json"]],
-    filters: Mapping[str, str],
-    most: int | None,
-) -> AsyncIterator["Json"]:
-    """The first `most` that match (None: all), without asking for more than that."""
-    page = LARGEST_PAGE if most is None else min(most, LARGEST_PAGE)
-    count = 0
-    async for item in read({**filters, "limit": str(page)}):
-        yield item
-        count += 1
-        if count == most:
-            return
-
-
-async def task_list(items: AsyncIterator["Json"]) -> None:
+async def task_list(items: AsyncIterable["Json"]) -> None:
     """Print a table with a row for each task."""
     await in_pieces(items, _task_rows)
 
 
 async def in_pieces(
-    items: AsyncIterator["Json"], show_rows: Callable[[Sequence["Json"]], None]
+    items: AsyncIterable["Json"], show_rows: Callable[[Sequence["Json"]], None]
 ) -> None:
     """Print a table while its rows come in."""
     rows: list[Json] = []
@@ -73,10 +58,11 @@ def _task_rows(tasks: Sequence["Json"]) -> None:
     )
 
 
-async def read(client: "Client", task_id: str) -> "Json":
+async def read(client: "DocumentClient", task_id: str) -> "Json":
     """A task with its executions, as one document."""
-    task = await client.get(task_id)
-    return {**task, "executions": await client.executions(task_id)}
+    task = await client.get_task(task_id)
+    found = await client.list_executions(task_id)
+    return {**task, "executions": found["executions"]}
 
 
 def show(task: "Json") -> None:

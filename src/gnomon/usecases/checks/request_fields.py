@@ -1,7 +1,6 @@
 """Types of the fields of requests, with their limits: they check values and describe them."""
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -59,15 +58,6 @@ Jitter = Annotated[float, msgspec.Meta(ge=0, le=ONE_DAY)]
 Sla = Annotated[float, msgspec.Meta(ge=_LEAST, le=LONGEST_DELAY)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=MOST_PREVIEWED)]
-
-
-class Priority(StrEnum):
-    """The names of the lanes."""
-
-    CRITICAL = "CRITICAL"
-    HIGH = "HIGH"
-    MEDIUM = "MEDIUM"
-    LOW = "LOW"
 
 
 class Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

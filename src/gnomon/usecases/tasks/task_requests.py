@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from gnomon.model.priority import Priority
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode, KeepPayload
@@ -13,7 +14,6 @@ from gnomon.usecases.checks.request_fields import (
     Key,
     Moment,
     Name,
-    Priority,
     Queue,
     Strict,
     Tags,

@@ -1,0 +1,257 @@
+"""Tasks, dead letters and events."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import msgspec
+
+from gnomon.client.call import Call, Listing, segment
+from gnomon.client.types.tasks import (
+    EventInfo,
+    ExecutionInfo,
+    ExplanationInfo,
+    RetriedInfo,
+    SubmittedTask,
+    TaskEdit,
+    TaskInfo,
+    TaskSpec,
+)
+from gnomon.model.lifecycle import Status
+from gnomon.model.priority import Priority
+
+Id: TypeAlias = str | UUID
+ChangedTask: TypeAlias = TaskInfo | SubmittedTask
+
+_TASKS = "/tasks"
+_DEAD = "/dead-letters"
+
+
+def submit_task(task: TaskSpec, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
+    """Submits a task."""
+    key = idempotency_key if idempotency_key is not None else _own_key(task)
+    return _changing("POST", _TASKS, body=task, key=key)
+
+
+def submit_batch(
+    tasks: Sequence[TaskSpec], *, idempotency_key: str | None = None
+) -> Call[list[SubmittedTask]]:
+    """Submits up to 10 000 tasks, all or none; returns them in their order."""
+    return _batch(tasks, idempotency_key)
+
+
+def submit_encoded(
+    tasks: Sequence[msgspec.Raw], *, idempotency_key: str | None = None
+) -> Call[list[SubmittedTask]]:
+    """As `submit_batch`, for tasks that are JSON already."""
+    return _batch(tasks, idempotency_key)
+
+
+def get_task(task_id: Id) -> Call[TaskInfo]:
+    """Reads a task."""
+    return Call(method="GET", path=_task(task_id), answer=TaskInfo)
+
+
+def list_tasks(
+    *,
+    status: Status | str | None = None,
+    task_type: str | None = None,
+    priority: Priority | str | None = None,
+    tag: str | None = None,
+    queue: str | None = None,
+    cron_job_id: Id | None = None,
+    due_after: datetime | str | None = None,
+    due_before: datetime | str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Listing[TaskInfo]:
+    """Lists tasks, newest first."""
+    query = {
+        "status": status,
+        "task_type": task_type,
+        "priority": priority,
+        "tag": tag,
+        "queue": queue,
+        "cron_job_id": cron_job_id,
+        "due_after": due_after,
+        "due_before": due_before,
+    }
+    return Listing(
+        path=_TASKS, member="tasks", item=TaskInfo, query=query, limit=limit, cursor=cursor
+    )
+
+
+def list_executions(task_id: Id) -> Call[list[ExecutionInfo]]:
+    """Lists the executions of a task, oldest first."""
+    path = f"{_task(task_id)}/executions"
+    return Call(method="GET", path=path, answer=list[ExecutionInfo], member="executions")
+
+
+def explain_task(task_id: Id) -> Call[ExplanationInfo]:
+    """Explains why a task is not running."""
+    return Call(method="GET", path=f"{_task(task_id)}/explain", answer=ExplanationInfo)
+
+
+def patch_task(
+    task_id: Id, changes: TaskEdit, *, idempotency_key: str | None = None
+) -> Call[ChangedTask]:
+    """Changes a waiting task."""
+    return _changing("PATCH", _task(task_id), body=changes, key=idempotency_key)
+
+
+def delete_task(task_id: Id, *, idempotency_key: str | None = None) -> Call[None]:
+    """Removes a task, its payload and its executions."""
+    return Call(method="DELETE", path=_task(task_id), keyed=True, key=idempotency_key)
+
+
+def cancel_task(
+    task_id: Id, *, interrupt: bool = False, idempotency_key: str | None = None
+) -> Call[ChangedTask]:
+    """Cancels a task; a running one only with `interrupt`."""
+    body = {"interrupt": interrupt}
+    return _changing("POST", f"{_task(task_id)}/cancel", body=body, key=idempotency_key)
+
+
+def pause_task(task_id: Id, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
+    """Keeps a task from running."""
+    return _changing("POST", f"{_task(task_id)}/pause", key=idempotency_key)
+
+
+def resume_task(task_id: Id, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
+    """Lets a paused task run again."""
+    return _changing("POST", f"{_task(task_id)}/resume", key=idempotency_key)
+
+
+def retry_task(task_id: Id, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
+    """Runs a task again; a finished one as a new task."""
+    return _changing("POST", f"{_task(task_id)}/retry", key=idempotency_key)
+
+
+def list_dead_letters(
+    *,
+    task_type: str | None = None,
+    priority: Priority | str | None = None,
+    tag: str | None = None,
+    queue: str | None = None,
+    cron_job_id: Id | None = None,
+    due_after: datetime | str | None = None,
+    due_before: datetime | str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Listing[TaskInfo]:
+    """Lists the dead letters that are not resolved, newest first."""
+    query = {
+        "task_type": task_type,
+        "priority": priority,
+        "tag": tag,
+        "queue": queue,
+        "cron_job_id": cron_job_id,
+        "due_after": due_after,
+        "due_before": due_before,
+    }
+    return Listing(
+        path=_DEAD, member="dead_letters", item=TaskInfo, query=query, limit=limit, cursor=cursor
+    )
+
+
+def get_dead_letter(task_id: Id) -> Call[TaskInfo]:
+    """Reads a dead letter, resolved or not."""
+    return Call(method="GET", path=_dead(task_id), answer=TaskInfo)
+
+
+def retry_dead_letter(task_id: Id, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
+    """Runs a dead letter again, with a new retry budget."""
+    return _changing("POST", f"{_dead(task_id)}/retry", key=idempotency_key)
+
+
+def archive_dead_letter(task_id: Id, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
+    """Archives a dead letter that was dealt with."""
+    return _changing("POST", f"{_dead(task_id)}/archive", key=idempotency_key)
+
+
+def discard_dead_letter(task_id: Id, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
+    """Archives a dead letter that is not worth dealing with."""
+    return _changing("POST", f"{_dead(task_id)}/discard", key=idempotency_key)
+
+
+def retry_dead_letters(
+    *,
+    task_type: str | None = None,
+    priority: Priority | str | None = None,
+    tag: str | None = None,
+    queue: str | None = None,
+    cron_job_id: Id | None = None,
+    due_after: datetime | str | None = None,
+    due_before: datetime | str | None = None,
+    idempotency_key: str | None = None,
+) -> Call[RetriedInfo]:
+    """Runs the dead letters that match again, at most 10 000: repeat it while there are `more`."""
+    given = {
+        "task_type": task_type,
+        "priority": priority,
+        "tag": tag,
+        "queue": queue,
+        "cron_job_id": cron_job_id,
+        "due_after": due_after,
+        "due_before": due_before,
+    }
+    body = {name: value for name, value in given.items() if value is not None}
+    path = f"{_DEAD}/retry"
+    return Call(
+        method="POST", path=path, body=body, answer=RetriedInfo, keyed=True, key=idempotency_key
+    )
+
+
+def list_events(
+    *,
+    kind: str | None = None,
+    cron_job_id: Id | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Listing[EventInfo]:
+    """Lists events, newest first."""
+    query = {"kind": kind, "cron_job_id": cron_job_id}
+    return Listing(
+        path="/events", member="events", item=EventInfo, query=query, limit=limit, cursor=cursor
+    )
+
+
+def _batch(
+    tasks: Sequence[TaskSpec] | Sequence[msgspec.Raw], key: str | None
+) -> Call[list[SubmittedTask]]:
+    return Call(
+        method="POST",
+        path=f"{_TASKS}/batch",
+        body={"tasks": tasks},
+        answer=list[SubmittedTask],
+        member="tasks",
+        keyed=True,
+        key=key,
+    )
+
+
+def _changing(
+    method: str, path: str, *, body: Any = msgspec.UNSET, key: str | None
+) -> Call[ChangedTask]:
+    return Call(
+        method=method,
+        path=path,
+        body=body,
+        answer=TaskInfo,
+        receipt=SubmittedTask,
+        keyed=True,
+        key=key,
+    )
+
+
+def _own_key(task: TaskSpec | Mapping[str, Any]) -> str | None:
+    return task.get("idempotency_key") if isinstance(task, Mapping) else task.idempotency_key
+
+
+def _task(task_id: Id) -> str:
+    return f"{_TASKS}/{segment(task_id)}"
+
+
+def _dead(task_id: Id) -> str:
+    return f"{_DEAD}/{segment(task_id)}"

@@ -1,0 +1,257 @@
+"""The conversation with the API, without I/O: what to send, when to send it again, what to return.
+
+Each function here is a generator. It yields a Sending or a Pause, is sent the reply, and returns
+the result; `http.py` has the two loops that carry this out, one with asyncio and one without.
+"""
+
+import secrets
+from collections.abc import Callable, Generator, Iterable
+from http import HTTPStatus
+from itertools import count
+from typing import Any, TypeAlias, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from gnomon.client.call import Call, ListedItems, Listing
+from gnomon.client.calls import tasks
+from gnomon.client.errors import (
+    ApiProblem,
+    ApiUnreachable,
+    ClientError,
+    ProblemDocument,
+    WaitTimeout,
+    problem_of,
+)
+from gnomon.client.types.tasks import SubmittedTask, TaskInfo, TaskSpec
+from gnomon.model.lifecycle import Status
+
+T = TypeVar("T")
+
+LONGEST_WAIT = 30.0  # seconds that a server may ask to wait before it is an error
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.2, 5.0
+_FIRST_POLL, _LONGEST_POLL = 0.05, 2.0
+_MOST_BATCH_BYTES = 8 * 1024 * 1024  # the API takes 32 MiB
+_ASKED_TO_RETRY = (HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
+_MAYBE_DONE = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
+
+
+class Sending(msgspec.Struct, frozen=True):
+    """A request to send."""
+
+    method: str
+    location: str
+    content: bytes | None = None
+    key: str | None = None
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """A time to sleep."""
+
+    seconds: float
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The answer to a request."""
+
+    status: int
+    reason: str
+    content: bytes
+    retry_after: float | None = None  # seconds
+
+
+class NoReply(msgspec.Struct, frozen=True):
+    """No answer."""
+
+    reason: str
+    sent: bool  # whether the request may have taken effect
+    timed_out: bool = False
+
+
+Steps: TypeAlias = Generator[Sending | Pause, Reply | NoReply | None, T]
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """How the conversation is led."""
+
+    url: str  # for errors
+    retries: int
+    chance: Callable[[], float]
+    monotonic: Callable[[], float]
+    documents: bool = False  # answers stay plain JSON documents
+
+
+class BatchProgress(msgspec.Struct, frozen=True):
+    """How far `submit_many` has come: all submitted so far, and the tasks of the last batch."""
+
+    submitted: int
+    batch: list[SubmittedTask]
+
+
+def perform(call: Call[T], rules: Rules) -> Steps[T]:
+    """Sends a request, again where that is safe, and returns what the answer holds."""
+    reply, in_doubt = yield from _exchange(call, rules)
+    if in_doubt and call.method == "DELETE" and reply.status == HTTPStatus.NOT_FOUND:
+        # The one that was cut off took effect. (Under a key it would have been answered again.)
+        reply = reply if call.keyed else Reply(HTTPStatus.NO_CONTENT, "", b"")
+    result: T = _decoded(reply.status, _content(reply), call, rules)
+    return result
+
+
+def read_page(listing: Listing[T], rules: Rules) -> Steps[ListedItems[T]]:
+    """The next page of a list."""
+    reply, _ = yield from _exchange(listing.call(), rules)
+    members = _parsed(reply.status, _content(reply), dict[str, msgspec.Raw])
+    kind: Any = list
+    item = Any if rules.documents else listing.item
+    items = _parsed(reply.status, _member(reply.status, members, listing.member), kind[item])
+    cursor = members.get("next_cursor", msgspec.Raw(b"null"))
+    return ListedItems(items, _parsed(reply.status, cursor, str | None))
+
+
+def wait(task_id: str | UUID, timeout: float | None, rules: Rules) -> Steps[TaskInfo]:
+    """Polls a task until it has ended or is a dead letter. Raises WaitTimeout."""
+    rules = msgspec.structs.replace(rules, documents=False)
+    started = rules.monotonic()
+    seconds = _FIRST_POLL
+    while True:
+        task = yield from perform(tasks.get_task(task_id), rules)
+        if task.status.is_over or task.status is Status.DEAD_LETTERED:
+            return task
+        if timeout is not None:
+            left = timeout - (rules.monotonic() - started)
+            if left <= 0:
+                raise WaitTimeout(task.task_id, task.status, timeout)
+            seconds = min(seconds, left)
+        yield Pause(seconds)
+        seconds = min(seconds * 1.5, _LONGEST_POLL)
+
+
+def submit_many(
+    specs: Iterable[TaskSpec],
+    batch_size: int,
+    idempotency_key: str | None,
+    progress: Callable[[BatchProgress], object] | None,
+    rules: Rules,
+) -> Steps[int]:
+    """Submits tasks in batches, each all or none; returns how many there were."""
+    rules = msgspec.structs.replace(rules, documents=False)
+    submitted = 0
+    for number, batch in enumerate(_batches(specs, batch_size)):
+        key = None if idempotency_key is None else f"{idempotency_key}-{number}"
+        try:
+            done = yield from perform(tasks.submit_encoded(batch, idempotency_key=key), rules)
+        except ClientError as error:
+            error.add_note(f"{submitted} tasks were submitted; the batch after them was not")
+            raise
+        submitted += len(done)
+        if progress is not None:
+            progress(BatchProgress(submitted, done))
+    return submitted
+
+
+def ready() -> Steps[bool]:
+    """Whether the API is ready for work."""
+    reply = yield Sending("GET", "/readyz")
+    return isinstance(reply, Reply) and reply.status == HTTPStatus.OK
+
+
+def _batches(specs: Iterable[TaskSpec], most: int) -> Iterable[list[msgspec.Raw]]:
+    """Encoded tasks, so many at a time, fewer where they are large."""
+    batch: list[msgspec.Raw] = []
+    size = 0
+    for spec in specs:
+        encoded = msgspec.json.encode(spec)
+        if batch and (len(batch) == most or size + len(encoded) > _MOST_BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(msgspec.Raw(encoded))
+        size += len(encoded) + 1
+    if batch:
+        yield batch
+
+
+def _exchange(call: Call[Any], rules: Rules) -> Steps[tuple[Reply, bool]]:
+    """The last reply, and whether an earlier request may have taken effect. Raises
+    ApiUnreachable."""
+    key = call.key
+    if key is None and call.keyed and rules.retries:
+        key = secrets.token_hex(16)
+    sending = Sending(call.method, call.location, call.content, key)
+    in_doubt = False
+    for attempt in count():
+        reply = yield sending
+        assert reply is not None, "a request gets a reply"
+        seconds = _wait_to_repeat(call, reply) if attempt < rules.retries else None
+        if seconds is None:
+            if isinstance(reply, NoReply):
+                raise ApiUnreachable(rules.url, reply.reason)
+            return reply, in_doubt
+        in_doubt |= reply.sent if isinstance(reply, NoReply) else reply.status in _MAYBE_DONE
+        backoff = min(_FIRST_BACKOFF * 2**attempt, _LONGEST_BACKOFF)
+        yield Pause(seconds + backoff * rules.chance())
+    raise AssertionError("count() does not end")
+
+
+def _wait_to_repeat(call: Call[Any], reply: Reply | NoReply) -> float | None:
+    """The least time before the request may be sent again; None: it may not, or need not."""
+    if isinstance(reply, NoReply):
+        if reply.timed_out or (reply.sent and not call.safe_to_repeat):
+            return None
+        return 0.0
+    asked = reply.retry_after
+    if asked is not None and asked > LONGEST_WAIT:
+        return None
+    if reply.status in _ASKED_TO_RETRY:
+        return asked
+    if reply.status in _MAYBE_DONE and call.safe_to_repeat:
+        return asked or 0.0
+    return None
+
+
+def _content(reply: Reply) -> bytes:
+    """The content of a good answer. Raises ApiProblem for any other."""
+    if 200 <= reply.status < 300:
+        return reply.content
+    try:
+        problem = msgspec.json.decode(reply.content, type=ProblemDocument)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        problem = ProblemDocument(title=f"{reply.status} {reply.reason}".strip())
+    if not problem.title:
+        problem = msgspec.structs.replace(problem, title=reply.reason)
+    raise problem_of(reply.status, problem, reply.retry_after)
+
+
+def _decoded(status: int, content: bytes, call: Call[Any], rules: Rules) -> Any:
+    if call.answer is None:
+        return None
+    if rules.documents:
+        return _parsed(status, content, dict[str, Any])
+    if call.member is not None:
+        members = _parsed(status, content, dict[str, msgspec.Raw])
+        return _parsed(status, _member(status, members, call.member), call.answer)
+    if call.receipt is not None:
+        members = _parsed(status, content, dict[str, msgspec.Raw])
+        names = {field.encode_name for field in msgspec.structs.fields(call.receipt)}
+        if members.keys() == names:
+            return _parsed(status, content, call.receipt)
+    return _parsed(status, content, call.answer)
+
+
+def _member(status: int, members: dict[str, msgspec.Raw], name: str) -> msgspec.Raw:
+    if name not in members:
+        raise _foreign(status, f"its answer has no member {name!r}")
+    return members[name]
+
+
+def _parsed(status: int, content: bytes | msgspec.Raw, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        raise _foreign(status, f"its answer is not what this version expects: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _foreign(status, "its answer is not JSON") from error
+
+
+def _foreign(status: int, detail: str) -> ApiProblem:
+    return ApiProblem(status, ProblemDocument(title="this is not Gnomon's API", detail=detail))

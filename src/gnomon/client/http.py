@@ -1,0 +1,192 @@
+"""The two ways to carry out an exchange: with asyncio, and without. Both send by httpx.
+
+Connections are opened at the first request, by the process and the event loop that make it. After
+a fork, or in another event loop, there are new ones: a connection is never shared.
+"""
+
+import asyncio
+import os
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import httpx
+import msgspec
+
+from gnomon.client.exchange import NoReply, Pause, Reply, Sending, Steps
+from gnomon.version import VERSION
+
+T = TypeVar("T")
+
+
+class ApiServer(msgspec.Struct, frozen=True):
+    """The address of the API, the key to send, and how long to wait for each answer."""
+
+    url: str
+    key: str | None
+    timeout: float
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of a client of httpx."""
+        headers = {"User-Agent": f"gnomon/{VERSION}", "Accept": "application/json"}
+        if self.key is not None:
+            headers["Authorization"] = f"Bearer {self.key}"
+        return {
+            "headers": headers,
+            "timeout": self.timeout,
+            # The system's certificates, as everywhere else in Gnomon; costly, so only if needed.
+            "verify": ssl.create_default_context() if self.url.startswith("https:") else False,
+            "trust_env": False,  # a proxy meant for the web would get the key
+            "follow_redirects": False,
+        }
+
+    def request(self, sending: Sending) -> dict[str, Any]:
+        """The arguments of a request."""
+        headers = {}
+        if sending.content is not None:
+            headers["Content-Type"] = "application/json"
+        if sending.key is not None:
+            headers["Idempotency-Key"] = sending.key
+        return {
+            "method": sending.method,
+            "url": f"{self.url}{sending.location}",
+            "content": sending.content,
+            "headers": headers,
+        }
+
+
+class BlockingHttp:
+    """Carries out exchanges by blocking. Threads may share it."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        self._sessions: dict[int, httpx.Client] = {}
+
+    def run(self, steps: Steps[T]) -> T:
+        reply: Reply | NoReply | None = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            match step:
+                case Pause(seconds):
+                    time.sleep(seconds)
+                    reply = None
+                case Sending():
+                    reply = self._send(step)
+
+    def close(self) -> None:
+        session = self._sessions.pop(os.getpid(), None)
+        if session is not None:
+            session.close()
+
+    def _send(self, sending: Sending) -> Reply | NoReply:
+        try:
+            return _reply(self._session().request(**self._server.request(sending)))
+        except httpx.TransportError as error:
+            return _no_reply(error)
+
+    def _session(self) -> httpx.Client:
+        process = os.getpid()
+        if process not in self._sessions:
+            # Of two threads that come here at once the first wins; nothing is open yet.
+            self._sessions.setdefault(process, httpx.Client(**self._server.options()))
+        return self._sessions[process]
+
+
+class AsyncHttp:
+    """Carries out exchanges with asyncio."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        self._process = os.getpid()
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
+            WeakKeyDictionary()
+        )
+
+    async def run(self, steps: Steps[T]) -> T:
+        reply: Reply | NoReply | None = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            match step:
+                case Pause(seconds):
+                    await asyncio.sleep(seconds)
+                    reply = None
+                case Sending():
+                    reply = await self._send(step)
+
+    async def close(self) -> None:
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.aclose()
+
+    async def _send(self, sending: Sending) -> Reply | NoReply:
+        try:
+            return _reply(await self._session().request(**self._server.request(sending)))
+        except httpx.TransportError as error:
+            return _no_reply(error)
+
+    def _session(self) -> httpx.AsyncClient:
+        if self._process != os.getpid():  # forked: these are the parent's
+            self._process, self._sessions = os.getpid(), WeakKeyDictionary()
+        loop = asyncio.get_running_loop()
+        if loop not in self._sessions:
+            self._sessions[loop] = httpx.AsyncClient(**self._server.options())
+        return self._sessions[loop]
+
+
+def _reply(response: httpx.Response) -> Reply:
+    return Reply(
+        response.status_code,
+        response.reason_phrase,
+        response.content,
+        _seconds(response.headers.get("Retry-After")),
+    )
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """A proxy may give a date in place of seconds."""
+    if retry_after is None:
+        return None
+    try:
+        if retry_after.isdigit():
+            return float(retry_after)
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _no_reply(error: httpx.TransportError) -> NoReply:
+    sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    if isinstance(error, httpx.TimeoutException):
+        return NoReply("no answer in time", sent, timed_out=True)
+    return NoReply(_reason(error), sent)
+
+
+def _reason(error: BaseException) -> str:
+    """The cause as the operating system names it, without the address, which is told anyway."""
+    for each in _causes(error):
+        if isinstance(each, socket.gaierror | ssl.SSLError):  # their numbers are not errno's
+            return (each.strerror or str(each)).lower()
+        if isinstance(each, OSError) and each.errno:
+            return os.strerror(each.errno).lower()
+    return str(error) or "cut off"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for each in error.exceptions:
+                yield from _causes(each)
+        error = error.__cause__ or error.__context__

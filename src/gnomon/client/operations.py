@@ -1,0 +1,191 @@
+"""Methods of both clients, made from the calls: each is described once, and typed for each client.
+
+A descriptor knows which client it is used on: `client.get_task` is a coroutine function on a
+Client and a plain function on a SyncClient, with the parameters of `calls.tasks.get_task`.
+"""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import wraps
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
+
+from gnomon.client.call import Call, ListedItems, Listing
+from gnomon.client.calls import access, administration, cron, tasks
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AsyncListed(Protocol[T]):
+    """A list of the API for `async for`; further pages are fetched as they are needed."""
+
+    def __aiter__(self) -> AsyncIterator[T]: ...
+
+    def pages(self) -> AsyncIterator[ListedItems[T]]:
+        """The list by pages, each with the cursor of the next."""
+        ...
+
+
+class Listed(Protocol[T]):
+    """A list of the API for `for`; further pages are fetched as they are needed."""
+
+    def __iter__(self) -> Iterator[T]: ...
+
+    def pages(self) -> Iterator[ListedItems[T]]:
+        """The list by pages, each with the cursor of the next."""
+        ...
+
+
+class AsyncCaller:
+    """A client whose methods are coroutine functions."""
+
+    async def call(self, call: Call[T]) -> T:
+        """Performs a call."""
+        raise NotImplementedError
+
+    def listed(self, listing: Listing[T]) -> AsyncListed[T]:
+        """The items of a list."""
+        raise NotImplementedError
+
+
+class SyncCaller:
+    """A client whose methods block."""
+
+    def call(self, call: Call[T]) -> T:
+        """Performs a call."""
+        raise NotImplementedError
+
+    def listed(self, listing: Listing[T]) -> Listed[T]:
+        """The items of a list."""
+        raise NotImplementedError
+
+
+class DocumentCaller(AsyncCaller):
+    """A client whose methods take and return plain JSON documents."""
+
+
+class CallMethod(Generic[P, T]):
+    """A method that performs the call that `describe` describes."""
+
+    def __init__(self, describe: Callable[P, Call[T]]) -> None:
+        self.describe = describe
+        self.__doc__ = describe.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> "CallMethod[P, T]": ...
+    @overload
+    def __get__(
+        self, client: DocumentCaller, owner: type
+    ) -> Callable[..., Coroutine[Any, Any, Any]]: ...
+    @overload
+    def __get__(self, client: AsyncCaller, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, client: SyncCaller, owner: type) -> Callable[P, T]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+        describe = self.describe
+
+        @wraps(describe)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.call(describe(*args, **kwargs))
+
+        return method
+
+
+class ListMethod(Generic[P, T]):
+    """A method that iterates over the list that `describe` describes."""
+
+    def __init__(self, describe: Callable[P, Listing[T]]) -> None:
+        self.describe = describe
+        self.__doc__ = describe.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> "ListMethod[P, T]": ...
+    @overload
+    def __get__(self, client: DocumentCaller, owner: type) -> Callable[..., AsyncListed[Any]]: ...
+    @overload
+    def __get__(self, client: AsyncCaller, owner: type) -> Callable[P, AsyncListed[T]]: ...
+    @overload
+    def __get__(self, client: SyncCaller, owner: type) -> Callable[P, Listed[T]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+        describe = self.describe
+
+        @wraps(describe)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.listed(describe(*args, **kwargs))
+
+        return method
+
+
+class Operations:
+    """Every operation of the API, under its name in the OpenAPI document."""
+
+    submit_task = CallMethod(tasks.submit_task)
+    submit_batch = CallMethod(tasks.submit_batch)
+    get_task = CallMethod(tasks.get_task)
+    list_tasks = ListMethod(tasks.list_tasks)
+    list_executions = CallMethod(tasks.list_executions)
+    explain_task = CallMethod(tasks.explain_task)
+    patch_task = CallMethod(tasks.patch_task)
+    delete_task = CallMethod(tasks.delete_task)
+    cancel_task = CallMethod(tasks.cancel_task)
+    pause_task = CallMethod(tasks.pause_task)
+    resume_task = CallMethod(tasks.resume_task)
+    retry_task = CallMethod(tasks.retry_task)
+
+    list_dead_letters = ListMethod(tasks.list_dead_letters)
+    get_dead_letter = CallMethod(tasks.get_dead_letter)
+    retry_dead_letter = CallMethod(tasks.retry_dead_letter)
+    archive_dead_letter = CallMethod(tasks.archive_dead_letter)
+    discard_dead_letter = CallMethod(tasks.discard_dead_letter)
+    retry_dead_letters = CallMethod(tasks.retry_dead_letters)
+    list_events = ListMethod(tasks.list_events)
+
+    create_cron_job = CallMethod(cron.create_cron_job)
+    list_cron_jobs = ListMethod(cron.list_cron_jobs)
+    get_cron_job = CallMethod(cron.get_cron_job)
+    put_cron_job = CallMethod(cron.put_cron_job)
+    patch_cron_job = CallMethod(cron.patch_cron_job)
+    delete_cron_job = CallMethod(cron.delete_cron_job)
+    pause_cron_job = CallMethod(cron.pause_cron_job)
+    resume_cron_job = CallMethod(cron.resume_cron_job)
+    trigger_cron_job = CallMethod(cron.trigger_cron_job)
+    backfill_cron_job = CallMethod(cron.backfill_cron_job)
+    list_cron_runs = ListMethod(cron.list_cron_runs)
+    preview_cron_job = CallMethod(cron.preview_cron_job)
+
+    create_key = CallMethod(access.create_key)
+    list_keys = ListMethod(access.list_keys)
+    rotate_key = CallMethod(access.rotate_key)
+    revoke_key = CallMethod(access.revoke_key)
+    create_operator_key = CallMethod(access.create_operator_key)
+    list_operator_keys = ListMethod(access.list_operator_keys)
+    rotate_operator_key = CallMethod(access.rotate_operator_key)
+    revoke_operator_key = CallMethod(access.revoke_operator_key)
+    create_webhook_secret = CallMethod(access.create_webhook_secret)
+    list_webhook_secrets = CallMethod(access.list_webhook_secrets)
+    show_webhook_secret = CallMethod(access.show_webhook_secret)
+    rotate_webhook_secret = CallMethod(access.rotate_webhook_secret)
+    revoke_webhook_secret = CallMethod(access.revoke_webhook_secret)
+    list_webhook_keys = CallMethod(access.list_webhook_keys)
+
+    list_limiters = CallMethod(administration.list_limiters)
+    get_limiter = CallMethod(administration.get_limiter)
+    put_limiter = CallMethod(administration.put_limiter)
+    delete_limiter = CallMethod(administration.delete_limiter)
+    list_task_types = CallMethod(administration.list_task_types)
+    get_task_type = CallMethod(administration.get_task_type)
+    put_task_type = CallMethod(administration.put_task_type)
+    delete_task_type = CallMethod(administration.delete_task_type)
+    get_usage = CallMethod(administration.get_usage)
+    list_tenant_usage = ListMethod(administration.list_tenant_usage)
+    get_tenant = CallMethod(administration.get_tenant)
+    create_tenant = CallMethod(administration.create_tenant)
+    list_tenants = ListMethod(administration.list_tenants)
+    show_tenant = CallMethod(administration.show_tenant)
+    patch_tenant = CallMethod(administration.patch_tenant)
+    delete_tenant = CallMethod(administration.delete_tenant)
+    list_plans = CallMethod(administration.list_plans)
+    list_nodes = CallMethod(administration.list_nodes)

@@ -1,0 +1,157 @@
+"""Tasks, executions and dead letters."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from gnomon.client.types import Spec
+from gnomon.model.lifecycle import Status
+from gnomon.model.priority import Priority
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.target import Target
+from gnomon.model.task import DeliveryMode, KeepPayload, Resolution
+
+
+class TemplateSpec(Spec, kw_only=True):
+    """What to call, and how: the part that tasks and cron jobs have in common."""
+
+    task_type: str
+    target: Target | None = None
+    callback_url: str | None = None
+    callback_method: str | None = None
+    priority: Priority | None = None
+    delivery: DeliveryMode | None = None
+    retry_policy: RetryPolicy | None = None
+    timeout_seconds: float | None = None
+    tags: Sequence[str] = ()
+    queue: str | None = None
+    preemptible: bool = False
+    keep_payload: KeepPayload | None = None
+
+
+class TaskSpec(TemplateSpec, kw_only=True):
+    """A task to submit: it runs now, at a time, or after a delay."""
+
+    name: str | None = None
+    payload: Any = None
+    execute_at: datetime | None = None
+    delay_seconds: float | None = None
+    expires_at: datetime | None = None
+    idempotency_key: str | None = None
+
+
+class TemplateEdit(Spec, kw_only=True):
+    """Changes of what to call, and how. A field that is not given stays as it is."""
+
+    target: Target | UnsetType = UNSET
+    callback_url: str | UnsetType = UNSET
+    callback_method: str | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    retry_policy: RetryPolicy | UnsetType = UNSET
+    timeout_seconds: float | UnsetType = UNSET
+    tags: Sequence[str] | UnsetType = UNSET
+    queue: str | UnsetType | None = UNSET
+    preemptible: bool | UnsetType = UNSET
+    keep_payload: KeepPayload | UnsetType = UNSET
+
+
+class TaskEdit(TemplateEdit, kw_only=True):
+    """Changes of a waiting task. A field that is not given stays as it is."""
+
+    name: str | UnsetType | None = UNSET
+    payload: Any = UNSET
+    execute_at: datetime | UnsetType = UNSET
+    delay_seconds: float | UnsetType = UNSET
+    expires_at: datetime | UnsetType | None = UNSET
+
+
+class SubmittedTask(msgspec.Struct, kw_only=True):
+    """The id and status of a task: all that is told of a change to a key without the role `read`,
+    which gets this in place of a TaskInfo."""
+
+    task_id: UUID
+    status: Status
+
+
+class TemplateInfo(msgspec.Struct, kw_only=True):
+    """What is called, and how, with every default filled in. Secrets in the target are masked."""
+
+    task_type: str
+    target: Target
+    priority: Priority
+    delivery: DeliveryMode
+    retry_policy: RetryPolicy
+    timeout_seconds: float
+    tags: tuple[str, ...]
+    queue: str | None
+    preemptible: bool
+    keep_payload: KeepPayload
+
+
+class TaskInfo(TemplateInfo, kw_only=True):
+    """A task in its present state."""
+
+    task_id: UUID
+    status: Status
+    name: str | None
+    payload: Any
+    execute_at: datetime
+    expires_at: datetime | None
+    created_at: datetime
+    created_by: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    attempt: int
+    next_retry_at: datetime | None
+    last_error: str | None
+    result: Any
+    resolution: Resolution | None
+    cancel_requested: bool
+    cron_job_id: UUID | None
+    retry_of: UUID | None
+    idempotency_key: str | None
+    payload_kept: bool
+
+
+class ExecutionInfo(msgspec.Struct, kw_only=True):
+    """One execution of a task."""
+
+    attempt: int
+    outcome: str
+    worker: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: str | None
+    response_status: int | None
+    response_body: str | None
+    result: Any
+
+
+class ExplanationInfo(msgspec.Struct, kw_only=True):
+    """Why a task is not running, or how it ended: a sentence, and the facts behind it."""
+
+    summary: str
+    facts: list[str]
+    task: TaskInfo
+
+
+class RetriedInfo(msgspec.Struct, kw_only=True):
+    """How many dead letters run again, and whether the same call would find more."""
+
+    retried: int
+    more: bool
+
+
+class EventInfo(msgspec.Struct, kw_only=True):
+    """An event; the members of `detail` depend on its kind."""
+
+    event_id: UUID
+    kind: str
+    at: datetime
+    cron_job_id: UUID | None
+    task_id: UUID | None
+    detail: dict[str, Any]
