@@ -1,4 +1,4 @@
-# `make help` lists the targets. Everything runs from .venv. What running needs comes from
+# `make help` lists the targets. Everything runs from .venv. What running needs, with all extras, comes from
 # requirements.lock; the tools of development come on top of it, from requirements-dev.lock.
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -18,6 +18,8 @@ help: # prints the groups and targets below, in their order
 	@awk -F ':.*## ' '/^##@ /{printf "%s%s\n", (n++ ? "\n" : ""), substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 $(BIN)/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Gnomon needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1); name another: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.5"
 
@@ -56,8 +58,8 @@ format: $(STAMP) ## Format the code the way `make lint` wants it
 	$(BIN)/ruff check --fix .
 
 lock: $(BIN)/uv ## Resolve all lock files anew from pyproject.toml
-	$(COMPILE) --group dev pyproject.toml -o requirements-dev.lock
-	$(COMPILE) --constraints requirements-dev.lock pyproject.toml -o requirements.lock
+	$(COMPILE) --all-extras --group dev pyproject.toml -o requirements-dev.lock
+	$(COMPILE) --all-extras --constraints requirements-dev.lock pyproject.toml -o requirements.lock
 	$(COMPILE) --group pyproject.toml:bench -o bench/requirements.lock
 
 clean: ## Remove the environment and caches (data in .gnomon stays)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gnomon import extras
 from gnomon.cli.admin import (
     authentication,
     doctor,
@@ -113,4 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         output.trouble(f"Invalid value: {error.pointer}: {error}")
     except (output.CommandFailed, ClientError, GnomonError, SettingsError) as error:
         output.trouble(str(error))
+    except ModuleNotFoundError as missing:
+        if (told := extras.advice(missing)) is None:
+            raise
+        output.trouble(told)
     sys.exit(1)

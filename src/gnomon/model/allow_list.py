@@ -15,7 +15,6 @@ from ipaddress import ip_address
 from typing import NamedTuple, assert_never
 
 import msgspec
-import yarl
 
 from gnomon.model.target import HttpTarget, PythonTarget, Target
 
@@ -154,6 +153,8 @@ def allow_list(functions: Iterable[str] | None, hosts: Iterable[str] | None) -> 
 def called_host(url: str) -> CalledHost | None:
     """The host that a URL calls, parsed as the HTTP client does: a list must not be about another
     host than the one called. None where it cannot be parsed."""
+    import yarl  # not above: clients import this module, and have no need of it
+
     try:
         parts = yarl.URL(url)
         name, port = parts.raw_host, parts.port
@@ -176,6 +177,8 @@ def _host_pattern(text: str) -> HostPattern:
     )
     if not rest or len(text) > MOST_PATTERN_CHARACTERS or _PART_OF_A_URL.search(rest):
         raise mistake
+    import yarl
+
     try:
         parts = yarl.URL(f"http://{rest}/")
         name, port = _spelling(parts.raw_host or ""), parts.explicit_port

