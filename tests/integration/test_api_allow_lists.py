@@ -24,6 +24,7 @@ FULL = {**OWN, "target": {"type": "http", "url": "https://evil.example/"}}
 FULL.pop("callback_url")
 MINE = {**FULL, "target": {"type": "python", "function": "billing.charge"}}
 FUNCTION = {**FULL, "target": {"type": "python", "function": "admin.drop"}}
+BY_TYPE = {"task_type": "admin.drop", "delay_seconds": 3600}
 HOUR = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}
 ALLOW = AllowList(("billing.*",), ("*.acme.example",))
 
@@ -63,6 +64,7 @@ async def test_every_way_to_name_a_target_is_held_to_the_list(
         await limit_tenant(secured, database, headers)
     task = await call(secured, "POST", TASKS, 202, OWN, headers=headers)
     await call(secured, "POST", TASKS, 202, MINE, headers=headers)
+    await call(secured, "POST", TASKS, 202, BY_TYPE | {"task_type": "billing.x"}, headers=headers)
     await call(secured, "POST", CRON, 201, job("j"), headers=headers)
     path, target = f"{TASKS}/{task['task_id']}", FULL["target"]
     for method, where, body, pointer in (
@@ -71,6 +73,10 @@ async def test_every_way_to_name_a_target_is_held_to_the_list(
         ("POST", TASKS, FUNCTION, "/target/function"),
         ("POST", f"{TASKS}/batch", {"tasks": [OWN, OTHER]}, "/tasks/1/callback_url"),
         ("POST", f"{TASKS}/batch", {"tasks": [FUNCTION]}, "/tasks/0/target/function"),
+        ("POST", TASKS, BY_TYPE, "/task_type"),
+        ("POST", f"{TASKS}/batch", {"tasks": [OWN, BY_TYPE]}, "/tasks/1/task_type"),
+        ("POST", CRON, job("k", BY_TYPE), "/task_type"),
+        ("PUT", f"{CRON}/k", job("k", BY_TYPE), "/task_type"),
         ("PATCH", path, {"callback_url": OTHER["callback_url"]}, "/callback_url"),
         ("PATCH", path, {"target": target}, "/target/url"),
         ("PATCH", path, {"target": FUNCTION["target"]}, "/target/function"),
@@ -84,11 +90,11 @@ async def test_every_way_to_name_a_target_is_held_to_the_list(
     ):
         problem = await call(secured, method, where, 403, body, headers=headers)
         assert problem["errors"][0]["pointer"] == pointer, (method, where, body)
-        is_function = "function" in pointer
+        is_function = "function" in pointer or "task_type" in pointer
         assert ("billing.*" if is_function else "*.acme.example") in problem["detail"]
         assert ("your key" if whose == "key" else "the tenant") in problem["detail"]
     stored = await call(secured, "GET", TASKS, 200, headers=headers)
-    assert len(stored["tasks"]) == 2
+    assert len(stored["tasks"]) == 3
     await call(secured, "PATCH", path, 200, {"payload": 1}, headers=headers)
     await call(secured, "PATCH", f"{CRON}/j", 200, {"tags": ["x"]}, headers=headers)
 

@@ -130,7 +130,7 @@ BODIES: list[tuple[dict[str, Any], str, str]] = [
     ({"source": "x" * 101}, "/source", "100"),
     ({"tags": ["a", "\0"]}, "/tags/1", "control"),
     ({"task_type": ""}, "/task_type", "1"),
-    ({"callback_url": None}, "/target", "callback_url"),
+    ({"callback_url": None, "task_type": "a\u200bb"}, "/task_type", "no target"),
     ({"callback_url": "ftp://x/"}, "/callback_url", "http"),
     ({"callback_method": "BREW"}, "/callback_method", "POST"),
     ({"cron": "* * * * *"}, "/cron", "cron_expression"),

@@ -87,20 +87,20 @@ def test_every_option_of_a_job_arrives(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("server")
 def test_an_interval_a_function_and_a_name_that_is_taken() -> None:
-    job_id = added("ping", "--every", "15m", "--from", "09:07", "--function", "ping")
+    job_id = added("ping", "--every", "15m", "--from", "09:07", "--type", "ping")
     job = cron("show", job_id, "--json").json
     assert job["interval_seconds"] == 900
     assert job["interval_from"] == "09:07"
     assert (job["task_type"], job["target"]["function"]) == ("ping", "ping")
     assert job["latest_runs"][1:] == []
 
-    again = cron("add", "ping", "--every", "30m", "--python", "ping")
+    again = cron("add", "ping", "--every", "30m", "--type", "ping")
     assert again.code == 1
     assert "ping" in again.err
     assert "--replace" in again.err
 
     for change in ("changed", "unchanged"):
-        done = cron("add", "ping", "--every", "30m", "--python", "ping", "--replace")
+        done = cron("add", "ping", "--every", "30m", "--type", "ping", "--replace")
         assert (done.code, done.out) == (0, f"{job_id}\n")
         assert f"ping {change}: Every 30 minutes (UTC); next " in done.err
     assert cron("add", "new", *FAR, "--replace").err.startswith("new created: ")
@@ -292,12 +292,12 @@ def test_a_schedule_is_previewed_without_a_server() -> None:
         (["preview", "--cron", "@daily", "--from", "09:07"], 2, "--from is where --every counts"),
         (["preview", "--every", "soon"], 2, "is not a duration like"),
         (["preview", "--cron", "@daily", "--count", "0"], 2, "--count"),
-        (["add", "x", "--cron", "@daily"], 2, "either --url URL or --function NAME"),
+        (["add", "x", "--cron", "@daily"], 2, "or the handler's --type"),
         (["add", "x", "--url", URL], 2, "say when"),
         (["add", "x", *FAR, "--overlap", "never"], 2, "'never' is not one of"),
         (["add", "x", *FAR, "--payload", "{"], 2, "--payload is not JSON"),
         (["add", "x", *FAR, "--payload", "@none.json"], 2, "none.json cannot be read"),
-        (["add", "x", "--every", "5m", "--function", "f", "--method", "PUT"], 2, "for webhooks"),
+        (["add", "x", "--every", "5m", "--type", "f", "--method", "PUT"], 2, "for webhooks"),
         (["add", "x", *FAR], 1, "the API does not answer at http://127.0.0.1:1"),
         (["backfill", "x", "--from", "2026-01-01"], 2, "--to"),
     ],

@@ -57,7 +57,7 @@ def test_submit_list_and_show(cli: Cli) -> None:
     first = cli.submit("--delay", "1h", "--type", "a", "--tag", "x", "--priority", "low")
     second = cli.submit("--at", "2040-01-31T09:00:00Z", "--type", "b", "--tag", "x", "--tag", "y")
     document = cli(
-        "submit", "--python", "f", "--payload-file", "-", "--max-retries", "7", "--json",
+        "submit", "--type", "f", "--payload-file", "-", "--max-retries", "7", "--json",
         stdin='{"n": [1, 2]}',
     ).json  # fmt: skip
     assert document["task_type"] == "f"

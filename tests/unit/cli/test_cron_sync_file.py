@@ -71,6 +71,12 @@ def test_a_function_is_its_own_task_type() -> None:
     assert job.document["task_type"] == "make_report"
 
 
+def test_a_job_without_a_target_is_for_the_handler_of_its_type() -> None:
+    job = only("[[job]]\nname = 'r'\ncron_expression = '@daily'\ntask_type = 'make_report'")
+    assert job.document["task_type"] == "make_report"
+    assert "target" not in job.document
+
+
 def test_a_windows_file_may_begin_with_a_mark() -> None:
     assert (
         declaration(b"\xef\xbb\xbf" + JOB.replace("\n", "\r\n").encode()).jobs[0].name == "report"
@@ -153,8 +159,8 @@ def test_no_jobs_must_be_meant() -> None:
         (f"{JOB}payload_template = {{a = [1, inf]}}", "payload_template.a.1: inf is not"),
         (f"{JOB}payload_template = {{a = {2**64}}}", "does not fit into 64 bits"),
         (f"{JOB}payload_template = {{a = '{{{{ now }}}}'}}", "payload_template.a: 'now' is not"),
-        ("[[job]]\ncron_expression = '@daily'", "job number 1: Object missing required"),
-        ("[[job]]\nname = 'x'\ncron_expression = '@daily'", "job 'x': target: say what to call"),
+        ("[[job]]\ntask_type = 'x'", "job number 1: Object missing required"),
+        ("[[job]]\nname = 'x'\ncron_expression = '@daily'", "job 'x': say what to call: callback"),
         (JOB.replace("0 9 *", "0 25 *"), "cron_expression: hour 25 is out of range"),
         (JOB.replace("http:", "ftp:"), "callback_url: url must start with http"),
         (JOB + JOB, "'report' is declared 2 times"),

@@ -31,7 +31,6 @@ def add(
     *,
     schedule: ScheduleOptions,
     url: options.Url = None,
-    function: options.Function = None,
     payload: options.Payload = None,
     policies: PolicyOptions,
     template: TemplateOptions,
@@ -41,16 +40,14 @@ def add(
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """Add a recurring job, and print its id.
+    """Add a recurring job, and print its id. Without a URL it goes to the handler of its type.
 
     \b
     gnomon cron add report --cron '0 9 * * MON-FRI' --url http://127.0.0.1:9000/
-    gnomon cron add ping --every 15m --from 09:07 --function ping --replace
+    gnomon cron add ping --every 15m --from 09:07 --type ping --replace
     """
     job = {"name": name, **schedule.body(), **policies.body()}
-    if (url is None) == (function is None):
-        raise typer.BadParameter("say what to call: either --url URL or --function NAME")
-    job |= template.body(url, function)
+    job |= template.body(url)
     if payload is not None:
         job["payload_template"] = values.payload_or_file(payload)
     _declare(remote.api_url(settings_of(ctx), api), job, replace=replace, as_json=as_json)

@@ -107,11 +107,16 @@ def _declared(table: Json, source: str) -> Declared:
 def _document(table: Json) -> Json:
     """The job as the API takes it."""
     document = {name: value for name, value in table.items() if name != "renamed_from"}
-    if "task_type" not in document:
+    if "task_type" not in document and not _without_target(document):
         target = document.get("target")
         function = target.get("function") if isinstance(target, dict) else None
         document["task_type"] = function or DEFAULT_TYPE
     return document
+
+
+def _without_target(table: Json) -> bool:
+    """Whether it is for the handler of its task type."""
+    return "target" not in table and "callback_url" not in table
 
 
 def _merged(defaults: Json, table: Json) -> Json:
@@ -156,8 +161,14 @@ def _job_problems(table: Json) -> Iterator[str]:
         *_rename_problem(table),
         *_value_problems(table, ""),
         *_date_problems(table),
+        *_target_problem(table),
     ]
     yield from found or _definition_problem(_document(table))
+
+
+def _target_problem(table: Json) -> Iterator[str]:
+    if "task_type" not in table and _without_target(table):
+        yield "say what to call: callback_url, or the task_type whose handler it is for"
 
 
 def _definition_problem(document: Json) -> Iterator[str]:

@@ -76,15 +76,6 @@ Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="Show this 
 After = Annotated[Any, moment("--after", help="Show fires after this time, instead of now.")]
 
 Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="The webhook to call.")]
-Function = Annotated[
-    str | None,
-    typer.Option(
-        "--function",
-        "--python",
-        metavar="NAME",
-        help="A Python function of the nodes, instead of a URL.",
-    ),
-]
 Payload = Annotated[
     str | None,
     typer.Option(metavar="JSON|@FILE", help="Payload of each run; may hold {{fire_time}} etc."),

@@ -19,12 +19,6 @@ FIRST_POLL_SECONDS = 0.05
 LONGEST_POLL_SECONDS = 1.0
 
 Url = Annotated[str | None, typer.Argument(metavar="URL", help="The webhook to call.")]
-Function = Annotated[
-    str | None,
-    typer.Option(
-        "--python", metavar="NAME", help="A Python function of the nodes, instead of a URL."
-    ),
-]
 Wait = Annotated[
     bool, typer.Option("--wait", help="Wait until the task has finished, and show it.")
 ]
@@ -71,7 +65,6 @@ def submit(
     ctx: typer.Context,
     *,
     url: Url = None,
-    function: Function = None,
     task: SubmitOptions,
     template: TemplateOptions,
     wait: Wait = False,
@@ -80,14 +73,14 @@ def submit(
 ) -> None:
     """Submit a task, and print its id. With --wait, exit code 1 unless it completes.
 
+    Without a URL it goes to the handler of its type.
+
     \b
     gnomon submit http://127.0.0.1:9000/hello --payload '{"hello": "world"}'
     gnomon submit http://127.0.0.1:9000/later --delay 90s --tag demo --wait
-    gnomon submit --python send_email --payload-file mail.json --at 2030-01-31
+    gnomon submit --type send_email --payload-file mail.json --at 2030-01-31
     """
-    if (url is None) == (function is None):
-        raise typer.BadParameter("give the URL of a webhook, or --python NAME")
-    body = task.body() | template.body(url, function)
+    body = task.body() | template.body(url)
     address = remote.api_url(settings_of(ctx), api)
     remote.call(address, lambda client: _submit(client, body, wait=wait, as_json=as_json))
 

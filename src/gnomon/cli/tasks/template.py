@@ -32,7 +32,7 @@ class TemplateOptions(OptionGroup):
 
     task_type: Annotated[
         str | None,
-        typer.Option("--type", help="Type of the task; else webhook, or the function's name."),
+        typer.Option("--type", help="Type of the task; of a webhook, else webhook."),
     ] = None
     method: Annotated[str | None, typer.Option(help="HTTP method; else POST.")] = None
     headers: Annotated[
@@ -71,12 +71,14 @@ class TemplateOptions(OptionGroup):
         typer.Option(help="Keep the payload of a finished task: always, failed only, or never."),
     ] = None
 
-    def body(self, url: str | None, function: str | None) -> "Json":
-        """The fields that the API takes; the caller has made sure that it is the URL of a webhook
-        or the name of a function."""
+    def body(self, url: str | None) -> "Json":
+        """The fields that the API takes. Without the URL of a webhook, it is for the handler of its
+        task type."""
+        if url is None and self.task_type is None:
+            raise typer.BadParameter("give the URL of a webhook, or the handler's --type")
         return given(
-            task_type=self.task_type or function or DEFAULT_TYPE,
-            target=self._target(url, function),
+            task_type=self.task_type or DEFAULT_TYPE,
+            target=self._target(url),
             priority=self.priority,
             delivery=self.delivery,
             retry_policy=None if self.max_retries is None else {"max_retries": self.max_retries},
@@ -87,13 +89,13 @@ class TemplateOptions(OptionGroup):
             keep_payload=self.keep_payload,
         )
 
-    def _target(self, url: str | None, function: str | None) -> "Json":
+    def _target(self, url: str | None) -> "Json | None":
         headers = dict(itertools.chain.from_iterable(self.headers or []))
         if url is not None:
             return given(type="http", url=url, method=self.method, headers=headers or None)
         if self.method is not None or headers:
             raise typer.BadParameter("--method and --header are for webhooks")
-        return {"type": "python", "function": function}
+        return None
 
 
 def facts(shown: "Json") -> list[tuple[str, str]]:

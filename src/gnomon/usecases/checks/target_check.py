@@ -14,7 +14,7 @@ from gnomon.model.target import HttpTarget, Target
 
 
 class NamesTarget(Protocol):
-    """A request with a target, given in full or as a callback."""
+    """A request with a target, given in full, as a callback, or by its task type."""
 
     @property
     def target(self) -> Target | msgspec.UnsetType | None: ...
@@ -55,6 +55,8 @@ def _place(target: Target, asked: NamesTarget | None) -> str:
     """The place of the target in a request, or in a stored task where the request has none."""
     if asked is not None and isinstance(asked.callback_url, str):
         return "/callback_url"
+    if asked is not None and asked.target is None:
+        return "/task_type"
     return f"/target{target.pointer}"
 
 

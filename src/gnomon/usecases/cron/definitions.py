@@ -20,6 +20,7 @@ from gnomon.usecases.tasks.task_template import (
     changed_template,
     check_text,
     given,
+    handler_of,
     payload_of,
     template_of,
 )
@@ -61,9 +62,20 @@ def edit_of(asked: PatchCronJob, most_bytes: int) -> Callable[[Definition], Defi
     changes = _changes(asked, most_bytes)
 
     def edit(definition: Definition) -> Definition:
-        return _sound(msgspec.structs.replace(definition, **changes)) if changes else definition
+        if not changes:
+            return definition
+        return _sound(msgspec.structs.replace(definition, **_followed(definition, changes)))
 
     return edit
+
+
+def _followed(definition: Definition, changes: dict[str, Any]) -> dict[str, Any]:
+    """With a new task type, the target of a job that calls the handler of its type."""
+    if "task_type" not in changes or "target" in changes:
+        return changes
+    if definition.target != PythonTarget(definition.task_type):
+        return changes
+    return changes | {"target": handler_of(changes["task_type"])}
 
 
 def previewed_of(asked: PreviewSchedule) -> Definition:

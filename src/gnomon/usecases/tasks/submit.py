@@ -22,7 +22,7 @@ from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.checks.target_check import check_allowed, check_own_target, check_target
 from gnomon.usecases.checks.text_check import check_key
 from gnomon.usecases.tasks.task_requests import SubmitTask
-from gnomon.usecases.tasks.task_template import check_text, payload_of, target_of, template_of
+from gnomon.usecases.tasks.task_template import called_of, check_text, payload_of, template_of
 
 
 class AnsweredBefore(msgspec.Struct, frozen=True):
@@ -108,9 +108,7 @@ def check_own(by: Principal, asked: SubmitTask) -> None:
     rules are at the moment."""
     check_type(by, asked.task_type)
     if by.allow.limits:
-        target = target_of(asked.target, asked.callback_url, asked.callback_method)
-        if target is not None:
-            check_own_target(by, target, asked)
+        check_own_target(by, called_of(asked), asked)
 
 
 def asked_moment(at: datetime | None, delay: float | None, now: datetime) -> datetime | None:

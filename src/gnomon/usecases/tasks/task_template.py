@@ -7,7 +7,7 @@ import msgspec
 
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.priority import Lane
-from gnomon.model.target import HttpTarget, Target
+from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import TEMPLATE_FIELDS, default_policy
 from gnomon.model.text import is_line
 from gnomon.usecases.checks.text_check import check_line
@@ -21,9 +21,7 @@ _T = TypeVar("_T")
 
 def template_of(asked: TemplateBody) -> dict[str, Any]:
     """The fields of a TaskTemplate by name. Raises InvalidTask, with the place."""
-    target = target_of(asked.target, asked.callback_url, asked.callback_method)
-    if target is None:
-        raise InvalidTask("say what to call: target, or callback_url", "/target")
+    target = called_of(asked)
     fields = {name: getattr(asked, name) for name in TEMPLATE_FIELDS}
     fields["target"] = target
     fields["priority"] = Lane[asked.priority]
@@ -49,6 +47,24 @@ def changed_template(asked: TemplatePatch) -> dict[str, Any]:
     if asked.tags is not UNSET:
         changes["tags"] = _distinct(asked.tags)
     return changes
+
+
+def called_of(asked: TemplateBody) -> Target:
+    """The target of a request; the handler of the task type where it names none. Raises
+    InvalidTask, with the place."""
+    target = target_of(asked.target, asked.callback_url, asked.callback_method)
+    return handler_of(asked.task_type) if target is None else target
+
+
+def handler_of(task_type: str) -> PythonTarget:
+    """The handler of a task type. Raises InvalidTask, with the place."""
+    handler = PythonTarget(task_type)
+    try:
+        handler.check()
+    except ValueError as error:
+        detail = f"cannot name a handler, and the request has no target: {error}"
+        raise InvalidTask(detail, "/task_type") from error
+    return handler
 
 
 def target_of(target: Target | None, url: str | None, method: str | None) -> Target | None:
