@@ -43,7 +43,7 @@ hypothesis_settings.load_profile("gnomon")
 hypothesis_settings.register_profile("quick", deadline=None, max_examples=20)
 
 # The contract suites are part of the package: what they compare is shown when they fail.
-pytest.register_assert_rewrite("gnomon.testing")
+pytest.register_assert_rewrite("gnomon.testing.contracts")
 
 _numbers = itertools.count(1)
 

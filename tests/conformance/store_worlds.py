@@ -19,7 +19,7 @@ from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.testing import turned_clock
-from gnomon.testing.store_world import GRACE
+from gnomon.testing.contracts.store_world import GRACE
 
 
 class PostgresWorld:

@@ -4,7 +4,7 @@ import pytest
 from tests.conformance.memory_roster import MemoryRoster
 
 from gnomon.store.ports.roster import RosterStore
-from gnomon.testing.roster_contract import RosterContract
+from gnomon.testing.contracts.roster import RosterContract
 
 
 class TestMemoryRoster(RosterContract):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.pipe.port import Pipe
-from gnomon.testing.pipe_contract import PipeContract
+from gnomon.testing.contracts.pipe import PipeContract
 
 
 class TestMemoryPipe(PipeContract):

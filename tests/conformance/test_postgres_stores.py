@@ -8,10 +8,10 @@ from gnomon.store.ports.roster import RosterStore
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.testing import turned_clock
-from gnomon.testing.dispatch_contract import DispatchContract
-from gnomon.testing.planning_contract import PlanningContract
-from gnomon.testing.roster_contract import RosterContract
-from gnomon.testing.store_world import PlanningWorld
+from gnomon.testing.contracts.dispatch import DispatchContract
+from gnomon.testing.contracts.planning import PlanningContract
+from gnomon.testing.contracts.roster import RosterContract
+from gnomon.testing.contracts.store_world import PlanningWorld
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.tenant_cache import TenantCache
-from gnomon.testing.pipe_contract import a_delivery
+from gnomon.testing.contracts.pipe import a_delivery
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from gnomon.model.outcome import SUCCESS
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.store.postgres.database import Database
-from gnomon.testing.pipe_contract import a_delivery
+from gnomon.testing.contracts.pipe import a_delivery
 
 _RUNNING = "SELECT (SELECT count(*) FROM gnomon.task WHERE state = 1)"
 

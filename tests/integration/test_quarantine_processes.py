@@ -28,7 +28,7 @@ from gnomon.node.run.threads import LeftRunning
 from gnomon.observe.events import ChildDied, ChildUnfit, Event
 from gnomon.pipe.envelope import Delivery
 from gnomon.settings import Settings
-from gnomon.testing.pipe_contract import a_delivery
+from gnomon.testing.contracts.pipe import a_delivery
 
 FUNCTIONS = (
     "echo", "echo_in_a_thread", "where", "wait_for", "die", "die_in_a_thread", "leave_a_bomb",

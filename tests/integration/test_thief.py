@@ -36,7 +36,7 @@ from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
-from gnomon.testing.pipe_contract import a_delivery
+from gnomon.testing.contracts.pipe import a_delivery
 
 ALL = frozenset(range(SHARDS))
 MINE = frozenset(range(128))

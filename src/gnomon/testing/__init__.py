@@ -1,0 +1,1 @@
+"""Testing: handlers of yours without a server, or through the real engine on a virtual clock."""

@@ -24,7 +24,7 @@ from gnomon.node.run.targets import Place
 from gnomon.node.start_checks import StartChecks
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
-from gnomon.testing.pipe_contract import a_delivery
+from gnomon.testing.contracts.pipe import a_delivery
 
 ALL = Limiter(tenant_id="acme", name="all", concurrency=20)
 FLOWS = range(1, 61)

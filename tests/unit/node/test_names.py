@@ -30,7 +30,7 @@ from gnomon.node.run.worker import Worker
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.testing.pipe_contract import a_delivery
+from gnomon.testing.contracts.pipe import a_delivery
 
 LOOPBACK = [Found(socket.AF_INET, socket.IPPROTO_TCP, "127.0.0.1")]
 

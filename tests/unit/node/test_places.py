@@ -15,7 +15,7 @@ from gnomon.node.dispatch.places import PlaceCheck
 from gnomon.node.run.targets import Place
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
-from gnomon.testing.pipe_contract import a_delivery
+from gnomon.testing.contracts.pipe import a_delivery
 
 ROOM = 3
 FIRST = 2

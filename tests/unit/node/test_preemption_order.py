@@ -13,7 +13,7 @@ from gnomon.node.run.preemption_order import (
 from gnomon.node.run.running_execution import Stop
 from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
-from gnomon.testing.pipe_contract import a_delivery
+from gnomon.testing.contracts.pipe import a_delivery
 
 
 class Running:

@@ -28,7 +28,7 @@ from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import Event, nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
-from gnomon.testing.pipe_contract import a_delivery
+from gnomon.testing.contracts.pipe import a_delivery
 
 SLOTS = 2
 PATIENCE = 0.2

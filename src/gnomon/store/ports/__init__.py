@@ -1,8 +1,8 @@
 """Store ports and their values.
 
 A port is a Protocol where a second store will implement it: `dispatch`, `roster`, `planning`. Each
-has a contract suite in `gnomon.testing`. The other modules hold the values that go in and out of
-the PostgreSQL classes, which callers name themselves. Every store promises:
+has a contract suite in `gnomon.testing.contracts`. The other modules hold the values that go in and
+out of the PostgreSQL classes, which callers name themselves. Every store promises:
 
 Truth. Nothing is acknowledged before it is committed: when a method returns, its effect survives
 the loss of every process. When it raises `StoreUnavailable`, the effect may or may not have

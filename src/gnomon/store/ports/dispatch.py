@@ -147,7 +147,7 @@ class RunningTask(msgspec.Struct, frozen=True):
 class DispatchStore(Protocol):
     """Finds, claims and settles tasks for a node.
 
-    The promises in `gnomon.store.ports` hold; `gnomon.testing.dispatch_contract` tests them."""
+    The promises in `gnomon.store.ports` hold; `gnomon.testing.contracts.dispatch` tests them."""
 
     async def scan(
         self, cursors: Sequence[Cursor], until: datetime, each: int, within: Territory = WHOLE

@@ -43,7 +43,7 @@ UNPLANNABLE = "it cannot be planned:"  # how the reason of a pause begins that n
 class PlanningStore(Protocol):
     """Plans cron jobs and claims their runs for a node.
 
-    `gnomon.testing.planning_contract` tests it."""
+    `gnomon.testing.contracts.planning` tests it."""
 
     async def due(
         self, shards: Sequence[int], until: datetime, each: int, aside: Sequence[UUID] = ()

@@ -35,7 +35,7 @@ class Removal(msgspec.Struct, frozen=True):
 
 
 class RosterStore(Protocol):
-    """Keeps the leases of nodes. `gnomon.testing.roster_contract` tests it."""
+    """Keeps the leases of nodes. `gnomon.testing.contracts.roster` tests it."""
 
     async def join(
         self, incarnation: UUID, name: str, slots: int, lease: float, pool: Pool = EVERYTHING

@@ -6,7 +6,8 @@
             return MyWorld()  # with an empty store, and a grace of `GRACE`
 
 The tests are coroutines: run them with pytest-asyncio or the like, in its auto mode. To see what
-they compare, call `pytest.register_assert_rewrite("gnomon.testing")` before they are imported.
+they compare, call `pytest.register_assert_rewrite("gnomon.testing.contracts")` before they are
+imported.
 """
 
 import asyncio
@@ -21,8 +22,8 @@ from gnomon.model.outcome import OutcomeKind
 from gnomon.model.task import DEFAULT_TENANT, DeliveryMode, KeepPayload, TaskKey
 from gnomon.model.verdict import COMPLETE, EXPIRE, Verdict, VerdictKind
 from gnomon.store.ports.dispatch import Burial
-from gnomon.testing.reading_contract import ReadingContract
-from gnomon.testing.store_world import (
+from gnomon.testing.contracts.reading import ReadingContract
+from gnomon.testing.contracts.store_world import (
     GRACE,
     HOUR,
     DispatchWorld,

@@ -6,7 +6,7 @@ from uuid import UUID
 from gnomon.model.shard import SHARDS, shard_of
 from gnomon.store.ports.dispatch import BEGINNING, Cursor, FlowCursor
 from gnomon.store.ports.tasks import LOWEST_ID
-from gnomon.testing.store_world import (
+from gnomon.testing.contracts.store_world import (
     HOUR,
     DispatchWorld,
     a_submission,

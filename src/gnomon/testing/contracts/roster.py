@@ -6,7 +6,8 @@
             return MyRoster()  # empty
 
 The tests are coroutines: run them with pytest-asyncio or the like, in its auto mode. To see what
-they compare, call `pytest.register_assert_rewrite("gnomon.testing")` before they are imported.
+they compare, call `pytest.register_assert_rewrite("gnomon.testing.contracts")` before they are
+imported.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from gnomon.model.errors import LeaseLost
 from gnomon.model.pool import Pool
 from gnomon.model.priority import Lane
 from gnomon.store.ports.roster import NodeRecord, RosterStore
-from gnomon.testing.store_world import declared_dead, joined
+from gnomon.testing.contracts.store_world import declared_dead, joined
 
 
 class RosterContract:

@@ -6,7 +6,8 @@
             return MyWorld()  # with an empty store, and a grace of `GRACE`
 
 The tests are coroutines: run them with pytest-asyncio or the like, in its auto mode. To see what
-they compare, call `pytest.register_assert_rewrite("gnomon.testing")` before they are imported.
+they compare, call `pytest.register_assert_rewrite("gnomon.testing.contracts")` before they are
+imported.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from gnomon.model.task import TaskKey
 from gnomon.model.verdict import Verdict, VerdictKind
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import Entry
-from gnomon.testing.store_world import (
+from gnomon.testing.contracts.store_world import (
     HOUR,
     PlanningWorld,
     declared_dead,
