@@ -102,7 +102,7 @@ def test_the_commands_tell_and_take_them(
     database_dsn: str, tmp_path: Path, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GNOMON_API_URL", f"http://127.0.0.1:{unused_tcp_port}")
+    monkeypatch.setenv("GNOMON_URL", f"http://127.0.0.1:{unused_tcp_port}")
     mails = ("--queue", "mails", "--preemptible")
     target = "http://127.0.0.1:9/"
     with api_running(database_dsn, unused_tcp_port, tmp_path):

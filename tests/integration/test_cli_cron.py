@@ -30,7 +30,7 @@ def server(
     database_dsn: str, tmp_path: Path, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GNOMON_API_URL", f"http://127.0.0.1:{unused_tcp_port}")
+    monkeypatch.setenv("GNOMON_URL", f"http://127.0.0.1:{unused_tcp_port}")
     with api_running(database_dsn, unused_tcp_port, tmp_path):
         yield
 
@@ -238,7 +238,7 @@ def test_names_are_completed_by_the_shell(monkeypatch: pytest.MonkeyPatch) -> No
         return gnomon_here().out.split()
 
     assert completed("gnomon cron show re") == ["recount", "report"]
-    monkeypatch.setenv("GNOMON_API_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("GNOMON_URL", "http://127.0.0.1:1")
     assert completed("gnomon cron show re") == []
 
 
@@ -250,7 +250,7 @@ def test_zones_are_completed() -> None:
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GNOMON_API_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("GNOMON_URL", "http://127.0.0.1:1")
 
 
 @pytest.mark.usefixtures("offline")

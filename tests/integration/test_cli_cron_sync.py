@@ -22,7 +22,7 @@ def server(
     database_dsn: str, tmp_path: Path, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GNOMON_API_URL", f"http://127.0.0.1:{unused_tcp_port}")
+    monkeypatch.setenv("GNOMON_URL", f"http://127.0.0.1:{unused_tcp_port}")
     with api_running(database_dsn, unused_tcp_port, tmp_path):
         yield
 

@@ -18,7 +18,7 @@ from gnomon.cli.main import main
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, and nothing in the environment."""
     monkeypatch.chdir(tmp_path)
-    for name in ("DATABASE_URL", "GNOMON_API_URL", "GNOMON_SETTINGS", "GNOMON_DATABASE_DATA_DIR"):
+    for name in ("DATABASE_URL", "GNOMON_URL", "GNOMON_SETTINGS", "GNOMON_DATABASE_DATA_DIR"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -114,7 +114,7 @@ def test_an_api_that_does_not_answer(
     assert code == 1
     assert text == (
         f"gnomon: the API does not answer at {url} (connection refused); is `gnomon up` or "
-        "`gnomon api` running? --api or GNOMON_API_URL says where it is\n"
+        "`gnomon api` running? --api or GNOMON_URL says where it is\n"
     )
 
 

@@ -31,7 +31,7 @@ async def local(database_dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     # Its log would go where the commands of this process print.
     with capture_logs():
         async with serving(database_dsn, sharing_plans=PLANS) as api:
-            monkeypatch.setenv("GNOMON_API_URL", str(api._base_url))
+            monkeypatch.setenv("GNOMON_URL", str(api._base_url))
             yield
 
 
@@ -42,7 +42,7 @@ async def secured(
     """An API with authentication."""
     with capture_logs():
         async with serving(database_dsn, auth_enabled=True) as api:
-            monkeypatch.setenv("GNOMON_API_URL", str(api._base_url))
+            monkeypatch.setenv("GNOMON_URL", str(api._base_url))
             yield api
 
 
@@ -161,7 +161,7 @@ async def test_first_keys_are_made_on_the_database_whatever_is_running(
     # Whoever names a tenant asks the database, whatever key they have.
     monkeypatch.setenv("GNOMON_API_KEY", named["key"])
     assert (await cli(*create, "e", "--role", "read", "--tenant", "default")).code == 0
-    monkeypatch.setenv("GNOMON_API_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("GNOMON_URL", "http://127.0.0.1:9")
     assert "gnomon up" in (await cli(*create, "f", "--role", "read", code=1)).err
     monkeypatch.delenv("GNOMON_API_KEY")
     # An API that is named may be another installation's: nothing is created here.

@@ -24,7 +24,7 @@ def here(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATABASE_URL", database_dsn)
-    monkeypatch.setenv("GNOMON_API_URL", str(api._base_url))
+    monkeypatch.setenv("GNOMON_URL", str(api._base_url))
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ async def test_the_roster_is_for_operators(
     (tmp_path / "ops").write_text((await make_operator(database))[1])
     (tmp_path / "admin").write_text((await make_key(database))[1])
     async with serving(database_dsn, auth_enabled=True) as secured:
-        monkeypatch.setenv("GNOMON_API_URL", str(secured._base_url))
+        monkeypatch.setenv("GNOMON_URL", str(secured._base_url))
         assert (await cli("--key-file", "ops", "nodes", "--json")).json["nodes"] == []
         assert "--operator" in (await cli("--key-file", "admin", "nodes", code=1)).err
         assert "--key-file" in (await cli("nodes", code=1)).err

@@ -103,7 +103,7 @@ async def test_a_key_chooses_the_tenant_and_is_needed_where_authentication_is_on
     secrets = ("--key-file", "key", "secrets")
     with capture_logs():
         async with serving(database_dsn, auth_enabled=True) as api:
-            monkeypatch.setenv("GNOMON_API_URL", str(api._base_url))
+            monkeypatch.setenv("GNOMON_URL", str(api._base_url))
             made = (await cli(*secrets, "create", "--host", "a.example", "--json")).json
             assert (made["tenant_id"], made["host"]) == ("acme", "a.example")
             new = (await cli(*secrets, "rotate", made["secret_id"], "--json")).json

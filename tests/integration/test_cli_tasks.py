@@ -48,7 +48,7 @@ def cli(
     database_dsn: str, tmp_path: Path, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cli]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GNOMON_API_URL", f"http://127.0.0.1:{unused_tcp_port}")
+    monkeypatch.setenv("GNOMON_URL", f"http://127.0.0.1:{unused_tcp_port}")
     with api_running(database_dsn, unused_tcp_port, tmp_path):
         yield Cli(database_dsn)
 
@@ -172,7 +172,7 @@ def test_dead_letters(cli: Cli) -> None:
 
 
 def test_a_second_api_on_the_same_port(cli: Cli, database_dsn: str, tmp_path: Path) -> None:
-    port = os.environ["GNOMON_API_URL"].rpartition(":")[2]
+    port = os.environ["GNOMON_URL"].rpartition(":")[2]
     done = gnomon("api", "--port", port, cwd=tmp_path, env={"DATABASE_URL": database_dsn})
     assert done.code == 1
     assert f"the API cannot listen on 127.0.0.1:{port}" in done.err

@@ -355,7 +355,7 @@ sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in chi
 
 async def test_a_client_works_on_both_sides_of_a_fork(api: aiohttp.ClientSession) -> None:
     done = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", FORK, env={"GNOMON_API_URL": str(api._base_url)}
+        sys.executable, "-c", FORK, env={"GNOMON_URL": str(api._base_url)}
     )
     assert await done.wait() == 0
 
@@ -367,7 +367,7 @@ async def test_the_page_about_the_client_runs_as_it_stands(api: aiohttp.ClientSe
         sys.executable,
         "-c",
         script,
-        env={"GNOMON_API_URL": str(api._base_url)},
+        env={"GNOMON_URL": str(api._base_url)},
         stdout=asyncio.subprocess.PIPE,
     )
     printed, _ = await done.communicate()
@@ -396,7 +396,7 @@ async def test_the_address_and_the_key_come_from_the_environment(
 ) -> None:
     _, key = await make_key(database)
     async with serving(database_dsn, auth_enabled=True) as api:
-        monkeypatch.setenv("GNOMON_API_URL", f"{str(api._base_url).rstrip('/')}/api/v1/")
+        monkeypatch.setenv("GNOMON_URL", f"{str(api._base_url).rstrip('/')}/api/v1/")
         monkeypatch.setenv("GNOMON_API_KEY", key)
         async with Client() as client:
             assert (await client.get_tenant()).tenant_id == "default"
@@ -406,3 +406,12 @@ async def test_the_address_and_the_key_come_from_the_environment(
 def test_an_address_that_cannot_be_one_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError, match="must be like http"):
         SyncClient(url)
+
+
+def test_the_former_variable_of_the_address_is_told_the_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GNOMON_API_URL", "http://127.0.0.1:8080")
+    with pytest.raises(ValueError, match="GNOMON_API_URL is now GNOMON_URL"):
+        SyncClient()
+    SyncClient("http://127.0.0.1:8080").close()

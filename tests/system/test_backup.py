@@ -31,7 +31,7 @@ def script(name: str, *arguments: str, cwd: Path) -> "subprocess.CompletedProces
 
 def ask(of: Up, method: str, path: str, body: object = None) -> Any:
     request = urllib.request.Request(
-        f"{of.env['GNOMON_API_URL']}/api/v1/{path}",
+        f"{of.env['GNOMON_URL']}/api/v1/{path}",
         method=method,
         data=None if body is None else json.dumps(body).encode(),
         headers={"content-type": "application/json"},

@@ -263,7 +263,7 @@ async def test_canaries_are_seen_by_nobody_but_their_owner(
             problems.append(f"the log of {process.name} has {leaked}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATABASE_URL", database_dsn)
-    monkeypatch.setenv("GNOMON_API_URL", stage.url)
+    monkeypatch.setenv("GNOMON_URL", stage.url)
     monkeypatch.setenv("GNOMON_API_KEY", secrets.key)
     problems += await asyncio.to_thread(lambda: [*commands(stage, ids)])
     assert not problems, "\n".join(problems)

@@ -66,7 +66,7 @@ def announced(log: Path) -> str:
 def runs_a_task(env: Mapping[str, str], url: str, folder: Path) -> None:
     """A key made as the page says, and with it a task to a receiver and back."""
     key = json.loads(run(FIRST_KEY, env, folder))["key"]
-    asking = {**env, "GNOMON_API_URL": url, "GNOMON_API_KEY": key}
+    asking = {**env, "GNOMON_URL": url, "GNOMON_API_KEY": key}
     with running("listen", "--port", "0", "--json", cwd=folder, env=dict(asking)) as receiver:
         target = receiver.event("listening")["url"]
         shown = run(["gnomon", "submit", target, "--wait", "--json"], asking, folder)

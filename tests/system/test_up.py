@@ -22,7 +22,7 @@ class Up:
     def __init__(self, folder: Path, command: Running, url: str) -> None:
         self._folder = folder
         self.command = command
-        self.env = {"GNOMON_API_URL": url}
+        self.env = {"GNOMON_URL": url}
 
     def json(self, *arguments: str) -> Any:
         done = gnomon(*arguments, "--json", cwd=self._folder, env=self.env)

@@ -179,6 +179,11 @@ def test_a_former_variable_is_told_the_new_one() -> None:
     )
 
 
+def test_the_former_variable_of_the_address_is_told_the_new_one() -> None:
+    with pytest.raises(SettingsError, match=r"GNOMON_API_URL is now GNOMON_URL$"):
+        load({"GNOMON_API_URL": "http://127.0.0.1:8080"})
+
+
 def test_every_former_name_has_become_a_setting() -> None:
     """One that is left out of the table would be ignored in silence."""
     settings = {(section, name) for section, kind in SECTIONS.items() for name in _names(kind)}

@@ -31,7 +31,7 @@ from gnomon.model.errors import GnomonError, InvalidTask
 from gnomon.settings import SettingsError
 from gnomon.version import VERSION
 
-_NO_API = "is `gnomon up` or `gnomon api` running? --api or GNOMON_API_URL says where it is"
+_NO_API = "is `gnomon up` or `gnomon api` running? --api or GNOMON_URL says where it is"
 _KEY_HINT = "\n  give a key with --key-file, or in GNOMON_API_KEY or GNOMON_API_KEY_FILE"
 
 app = typer.Typer(

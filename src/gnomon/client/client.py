@@ -39,7 +39,7 @@ class Client(Operations, AsyncCaller):
         timeout: float = TIMEOUT_SECONDS,
         retries: int = RETRIES,
     ) -> None:
-        """`url` and `key` are those in GNOMON_API_URL and GNOMON_API_KEY (or the file that
+        """`url` and `key` are those in GNOMON_URL and GNOMON_API_KEY (or the file that
         GNOMON_API_KEY_FILE names) where they are not given. `timeout` is the longest silence of
         the server, in seconds. `retries` is how often a request that was cut off, or refused for
         now, is sent again; the client makes Idempotency-Keys for it, so it takes effect once."""
@@ -211,7 +211,9 @@ class Items(Generic[T]):
 
 def url_of(given: str | None) -> str:
     """The address that is given, else that in the environment. Raises ValueError."""
-    url = given or os.environ.get("GNOMON_API_URL") or DEFAULT_URL
+    if not given and os.environ.get("GNOMON_API_URL"):
+        raise ValueError("in the environment: GNOMON_API_URL is now GNOMON_URL")
+    url = given or os.environ.get("GNOMON_URL") or DEFAULT_URL
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise ValueError("the address must be like http://127.0.0.1:8080, without a key")

@@ -1,5 +1,5 @@
-"""Names that settings had before they were in sections. They set nothing: whoever uses one is told
-the new name."""
+"""Names that settings and variables had before. They set nothing: whoever uses one is told the new
+name."""
 
 _MOVED = {
     "database": ("data_dir", "retention_days", "disk_reserve_bytes"),
@@ -72,3 +72,6 @@ FORMER: dict[str, tuple[str, str]] = {
     "targets_allow": ("targets", "allow"),
     **{name: (section, name) for section, names in _MOVED.items() for name in names},
 }
+
+# Variables that are no settings.
+FORMER_VARIABLES = {"GNOMON_API_URL": "GNOMON_URL"}

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from gnomon.settings.former import FORMER
+from gnomon.settings.former import FORMER, FORMER_VARIABLES
 from gnomon.settings.section import SettingsError
 from gnomon.settings.settings import SECRETS, SECTIONS, Settings
 
@@ -177,7 +177,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[tuple[str, str], tuple[str
 
 
 def _check_former(environ: Mapping[str, str]) -> None:
-    """Raise SettingsError for variables that did set something before there were sections."""
+    """Raise SettingsError for variables that did set something under a former name."""
     known = {variable for variable, _, _ in _variables()}
     former = [
         f"{old}{suffix} is now {variable_of(*new)}{suffix}"
@@ -185,6 +185,7 @@ def _check_former(environ: Mapping[str, str]) -> None:
         for suffix in ("", "_FILE")
         if old not in known and environ.get(old + suffix)
     ]
+    former += [f"{old} is now {new}" for old, new in FORMER_VARIABLES.items() if environ.get(old)]
     if former:
         raise SettingsError(f"in the environment: {'; '.join(former)}")
 

@@ -10,7 +10,7 @@ from gnomon.cli.shared import secret_files
 from gnomon.settings import Settings, Sources, load, load_with_sources
 
 SETTINGS_VARIABLE = "GNOMON_SETTINGS"
-API_VARIABLE = "GNOMON_API_URL"
+API_VARIABLE = "GNOMON_URL"
 _KEY = "gnomon.key"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
