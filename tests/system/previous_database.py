@@ -1,6 +1,6 @@
 """Makes `previous_database.sql`: rows of a database that the code of a landed commit has filled.
 
-    python -m tests.system.previous_database 37322fc
+    python -m tests.system.previous_database 23e3537
 
 `test_upgrade.py` loads them into the schema of that commit's last migration, and upgrades it. Make
 them again after a migration has landed, with the commit that landed it. Only this script needs the
@@ -27,8 +27,9 @@ from gnomon.store.embedded.binaries import installed
 PROJECT = Path(__file__).parents[2]
 FILE = Path(__file__).with_suffix(".sql")
 SETTINGS = """
-node_lease_seconds = 5.0
-[functions]
+[node]
+lease_seconds = 5.0
+[targets.functions]
 echo = "tests.integration.handlers:echo"
 reject = "tests.integration.handlers:reject"
 wait_at_the_gate = "tests.integration.handlers:wait_at_the_gate"
