@@ -88,14 +88,20 @@ if TYPE_CHECKING:
     from gnomon.model.retry import Backoff, RetryPolicy
     from gnomon.model.target import HttpTarget, PythonTarget
     from gnomon.model.task import DeliveryMode, KeepPayload
-    from gnomon.node.run.targets.python import Reject, Snooze
-    from gnomon.node.run.task_context import TaskContext
+    from gnomon.sdk.app import Gnomon
+    from gnomon.sdk.context import TaskContext
+    from gnomon.sdk.dependencies import Depends
+    from gnomon.sdk.errors import AppNotLoaded, InvalidArguments, InvalidHandler, UnknownHandler
+    from gnomon.sdk.handler import Handler
+    from gnomon.sdk.loading import load_app
+    from gnomon.sdk.signals import Reject, Retry, Snooze
 
 __version__ = VERSION
 
 __all__ = [
     "ApiProblem",
     "ApiUnreachable",
+    "AppNotLoaded",
     "BackfillInfo",
     "BackfillSpec",
     "Backoff",
@@ -110,6 +116,7 @@ __all__ = [
     "DeclaredJob",
     "DeclaredPut",
     "DeliveryMode",
+    "Depends",
     "Dst",
     "EventInfo",
     "ExecutionInfo",
@@ -118,8 +125,12 @@ __all__ = [
     "Fold",
     "Forbidden",
     "Gap",
+    "Gnomon",
+    "Handler",
     "HttpTarget",
+    "InvalidArguments",
     "InvalidField",
+    "InvalidHandler",
     "InvalidRequest",
     "KeepPayload",
     "KeyInfo",
@@ -146,6 +157,7 @@ __all__ = [
     "RateLimited",
     "Reject",
     "RetriedInfo",
+    "Retry",
     "RetryPolicy",
     "Role",
     "RunInfo",
@@ -167,12 +179,14 @@ __all__ = [
     "TenantSpec",
     "Unauthorized",
     "Unavailable",
+    "UnknownHandler",
     "UsageInfo",
     "WaitTimeout",
     "WebhookKeyInfo",
     "WebhookSecretInfo",
     "WebhookSecretSpec",
     "__version__",
+    "load_app",
     "verify_webhook",
 ]
 
@@ -275,11 +289,22 @@ _MODULES = {
         "DeliveryMode",
         "KeepPayload",
     ),
-    "gnomon.node.run.targets.python": (
+    "gnomon.sdk.app": ("Gnomon",),
+    "gnomon.sdk.context": ("TaskContext",),
+    "gnomon.sdk.dependencies": ("Depends",),
+    "gnomon.sdk.errors": (
+        "AppNotLoaded",
+        "InvalidArguments",
+        "InvalidHandler",
+        "UnknownHandler",
+    ),
+    "gnomon.sdk.handler": ("Handler",),
+    "gnomon.sdk.loading": ("load_app",),
+    "gnomon.sdk.signals": (
         "Reject",
+        "Retry",
         "Snooze",
     ),
-    "gnomon.node.run.task_context": ("TaskContext",),
 }
 _HOMES = {name: (module, name) for module, names in _MODULES.items() for name in names}
 _HOMES["verify_webhook"] = ("gnomon.client.signature", "verify")

@@ -15,8 +15,8 @@ from asyncpg.pool import PoolConnectionProxy
 from tests.integration.handlers import calls, gates, note
 
 from gnomon.model.errors import ExecutionLost
-from gnomon.node.run.targets.python import Reject, Snooze
-from gnomon.node.run.task_context import TaskContext
+from gnomon.sdk.context import TaskContext
+from gnomon.sdk.signals import Reject, Snooze
 
 Connection: TypeAlias = "asyncpg.Connection[Any]"
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gnomon.node.run.targets.python import Reject, Snooze
-from gnomon.node.run.task_context import TaskContext
+from gnomon.sdk.context import TaskContext
+from gnomon.sdk.signals import Reject, Snooze
 
 
 async def echo(payload: Any) -> Any:

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from gnomon.node.run.targets.python import Reject, Snooze
+from gnomon.sdk.signals import Reject, Snooze
 
 calls: defaultdict[str, list[Any]] = defaultdict(list)
 gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)

@@ -20,7 +20,7 @@ from gnomon.model.task import TaskKey
 from gnomon.node.run.resolver import Found, Resolver
 from gnomon.node.run.targets.allowed import AllowedCaller
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.node.run.task_context import TaskContext
+from gnomon.sdk.context import TaskContext
 from gnomon.store.ports.tenants import TenantChange
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader

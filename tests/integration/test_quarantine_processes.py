@@ -23,10 +23,10 @@ from gnomon.model.task import DeliveryMode
 from gnomon.node.run.quarantine.frames import Ended, Started, framed
 from gnomon.node.run.quarantine.pool import Quarantine
 from gnomon.node.run.quarantine.process import ChildProcess, Job, Unstarted
-from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe.events import ChildDied, ChildUnfit, Event
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext
 from gnomon.settings import Settings
 from gnomon.testing.contracts.pipe import a_delivery
 

@@ -123,7 +123,7 @@ class SlaMissed(msgspec.Struct, frozen=True, kw_only=True):
     missed: int  # how many fires were missed together
 
 
-class Handler(msgspec.Struct, frozen=True, kw_only=True):
+class RunningTarget(msgspec.Struct, frozen=True, kw_only=True):
     """The target of an execution that runs here."""
 
     task_id: UUID
@@ -136,14 +136,14 @@ class HandlerHung(msgspec.Struct, frozen=True):
     """A handler went on after it was told to stop. Its execution is reported, and another has its
     place; whatever it still does, nobody waits for it."""
 
-    handler: Handler
+    handler: RunningTarget
     seconds: float  # since it was told
 
 
 class HandlerReturned(msgspec.Struct, frozen=True):
     """A handler that hung has ended after all."""
 
-    handler: Handler
+    handler: RunningTarget
     seconds: float  # since it was told to stop
 
 
@@ -312,7 +312,7 @@ def to_log(event: Event) -> None:
             )
 
 
-def _about(handler: Handler, seconds: float) -> dict[str, object]:
+def _about(handler: RunningTarget, seconds: float) -> dict[str, object]:
     return {
         "task_id": str(handler.task_id),
         "task_type": handler.task_type,
@@ -322,7 +322,7 @@ def _about(handler: Handler, seconds: float) -> dict[str, object]:
     }
 
 
-def place(handler: Handler) -> str:
+def place(handler: RunningTarget) -> str:
     """Where it runs, as logs and metrics call it."""
     return "thread" if handler.in_thread else "loop"
 

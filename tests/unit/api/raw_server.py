@@ -14,7 +14,7 @@ from gnomon.clock import SystemClock
 from gnomon.model.outcome import Outcome
 from gnomon.model.target import HttpTarget
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.node.run.task_context import TaskContext
+from gnomon.sdk.context import TaskContext
 from gnomon.testing.contracts.pipe import a_delivery
 
 PLAIN = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

@@ -11,8 +11,8 @@ from tests.unit.node.worker_world import SLOTS, World, slots_now, working
 from gnomon.loop import serve
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retry import LONGEST_WAIT
-from gnomon.node.run.targets.python import Snooze
-from gnomon.node.run.task_context import stored_result
+from gnomon.sdk.context import stored_result
+from gnomon.sdk.signals import Snooze
 
 
 class Panic(BaseException):

@@ -19,7 +19,7 @@ from gnomon.model.target import HttpTarget
 from gnomon.model.task import TaskKey
 from gnomon.node.run.resolver import Found, Resolver
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.node.run.task_context import TaskContext
+from gnomon.sdk.context import TaskContext
 from gnomon.testing.contracts.pipe import a_delivery
 from gnomon.usecases.checks.target_check import check_target
 from gnomon.usecases.cron.cron_requests import PatchCronJob, PutCronJob

@@ -11,8 +11,8 @@ from gnomon.node.run.preemption_order import (
     preemption_order,
 )
 from gnomon.node.run.running_execution import Stop
-from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext
 from gnomon.testing.contracts.pipe import a_delivery
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gnomon.node.run.targets.python import PythonCaller, takes_run
-from gnomon.node.run.task_context import MAX_RESULT_BYTES, stored_result
+from gnomon.sdk.context import MAX_RESULT_BYTES, stored_result
 from gnomon.settings import SettingsError
 
 

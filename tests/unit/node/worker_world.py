@@ -21,13 +21,14 @@ from gnomon.node.run.payloads import Payloads
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
 from gnomon.node.run.targets import Callers
-from gnomon.node.run.targets.python import PythonCaller, Snooze
-from gnomon.node.run.task_context import TaskContext
+from gnomon.node.run.targets.python import PythonCaller
 from gnomon.node.run.worker import Worker
 from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import Event, nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
+from gnomon.sdk.context import TaskContext
+from gnomon.sdk.signals import Snooze
 from gnomon.testing.contracts.pipe import a_delivery
 
 SLOTS = 2

@@ -17,11 +17,11 @@ from gnomon.observe.events import (
     BreakersForgotten,
     Event,
     FiresMissed,
-    Handler,
     HandlerHung,
     HandlerReturned,
     QueueSeen,
     RetentionSeen,
+    RunningTarget,
     RunSkipped,
     RunsPlanned,
     SlaMissed,
@@ -47,8 +47,8 @@ MISS = SlaMissed(
     started_at=None,
     missed=1,
 )
-HANDLER = Handler(task_id=UUID(int=3), task_type="t", function="f", in_thread=False)
-IN_THREAD = Handler(task_id=UUID(int=4), task_type="t", function="g", in_thread=True)
+HANDLER = RunningTarget(task_id=UUID(int=3), task_type="t", function="f", in_thread=False)
+IN_THREAD = RunningTarget(task_id=UUID(int=4), task_type="t", function="g", in_thread=True)
 
 
 def started(attempt: int, late: float) -> TasksStarted:

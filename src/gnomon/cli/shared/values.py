@@ -1,6 +1,5 @@
 """Parses durations, times, payloads and headers as people type them."""
 
-import re
 import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -10,25 +9,16 @@ import msgspec
 import typer
 
 from gnomon.cli.shared.output import note
+from gnomon.model.duration import parse_duration
 from gnomon.model.target_secrets import is_secret_parameter
-
-_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_LONGEST = 200 * 366 * 86400.0
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
 
 
 def duration(text: str) -> float:
     """Seconds in `90`, `90s`, `1.5m`, `2h`, `1d` or `1h30m`."""
-    text = text.strip()
-    parts = list(_DURATION.finditer(text))
-    if not parts or "".join(part[0] for part in parts) != text:
-        raise typer.BadParameter(f"{text!r} is not a duration like 90, 90s, 5m, 2h or 1d")
-    if len(parts) > 1 and not all(part[2] for part in parts):
-        raise typer.BadParameter(f"{text!r} needs a unit after each number, like 1h30m")
-    seconds = sum(float(part[1]) * _UNITS[part[2]] for part in parts)
-    if seconds > _LONGEST:
-        raise typer.BadParameter(f"{text!r} is longer than 200 years")
-    return seconds
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def moment(text: str) -> datetime:

@@ -5,8 +5,8 @@ from typing import Protocol, TypeVar
 
 from gnomon.model.priority import Lane
 from gnomon.node.run.running_execution import Stop
-from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext
 
 LAST_PREEMPTED_ATTEMPT = 5  # or a task could be preempted for ever
 

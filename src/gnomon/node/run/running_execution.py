@@ -5,9 +5,9 @@ from typing import NamedTuple, assert_never
 
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import HttpTarget, PythonTarget, Target
-from gnomon.node.run.task_context import TaskContext
-from gnomon.observe.events import Handler
+from gnomon.observe.events import RunningTarget
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext
 
 _FROM_WITHIN = "its slot was cancelled from within"
 
@@ -68,8 +68,8 @@ class RunningExecution:
             return None
         return Outcome(kind, error=error, completed_by_handler=self.context.completed)
 
-    def handler(self, *, in_thread: bool) -> Handler:
-        return Handler(
+    def handler(self, *, in_thread: bool) -> RunningTarget:
+        return RunningTarget(
             task_id=self.delivery.key.id,
             task_type=self.delivery.task_type,
             function=_function_in(self.delivery.target),

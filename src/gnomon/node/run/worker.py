@@ -9,12 +9,12 @@ from gnomon.clock import Clock
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.task import TaskKey
 from gnomon.node.membership.lease import Lease
-from gnomon.node.run.description import describe
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.slot_pool import SlotPool
 from gnomon.node.run.starter import Starter
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import Pipe
+from gnomon.sdk.failure import describe
 
 log = structlog.get_logger("gnomon.node.run")
 

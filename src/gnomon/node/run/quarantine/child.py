@@ -16,7 +16,6 @@ from pathlib import Path
 
 from gnomon import loop
 from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.node.run.description import describe
 from gnomon.node.run.parent import die_with_parent
 from gnomon.node.run.quarantine.frames import (
     CallFrame,
@@ -40,10 +39,11 @@ from gnomon.node.run.quarantine.frames import (
     frames_to_child,
 )
 from gnomon.node.run.targets.python import PythonCaller, load_functions
-from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe import logging
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext
+from gnomon.sdk.failure import describe
 from gnomon.settings import OutputSettings
 
 _READ_BYTES = 1 << 16

@@ -16,10 +16,10 @@ from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.node.run.quarantine.frames import Cancelled, Ended, Left
 from gnomon.node.run.quarantine.placement import place
 from gnomon.node.run.quarantine.process import ChildProcess, Died, End, Job, Newcomer, Unstarted
-from gnomon.node.run.task_context import TaskContext
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe.events import ChildDied, ChildUnfit, Observer
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext
 from gnomon.settings import Settings
 
 log = structlog.get_logger("gnomon.node.run")

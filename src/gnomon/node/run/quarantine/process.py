@@ -34,8 +34,8 @@ from gnomon.node.run.quarantine.frames import (
     framed,
     frames_to_node,
 )
-from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext
 from gnomon.settings import Settings
 
 log = structlog.get_logger("gnomon.node.run")

@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol, assert_never
 
 from gnomon.model.outcome import Outcome
 from gnomon.model.target import HttpTarget, PythonTarget, Target
-from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext
 
 
 class Place(NamedTuple):

@@ -6,8 +6,8 @@ from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import Target
 from gnomon.model.text import storable
 from gnomon.node.run.targets import Caller, Place
-from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext
 from gnomon.store.tenant_cache import TenantCache
 
 

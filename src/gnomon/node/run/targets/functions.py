@@ -8,8 +8,8 @@ from gnomon.model.target import Target
 from gnomon.node.run.quarantine.pool import Quarantine
 from gnomon.node.run.targets import Place
 from gnomon.node.run.targets.python import PythonCaller
-from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext
 
 
 class FunctionCaller:

@@ -22,8 +22,8 @@ from gnomon.node.run.resolver import Resolver
 from gnomon.node.run.targets import Place
 from gnomon.node.run.targets.answers import body_of, reason_of
 from gnomon.node.run.targets.signing import Signatory, Unsigned, request_body, tenant_header
-from gnomon.node.run.task_context import TaskContext
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext
 from gnomon.version import VERSION
 
 GuardOf = Callable[[str], AddressGuard | None]  # of a tenant; None: it may call every address

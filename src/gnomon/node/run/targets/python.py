@@ -18,35 +18,21 @@ from gnomon.model.retry import LONGEST_WAIT
 from gnomon.model.target import PythonTarget, Target
 from gnomon.model.task import DeliveryMode
 from gnomon.model.text import storable
-from gnomon.node.run.description import MAX_ERROR, describe
 from gnomon.node.run.targets import Place
-from gnomon.node.run.task_context import TaskContext, stored_result
 from gnomon.node.run.threads import Threads, TooManyHung
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import TaskContext, stored_result
+from gnomon.sdk.failure import MAX_ERROR, describe
+from gnomon.sdk.signals import SNOOZES, Reject, Snooze
 from gnomon.settings import SettingsError
 
 Function = Callable[..., Any]
 
-_SNOOZES = f"a snooze lasts between 0 and {LONGEST_WAIT:g} s"
 _NEVER_AGAIN = "asked to be called again, which at_most_once never is"
 _UNCOMMITTED = Outcome(
     OutcomeKind.FAILED,
     error="the function completed its task in a transaction that was not committed",
 )
-
-
-class Snooze(Exception):
-    """Raise it to be called again later, without spending a retry."""
-
-    def __init__(self, seconds: float) -> None:
-        if not 0 <= seconds <= LONGEST_WAIT:
-            raise ValueError(f"{_SNOOZES}; got {seconds!r}")
-        super().__init__(f"snoozed for {seconds} s")
-        self.seconds = seconds
-
-
-class Reject(Exception):
-    """Raise it when no retry can help: the task becomes a dead letter at once."""
 
 
 def load_functions(paths: Mapping[str, str]) -> dict[str, Function]:
@@ -157,7 +143,7 @@ class PythonCaller:
 def _snoozed(snooze: Snooze, run: TaskContext) -> Outcome:
     seconds = getattr(snooze, "seconds", None)  # which a subclass may have set to anything
     if not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_WAIT:
-        detail = f"{type(snooze).__name__}: {_SNOOZES}"
+        detail = f"{type(snooze).__name__}: {SNOOZES}"
         return Outcome(OutcomeKind.FAILED, error=storable(detail[:MAX_ERROR]))
     once = run.mode is DeliveryMode.AT_MOST_ONCE
     return Outcome(

@@ -1,0 +1,129 @@
+"""The payload of a handler: its arguments as a JSON object, keyed by the parameters' names.
+
+A handler whose only data parameter is called `payload` gets the whole payload, whatever it is.
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gnomon.sdk.errors import InvalidArguments, InvalidHandler
+from gnomon.sdk.parameters import Parameter
+from gnomon.sdk.signals import Reject
+from gnomon.sdk.values import decoder, encoded, unreadable
+
+WHOLE = "payload"
+
+# Defaults that can be shared between calls; others come from a factory, as msgspec asks.
+_SHAREABLE = (type(None), bool, int, float, str, bytes)
+
+
+class Arguments:
+    """The data parameters of a handler, ready to be checked, written and read."""
+
+    __slots__ = ("_decode", "_fields", "_signature", "_type", "_whole", "handler", "names")
+
+    def __init__(self, handler: str, parameters: Sequence[Parameter]) -> None:
+        """Raises InvalidHandler where a type cannot be read from JSON."""
+        for parameter in parameters:
+            _check(handler, parameter)
+        self.handler = handler
+        self.names = tuple(parameter.name for parameter in parameters)
+        self._whole = self.names == (WHOLE,)
+        self._signature = inspect.Signature([_in_signature(each) for each in parameters])
+        self._type = parameters[0].annotation if self._whole else _struct(handler, parameters)
+        self._decode = decoder(self._type).decode
+
+    # When it is submitted
+
+    def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+        """The payload. Raises InvalidArguments, which names the argument."""
+        try:
+            given = self._signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise InvalidArguments(f"{self.handler}: {error}") from None
+        if self._whole:
+            value = given[WHOLE] if WHOLE in given else self._signature.parameters[WHOLE].default
+            return self._checked(value, given)
+        return self._checked(given, given)
+
+    def _checked(self, document: Any, given: Mapping[str, Any]) -> bytes:
+        try:
+            payload = encoded(document)
+        except Exception as error:
+            raise self._unwritable(error, given) from error
+        try:
+            self._decode(payload)
+        except ValueError as error:  # msgspec's and pydantic's are
+            raise InvalidArguments(f"{self.handler}: {self._told(error)}") from None
+        return payload
+
+    def _unwritable(self, error: Exception, given: Mapping[str, Any]) -> InvalidArguments:
+        for name, value in given.items():
+            try:
+                encoded(value)
+            except Exception as found:  # noqa: BLE001 - whatever the classes in it raise
+                return InvalidArguments(f"{self.handler}: argument {name}: {found}")
+        return InvalidArguments(f"{self.handler}: {error}")
+
+    # When it is run
+
+    def decode(self, payload: bytes | None) -> Any:
+        """The arguments in the order of the parameters. Raises Reject, which names the argument:
+        no retry can help."""
+        if not self.names:
+            return ()
+        try:
+            if self._whole:
+                return (self._decode(b"null" if payload is None else payload),)
+            return msgspec.structs.astuple(self._decode(b"{}" if payload is None else payload))
+        except ValueError as error:  # msgspec's and pydantic's are
+            raise Reject(f"{self.handler}: {self._told(error)}") from error
+
+    def _told(self, error: Exception) -> str:
+        """The error in the words of arguments."""
+        detail, _, path = str(error).partition(" - at `$")
+        if self._whole:
+            path = f"{WHOLE}{path}"
+        where = path.rstrip("`").lstrip(".")
+        return f"argument {where}: {detail}" if where else detail
+
+
+def _check(handler: str, parameter: Parameter) -> None:
+    problem = unreadable(parameter.annotation)
+    if problem is not None:
+        raise InvalidHandler(
+            f"{handler}: parameter {parameter.name}: {problem}; use a type of JSON, a dataclass, "
+            "a TypedDict or a msgspec.Struct, or Depends for what is not in the payload"
+        )
+
+
+def _in_signature(parameter: Parameter) -> inspect.Parameter:
+    kind = (
+        inspect.Parameter.KEYWORD_ONLY
+        if parameter.by_keyword
+        else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    )
+    return inspect.Parameter(parameter.name, kind, default=parameter.default)
+
+
+def _struct(handler: str, parameters: Sequence[Parameter]) -> type[msgspec.Struct]:
+    """A type with a field for each parameter. The fields have names of their own, as a parameter
+    may be called what no field can be."""
+    fields: list[Any] = []
+    for number, parameter in enumerate(parameters):
+        name = f"field_{number}"
+        if parameter.is_required:
+            fields.append((name, parameter.annotation))
+        else:
+            fields.append((name, parameter.annotation, _default(parameter.default)))
+    names = {f"field_{number}": parameter.name for number, parameter in enumerate(parameters)}
+    return msgspec.defstruct(handler, fields, rename=names, kw_only=True, gc=False)
+
+
+def _default(value: Any) -> Any:
+    if type(value) in _SHAREABLE:
+        return value
+    return msgspec.field(default_factory=lambda: value)

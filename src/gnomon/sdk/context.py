@@ -1,0 +1,252 @@
+"""The execution as a handler sees it, and may complete it in a transaction of its own."""
+
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.errors import ExecutionLost, NoTransaction
+from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.model.text import storable
+from gnomon.sdk.failure import describe
+
+MAX_RESULT_BYTES = 64 * 1024
+MAX_PROGRESS_CHARACTERS = 200
+
+_TAKEN_OVER = "GN001"  # raised by gnomon.complete_run
+_NO_TRANSACTION = "25P01"
+# The result as text: the connection may have a codec of its own for JSON.
+_COMPLETE = "SELECT gnomon.complete_run($1, $2, $3, $4, $5::text::json)"
+_COMPLETE_BY = "SELECT gnomon.complete_run(%s::text, %s::uuid, %s::bigint, %s::uuid, %s::json)"
+_PROBE = "gnomon_complete_run"
+_LOGGER = logging.getLogger("gnomon.task")
+
+Execute = Callable[..., object]
+
+
+class Connection(Protocol):
+    """A connection of asyncpg, pooled or not, as far as it is needed here."""
+
+    def is_in_transaction(self) -> bool: ...
+
+    async def execute(self, query: str, /, *args: Any) -> str: ...
+
+
+class ClaimedTask(Protocol):
+    """A claimed task, as far as its handler may know it. A `Delivery` is one."""
+
+    @property
+    def key(self) -> TaskKey: ...
+    @property
+    def fence(self) -> int: ...
+    @property
+    def incarnation(self) -> UUID: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def retries_left(self) -> int: ...
+    @property
+    def task_type(self) -> str: ...
+    @property
+    def execute_at(self) -> datetime: ...
+    @property
+    def idempotency_key(self) -> str | None: ...
+    @property
+    def mode(self) -> DeliveryMode: ...
+
+
+class Progress(NamedTuple):
+    """How far an execution has come, by its own word."""
+
+    fraction: float  # of the work, 0 to 1
+    text: str | None
+
+
+class TaskContext:
+    """One execution of a task. A handler gets it in a parameter that is annotated with this class,
+    whatever its name."""
+
+    __slots__ = ("_clock", "_deadline", "_task", "_told", "completed", "in_thread", "reported")
+
+    def __init__(self, task: ClaimedTask) -> None:
+        self._task = task
+        self._clock: Callable[[], float] | None = None
+        self._deadline: float | None = None
+        self._told = False
+        self.completed = False  # in a transaction that may or may not have been committed
+        self.in_thread = False
+        self.reported: Progress | None = None  # the latest; the node stores it
+
+    # For whoever runs it
+
+    def begin(self, deadline: float, clock: Callable[[], float]) -> None:
+        """The call begins: its time is up at `deadline`, in seconds since the epoch by `clock`."""
+        self._deadline = deadline
+        self._clock = clock
+
+    def tell_to_stop(self) -> None:
+        """The execution is to end, for whatever reason: its time is up, its task was cancelled, or
+        the node stops."""
+        self._told = True
+
+    # For the handler
+
+    @property
+    def tenant_id(self) -> str:
+        return self._task.key.tenant_id
+
+    @property
+    def task_id(self) -> UUID:
+        """The same for every execution."""
+        return self._task.key.id
+
+    @property
+    def task_type(self) -> str:
+        return self._task.task_type
+
+    @property
+    def attempt(self) -> int:
+        """The first is 1."""
+        return self._task.attempt
+
+    @property
+    def retries_left(self) -> int:
+        """How many more executions may follow if this one fails."""
+        return self._task.retries_left
+
+    @property
+    def fence(self) -> int:
+        """Grows with every execution: a store that keeps the highest can refuse the others."""
+        return self._task.fence
+
+    @property
+    def node(self) -> UUID:
+        """The incarnation of the node that runs it."""
+        return self._task.incarnation
+
+    @property
+    def scheduled_for(self) -> datetime:
+        return self._task.execute_at
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the execution times out; None where it has no end."""
+        return None if self._deadline is None else datetime.fromtimestamp(self._deadline, UTC)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the deadline: 0 once it has passed, infinite where there is none."""
+        if self._deadline is None or self._clock is None:
+            return float("inf")
+        return max(0.0, self._deadline - self._clock())
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """As it was submitted."""
+        return self._task.idempotency_key
+
+    @property
+    def mode(self) -> DeliveryMode:
+        return self._task.mode
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the execution was told to stop, for whatever reason. A function in a thread
+        cannot be stopped from outside: one that runs long should look here and return."""
+        return self._told
+
+    @property
+    def logger(self) -> "logging.LoggerAdapter[logging.Logger]":
+        """Its records carry the task's id and type and the attempt."""
+        about = {
+            "task_id": str(self.task_id),
+            "task_type": self.task_type,
+            "attempt": self.attempt,
+        }
+        return logging.LoggerAdapter(_LOGGER, about)
+
+    def progress(self, fraction: float, text: str | None = None) -> None:
+        """Say how far the work has come, from any thread. Only the latest is kept."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"progress is a fraction between 0 and 1; got {fraction!r}")
+        if text is not None:
+            text = storable(str(text)[:MAX_PROGRESS_CHARACTERS])
+        self.reported = Progress(float(fraction), text)
+
+    async def complete(self, connection: Connection, result: object = None) -> None:
+        """Complete the task within the transaction that is open on `connection` (of asyncpg): it
+        is committed together with whatever else the transaction writes, or not at all.
+
+        Raises ExecutionLost where the task was taken over: nothing of this execution must be kept.
+        """
+        if not connection.is_in_transaction():
+            raise NoTransaction(self.task_id)
+        before, self.completed = self.completed, True
+        try:
+            await connection.execute(
+                _COMPLETE, self.tenant_id, self.task_id, self.fence, self.node, _optional(result)
+            )
+        except Exception as error:
+            if _sqlstate(error) != _TAKEN_OVER:
+                raise
+            self.completed = before
+            raise ExecutionLost(self.task_id) from error
+
+    def complete_by(self, execute: Execute, result: object = None) -> None:
+        """The same for functions in threads: `execute` is that of a DB-API connection or cursor
+        with %s for parameters, such as psycopg's."""
+        _check_transaction(execute, self.task_id)
+        before, self.completed = self.completed, True
+        values = (self.tenant_id, str(self.task_id), self.fence, str(self.node), _optional(result))
+        try:
+            execute(_COMPLETE_BY, values)
+        except Exception as error:
+            if _sqlstate(error) != _TAKEN_OVER:
+                raise
+            self.completed = before
+            raise ExecutionLost(self.task_id) from error
+
+
+# The execution that the running code belongs to, so that log lines can name it.
+current: ContextVar[TaskContext | None] = ContextVar("gnomon_task", default=None)
+
+
+def _check_transaction(execute: Execute, task_id: UUID) -> None:
+    """No driver tells it the same way, but PostgreSQL has savepoints only in transactions."""
+    try:
+        execute(f"SAVEPOINT {_PROBE}")
+        execute(f"RELEASE SAVEPOINT {_PROBE}")
+    except Exception as error:
+        if _sqlstate(error) != _NO_TRANSACTION:
+            raise
+        raise NoTransaction(task_id) from error
+
+
+def _sqlstate(error: Exception) -> str | None:
+    """As asyncpg and psycopg or, failing that, psycopg2 tell it."""
+    state: str | None = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    return state
+
+
+def _optional(result: object) -> str | None:
+    return None if result is None else stored_result(result)
+
+
+def stored_result(result: object) -> str:
+    """As JSON. Where that cannot be, a note in its place: the work was done, so doing it again
+    would be wrong, and the result alone is lost."""
+    try:
+        text = msgspec.json.encode(result)
+    except BaseException as error:  # noqa: BLE001 - whatever the classes in a result raise
+        return _note(f"the result cannot be kept as JSON: {describe(error)}")
+    if len(text) > MAX_RESULT_BYTES:
+        return _note(f"the result has {len(text)} bytes; {MAX_RESULT_BYTES} are kept")
+    return text.decode()
+
+
+def _note(text: str) -> str:
+    return msgspec.json.encode({"gnomon": text}).decode()

@@ -1,0 +1,111 @@
+"""Reads the parameters of a handler: data, the context, and dependencies."""
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+
+from gnomon.sdk.context import TaskContext
+from gnomon.sdk.dependencies import Dependency
+from gnomon.sdk.errors import InvalidHandler
+
+REQUIRED = inspect.Parameter.empty
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class Parameter(NamedTuple):
+    """A parameter of a function that Gnomon calls."""
+
+    name: str
+    annotation: Any
+    default: Any  # REQUIRED where there is none
+    by_keyword: bool  # it can only be given by name
+    takes_context: bool = False
+    dependency: Dependency | None = None
+
+    @property
+    def is_data(self) -> bool:
+        return not self.takes_context and self.dependency is None
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is REQUIRED
+
+
+class Shape(NamedTuple):
+    """The parameters of a function, and the type that it returns."""
+
+    parameters: tuple[Parameter, ...]
+    returns: Any
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """Where it is written."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return repr(function) if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def shape_of(function: Callable[..., Any], names: Mapping[str, Any]) -> Shape:
+    """Read the signature. `names` are those in scope where it is declared, beside the globals of
+    its module. Raises InvalidHandler."""
+    signature = inspect.signature(function)
+    hints = _hints(function, names)
+    parameters = tuple(_parameter(function, p, hints) for p in signature.parameters.values())
+    return Shape(parameters, hints.get("return", Any))
+
+
+def _hints(function: Callable[..., Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, localns=dict(names), include_extras=True)
+    except NameError as error:
+        raise InvalidHandler(
+            f"{_called(function)}: an annotation says {error.name!r}, which is not defined here; "
+            "define or import it before the handler, and not under `if TYPE_CHECKING:`"
+        ) from error
+    except (TypeError, SyntaxError, AttributeError) as error:
+        raise InvalidHandler(
+            f"{_called(function)}: its annotations cannot be read: {error}"
+        ) from error
+
+
+def _parameter(
+    function: Callable[..., Any], parameter: inspect.Parameter, hints: Mapping[str, Any]
+) -> Parameter:
+    if parameter.kind in _VARIADIC:
+        star = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
+        raise InvalidHandler(
+            f"{_called(function)} takes {star}{parameter.name}, but a payload names its arguments: "
+            "give it a parameter for each, or a single one called `payload`"
+        )
+    annotation = hints.get(parameter.name, Any)
+    return Parameter(
+        parameter.name,
+        annotation,
+        parameter.default,
+        parameter.kind is parameter.KEYWORD_ONLY,
+        takes_context=_is_context(annotation),
+        dependency=_dependency(annotation, parameter.default),
+    )
+
+
+def _is_context(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        return _is_context(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_is_context(each) for each in get_args(annotation))
+    return isinstance(annotation, type) and issubclass(annotation, TaskContext)
+
+
+def _dependency(annotation: Any, default: Any) -> Dependency | None:
+    if isinstance(default, Dependency):
+        return default
+    if get_origin(annotation) is Annotated:
+        for each in get_args(annotation)[1:]:
+            if isinstance(each, Dependency):
+                return each
+    return None
+
+
+def _called(function: Callable[..., Any]) -> str:
+    return f"{getattr(function, '__qualname__', function)} ({place_of(function)})"

@@ -1,0 +1,67 @@
+"""Values as JSON: msgspec's types, and pydantic's models where pydantic is installed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+_encoder: msgspec.json.Encoder
+
+
+def encoded(value: object) -> bytes:
+    """As JSON. Raises whatever classes in it raise, TypeError and ValueError mostly."""
+    return _encoder.encode(value)
+
+
+def decoder(annotation: Any) -> "msgspec.json.Decoder[Any]":
+    """Reads JSON as this type."""
+    return msgspec.json.Decoder(annotation, dec_hook=_decode)
+
+
+def is_model(kind: Any) -> bool:
+    """Whether it is a class of pydantic's, by what it can do: pydantic need not be installed."""
+    return isinstance(kind, type) and hasattr(kind, "model_validate_json")
+
+
+def unreadable(annotation: Any) -> str | None:
+    """What in a type cannot be read from JSON, in words; None where all can."""
+    try:
+        info = inspect.type_info(annotation)
+    except (TypeError, NameError) as error:
+        return str(error)
+    for custom in _custom_types(info, set()):
+        if custom is not object and not is_model(custom):
+            return f"{getattr(custom, '__qualname__', custom)} cannot be read from JSON"
+    return None
+
+
+def _custom_types(info: Any, seen: set[int]) -> Iterator[Any]:
+    """Every class within a type that msgspec leaves to others."""
+    if id(info) in seen:
+        return
+    seen.add(id(info))
+    if isinstance(info, inspect.CustomType):
+        yield info.cls
+    elif isinstance(info, inspect.Type | inspect.Field):
+        for name in info.__struct_fields__:
+            yield from _custom_types(getattr(info, name), seen)
+    elif isinstance(info, tuple):
+        for each in info:
+            yield from _custom_types(each, seen)
+
+
+def _encode(value: Any) -> Any:
+    if is_model(type(value)):
+        return msgspec.Raw(value.model_dump_json(by_alias=True).encode())
+    raise TypeError(f"{type(value).__qualname__} cannot be written as JSON")
+
+
+def _decode(kind: Any, value: Any) -> Any:
+    if kind is object:
+        return value
+    # As JSON, and not as Python values: strict models take a date only from JSON's text.
+    return kind.model_validate_json(msgspec.json.encode(value))
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encode)
