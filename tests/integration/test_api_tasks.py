@@ -217,8 +217,9 @@ async def test_executions(api: Api, connection: Connection) -> None:
     assert await call(api, "GET", path, 200) == {"executions": [], "next_cursor": None}
     await connection.execute(
         "INSERT INTO gnomon.execution (tenant_id, task_id, fence, attempt, outcome, finished_at, "
-        "started_at, error, response_status, response_body, worker) VALUES ('default', "
-        "$1::text::uuid, 1, 1, 1, gnomon.now(), gnomon.now(), 'HTTP 500', 500, 'oh', 'w')",
+        "started_at, error, response_status, response_body, worker, traceback) VALUES ('default', "
+        "$1::text::uuid, 1, 1, 1, gnomon.now(), gnomon.now(), 'HTTP 500', 500, 'oh', 'w', "
+        "'at line 1')",
         task["task_id"],
     )
     (execution,) = (await call(api, "GET", path, 200))["executions"]
@@ -226,7 +227,7 @@ async def test_executions(api: Api, connection: Connection) -> None:
     assert execution.pop("finished_at").endswith("Z")
     assert execution == {
         "attempt": 1, "outcome": "failed", "worker": "w", "error": "HTTP 500",
-        "response_status": 500, "response_body": "oh", "result": None,
+        "response_status": 500, "response_body": "oh", "result": None, "traceback": "at line 1",
     }  # fmt: skip
     unknown = "01890000-0000-7000-8000-000000000000"
     await call(api, "GET", f"{TASKS}/{unknown}/executions", 404)

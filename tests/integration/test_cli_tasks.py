@@ -42,6 +42,21 @@ class Cli:
 
         asyncio.run(update())
 
+    def fail(self, task_id: str, *tracebacks: str | None) -> None:
+        """Note a failed execution for each of these."""
+
+        async def insert() -> None:
+            connection = await asyncpg.connect(self._dsn)
+            await connection.executemany(
+                "INSERT INTO gnomon.execution (tenant_id, task_id, fence, attempt, outcome, "
+                "finished_at, error, traceback) "
+                "VALUES ('default', $1, $2, $2::bigint, 1, gnomon.now(), 'ValueError', $3)",
+                [(task_id, number, text) for number, text in enumerate(tracebacks, 1)],
+            )
+            await connection.close()
+
+        asyncio.run(insert())
+
 
 @pytest.fixture
 def cli(
@@ -134,6 +149,20 @@ def test_explain_and_delete(cli: Cli) -> None:
     assert cli("tasks", "delete", task_id, "--yes").out == f"{task_id} is deleted\n"
     assert cli("tasks", "show", task_id).code == 1
     assert cli("tasks", "explain", task_id).code == 1
+
+
+def test_the_traceback_of_the_last_failure_is_shown(cli: Cli) -> None:
+    task_id = cli.submit("--delay", "1h")
+    cli.fail(task_id, "in first", "in second\n  line 2 \x1b[2J", None)
+    shown = cli("tasks", "show", task_id).out
+    assert "traceback of attempt 2:\nin second\n  line 2 \\u001b[2J\n" in shown
+    assert "in first" not in shown
+    shown = cli("tasks", "show", task_id, "--traceback").out
+    assert shown.index("traceback of attempt 1:\nin first") < shown.index("attempt 2:\nin second")
+    document = cli("tasks", "show", task_id, "--json").json
+    assert [each["traceback"] for each in document["executions"]] == [
+        "in first", "in second\n  line 2 \x1b[2J", None,
+    ]  # fmt: skip
 
 
 def test_what_the_api_refuses(cli: Cli) -> None:

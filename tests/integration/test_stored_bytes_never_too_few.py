@@ -19,14 +19,17 @@ from tests.integration.support import (
 from tests.integration.test_stored_bytes import JOB, JOBS, count, level, text
 
 from gnomon.clock import SystemClock
+from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retention import RowKind
 from gnomon.model.task import DEFAULT_TENANT, KeepPayload, TaskKey
+from gnomon.model.verdict import Verdict, VerdictKind
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.usage.storage import PostgresStorage
 
+RETRY = Verdict(VerdictKind.RETRY)
 SQUASHY = "x" * 100_000  # of which PostgreSQL keeps 1 %
 SHORT_SQUASHY = "x" * 2_000  # with its task
 KNOWN = """
@@ -82,6 +85,21 @@ async def test_a_payload_gives_back_what_it_took(
     assert await connection.fetchval("SELECT count(*) FROM gnomon.task_payload") == 0
     left = await known(connection)
     assert left >= (await count(database) or 0) > 0
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_tracebacks_are_counted(
+    database: Database, connection: Connection, cancelled: bool
+) -> None:
+    deliveries = await running(database, connection, "x")
+    await connection.execute("UPDATE gnomon.task SET cancel_requested = $1", cancelled)
+    await count(database)
+    before = await known(connection)
+    await PostgresDispatch(database, 5.0).settle(
+        [settlement(d, RETRY, OutcomeKind.FAILED, traceback=text(16_000)) for d in deliveries]
+    )
+    left = await known(connection)
+    assert left >= (await count(database) or 0) > before + 3 * 16_000
 
 
 @pytest.mark.parametrize("by_handler", [False, True])

@@ -59,7 +59,7 @@ def _settled(s: Sample, verdict: int) -> list[Any]:
     at, count = s.now.timestamp(), len(s.running)
     return [
         [DEFAULT_TENANT], list(s.running), [1], [NODE], [verdict], [0], [0.0], [False], [0],
-        [at] * count, [at] * count, ["w"], [None], [200], ["ok"], [None], [False],
+        [at] * count, [at] * count, ["w"], [None], [200], ["ok"], [None], [False], [None],
     ]  # fmt: skip
 
 

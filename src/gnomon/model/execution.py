@@ -17,3 +17,4 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     response_status: int | None
     response_body: str | None
     result: bytes | None  # JSON
+    traceback: str | None  # of one that failed in a handler

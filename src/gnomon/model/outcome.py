@@ -46,6 +46,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     # The function completed the task in a transaction of its own. If that was committed the task
     # is settled; so this is what happened if it was not.
     completed_by_handler: bool = False
+    traceback: str | None = None  # where a handler was when it failed, or was told to stop
 
 
 SUCCESS = Outcome(OutcomeKind.SUCCEEDED)

@@ -155,6 +155,7 @@ class ExecutionView(msgspec.Struct, kw_only=True):
     response_status: int | None
     response_body: str | None
     result: Json
+    traceback: str | None
 
 
 class ExecutionPage(msgspec.Struct):

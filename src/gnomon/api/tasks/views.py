@@ -110,6 +110,7 @@ def _execution_view(execution: Execution) -> ExecutionView:
         response_status=execution.response_status,
         response_body=execution.response_body,
         result=raw(execution.result),
+        traceback=execution.traceback,
     )
 
 

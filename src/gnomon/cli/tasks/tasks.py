@@ -83,11 +83,20 @@ def list_(
 
 
 @app.command()
-def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiUrl = None) -> None:
+def show(
+    ctx: typer.Context,
+    task_id: TaskId,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="The tracebacks of all executions, not of the last.")
+    ] = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
     """Show a task and its executions.
 
     \b
     gnomon tasks show 0199f3a2-7c1e-7d43-a7f5-0c6a53a9d1f0
+    gnomon tasks show ID --traceback
     """
     task = remote.call(
         remote.api_url(settings_of(ctx), api), lambda client: views.read(client, task_id)
@@ -95,7 +104,7 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiU
     if as_json:
         output.document(task)
     else:
-        views.show(task)
+        views.show(task, all_tracebacks=traceback)
 
 
 @app.command()

@@ -65,8 +65,9 @@ async def read(client: "DocumentClient", task_id: str) -> "Json":
     return {**task, "executions": found["executions"]}
 
 
-def show(task: "Json") -> None:
-    """Print everything that is set on a task, and a table of its executions."""
+def show(task: "Json", *, all_tracebacks: bool = False) -> None:
+    """Print everything that is set on a task, a table of its executions, and where the last of
+    them failed, or all."""
     output.fields(_facts(task))
     executions = task["executions"]
     if executions:
@@ -75,6 +76,11 @@ def show(task: "Json") -> None:
             ["attempt", "outcome", "worker", "started", "finished", "status", "detail"],
             [_execution_row(each) for each in executions],
         )
+    failed = [each for each in executions if each.get("traceback")]
+    for each in failed if all_tracebacks else failed[-1:]:
+        output.echo()
+        output.echo(f"traceback of attempt {each['attempt']}:")
+        output.echo(each["traceback"])
 
 
 def _facts(task: "Json") -> list[tuple[str, str]]:

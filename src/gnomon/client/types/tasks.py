@@ -129,6 +129,7 @@ class ExecutionInfo(msgspec.Struct, kw_only=True):
     response_status: int | None
     response_body: str | None
     result: Any
+    traceback: str | None = None
 
 
 class ExplanationInfo(msgspec.Struct, kw_only=True):

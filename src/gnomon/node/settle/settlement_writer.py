@@ -69,6 +69,7 @@ class SettlementWriter:
             error=f"the details of this execution could not be stored: {error}"[:500],
             response_body=None,
             result=None,
+            traceback=None,
         )
         try:
             return await self._patiently([bare])

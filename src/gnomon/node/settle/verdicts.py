@@ -33,6 +33,8 @@ def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
         outcome.response_status,
         outcome.response_body,
         outcome.result,
+        False,
+        outcome.traceback,
     )
 
 

@@ -107,6 +107,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     response_body: str | None = None
     result: str | None = None
     unbegun: bool = False  # holds only while the task has not begun
+    traceback: str | None = None  # of an execution that did not succeed
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):

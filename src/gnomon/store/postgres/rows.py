@@ -136,6 +136,7 @@ def execution_of(row: asyncpg.Record) -> Execution:
         response_status=row["response_status"],
         response_body=row["response_body"],
         result=_bytes_of(row["result"]),
+        traceback=row["traceback"],
     )
 
 

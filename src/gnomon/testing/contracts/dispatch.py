@@ -244,14 +244,34 @@ class SettlingContract:
         await world.dispatch.settle(
             [
                 settlement(good, result='"done"', response_status=201, response_body="yes"),
-                settlement(cancelled, RETRY, OutcomeKind.CANCELLED, error="told to"),
+                settlement(
+                    cancelled, RETRY, OutcomeKind.CANCELLED, error="told to", traceback="here"
+                ),
             ]
         )
         assert (await world.task(good.key)).result == b'"done"'
         (execution,) = await world.executions(good.key)
         assert (execution.response_status, execution.response_body) == (201, "yes")
+        assert execution.traceback is None
         (execution,) = await world.executions(cancelled.key)
         assert (execution.outcome, execution.error) == (OutcomeKind.CANCELLED.label, "told to")
+        assert execution.traceback == "here"
+
+    async def test_each_failed_execution_has_its_own_traceback(self, world: DispatchWorld) -> None:
+        node = await joined(world.roster)
+        deliveries = await claimed(world, node, 3)
+        tracebacks = ["a\n  b", None, "c"]
+        verdicts = [RETRY, RETRY, DEAD_LETTER]
+        await world.dispatch.settle(
+            [
+                settlement(delivery, verdict, FAILED, traceback=traceback)
+                for delivery, verdict, traceback in zip(
+                    deliveries, verdicts, tracebacks, strict=True
+                )
+            ]
+        )
+        found = [(await world.executions(d.key))[0].traceback for d in deliveries]
+        assert found == tracebacks
 
     async def test_a_payload_is_kept_as_long_as_its_task_asks_for(
         self, world: DispatchWorld

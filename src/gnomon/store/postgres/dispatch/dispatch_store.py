@@ -197,6 +197,7 @@ class PostgresDispatch:
             same_or_all([s.response_body for s in batch]),
             same_or_all([s.result for s in batch]),
             same_or_all([s.unbegun for s in batch]),
+            same_or_all([s.traceback for s in batch]),
         )
         settled = []
         for places, state, due_at, cron_job_id in rows:

@@ -26,6 +26,7 @@ WITH moment AS MATERIALIZED (
         CASE WHEN cardinality($15::text[]) = 1 THEN ($15::text[])[1] ELSE r.response_body END AS response_body,
         CASE WHEN cardinality($16::json[]) = 1 THEN ($16::json[])[1] ELSE r.result END AS result,
         CASE WHEN cardinality($17::boolean[]) = 1 THEN ($17::boolean[])[1] ELSE r.unbegun END AS unbegun,
+        CASE WHEN cardinality($18::text[]) = 1 THEN ($18::text[])[1] ELSE r.traceback END AS traceback,
         r.place
     -- By (SELECT ...), which hides how many they are: the plan is the same for one and for a thousand.
     FROM unnest(
@@ -34,11 +35,11 @@ WITH moment AS MATERIALIZED (
         (SELECT $8::boolean[]), (SELECT $9::smallint[]), (SELECT $10::float8[]),
         (SELECT $11::float8[]), (SELECT $12::text[]), (SELECT $13::text[]),
         (SELECT $14::smallint[]), (SELECT $15::text[]), (SELECT $16::json[]),
-        (SELECT $17::boolean[])
+        (SELECT $17::boolean[]), (SELECT $18::text[])
     ) WITH ORDINALITY AS r (
         tenant_id, id, fence, node, verdict, outcome, delay, spends, losses, started_at,
         finished_at, worker, error, response_status, response_body, result, unbegun,
-        place
+        traceback, place
     )
 ), found AS MATERIALIZED (
     -- One probe of the primary key for each; a join could be made in other ways. What changes after
@@ -64,7 +65,7 @@ WITH moment AS MATERIALIZED (
         r.finished_at,
         t.attempt - CASE WHEN r.outcome IS NULL THEN 1 ELSE 0 END AS attempt,
         coalesce(r.error, t.last_error) AS last_error, r.worker, r.response_status, r.response_body,
-        r.result, r.outcome, r.error, r.place
+        r.result, r.outcome, r.error, r.traceback, r.place
 ), archived AS (
     INSERT INTO gnomon.task_archive (
         {carried}, state, started_at, finished_at, attempt, payload_size, payload, payload_removed,
@@ -109,24 +110,24 @@ WITH moment AS MATERIALIZED (
       AND NOT (r.unbegun AND t.begun)
     RETURNING
         t.tenant_id, t.id, r.fence, t.state, t.due_at, t.attempt, r.outcome, t.started_at,
-        r.finished_at, r.worker, r.error, r.response_status, r.response_body, t.cron_job_id,
-        r.place
+        r.finished_at, r.worker, r.error, r.response_status, r.response_body, r.traceback,
+        t.cron_job_id, r.place
 ), tried AS (
     INSERT INTO gnomon.execution (
         tenant_id, task_id, fence, attempt, outcome, response_status, started_at, finished_at,
-        worker, error, response_body
+        worker, error, response_body, traceback
     )
     SELECT
         e.tenant_id, e.id, e.fence, e.attempt, e.outcome, e.response_status, e.started_at,
-        coalesce(e.finished_at, m.now), e.worker, e.error, e.response_body
+        coalesce(e.finished_at, m.now), e.worker, e.error, e.response_body, e.traceback
     FROM (
         SELECT tenant_id, id, fence, attempt, outcome, response_status, started_at, finished_at,
-            worker, error, response_body
+            worker, error, response_body, traceback
         FROM kept
         WHERE outcome IS NOT NULL
         UNION ALL
         SELECT tenant_id, id, fence, attempt, 5, response_status, started_at, finished_at,
-            worker, error, response_body
+            worker, error, response_body, traceback
         FROM gone
         WHERE outcome IS NOT NULL AND state = 11
     ) AS e, moment AS m
@@ -144,17 +145,21 @@ WITH moment AS MATERIALIZED (
                 + coalesce(sum(octet_length(result::text)), 0) AS stored,
             sum(noted) AS noted, sum(freed) AS freed
         FROM (
-            -- noted: bytes of the error, and of the row of an execution that did not succeed. freed: those
-            -- of a payload that is not kept, as it was stored: it may have been sent longer.
+            -- noted: bytes of the error, and of the row of an execution that did not succeed with its
+            -- traceback. freed: those of a payload that is not kept, as it was stored: it may have been
+            -- sent longer.
             SELECT tenant_id, started_at, finished_at, response_body, result, outcome,
-                coalesce(octet_length(error), 0) + CASE WHEN state = 11 THEN 200 ELSE 0 END AS noted,
+                coalesce(octet_length(error), 0)
+                    + CASE WHEN state = 11 THEN 200 + coalesce(octet_length(traceback), 0)
+                        ELSE 0 END AS noted,
                 CASE WHEN gnomon.removes_payload(keep_payload, state)
                     THEN coalesce(pg_column_size(payload), 0) ELSE 0 END AS freed
             FROM gone
             WHERE outcome IS NOT NULL
             UNION ALL
             SELECT tenant_id, started_at, finished_at, response_body, NULL, outcome,
-                2 * coalesce(octet_length(error), 0) + 200, 0
+                2 * coalesce(octet_length(error), 0) + 200
+                    + coalesce(octet_length(traceback), 0), 0
             FROM kept
             WHERE outcome IS NOT NULL
             UNION ALL

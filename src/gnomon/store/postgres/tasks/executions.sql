@@ -8,7 +8,7 @@ FROM (
 ) AS found
 LEFT JOIN (
     SELECT fence, attempt, outcome, worker, started_at, finished_at, error, response_status,
-           response_body, result
+           response_body, result, traceback
     FROM gnomon.all_executions
     WHERE tenant_id = $1 AND task_id = $2
 ) AS t ON true

@@ -31,7 +31,7 @@ _LIVE: tuple[_Rows, ...] = (
 _PARTITIONED: tuple[_Rows, ...] = (
     ("task_archive", f"{sizes.TASK_BYTES} + {_RUN}", (*_OF_TASK, "response_body", "result")),
     ("task_payload", "0", ("payload",)),
-    ("execution", str(sizes.EXECUTION_BYTES), ("error", "response_body")),
+    ("execution", str(sizes.EXECUTION_BYTES), ("error", "response_body", "traceback")),
 )
 # Fires that have no task. Those of jobs that are gone stay as few as they are.
 _SKIPPED = f"""
