@@ -3,7 +3,7 @@
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -14,9 +14,10 @@ import msgspec
 
 from gnomon.client import exchange
 from gnomon.client.call import Call, ListedItems, Listing
-from gnomon.client.exchange import BatchProgress, Rules
+from gnomon.client.exchange import BatchedSubmission, Rules
 from gnomon.client.http import ApiServer, AsyncHttp, BlockingHttp
 from gnomon.client.operations import AsyncCaller, DocumentCaller, Operations, SyncCaller
+from gnomon.client.progress import Progress, shown
 from gnomon.client.types.tasks import TaskInfo, TaskSpec
 
 T = TypeVar("T")
@@ -70,18 +71,23 @@ class Client(Operations, AsyncCaller):
 
     async def submit_many(
         self,
-        tasks: Iterable[TaskSpec],
+        tasks: Iterable[TaskSpec] | AsyncIterable[TaskSpec],
         *,
         batch_size: int = BATCH_SIZE,
         idempotency_key: str | None = None,
-        progress: Callable[[BatchProgress], object] | None = None,
+        progress: Progress = None,
     ) -> int:
-        """Submits tasks from any iterable in batches, each all or none; returns how many. Only one
-        batch is in memory. `progress` is called after each. With an `idempotency_key` the same
-        tasks can be submitted again after a failure: batches that were stored are not repeated."""
-        return await self._http.run(
-            exchange.submit_many(tasks, batch_size, idempotency_key, progress, self._rules)
-        )
+        """Submits tasks from any iterable, async or not, in batches, each all or none; returns how
+        many. Only one batch is in memory. `progress` is called after each; True shows a bar, where
+        Rich is installed and there is a terminal. With an `idempotency_key` the same tasks can be
+        submitted again after a failure: batches that were stored are not repeated."""
+        with shown(progress, tasks) as report:
+            many = BatchedSubmission(batch_size, idempotency_key, report, self._rules)
+            async for spec in _each(tasks):
+                for batch in many.add(spec):
+                    await self._http.run(many.send(batch))
+            await self._http.run(many.send(many.rest()))
+        return many.submitted
 
     async def wait(self, task_id: str | UUID, *, timeout: float | None = None) -> TaskInfo:
         """The task, once it has ended or is a dead letter. Raises WaitTimeout."""
@@ -136,12 +142,16 @@ class SyncClient(Operations, SyncCaller):
         *,
         batch_size: int = BATCH_SIZE,
         idempotency_key: str | None = None,
-        progress: Callable[[BatchProgress], object] | None = None,
+        progress: Progress = None,
     ) -> int:
         """Submits tasks from any iterable in batches: see Client.submit_many."""
-        return self._http.run(
-            exchange.submit_many(tasks, batch_size, idempotency_key, progress, self._rules)
-        )
+        with shown(progress, tasks) as report:
+            many = BatchedSubmission(batch_size, idempotency_key, report, self._rules)
+            for spec in tasks:
+                for batch in many.add(spec):
+                    self._http.run(many.send(batch))
+            self._http.run(many.send(many.rest()))
+        return many.submitted
 
     def wait(self, task_id: str | UUID, *, timeout: float | None = None) -> TaskInfo:
         """The task, once it has ended or is a dead letter. Raises WaitTimeout."""
@@ -207,6 +217,15 @@ class Items(Generic[T]):
             page = self._http.run(exchange.read_page(rest, self._rules))
             yield page
             rest = rest.after(page)
+
+
+async def _each(tasks: Iterable[TaskSpec] | AsyncIterable[TaskSpec]) -> AsyncIterator[TaskSpec]:
+    if isinstance(tasks, AsyncIterable):
+        async for task in tasks:
+            yield task
+    else:
+        for task in tasks:
+            yield task
 
 
 def url_of(given: str | None) -> str:

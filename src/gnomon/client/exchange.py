@@ -5,7 +5,7 @@ the result; `http.py` has the two loops that carry this out, one with asyncio an
 """
 
 import secrets
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterator
 from http import HTTPStatus
 from itertools import count
 from typing import Any, TypeAlias, TypeVar
@@ -20,6 +20,7 @@ from gnomon.client.errors import (
     ApiUnreachable,
     ClientError,
     ProblemDocument,
+    Unavailable,
     WaitTimeout,
     problem_of,
 )
@@ -28,6 +29,7 @@ from gnomon.model.lifecycle import Status
 
 T = TypeVar("T")
 
+LARGEST_BATCH = 10_000  # as the API has it
 LONGEST_WAIT = 30.0  # seconds that a server may ask to wait before it is an error
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.2, 5.0
 _FIRST_POLL, _LONGEST_POLL = 0.05, 2.0
@@ -82,7 +84,8 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 class BatchProgress(msgspec.Struct, frozen=True):
-    """How far `submit_many` has come: all submitted so far, and the tasks of the last batch."""
+    """How far `submit_many` has come: all submitted so far, and the tasks of the last batch in
+    their order."""
 
     submitted: int
     batch: list[SubmittedTask]
@@ -127,48 +130,66 @@ def wait(task_id: str | UUID, timeout: float | None, rules: Rules) -> Steps[Task
         seconds = min(seconds * 1.5, _LONGEST_POLL)
 
 
-def submit_many(
-    specs: Iterable[TaskSpec],
-    batch_size: int,
-    idempotency_key: str | None,
-    progress: Callable[[BatchProgress], object] | None,
-    rules: Rules,
-) -> Steps[int]:
-    """Submits tasks in batches, each all or none; returns how many there were."""
-    rules = msgspec.structs.replace(rules, documents=False)
-    submitted = 0
-    for number, batch in enumerate(_batches(specs, batch_size)):
-        key = None if idempotency_key is None else f"{idempotency_key}-{number}"
+class BatchedSubmission:
+    """Many tasks in batches, each stored whole or not at all. Holds one batch."""
+
+    def __init__(
+        self,
+        batch_size: int,
+        idempotency_key: str | None,
+        progress: Callable[[BatchProgress], object] | None,
+        rules: Rules,
+    ) -> None:
+        if not 1 <= batch_size <= LARGEST_BATCH:
+            raise ValueError(f"batch_size must be between 1 and {LARGEST_BATCH}, not {batch_size}")
+        self.submitted = 0
+        self._most = batch_size
+        self._key = idempotency_key
+        self._progress = progress
+        self._rules = msgspec.structs.replace(rules, documents=False)
+        self._batch: list[msgspec.Raw] = []
+        self._size = 0
+        self._number = 0
+
+    def add(self, spec: TaskSpec) -> Iterator[list[msgspec.Raw]]:
+        """Adds a task; yields the batches to send: one that has no room for it, one that is
+        complete with it."""
+        encoded = msgspec.json.encode(spec)
+        if self._batch and self._size + len(encoded) > _MOST_BATCH_BYTES:
+            yield self.rest()
+        self._batch.append(msgspec.Raw(encoded))
+        self._size += len(encoded) + 1
+        if len(self._batch) == self._most:
+            yield self.rest()
+
+    def rest(self) -> list[msgspec.Raw]:
+        """The tasks that are not in a batch yet."""
+        batch, self._batch, self._size = self._batch, [], 0
+        return batch
+
+    def send(self, batch: list[msgspec.Raw]) -> Steps[None]:
+        """Sends a batch, and reports the progress."""
+        if not batch:
+            return
+        key = None if self._key is None else f"{self._key}-{self._number}"
+        self._number += 1
         try:
-            done = yield from perform(tasks.submit_encoded(batch, idempotency_key=key), rules)
+            call = tasks.submit_encoded(batch, idempotency_key=key)
+            done = yield from perform(call, self._rules)
         except ClientError as error:
-            error.add_note(f"{submitted} tasks were submitted; the batch after them was not")
+            unsure = isinstance(error, ApiUnreachable | Unavailable)
+            fate = "may or may not have been" if unsure else "was not"
+            error.add_note(f"{self.submitted} tasks were submitted; the batch after them {fate}")
             raise
-        submitted += len(done)
-        if progress is not None:
-            progress(BatchProgress(submitted, done))
-    return submitted
+        self.submitted += len(done)
+        if self._progress is not None:
+            self._progress(BatchProgress(self.submitted, done))
 
 
 def ready() -> Steps[bool]:
     """Whether the API is ready for work."""
     reply = yield Sending("GET", "/readyz")
     return isinstance(reply, Reply) and reply.status == HTTPStatus.OK
-
-
-def _batches(specs: Iterable[TaskSpec], most: int) -> Iterable[list[msgspec.Raw]]:
-    """Encoded tasks, so many at a time, fewer where they are large."""
-    batch: list[msgspec.Raw] = []
-    size = 0
-    for spec in specs:
-        encoded = msgspec.json.encode(spec)
-        if batch and (len(batch) == most or size + len(encoded) > _MOST_BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(msgspec.Raw(encoded))
-        size += len(encoded) + 1
-    if batch:
-        yield batch
 
 
 def _exchange(call: Call[Any], rules: Rules) -> Steps[tuple[Reply, bool]]:
