@@ -112,6 +112,7 @@ BY_KEY = [
     Hot("settle", KEY, lambda s: _settled(s, 0)),
     Hot("settle", KEY, lambda s: _settled(s, 1)),
     Hot("insert_plain_tasks", frozenset(), _new_tasks),
+    Hot("unended", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
     Hot("flows_of", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
     Hot("gated_runs", KEY, lambda s: [_tenants(s.waiting), s.waiting]),
     Hot("take_back_reservations", KEY, lambda s: [_tenants(s.waiting), s.waiting]),

@@ -29,6 +29,7 @@ from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
 
 Request: TypeAlias = litestar.Request[Any, Any, Any]
@@ -43,6 +44,7 @@ class Context(msgspec.Struct, frozen=True):
     clock: Clock
     store: PostgresTasks
     batcher: SubmissionBatcher
+    ends: EndWatch
     cron: PostgresCronJobs
     events: PostgresEvents
     roster: RosterStore

@@ -28,6 +28,7 @@
     ├── IdempotencyConflict    a key used before, for something else
     ├── IdempotencyPending     a key whose first request is still under way
     ├── Overloaded             too many wait already for this process to do it
+    ├── WaitersFull            likewise, of all tenants, for tasks to end
     ├── Unauthenticated        unauthorized: no key or token that is known
     ├── RoleMissing            the requester may not do this
     ├── OperatorNeeded         it concerns the installation, and the requester is of a tenant
@@ -288,6 +289,16 @@ class IdempotencyPending(GnomonError):
 
 class Overloaded(GnomonError):
     """Too many callers wait for the same thing in this process."""
+
+
+class WaitersFull(GnomonError):
+    """As many callers as this process can have wait for tasks to end."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"{most} requests wait for tasks to end already; ask without `wait`, or later"
+        )
+        self.most = most
 
 
 class Unauthenticated(GnomonError):

@@ -45,6 +45,11 @@ class Status(StrEnum):
         """Whether nothing will happen to the task any more."""
         return self in (Status.COMPLETED, Status.CANCELLED, Status.EXPIRED)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more happens by itself: it is over, or a dead letter."""
+        return self.is_over or self is Status.DEAD_LETTERED
+
 
 class Event(Enum):
     """Events in the life of a task. The value is the participle, for messages."""

@@ -46,6 +46,7 @@ from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache, plans_of
 from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
 
 ALIGN_SECONDS = 30.0
@@ -78,7 +79,7 @@ async def serve(
             )
             server = HttpServer(WithHeaders(app), listener, most, settings)
             with connections.watched():
-                await _answer_requests(server, url, on_started)
+                await _answer_requests(server, url, on_started, context.ends.close)
 
 
 def _connections(listener: socket.socket, most: int, context: Context) -> Connections:
@@ -137,6 +138,7 @@ async def _assembled(
         clock=clock,
         store=store,
         batcher=SubmissionBatcher(store),
+        ends=EndWatch(store, clock, requests),
         cron=PostgresCronJobs(database),
         events=PostgresEvents(database),
         roster=PostgresRoster(database),
@@ -172,6 +174,7 @@ def _services(
     services = [
         Service("announce", announcer.run),
         Service("batcher", context.batcher.run),
+        Service("ends", context.ends.look, context.ends.rest),
         every("directory", context.directory.load, clock, LOOK_SECONDS),
         every("room", room.run_once, clock, ROOM_SECONDS),
         every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),
@@ -183,7 +186,10 @@ def _services(
 
 
 async def _answer_requests(
-    server: HttpServer, url: str, on_started: Callable[[str], None] | None
+    server: HttpServer,
+    url: str,
+    on_started: Callable[[str], None] | None,
+    on_stopping: Callable[[], None],
 ) -> None:
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(server.serve())
@@ -194,6 +200,7 @@ async def _answer_requests(
                 on_started(url)
             await asyncio.shield(serving)
         finally:
+            on_stopping()
             # Stops accepting, and waits for the requests under way, but not for ever.
             server.stop()  # type: ignore[no-untyped-call]
             await asyncio.wait([serving], timeout=STOP_SECONDS)

@@ -62,6 +62,14 @@ async def _admit(request: Request) -> None:
     request.scope["auth"] = requester
 
 
+async def admit_again(request: Request) -> None:
+    """Checks the requester of a request that has waited. Raises as `admit` does."""
+    context, role = context_of(request), _role(request.scope["route_handler"])
+    if context.authenticator is not None and role is not None:
+        header = header_of(request, b"authorization")
+        _check_role(await context.authenticator.requester(header), role)
+
+
 def _check_role(requester: Requester, role: Role) -> None:
     if requester.may(role):
         return

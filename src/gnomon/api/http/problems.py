@@ -47,6 +47,7 @@ from gnomon.model.errors import (
     TooManyTaskTypes,
     Unauthenticated,
     Unstorable,
+    WaitersFull,
 )
 from gnomon.model.room import DatabaseFull
 
@@ -215,7 +216,7 @@ def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(503, _unavailable()), again
         case BodyLate():
             return problem(408, str(error)), {"Connection": "close"}
-        case Busy():
+        case Busy() | WaitersFull():
             return busy(str(error)), again
         case RestartNeeded():
             return _restart_needed(str(error)), {}

@@ -20,6 +20,7 @@ from gnomon.usecases.checks.request_fields import (
     Strict,
     Tag,
     TaskType,
+    WaitSeconds,
 )
 from gnomon.usecases.checks.request_moments import utc
 
@@ -72,6 +73,12 @@ class TaskQuery(PageQuery):
 
     def chosen(self) -> TaskFilter:
         return msgspec.structs.replace(super().chosen(), status=self.status)
+
+
+class GetTaskQuery(Strict):
+    """The parameters of a read of one task."""
+
+    wait: WaitSeconds = 0.0
 
 
 class NoQuery(Strict):

@@ -24,6 +24,7 @@ from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import (
     CancelTask,
     ExecutionPage,
+    GetTaskQuery,
     NoQuery,
     Nothing,
     TaskPage,
@@ -32,6 +33,7 @@ from gnomon.api.tasks.schemas import (
     TaskView,
 )
 from gnomon.api.tasks.views import NULL, cursor_of, cursor_view, execution_page, new_view, task_view
+from gnomon.api.tasks.waiting import awaited
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.tasks import NewTask
@@ -113,15 +115,15 @@ async def list_tasks(request: Request) -> ASGIResponse:
     "/{task_id:str}",
     name="get_task",
     role=Role.READ,
-    summary="Read a task",
-    query=NoQuery,
+    summary="Read a task; with wait, once it has ended",
+    query=GetTaskQuery,
     answers={200: TaskView},
     errors=(404,),
 )
 async def get_task(request: Request) -> ASGIResponse:
-    queried(request, NoQuery)
+    asked = queried(request, GetTaskQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
-    return respond(answer(200, task_view(await context_of(request).store.get(key))))
+    return respond(answer(200, task_view(await awaited(request, key, asked.wait))))
 
 
 @Operation(

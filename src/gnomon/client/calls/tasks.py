@@ -48,9 +48,10 @@ def submit_encoded(
     return _batch(tasks, idempotency_key)
 
 
-def get_task(task_id: Id) -> Call[TaskInfo]:
-    """Reads a task."""
-    return Call(method="GET", path=_task(task_id), answer=TaskInfo)
+def get_task(task_id: Id, *, wait: float | None = None) -> Call[TaskInfo]:
+    """Reads a task. With `wait`, up to 30 seconds, it is read once it has ended, or after so
+    long."""
+    return Call(method="GET", path=_task(task_id), answer=TaskInfo, query={"wait": wait})
 
 
 def list_tasks(

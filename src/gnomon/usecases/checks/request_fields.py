@@ -9,6 +9,7 @@ from gnomon.model.task import LEAST_TIMEOUT
 
 LONGEST_TIMEOUT = 24 * 3600.0
 LONGEST_DELAY = 175 * 365.25 * 24 * 3600.0
+LONGEST_WAIT = 30.0  # for a task to end, in one request
 DEFAULT_LIMIT = 50
 MOST_NAME_CHARACTERS = 200
 ONE_DAY = 24 * 3600.0
@@ -27,6 +28,12 @@ Moment = Annotated[
 ]
 Delay = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_DELAY)]
 Timeout = Annotated[float, msgspec.Meta(ge=LEAST_TIMEOUT, le=LONGEST_TIMEOUT)]
+WaitSeconds = Annotated[
+    float,
+    msgspec.Meta(
+        ge=0, le=LONGEST_WAIT, description="Answer when the task has ended, or after this long"
+    ),
+]
 Json = Annotated[msgspec.Raw, msgspec.Meta(description="Any JSON value")]
 
 JobName = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME_CHARACTERS)]

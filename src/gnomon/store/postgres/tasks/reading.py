@@ -1,5 +1,6 @@
 """Reads of tasks: one, a page, and its executions."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -56,6 +57,13 @@ async def get(database: Database, key: TaskKey) -> Task:
     if row is None:
         raise TaskNotFound(key.id)
     return task_of(row)
+
+
+async def unended(database: Database, keys: Sequence[TaskKey]) -> set[TaskKey]:
+    rows = await database.fetch(
+        "unended", [key.tenant_id for key in keys], [key.id for key in keys]
+    )
+    return {TaskKey(tenant_id, task_id) for tenant_id, task_id in rows}
 
 
 async def circumstances(database: Database, key: TaskKey) -> Circumstances:

@@ -142,6 +142,10 @@ class PostgresTasks:
         """Read one, wherever it is, in one snapshot. Raises TaskNotFound."""
         return await reading.get(self._database, key)
 
+    async def unended(self, keys: Sequence[TaskKey]) -> set[TaskKey]:
+        """Those of the tasks, of any tenants, that have not ended: one probe of a key each."""
+        return await reading.unended(self._database, keys)
+
     async def executions(self, key: TaskKey) -> list[Execution]:
         """All executions, oldest first. Raises TaskNotFound."""
         return await reading.executions(self._database, key)

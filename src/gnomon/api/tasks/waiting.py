@@ -1,0 +1,35 @@
+"""Requests that are answered once their task has ended."""
+
+import asyncio
+
+from gnomon.api.auth.access import admit_again
+from gnomon.api.context import Request, context_of
+from gnomon.model.task import Task, TaskKey
+
+_BODY_HEADERS = (b"content-length", b"transfer-encoding")
+
+
+async def awaited(request: Request, key: TaskKey, seconds: float) -> Task:
+    """The task as it is when it has ended, or when the time is over. Raises TaskNotFound,
+    Overloaded, WaitersFull."""
+    context = context_of(request)
+    task = await context.store.get(key)
+    if seconds == 0 or task.status.has_ended:
+        return task
+    with context.ends.waiting(key) as ended:
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(_set_when_closed(request, ended))
+            await context.clock.wait(ended, seconds)
+            watching.cancel()
+    await admit_again(request)  # the key may have been revoked meanwhile
+    return await context.store.get(key)
+
+
+async def _set_when_closed(request: Request, ended: asyncio.Event) -> None:
+    """Sets the event when the client has closed the connection. A body, which nobody expects here,
+    is left for whoever drops it."""
+    if any(name in _BODY_HEADERS for name, _ in request.scope["headers"]):
+        return
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    ended.set()
