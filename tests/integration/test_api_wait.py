@@ -145,8 +145,8 @@ async def test_all_tenants_together_have_so_many_places(
             async def is_full() -> bool:
                 return await wait(2, 0.01) == 503
 
-            for tenant in range(2):  # the third may be there first, for a moment
-                group.create_task(eventually(partial(waited, tenant)))
+            for number in range(2):  # the third may be there first, for a moment
+                group.create_task(eventually(partial(waited, number)))
             await eventually(is_full)
             for path, key in zip(paths[:2], keys, strict=False):
                 await call(api, "POST", f"{path}/cancel", 200, headers=key)
