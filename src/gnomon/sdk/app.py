@@ -1,19 +1,59 @@
-"""The app: the handlers of a program, and how they are run."""
+"""The app: the handlers of a program, and what they have in common when they run."""
 
+import inspect
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
-from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.sdk.context import TaskContext, current
 from gnomon.sdk.cron import DeclaredCron
 from gnomon.sdk.errors import InvalidHandler, UnknownHandler
 from gnomon.sdk.handler import Blocking, Handler, TaskFunction
+from gnomon.sdk.options import TaskOptions
+from gnomon.sdk.parameters import called
+from gnomon.sdk.providers import Provider, Providers, functions_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+CallNext = Callable[[], Awaitable[object]]
+Middleware = Callable[[TaskContext, CallNext], Coroutine[Any, Any, object]]
+Lifespan = Callable[["Gnomon"], AbstractAsyncContextManager[object]]
+
+_M = TypeVar("_M", bound=Middleware)
+_L = TypeVar("_L", bound=Callable[..., Any])
+_AnyHandler = TaskFunction[..., Any, ..., Any]
+
+
+class Decorator(Protocol):
+    """Makes a function a handler."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[TaskContext, P], Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[P, R, Concatenate[TaskContext, P], Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[P, R, P, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[TaskContext, P], R], /
+    ) -> TaskFunction[P, R, Concatenate[TaskContext, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
 
 
 class Gnomon:
@@ -21,8 +61,12 @@ class Gnomon:
 
     def __init__(self, *, tenant: str = DEFAULT_TENANT) -> None:
         self.tenant = tenant
+        self.state = SimpleNamespace()  # what the lifespan keeps for handlers, such as a pool
         self._handlers: dict[str, Handler[..., Any]] = {}
         self._jobs: list[DeclaredCron] = []
+        self._middleware: tuple[Middleware, ...] = ()
+        self._lifespan: Lifespan | None = None
+        self._overrides: Mapping[Callable[..., Any], Provider] = {}
 
     @property
     def handlers(self) -> Mapping[str, Handler[..., Any]]:
@@ -31,7 +75,10 @@ class Gnomon:
 
     @property
     def jobs(self) -> Sequence[DeclaredCron]:
+        """Cron jobs that are declared beside their handlers."""
         return tuple(self._jobs)
+
+    # Declaring
 
     @overload
     def task(
@@ -47,36 +94,110 @@ class Gnomon:
     ) -> TaskFunction[P, R, Concatenate[TaskContext, P], R]: ...
     @overload
     def task(self, function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
-    def task(self, function: Callable[..., Any], /) -> TaskFunction[..., Any, ..., Any]:
-        """Make a function the handler of the task type of its name."""
-        handler: TaskFunction[..., Any, ..., Any] = TaskFunction(
-            function, sys._getframe(1).f_locals
-        )
+    @overload
+    def task(self, function: None = None, /, **options: Unpack[TaskOptions]) -> Decorator: ...
+    def task(
+        self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]
+    ) -> Any:
+        """Make a function the handler of the task type of its name. Options are what its tasks
+        start with. Raises InvalidHandler."""
+        if function is not None:
+            return self._declare(function, options, sys._getframe(1).f_locals)
+
+        def declare(function: Callable[..., Any]) -> _AnyHandler:
+            return self._declare(function, options, sys._getframe(1).f_locals)
+
+        return declare
+
+    def _declare(
+        self, function: Callable[..., Any], options: Mapping[str, Any], names: Mapping[str, Any]
+    ) -> _AnyHandler:
+        handler: _AnyHandler = TaskFunction(function, options, names)
         for name in (handler.name, *handler.aliases):
-            other = self._handlers.get(name)
-            if other is not None:
+            if name in self._handlers:
                 raise InvalidHandler(
-                    f"two handlers are called {name!r}: {other.place} and {handler.place}; "
-                    "give one of them another name="
+                    f"two handlers are called {name!r}: {self._handlers[name].place} and "
+                    f"{handler.place}; give one of them another name="
                 )
-            self._handlers[name] = handler
+        self._handlers |= dict.fromkeys((handler.name, *handler.aliases), handler)
         return handler
+
+    def middleware(self, function: _M) -> _M:
+        """Put a function around every execution: `async def timing(ctx, call_next)`. The one that
+        is declared first is the outermost."""
+        if not inspect.iscoroutinefunction(function) or _count(function) != 2:
+            raise InvalidHandler(
+                f"{called(function)}: middleware is written "
+                "`async def name(ctx, call_next)`, and awaits call_next()"
+            )
+        self._middleware = (*self._middleware, function)
+        return function
+
+    def lifespan(self, function: _L) -> _L:
+        """Declare what holds while handlers run: `async def lifespan(app)` with one `yield`."""
+        if self._lifespan is not None:
+            raise InvalidHandler(f"{called(function)}: the app has a lifespan already")
+        if _count(function) != 1 or inspect.iscoroutinefunction(function):
+            raise InvalidHandler(
+                f"{called(function)}: a lifespan is written `async def name(app)`, with one yield"
+            )
+        is_generator = inspect.isasyncgenfunction(function)
+        self._lifespan = asynccontextmanager(function) if is_generator else function
+        return function
+
+    @contextmanager
+    def override(
+        self, provider: Callable[..., Any], replacement: Callable[..., Any]
+    ) -> Iterator[None]:
+        """For tests: within this block handlers get what `replacement` gives, in place of what the
+        dependency `provider` gives."""
+        made = Providers({}).provider(replacement)
+        if provider in functions_of(made):
+            raise InvalidHandler(
+                f"{called(replacement)} takes the place of {provider.__qualname__}, so it cannot "
+                "depend on it"
+            )
+        before = self._overrides
+        self._overrides = {**before, provider: made}
+        try:
+            yield
+        finally:
+            self._overrides = before
+
+    # Running
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """The app's lifespan. Entered once in each process that runs handlers."""
-        yield
+        if self._lifespan is None:
+            yield
+            return
+        async with self._lifespan(self):
+            yield
 
     async def execute(
         self, name: str, payload: bytes | None, ctx: TaskContext, blocking: Blocking
     ) -> object:
-        """Run a task's handler: its value, or whatever it raises. Raises Reject where the payload
-        does not fit, and UnknownHandler."""
+        """Run a task's handler once: its value, or whatever it raises. Raises Reject where the
+        payload does not fit, and UnknownHandler."""
         handler = self._handlers.get(name)
         if handler is None:
             raise UnknownHandler(name, self._handlers)
         token = current.set(ctx)
         try:
-            return await handler.run(payload, ctx, blocking)
+            if self._middleware:
+                run: CallNext = partial(handler.run, payload, ctx, blocking, self._overrides)
+                for around in reversed(self._middleware):
+                    run = partial(around, ctx, run)
+                return await run()
+            if handler.is_plain:
+                return await handler.function(*handler.decode(payload))
+            return await handler.run(payload, ctx, blocking, self._overrides)
         finally:
             current.reset(token)
+
+
+def _count(function: Callable[..., Any]) -> int:
+    """How many arguments it must be given."""
+    parameters = inspect.signature(function).parameters.values()
+    return sum(each.default is each.empty for each in parameters)

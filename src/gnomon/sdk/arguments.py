@@ -4,13 +4,13 @@ A handler whose only data parameter is called `payload` gets the whole payload, 
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from gnomon.sdk.errors import InvalidArguments, InvalidHandler
-from gnomon.sdk.parameters import Parameter
+from gnomon.sdk.parameters import REQUIRED, Parameter
 from gnomon.sdk.signals import Reject
 from gnomon.sdk.values import decoder, encoded, unreadable
 
@@ -23,7 +23,7 @@ _SHAREABLE = (type(None), bool, int, float, str, bytes)
 class Arguments:
     """The data parameters of a handler, ready to be checked, written and read."""
 
-    __slots__ = ("_decode", "_fields", "_signature", "_type", "_whole", "handler", "names")
+    __slots__ = ("_read", "_signature", "_type", "_whole", "decode", "handler", "names")
 
     def __init__(self, handler: str, parameters: Sequence[Parameter]) -> None:
         """Raises InvalidHandler where a type cannot be read from JSON."""
@@ -34,7 +34,10 @@ class Arguments:
         self._whole = self.names == (WHOLE,)
         self._signature = inspect.Signature([_in_signature(each) for each in parameters])
         self._type = parameters[0].annotation if self._whole else _struct(handler, parameters)
-        self._decode = decoder(self._type).decode
+        self._read = decoder(self._type).decode
+        # The arguments in the order of the parameters. Raises Reject, which names the argument: no
+        # retry can help.
+        self.decode = self._reader(parameters[0].default if self._whole else REQUIRED)
 
     # When it is submitted
 
@@ -55,7 +58,7 @@ class Arguments:
         except Exception as error:
             raise self._unwritable(error, given) from error
         try:
-            self._decode(payload)
+            self._read(payload)
         except ValueError as error:  # msgspec's and pydantic's are
             raise InvalidArguments(f"{self.handler}: {self._told(error)}") from None
         return payload
@@ -70,17 +73,21 @@ class Arguments:
 
     # When it is run
 
-    def decode(self, payload: bytes | None) -> Any:
-        """The arguments in the order of the parameters. Raises Reject, which names the argument:
-        no retry can help."""
-        if not self.names:
-            return ()
-        try:
-            if self._whole:
-                return (self._decode(b"null" if payload is None else payload),)
-            return msgspec.structs.astuple(self._decode(b"{}" if payload is None else payload))
-        except ValueError as error:  # msgspec's and pydantic's are
-            raise Reject(f"{self.handler}: {self._told(error)}") from error
+    def _reader(self, default: Any) -> Callable[[bytes | None], tuple[Any, ...]]:
+        """Made once, as it is called for every execution: what can be known now is known there."""
+        read, astuple, is_whole = self._read, msgspec.structs.astuple, self._whole
+
+        def decode(payload: bytes | None) -> tuple[Any, ...]:
+            try:
+                if not is_whole:
+                    return astuple(read(b"{}" if payload is None else payload))
+                if payload is None and default is not REQUIRED:
+                    return (default,)
+                return (read(b"null" if payload is None else payload),)
+            except ValueError as error:  # msgspec's and pydantic's are
+                raise Reject(f"{self.handler}: {self._told(error)}") from error
+
+        return decode if self.names else _nothing
 
     def _told(self, error: Exception) -> str:
         """The error in the words of arguments."""
@@ -89,6 +96,10 @@ class Arguments:
             path = f"{WHOLE}{path}"
         where = path.rstrip("`").lstrip(".")
         return f"argument {where}: {detail}" if where else detail
+
+
+def _nothing(_payload: bytes | None) -> tuple[Any, ...]:
+    return ()
 
 
 def _check(handler: str, parameter: Parameter) -> None:

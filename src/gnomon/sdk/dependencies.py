@@ -1,7 +1,20 @@
-"""Dependencies: what a handler needs beside its arguments, made for each execution."""
+"""Dependencies: what a handler needs beside its arguments, such as a pool or a client.
 
-from collections.abc import Callable
-from typing import Any
+A provider is a function or a generator, synchronous or not. It may take the context and have
+dependencies of its own. Next: `provided.py` calls providers for an execution.
+"""
+
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+)
+from typing import Any, TypeVar, overload
+
+T = TypeVar("T")
 
 
 class Dependency:
@@ -12,7 +25,24 @@ class Dependency:
     def __init__(self, provider: Callable[..., Any]) -> None:
         self.provider = provider
 
+    def __repr__(self) -> str:
+        return f"Depends({getattr(self.provider, '__qualname__', self.provider)})"
 
-def Depends(provider: Callable[..., Any]) -> Any:  # noqa: N802 - it stands where a class would
-    """Mark a parameter as a dependency, as its default or within `Annotated`."""
+
+@overload
+def Depends(provider: Callable[..., AsyncGenerator[T, None]], /) -> T: ...
+@overload
+def Depends(provider: Callable[..., AsyncIterator[T]], /) -> T: ...
+@overload
+def Depends(provider: Callable[..., Generator[T, None, None]], /) -> T: ...
+@overload
+def Depends(provider: Callable[..., Iterator[T]], /) -> T: ...
+@overload
+def Depends(provider: Callable[..., Awaitable[T]], /) -> T: ...
+@overload
+def Depends(provider: Callable[..., T], /) -> T: ...
+def Depends(provider: Callable[..., Any], /) -> Any:  # noqa: N802 - as a class: it is an annotation
+    """Mark a parameter as a dependency: as its default, or within `Annotated`. Its value is what
+    `provider` returns or yields, once for each execution. What follows the `yield` is run after the
+    handler."""
     return Dependency(provider)

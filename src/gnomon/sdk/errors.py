@@ -20,6 +20,11 @@ class InvalidArguments(GnomonError, TypeError):
     """Arguments that the handler does not take: raised where they are given."""
 
 
+class InvalidResult(GnomonError):
+    """A result that is not of the type that the handler returns: it was changed since, or its
+    result could not be kept."""
+
+
 class UnknownHandler(GnomonError):
     """The app has no handler of this name."""
 

@@ -2,14 +2,28 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import copy_context
 from enum import Enum
 from functools import partial, update_wrapper
+from types import CoroutineType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from gnomon.sdk.arguments import Arguments
 from gnomon.sdk.context import TaskContext
 from gnomon.sdk.errors import InvalidHandler
-from gnomon.sdk.parameters import Shape, place_of, shape_of
+from gnomon.sdk.options import (
+    TASK_OPTIONS,
+    TaskDefaults,
+    check_options,
+    checked_name,
+    checked_names,
+    read_flag,
+    task_defaults,
+)
+from gnomon.sdk.parameters import called, place_of, shape_of
+from gnomon.sdk.provided import Provided
+from gnomon.sdk.providers import Provider, Providers
+from gnomon.sdk.results import Results
 
 P = ParamSpec("P")  # the arguments of a submission
 R = TypeVar("R")  # the result
@@ -17,6 +31,7 @@ Q = ParamSpec("Q")  # the parameters of the function itself
 C = TypeVar("C")  # what a plain call gives: the result, or a coroutine of it
 
 Blocking = Callable[[Callable[[], object]], Awaitable[object]]
+Overrides = Mapping[Callable[..., Any], Provider]
 
 
 class Runs(Enum):
@@ -33,59 +48,131 @@ class Handler(Generic[P, R]):
     __name__: str
 
     def __init__(
-        self, function: Callable[..., Any], names: Mapping[str, Any], *, name: str | None = None
+        self,
+        function: Callable[..., Any],
+        options: Mapping[str, Any],
+        names: Mapping[str, Any],
     ) -> None:
-        _check_kind(function, name)
+        """`names` are those in scope where it is declared. Raises InvalidHandler."""
+        _check_kind(function, named="name" in options)
         self.function = function
-        self.name = name or function.__name__
-        self.aliases: tuple[str, ...] = ()
+        self.name = checked_name(options.get("name", function.__name__))
+        check_options(self.name, options, TASK_OPTIONS)
+        self.aliases = checked_names(self.name, options.get("aliases", ()))
+        self.defaults: TaskDefaults = task_defaults(self.name, options)
         self.place = place_of(function)
-        self.is_async = inspect.iscoroutinefunction(function)
-        self.runs = Runs.LOOP if self.is_async else Runs.THREAD
-        self._shape: Shape = shape_of(function, names)
-        data = [each for each in self._shape.parameters if each.is_data]
-        self.arguments = Arguments(self.name, data)
+        # A decorator that is a plain function passes on the coroutine of what it wraps.
+        self.is_async = inspect.iscoroutinefunction(inspect.unwrap(function))
+        self.runs = _runs(self.name, options.get("process", False), is_async=self.is_async)
+        shape = shape_of(function, names)
+        self.arguments = Arguments(self.name, [each for each in shape.parameters if each.is_data])
+        self.decode = self.arguments.decode
+        self.results = Results(self.name, shape.returns)
+        self._supplied = Providers(names).supplied(shape.parameters)
+        self._wanted = tuple(each.provider for each in self._supplied if each.provider is not None)
+        # The common case, which is to cost nothing: all that it takes is its data, in order.
+        self.is_plain = inspect.iscoroutinefunction(function) and all(
+            each.is_data and not each.by_keyword for each in shape.parameters
+        )
         # Not its attributes: they could take the place of the handler's own.
         update_wrapper(cast("Any", self), function, updated=())
 
     def __repr__(self) -> str:
         return f"<Handler {self.name} of {self.place}>"
 
-    def decode(self, payload: bytes | None, ctx: TaskContext) -> tuple[list[Any], dict[str, Any]]:
-        """What to call the function with."""
-        values = iter(self.arguments.decode(payload))
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
-        for parameter in self._shape.parameters:
-            value = ctx if parameter.takes_context else next(values)
-            if parameter.by_keyword:
-                kwargs[parameter.name] = value
-            else:
-                args.append(value)
-        return args, kwargs
+    def decode_result(self, result: bytes | None) -> R:
+        """The result of a task, as the function returned it. Raises InvalidResult."""
+        value: R = self.results.decode(result)
+        return value
 
-    async def run(self, payload: bytes | None, ctx: TaskContext, blocking: Blocking) -> object:
-        args, kwargs = self.decode(payload, ctx)
-        if self.is_async:
-            return await self.function(*args, **kwargs)
-        return await blocking(partial(self.function, *args, **kwargs))
+    async def run(
+        self, payload: bytes | None, ctx: TaskContext, blocking: Blocking, overrides: Overrides
+    ) -> object:
+        """Run it once: its value, or whatever it raises. Raises Reject for a payload that does not
+        fit."""
+        data = self.decode(payload)
+        if self.is_plain:
+            return await self.function(*data)
+        provided = Provided(ctx, overrides)
+        try:
+            if self.is_async:
+                await provided.make_all(self._wanted)
+                value = await self._on_loop(provided, data)
+            else:
+                await provided.make_async(self._wanted)
+                provided.enter_thread()
+                # The thread sees this context, too: its log lines can be labelled.
+                value = await blocking(partial(copy_context().run, self._in_thread, provided, data))
+        except BaseException as error:
+            await provided.close(error)
+            raise
+        await provided.close(None)
+        return value
+
+    async def _on_loop(self, provided: Provided, data: tuple[Any, ...]) -> object:
+        args, kwargs = provided.arranged(self._supplied, data)
+        value = self.function(*args, **kwargs)
+        return await value if inspect.isawaitable(value) else value
+
+    def _in_thread(self, provided: Provided, data: tuple[Any, ...]) -> object:
+        try:
+            args, kwargs = provided.arranged(self._supplied, data)
+            value = self._returned(self.function(*args, **kwargs))
+        except BaseException as error:
+            provided.close_in_thread(error)
+            raise
+        provided.close_in_thread(None)
+        return value
+
+    def _returned(self, value: object) -> object:
+        if isinstance(value, CoroutineType):
+            value.close()
+            raise TypeError(f"{self.name} returned a coroutine: declare it with async def")
+        return value
 
 
 class TaskFunction(Handler[P, R], Generic[P, R, Q, C]):
     """A handler that can be called as the function that it is: a plain call stays a plain call."""
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> C:
-        called: C = self.function(*args, **kwargs)
-        return called
+        value: C = self.function(*args, **kwargs)
+        return value
 
 
-def _check_kind(function: Any, name: str | None) -> None:
+def _runs(name: str, process: Any, *, is_async: bool) -> Runs:
+    try:
+        if read_flag(process):
+            return Runs.PROCESS
+    except TypeError as error:
+        raise InvalidHandler(f"{name}: process={process!r}: {error}") from None
+    return Runs.LOOP if is_async else Runs.THREAD
+
+
+def _check_kind(function: Any, *, named: bool) -> None:
+    if isinstance(function, Handler):
+        raise InvalidHandler(f"{function.name} ({function.place}) is a handler already")
+    if isinstance(function, staticmethod | classmethod):
+        raise InvalidHandler(f"{called(function.__func__)}: a handler cannot belong to a class")
     if not inspect.isroutine(function) or not hasattr(function, "__name__"):
         raise InvalidHandler(f"{function!r} is no function: a handler is made of one")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidHandler(
-            f"{function.__qualname__} ({place_of(function)}) is a generator: a handler returns its "
-            "result once"
+            f"{called(function)} is a generator: a handler returns its result once"
         )
-    if function.__name__ == "<lambda>" and name is None:
+    if function.__name__ == "<lambda>" and not named:
         raise InvalidHandler(f"a lambda ({place_of(function)}) has no name: use def, or name=")
+    if _lacks_object(function):
+        raise InvalidHandler(
+            f"{called(function)} is a method, and no task has an object to call it on; use a "
+            "function, and Depends for what it needs"
+        )
+
+
+def _lacks_object(function: Any) -> bool:
+    """Whether it is written in a class, and not bound to an object."""
+    if inspect.ismethod(function):
+        return False
+    owner = function.__qualname__.rpartition(".")[0]
+    if not owner or owner.endswith("<locals>"):
+        return False
+    return next(iter(inspect.signature(function).parameters), "") in ("self", "cls")

@@ -3,6 +3,7 @@
 import inspect
 import typing
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
@@ -40,6 +41,9 @@ class Shape(NamedTuple):
     returns: Any
 
 
+_NOTHING = Shape((), Any)
+
+
 def place_of(function: Callable[..., Any]) -> str:
     """Where it is written."""
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -49,24 +53,37 @@ def place_of(function: Callable[..., Any]) -> str:
 def shape_of(function: Callable[..., Any], names: Mapping[str, Any]) -> Shape:
     """Read the signature. `names` are those in scope where it is declared, beside the globals of
     its module. Raises InvalidHandler."""
-    signature = inspect.signature(function)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # written in C, and says nothing of itself
+        return _NOTHING
     hints = _hints(function, names)
     parameters = tuple(_parameter(function, p, hints) for p in signature.parameters.values())
     return Shape(parameters, hints.get("return", Any))
 
 
 def _hints(function: Callable[..., Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    annotated = _annotated(function)
     try:
-        return typing.get_type_hints(function, localns=dict(names), include_extras=True)
+        return typing.get_type_hints(annotated, localns=dict(names), include_extras=True)
     except NameError as error:
         raise InvalidHandler(
-            f"{_called(function)}: an annotation says {error.name!r}, which is not defined here; "
+            f"{called(function)}: an annotation says {error.name!r}, which is not defined here; "
             "define or import it before the handler, and not under `if TYPE_CHECKING:`"
         ) from error
     except (TypeError, SyntaxError, AttributeError) as error:
         raise InvalidHandler(
-            f"{_called(function)}: its annotations cannot be read: {error}"
+            f"{called(function)}: its annotations cannot be read: {error}"
         ) from error
+
+
+def _annotated(function: Any) -> Any:
+    """What has the annotations of a function, a class, an object that can be called."""
+    if isinstance(function, partial):
+        return _annotated(function.func)
+    if inspect.isclass(function):
+        return function.__init__
+    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _parameter(
@@ -75,7 +92,7 @@ def _parameter(
     if parameter.kind in _VARIADIC:
         star = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
         raise InvalidHandler(
-            f"{_called(function)} takes {star}{parameter.name}, but a payload names its arguments: "
+            f"{called(function)} takes {star}{parameter.name}, but a payload names its arguments: "
             "give it a parameter for each, or a single one called `payload`"
         )
     annotation = hints.get(parameter.name, Any)
@@ -107,5 +124,6 @@ def _dependency(annotation: Any, default: Any) -> Dependency | None:
     return None
 
 
-def _called(function: Callable[..., Any]) -> str:
+def called(function: Callable[..., Any]) -> str:
+    """Its name and where it is written, for errors."""
     return f"{getattr(function, '__qualname__', function)} ({place_of(function)})"
