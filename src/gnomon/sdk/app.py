@@ -14,14 +14,16 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
+from gnomon.model.duration import Duration, seconds_of
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.sdk.context import TaskContext, current
-from gnomon.sdk.cron import DeclaredCron
+from gnomon.sdk.cron import CronOptions, DeclaredCron, declared_cron
+from gnomon.sdk.decorators import CronDecorator, TaskDecorator
 from gnomon.sdk.errors import InvalidHandler, UnknownHandler
 from gnomon.sdk.handler import Blocking, Handler, TaskFunction
-from gnomon.sdk.options import TaskOptions
+from gnomon.sdk.options import TASK_FIELDS, TaskOptions
 from gnomon.sdk.parameters import called
 from gnomon.sdk.providers import Provider, Providers, functions_of
 
@@ -35,25 +37,6 @@ Lifespan = Callable[["Gnomon"], AbstractAsyncContextManager[object]]
 _M = TypeVar("_M", bound=Middleware)
 _L = TypeVar("_L", bound=Callable[..., Any])
 _AnyHandler = TaskFunction[..., Any, ..., Any]
-
-
-class Decorator(Protocol):
-    """Makes a function a handler."""
-
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[TaskContext, P], Coroutine[Any, Any, R]], /
-    ) -> TaskFunction[P, R, Concatenate[TaskContext, P], Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> TaskFunction[P, R, P, Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[TaskContext, P], R], /
-    ) -> TaskFunction[P, R, Concatenate[TaskContext, P], R]: ...
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
 
 
 class Gnomon:
@@ -95,7 +78,7 @@ class Gnomon:
     @overload
     def task(self, function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
     @overload
-    def task(self, function: None = None, /, **options: Unpack[TaskOptions]) -> Decorator: ...
+    def task(self, function: None = None, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
     def task(
         self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]
     ) -> Any:
@@ -113,14 +96,56 @@ class Gnomon:
         self, function: Callable[..., Any], options: Mapping[str, Any], names: Mapping[str, Any]
     ) -> _AnyHandler:
         handler: _AnyHandler = TaskFunction(function, options, names)
+        self._add(handler)
+        return handler
+
+    def _check_names(self, handler: Handler[..., Any]) -> None:
         for name in (handler.name, *handler.aliases):
             if name in self._handlers:
                 raise InvalidHandler(
                     f"two handlers are called {name!r}: {self._handlers[name].place} and "
                     f"{handler.place}; give one of them another name="
                 )
+
+    def _add(self, handler: Handler[..., Any]) -> None:
+        self._check_names(handler)
         self._handlers |= dict.fromkeys((handler.name, *handler.aliases), handler)
-        return handler
+
+    def cron(self, expression: str, /, **options: Unpack[CronOptions]) -> CronDecorator:
+        """Run a handler by a cron expression, such as `0 9 * * MON-FRI`. Above `@app.task`, or
+        alone: then it makes the function a handler, too. Raises InvalidHandler."""
+        return self._scheduled({"cron_expression": expression}, options)
+
+    def every(self, interval: Duration, /, **options: Unpack[CronOptions]) -> CronDecorator:
+        """Run a handler at an interval, such as `10m`. As `cron` otherwise."""
+        try:
+            seconds = seconds_of(interval)
+        except ValueError as error:
+            raise InvalidHandler(f"every: {error}") from None
+        return self._scheduled({"interval_seconds": seconds}, options)
+
+    def _scheduled(self, timing: Mapping[str, Any], options: CronOptions) -> CronDecorator:
+        def declare(function: Any) -> Any:
+            handler = function
+            if not isinstance(function, Handler):
+                of_tasks = {key: value for key, value in options.items() if key in TASK_FIELDS}
+                handler = TaskFunction(function, of_tasks, sys._getframe(1).f_locals)
+                self._check_names(handler)
+            elif self._handlers.get(function.name) is not function:
+                raise InvalidHandler(f"{function.name} ({function.place}) is of another app")
+            job = declared_cron(handler, timing, options)
+            for other in self._jobs:
+                if other.name == job.name:
+                    raise InvalidHandler(
+                        f"two cron jobs are called {job.name!r}, of {other.place} and {job.place}; "
+                        "give one of them another name="
+                    )
+            if handler is not function:
+                self._add(handler)
+            self._jobs.append(job)
+            return handler
+
+        return declare
 
     def middleware(self, function: _M) -> _M:
         """Put a function around every execution: `async def timing(ctx, call_next)`. The one that

@@ -73,6 +73,11 @@ class TaskDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     preemptible: bool = False
     keep_payload: KeepPayload | None = None
 
+    def said(self) -> dict[str, Any]:
+        """The fields that are not left to the server."""
+        values = zip(self.__struct_fields__, msgspec.structs.astuple(self), strict=True)
+        return {name: value for name, value in values if value not in (None, (), False)}
+
 
 def task_defaults(handler: str, options: Mapping[str, Any]) -> TaskDefaults:
     """What the options say. Raises InvalidHandler, which names the option."""
@@ -85,7 +90,7 @@ def task_defaults(handler: str, options: Mapping[str, Any]) -> TaskDefaults:
             except (ValueError, TypeError) as error:
                 raise InvalidHandler(f"{handler}: {option}={value!r}: {error}") from None
     defaults = TaskDefaults(**fields)
-    _check_delivery(handler, defaults)
+    check_delivery(handler, defaults)
     return defaults
 
 
@@ -188,7 +193,8 @@ TASK_FIELDS = tuple(TaskFields.__annotations__)
 TASK_OPTIONS = tuple(TaskOptions.__annotations__)
 
 
-def _check_delivery(handler: str, defaults: TaskDefaults) -> None:
+def check_delivery(handler: str, defaults: TaskDefaults) -> None:
+    """Raises InvalidHandler where the delivery mode forbids another field."""
     mode = defaults.delivery or DeliveryMode.AT_LEAST_ONCE
     template = TaskTemplate(
         task_type=handler,
