@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bench.functions import FUNCTIONS, STAMPS_VARIABLE
+from bench.functions import APP, FUNCTIONS, STAMPS_VARIABLE
 from bench.results import BenchError
 from bench.trees import HERE, ROOT, Tree
 from gnomon.node.run.parent import die_with_parent
@@ -144,6 +144,12 @@ def stamps_file(folder: Path) -> Path:
     return folder / "stamps"
 
 
+def _handlers(tree: Tree) -> dict[str, str]:
+    if (tree.root / "src" / "gnomon" / "sdk").is_dir():
+        return {"GNOMON_NODE_APP": APP}
+    return {"GNOMON_TARGETS_FUNCTIONS": FUNCTIONS}
+
+
 def _environ(dsn: str, folder: Path, tree: Tree, settings: Mapping[str, str]) -> Mapping[str, str]:
     own = {k: v for k, v in os.environ.items() if not k.startswith("GNOMON_")}
     return {
@@ -151,7 +157,7 @@ def _environ(dsn: str, folder: Path, tree: Tree, settings: Mapping[str, str]) ->
         "DATABASE_URL": dsn,
         "GNOMON_DATABASE_DATA_DIR": str(folder / "gnomon"),
         "GNOMON_API_PORT": "0",
-        "GNOMON_TARGETS_FUNCTIONS": FUNCTIONS,
+        **_handlers(tree),
         "GNOMON_OUTPUT_LOG_FORMAT": "json",
         "PYTHONPATH": os.pathsep.join([str(tree.root / "src"), str(ROOT)]),
         STAMPS_VARIABLE: str(stamps_file(folder)),

@@ -1,4 +1,4 @@
-"""The Python functions that the nodes of a campaign run. Each writes down its own calls.
+"""The handlers that the nodes of a campaign run. Each writes down its own calls.
 
 They are told by the environment of their node: `GNOMON_PROOF_FOLDER` (where to write),
 `GNOMON_PROOF_DSN` (where effects go), `GNOMON_PROOF_EPOCH` (see book.py) and `GNOMON_NODE_NAME`.
@@ -18,6 +18,10 @@ import msgspec
 from proof.campaigns.book import Book, now
 from proof.campaigns.history import Call
 
+from gnomon import Gnomon, TaskContext
+
+app = Gnomon()
+
 _INSERT = "INSERT INTO proof.effect (n, run_id, fence, at) VALUES ($1, $2, $3, $4)"
 _CONNECTIONS = 8  # of each node, for effects
 
@@ -26,20 +30,23 @@ class AskedToFail(Exception):
     """This try was meant to fail."""
 
 
-async def function(payload: Any, run: Any) -> None:
+@app.task
+async def function(payload: Any, run: TaskContext) -> None:
     with _told(payload, run):
         await asyncio.sleep(payload["seconds"])
         _fail_if_asked(payload)
 
 
-def thread(payload: Any, run: Any) -> None:
+@app.task
+def thread(payload: Any, run: TaskContext) -> None:
     with _told(payload, run):
         # Under a wrong clock (libfaketime) `time.sleep` fails.
         threading.Event().wait(payload["seconds"])
         _fail_if_asked(payload)
 
 
-async def effect(payload: Any, run: Any) -> None:
+@app.task
+async def effect(payload: Any, run: TaskContext) -> None:
     """Its row and the end of its run are committed together, or neither is."""
     with _told(payload, run):
         await asyncio.sleep(payload["seconds"])
@@ -49,13 +56,14 @@ async def effect(payload: Any, run: Any) -> None:
             await run.complete(connection)
 
 
-async def poison(payload: Any, run: Any) -> None:
+@app.task
+async def poison(payload: Any, run: TaskContext) -> None:
     with _told(payload, run):
         os._exit(1)
 
 
 @contextlib.contextmanager
-def _told(payload: Any, run: Any) -> Iterator[None]:
+def _told(payload: Any, run: TaskContext) -> Iterator[None]:
     """Write down the call around it."""
     call = Call(
         n=payload["n"],

@@ -32,7 +32,6 @@ REPLICA = "replica"  # the proxy between the replica and its primary
 
 _BOOT = ("-m", "proof.campaigns.boot")
 _OBSERVE = ("-m", "proof.campaigns.observer")
-_FUNCTIONS = ("function", "thread", "effect", "poison")
 _STEP = 0.05
 _PATIENCE = 60.0
 _ABSENT = 1.0  # seconds until one that ended by itself is started again
@@ -277,7 +276,7 @@ class World:
             node_lease_seconds=self.options.lease,
             node_timeout_grace_seconds=self.options.grace,
             node_prefetch=self.options.slots,
-            targets_functions=",".join(f"{f}=proof.campaigns.handlers:{f}" for f in _FUNCTIONS),
+            node_app="proof.campaigns.handlers:app",
             proof_folder=self.folder,
             proof_dsn=dsn,
             # So that a process with a wrong clock can tell the time all the same.

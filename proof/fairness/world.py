@@ -17,7 +17,7 @@ from gnomon.model.priority import Lane
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.postgres.database import Database
 
-FUNCTIONS = "work=fair_functions:work, never=fair_functions:never"
+APP = "fair_handlers:app"
 TIMEOUT = 3600.0
 _CALM = {"node_lease_seconds": 10}  # nobody is killed here
 _AT_ONCE = 100_000  # rows in one statement
@@ -26,11 +26,17 @@ _AT_ONCE = 100_000  # rows in one statement
 _CODE = """
 import asyncio
 
+from gnomon import Gnomon
 
+app = Gnomon()
+
+
+@app.task
 async def work(payload):
     await asyncio.sleep(payload["seconds"])
 
 
+@app.task
 async def never(payload):
     await asyncio.Event().wait()
 """
@@ -58,8 +64,8 @@ class Run(NamedTuple):
     late: float
 
 
-def write_functions(folder: Path) -> None:
-    (folder / "fair_functions.py").write_text(_CODE)
+def write_handlers(folder: Path) -> None:
+    (folder / "fair_handlers.py").write_text(_CODE)
 
 
 class World:
@@ -95,7 +101,7 @@ class World:
         """Start nodes, and wait until they serve."""
         names = [f"node-{number}" for number in range(count)]
         # Without a value, as many slots are kept for CRITICAL tasks as anywhere else.
-        settings = {"targets_functions": FUNCTIONS, "node_critical_slots": "", **_CALM, **settings}
+        settings = {"node_app": APP, "node_critical_slots": "", **_CALM, **settings}
         nodes = [self._start(name, "scheduler", **settings) for name in names]
         for node in nodes:
             await node.started()
@@ -172,7 +178,7 @@ class World:
 @asynccontextmanager
 async def world(folder: Path) -> AsyncIterator[World]:
     """A world of its own: a new server with its default settings, and no node yet."""
-    write_functions(folder)
+    write_handlers(folder)
     with EmbeddedServer(folder / "data") as server:
         await migrated(server.dsn)
         made = World(server.dsn, folder)

@@ -14,17 +14,23 @@ from tests.system.harness import Process, Truth, eventually
 from gnomon.model.lifecycle import State
 from gnomon.store.embedded import EmbeddedServer
 
-FUNCTIONS = "work=poison_functions:work, kill=poison_functions:kill"
+APP = "poison_handlers:app"
 EVIL = "evil"
 _PATIENCE = 600.0
 _CODE = """
 import asyncio, os
 
+from gnomon import Gnomon
 
+app = Gnomon()
+
+
+@app.task
 async def work(payload):
     await asyncio.sleep(payload["seconds"])
 
 
+@app.task
 async def kill(payload):
     await asyncio.sleep(payload["seconds"])
     os._exit(9)
@@ -78,10 +84,10 @@ class World:
     """Nodes that are started again when they die, as a process manager does."""
 
     def __init__(self, dsn: str, folder: Path, size: Size) -> None:
-        (folder / "poison_functions.py").write_text(_CODE)
+        (folder / "poison_handlers.py").write_text(_CODE)
         self._size = size
         self._truth = Truth(dsn)
-        settings = {"targets_functions": FUNCTIONS, "node_sweep_seconds": 0.2}
+        settings = {"node_app": APP, "node_sweep_seconds": 0.2}
         self._nodes = [
             Process(dsn, folder, f"node-{number}", "scheduler", **settings)
             for number in range(size.nodes)

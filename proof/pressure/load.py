@@ -11,6 +11,12 @@ from gnomon.model.target import PythonTarget
 
 WORK = PythonTarget("work")
 CODE = """
+from gnomon import Gnomon
+
+app = Gnomon()
+
+
+@app.task
 async def work(payload):
     pass
 """

@@ -101,11 +101,11 @@ def faults(result: Result, calm: Result | None) -> list[str]:
 
 async def run(name: str, dsn: str, folder: Path, size: Size) -> Result:
     """Load a node on a database that nobody else uses."""
-    (folder / "pressure_functions.py").write_text(CODE)
+    (folder / "pressure_handlers.py").write_text(CODE)
     kind, truth = KINDS[name], Truth(dsn)
     node = Process(
         dsn, folder, f"node-{name}", "scheduler",
-        targets_functions="work=pressure_functions:work",
+        node_app="pressure_handlers:app",
         node_lease_seconds=10, node_critical_slots="",
     )  # fmt: skip
     node.start()

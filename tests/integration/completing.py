@@ -1,4 +1,4 @@
-"""Functions that complete their run in a transaction of their own, beside an effect: a row in the
+"""Handlers that complete their task in a transaction of their own, beside an effect: a row in the
 table `effect`. Each call is kept under the `who` of its payload, like those of `handlers`."""
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import psycopg
 from asyncpg.pool import PoolConnectionProxy
-from tests.integration.handlers import calls, gates, note
+from tests.integration.handlers import app, calls, gates, note
 
 from gnomon.model.errors import ExecutionLost
 from gnomon.sdk.context import TaskContext
@@ -50,6 +50,7 @@ def keep(payload: Any, run: TaskContext) -> int:
     return note(payload)
 
 
+@app.task
 async def book(payload: Any, run: TaskContext) -> str:
     keep(payload, run)
     isolation = payload.get("isolation", "read_committed")
@@ -59,6 +60,7 @@ async def book(payload: Any, run: TaskContext) -> str:
     return "not the result"
 
 
+@app.task
 async def book_from_a_pool(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     async with (
@@ -70,6 +72,7 @@ async def book_from_a_pool(payload: Any, run: TaskContext) -> None:
         await run.complete(connection)
 
 
+@app.task
 async def fail_at_first(payload: Any, run: TaskContext) -> None:
     first = keep(payload, run) == 1
     async with connected(payload) as connection, connection.transaction():
@@ -79,6 +82,7 @@ async def fail_at_first(payload: Any, run: TaskContext) -> None:
             raise ValueError("thought better of it")
 
 
+@app.task
 async def roll_back_at_first(payload: Any, run: TaskContext) -> None:
     """Quietly: the function returns as if all were well."""
     first = keep(payload, run) == 1
@@ -90,6 +94,7 @@ async def roll_back_at_first(payload: Any, run: TaskContext) -> None:
         await (transaction.rollback() if first else transaction.commit())
 
 
+@app.task
 async def end_otherwise(payload: Any, run: TaskContext) -> None:
     """Complete, commit, and raise something all the same."""
     keep(payload, run)
@@ -99,6 +104,7 @@ async def end_otherwise(payload: Any, run: TaskContext) -> None:
     raise {"snooze": Snooze(0.01), "reject": Reject("no"), "fail": ValueError("no")}[payload["how"]]
 
 
+@app.task
 async def wait_before_completing(payload: Any, run: TaskContext) -> None:
     first = keep(payload, run) == 1
     isolation = payload.get("isolation", "read_committed")
@@ -113,6 +119,7 @@ async def wait_before_completing(payload: Any, run: TaskContext) -> None:
             raise
 
 
+@app.task
 async def complete_without_a_transaction(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     async with connected(payload) as connection:
@@ -120,6 +127,7 @@ async def complete_without_a_transaction(payload: Any, run: TaskContext) -> None
         await run.complete(connection)
 
 
+@app.task
 async def complete_in_two_transactions(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     async with connected(payload) as connection:
@@ -130,6 +138,7 @@ async def complete_in_two_transactions(payload: Any, run: TaskContext) -> None:
                     await run.complete(connection)
 
 
+@app.task
 async def complete_twice_in_one_transaction(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     async with connected(payload) as connection, connection.transaction():
@@ -138,6 +147,7 @@ async def complete_twice_in_one_transaction(payload: Any, run: TaskContext) -> N
         await run.complete(connection)
 
 
+@app.task
 async def lose_the_connection_at_commit(payload: Any, run: TaskContext) -> None:
     first = keep(payload, run) == 1
     async with connected(payload) as connection, connection.transaction():
@@ -148,6 +158,7 @@ async def lose_the_connection_at_commit(payload: Any, run: TaskContext) -> None:
                 await other.execute("SELECT pg_terminate_backend($1)", connection.get_server_pid())
 
 
+@app.task
 async def commit_at_the_gate(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     async with connected(payload) as connection, connection.transaction():
@@ -156,6 +167,7 @@ async def commit_at_the_gate(payload: Any, run: TaskContext) -> None:
         await at_the_gate(payload)
 
 
+@app.task
 async def book_slowly(payload: Any, run: TaskContext) -> None:
     """Long enough for the next fire of a job to come meanwhile."""
     keep(payload, run)
@@ -168,6 +180,7 @@ async def book_slowly(payload: Any, run: TaskContext) -> None:
 # In threads
 
 
+@app.task
 def book_by_psycopg(payload: Any, run: TaskContext) -> None:
     first = keep(payload, run) == 1
     with psycopg.connect(payload["dsn"]) as connection:
@@ -180,6 +193,7 @@ def book_by_psycopg(payload: Any, run: TaskContext) -> None:
             raise ValueError("thought better of it")
 
 
+@app.task
 def complete_by_autocommit(payload: Any, run: TaskContext) -> None:
     keep(payload, run)
     with psycopg.connect(payload["dsn"], autocommit=True) as connection:
@@ -191,6 +205,7 @@ def complete_by_autocommit(payload: Any, run: TaskContext) -> None:
             run.complete_by(connection.execute)
 
 
+@app.task
 def complete_by_what_was_lost(payload: Any, run: TaskContext) -> None:
     """Another connection takes the task over first."""
     keep(payload, run)
@@ -205,6 +220,7 @@ def complete_by_what_was_lost(payload: Any, run: TaskContext) -> None:
             raise
 
 
+@app.task
 def hang_with_an_open_transaction(payload: Any, run: TaskContext) -> None:
     if keep(payload, run) > 1:
         return
@@ -213,6 +229,7 @@ def hang_with_an_open_transaction(payload: Any, run: TaskContext) -> None:
         thread_gates[payload["who"]].wait(60)
 
 
+@app.task
 def be_busy_with_an_open_transaction(payload: Any, run: TaskContext) -> None:
     if keep(payload, run) > 1:
         return
@@ -221,15 +238,4 @@ def be_busy_with_an_open_transaction(payload: Any, run: TaskContext) -> None:
         connection.execute("SELECT pg_sleep(60)")
 
 
-FUNCTIONS = {
-    function.__name__: f"{__name__}:{function.__name__}"
-    for function in (
-        book, book_from_a_pool, fail_at_first, roll_back_at_first, end_otherwise,
-        wait_before_completing, complete_without_a_transaction, complete_in_two_transactions,
-        complete_twice_in_one_transaction, lose_the_connection_at_commit, commit_at_the_gate,
-        book_slowly, book_by_psycopg, complete_by_autocommit, complete_by_what_was_lost,
-        hang_with_an_open_transaction, be_busy_with_an_open_transaction,
-    )
-}  # fmt: skip
-
-__all__ = ["FUNCTIONS", "calls", "gates", "raised", "ready", "runs", "thread_gates"]
+__all__ = ["app", "calls", "gates", "raised", "ready", "runs", "thread_gates"]

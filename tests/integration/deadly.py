@@ -1,4 +1,4 @@
-"""Functions that child processes run for the tests: what they do, their payload says."""
+"""Handlers that child processes run for the tests: what they do, their payload says."""
 
 import asyncio
 import contextlib
@@ -13,22 +13,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gnomon.sdk.app import Gnomon
 from gnomon.sdk.context import TaskContext
 from gnomon.sdk.signals import Reject, Snooze
 
+app = Gnomon()
 
+
+@app.task
 async def echo(payload: Any) -> Any:
     return payload
 
 
+@app.task
 def echo_in_a_thread(payload: Any) -> Any:
     return payload
 
 
+@app.task
 async def where(payload: Any) -> int:
     return os.getpid()
 
 
+@app.task
 async def wait_for(payload: Any) -> int:
     """Until a file is there."""
     note(payload)
@@ -37,6 +44,7 @@ async def wait_for(payload: Any) -> int:
     return os.getpid()
 
 
+@app.task
 async def block_until(payload: Any) -> None:
     """The same, and nothing else in its process makes progress meanwhile."""
     note(payload)
@@ -44,6 +52,7 @@ async def block_until(payload: Any) -> None:
         time.sleep(0.01)
 
 
+@app.task
 async def die(payload: Any) -> None:
     note(payload)
     if "after" in payload:
@@ -52,6 +61,7 @@ async def die(payload: Any) -> None:
     _DEATHS[payload["how"]]()
 
 
+@app.task
 def die_in_a_thread(payload: Any) -> None:
     note(payload)
     _DEATHS[payload["how"]]()
@@ -96,16 +106,19 @@ _DEATHS: dict[str, Callable[[], None]] = {
 }
 
 
+@app.task
 async def leave_a_bomb(payload: Any) -> str:
     """Ends well, and kills the process later."""
     threading.Timer(0.3, os._exit, (7,)).start()
     return "harmless"
 
 
+@app.task
 async def fail(payload: Any) -> None:
     raise {"snooze": Snooze(5), "reject": Reject("no"), "exit": SystemExit(3)}[payload["how"]]
 
 
+@app.task
 async def exit_in_a_task(payload: Any) -> str:
     async def leave() -> None:
         sys.exit(5)
@@ -115,6 +128,7 @@ async def exit_in_a_task(payload: Any) -> str:
     return "alive"
 
 
+@app.task
 async def stop_when_told(payload: Any) -> None:
     note(payload)
     try:
@@ -123,6 +137,7 @@ async def stop_when_told(payload: Any) -> None:
         note(payload, "stopped")
 
 
+@app.task
 async def be_stubborn(payload: Any) -> None:
     note(payload)
     while True:
@@ -130,17 +145,20 @@ async def be_stubborn(payload: Any) -> None:
             await asyncio.Event().wait()
 
 
+@app.task
 def hang_in_a_thread(payload: Any) -> None:
     note(payload)
     time.sleep(600)
 
 
+@app.task
 async def complete(payload: Any, run: TaskContext) -> None:
     run.completed = True
     note(payload)
     await asyncio.Event().wait()
 
 
+@app.task
 async def speak(payload: Any) -> str:
     print("spoken on stdout")
     sys.stdout.flush()

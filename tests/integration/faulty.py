@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from tests.integration import handlers
 from tests.integration.nodes import SETTINGS
 from tests.settings import settings_with
 
@@ -21,7 +22,7 @@ from gnomon.node.membership.lease import Lease
 from gnomon.node.node import Node
 from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.node.run.targets.python import PythonCaller, load_functions
+from gnomon.node.run.targets.python import PythonCaller
 from gnomon.observe.metrics import NodeMetrics
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
@@ -213,7 +214,7 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
         await database.open()
         stack.push_async_callback(database.close)
         http = await stack.enter_async_context(HttpCaller(clock, None, 10))
-        python = stack.enter_context(PythonCaller(load_functions(settings.targets.functions), 2))
+        python = stack.enter_context(PythonCaller(handlers.app, 2))
         tenants = PostgresTenantReader(database, with_schemas=False)
         directory = TenantCache(tenants, clock, {})
         await directory.load()

@@ -1,4 +1,4 @@
-"""Functions that nodes under test run. Each call is kept under the `who` of its payload."""
+"""Handlers that nodes under test run. Each call is kept under the `who` of its payload."""
 
 import asyncio
 import sys
@@ -6,7 +6,10 @@ import time
 from collections import defaultdict
 from typing import Any
 
+from gnomon.sdk.app import Gnomon
 from gnomon.sdk.signals import Reject, Snooze
+
+app = Gnomon()
 
 calls: defaultdict[str, list[Any]] = defaultdict(list)
 gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
@@ -18,21 +21,25 @@ def note(payload: Any) -> int:
     return len(calls[payload["who"]])
 
 
+@app.task
 async def echo(payload: Any) -> Any:
     note(payload)
     return payload.get("returns")
 
 
+@app.task
 def echo_in_a_thread(payload: Any) -> Any:
     note(payload)
     return payload.get("returns")
 
 
+@app.task
 async def wait_at_the_gate(payload: Any) -> None:
     note(payload)
     await gates[payload["who"]].wait()
 
 
+@app.task
 async def ignore_being_told_to_stop(payload: Any) -> str:
     if note(payload) > 1:
         return "again"
@@ -44,6 +51,7 @@ async def ignore_being_told_to_stop(payload: Any) -> str:
     return "stubborn"
 
 
+@app.task
 def block_a_thread(payload: Any) -> None:
     note(payload)
     deadline = time.monotonic() + 10
@@ -51,60 +59,68 @@ def block_a_thread(payload: Any) -> None:
         time.sleep(0.01)
 
 
+@app.task
 async def snooze_once(payload: Any) -> str:
     if note(payload) == 1:
         raise Snooze(0.05)
     return "awake"
 
 
+@app.task
 async def snooze_for_ever(payload: Any) -> None:
     note(payload)
     raise Snooze(float("inf"))
 
 
+@app.task
 async def reject(payload: Any) -> None:
     note(payload)
     raise Reject("no use")
 
 
+@app.task
 async def fail_with_a_nul(payload: Any) -> None:
     note(payload)
     raise ValueError("before\x00after \udcff")
 
 
+@app.task
 def exit_the_process(payload: Any) -> None:
     note(payload)
     sys.exit(3)
 
 
+@app.task
 async def exit_the_process_async(payload: Any) -> None:
     note(payload)
     sys.exit(3)
 
 
+@app.task
 def stop_iterating(payload: Any) -> None:
     note(payload)
     next(iter(()))
 
 
+@app.task
 async def be_cancelled(payload: Any) -> None:
     note(payload)
     raise asyncio.CancelledError
 
 
+@app.task
 async def return_a_lot(payload: Any) -> str:
     note(payload)
     return "x" * 100_000
 
 
+@app.task
 async def return_nonsense(payload: Any) -> object:
     note(payload)
     return object()
 
 
+@app.task
 async def return_nul(payload: Any) -> str:
     note(payload)
     return "a\x00b"
-
-
-not_callable = 3

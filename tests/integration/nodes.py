@@ -20,12 +20,6 @@ from gnomon.observe.events import Observer
 from gnomon.wiring.processes import run_node
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-FUNCTIONS = (
-    "echo", "echo_in_a_thread", "wait_at_the_gate", "ignore_being_told_to_stop", "block_a_thread",
-    "snooze_once", "snooze_for_ever", "reject", "fail_with_a_nul", "exit_the_process",
-    "exit_the_process_async", "stop_iterating", "be_cancelled", "return_a_lot", "return_nonsense",
-    "return_nul",
-)  # fmt: skip
 
 # Quick to look, so that tests are quick; whatever is found late is found, all the same.
 SETTINGS = settings_with(
@@ -42,7 +36,7 @@ SETTINGS = settings_with(
     database_connections=4,
     targets_threads=4,
     targets_webhook_secret=SECRET,
-    targets_functions={name: f"tests.integration.handlers:{name}" for name in FUNCTIONS},
+    node_app="tests.integration.handlers:app",
 )
 
 
@@ -146,7 +140,7 @@ async def receiver_on(clock: Callable[[], Awaitable[datetime]]) -> AsyncIterator
 
 
 def call_of(now: datetime, function: str, **values: Any) -> tuple[str, Submission]:
-    """A task for a function in `handlers`, and the name that its calls are kept under."""
+    """A task for a handler in `handlers`, and the name that its calls are kept under."""
     who = uuid4().hex
     values.setdefault("due_in", 0.0)
     payload = msgspec.json.encode({"who": who, **values.pop("payload", {})})

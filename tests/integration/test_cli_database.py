@@ -198,11 +198,11 @@ async def _join(connection: Any) -> None:
     )
 
 
-def test_a_node_whose_functions_cannot_be_loaded(database_dsn: str, tmp_path: Path) -> None:
-    env = {"DATABASE_URL": database_dsn, "GNOMON_TARGETS_FUNCTIONS": "f=no_such_module:f"}
+def test_a_node_whose_app_cannot_be_loaded(database_dsn: str, tmp_path: Path) -> None:
+    env = {"DATABASE_URL": database_dsn, "GNOMON_NODE_APP": "no_such_module:app"}
     done = gnomon("scheduler", cwd=tmp_path, env=env)
     assert done.code == 1
-    assert "gnomon: function 'f' cannot be loaded: No module named 'no_such_module'" in done.err
+    assert "gnomon: node.app cannot be used: there is no module 'no_such_module'" in done.err
 
 
 async def test_a_node_starts_and_stops(

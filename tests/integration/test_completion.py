@@ -9,10 +9,9 @@ import asyncpg
 import msgspec
 import pytest
 from structlog.testing import capture_logs
-from tests.integration import completing
 from tests.integration.completing import calls, gates, raised, ready, runs, thread_gates
 from tests.integration.cron_support import Unheard, created, ledger
-from tests.integration.nodes import SETTINGS, RunningNode, call_of, running_node
+from tests.integration.nodes import RunningNode, call_of, running_node
 from tests.integration.support import (
     Connection,
     database_now,
@@ -37,15 +36,15 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 AT_ONCE = RetryPolicy(max_retries=3, backoff=Backoff.FIXED, base_seconds=0.0)
-UNCOMMITTED = "the function completed its task in a transaction that was not committed"
+UNCOMMITTED = "the handler completed its task in a transaction that was not committed"
 FAILED, SUCCEEDED, TIMED_OUT = OutcomeKind.FAILED, OutcomeKind.SUCCEEDED, OutcomeKind.TIMED_OUT
 STALE = "settlements were refused as stale"
-FUNCTIONS = {**SETTINGS.targets.functions, **completing.FUNCTIONS}
+APP = "tests.integration.completing:app"
 
 
 @pytest.fixture
 async def node(database_dsn: str) -> AsyncIterator[RunningNode]:
-    async with running_node(database_dsn, targets_functions=FUNCTIONS) as running:
+    async with running_node(database_dsn, node_app=APP) as running:
         yield running
 
 

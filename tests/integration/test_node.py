@@ -364,7 +364,7 @@ async def test_a_snooze_is_called_again_and_spends_no_retry(
     ("function", "error"),
     [
         ("reject", "Reject: no use"),
-        ("unheard_of", "this node has no function 'unheard_of'"),
+        ("unheard_of", "this node has no handler 'unheard_of'"),
         ("snooze_for_ever", "ValueError"),
         ("exit_the_process", "SystemExit: 3"),
         ("exit_the_process_async", "SystemExit: 3"),
@@ -729,7 +729,6 @@ async def test_the_tasks_of_a_node_that_died_are_run_by_another(
     tmp_path: Path,
 ) -> None:
     """In a child process, where nothing but files tells of the calls."""
-    functions = {"wait_for": "tests.integration.deadly:wait_for"}
     payload = {"file": str(tmp_path / "go"), "notes": str(tmp_path)}
     new = submission(now, target=PythonTarget("wait_for"), payload=msgspec.json.encode(payload))
     await store(database, new)
@@ -740,7 +739,9 @@ async def test_the_tasks_of_a_node_that_died_are_run_by_another(
 
         return look
 
-    async with running_node(database_dsn, node_lease_seconds=1.0, targets_functions=functions):
+    async with running_node(
+        database_dsn, node_lease_seconds=1.0, node_app="tests.integration.deadly:app"
+    ):
         await eventually(begun(1))
         await connection.execute(
             "UPDATE gnomon.node SET dead = true, ended_at = gnomon.now()"

@@ -29,10 +29,7 @@ FILE = Path(__file__).with_suffix(".sql")
 SETTINGS = """
 [node]
 lease_seconds = 5.0
-[targets.functions]
-echo = "tests.integration.handlers:echo"
-reject = "tests.integration.handlers:reject"
-wait_at_the_gate = "tests.integration.handlers:wait_at_the_gate"
+app = "tests.integration.handlers:app"
 """
 FAR = "2099-01-01T00:00:00Z"
 DOCUMENT = {"text": "x" * 5000}  # large enough to be stored apart

@@ -28,12 +28,17 @@ pytestmark = pytest.mark.system
 
 OWNER, RIVAL = "acme", "rival"
 API = "/api/v1"
-FUNCTIONS = """
+HANDLERS = """
 import os
+from gnomon import Gnomon
 
+app = Gnomon()
+
+@app.task
 def environment(payload):
     return dict(os.environ)
 
+@app.task
 def fails(payload):
     raise ValueError("that is wrong: " + str(payload))
 """
@@ -192,7 +197,7 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     for tenant in (OWNER, RIVAL):
         await make_tenant(database, tenant)
-    (tmp_path / "canaries.py").write_text(FUNCTIONS)
+    (tmp_path / "canaries.py").write_text(HANDLERS)
     secrets = Secrets(key=(await make_key(database, OWNER))[1])
     secrets.jwt = issued(tmp_path)
     shared: dict[str, Any] = {
@@ -210,7 +215,7 @@ async def stage(
     url = await processes[-1].started()
     node = new_node(
         "node", **shared, api_key=secrets.command, output_metrics_port=unused_tcp_port,
-        targets_functions="environment=canaries:environment,fails=canaries:fails",
+        node_app="canaries:app",
     )  # fmt: skip
     await node.started()
     where, heard, own = hook

@@ -15,10 +15,15 @@ pytestmark = pytest.mark.system
 
 POISON = """
 import os
+from gnomon import Gnomon
 
+app = Gnomon()
+
+@app.task
 def poison(payload):
     os._exit(9)
 
+@app.task
 async def harmless(payload):
     return payload
 """
@@ -63,12 +68,9 @@ async def test_a_function_that_kills_its_node_becomes_a_dead_letter(
     new_node: NewProcess, submitter: Submitter, truth: Truth, tmp_path: Path
 ) -> None:
     (tmp_path / "handlers.py").write_text(POISON)
-    functions = "poison=handlers:poison,harmless=handlers:harmless"
     (poison,) = await submitter.submit(PythonTarget("poison"), 1)
     harmless = await submitter.submit(PythonTarget("harmless"), 50)
-    node = new_node(
-        "node", targets_functions=functions, node_sweep_seconds=0.1, node_lease_seconds=1
-    )
+    node = new_node("node", node_app="handlers:app", node_sweep_seconds=0.1, node_lease_seconds=1)
     deaths = 0
 
     async def buried() -> bool:

@@ -34,11 +34,15 @@ from pathlib import Path
 import asyncpg
 
 from gnomon.model.errors import ExecutionLost
+from gnomon import Gnomon, TaskContext
+
+app = Gnomon()
 
 HERE = Path(__file__).parent
 
 
-async def book(payload, run):
+@app.task
+async def book(payload, run: TaskContext):
     n, late = payload["n"], payload["late"]
     waits = HERE / f"waits-{n}"
     connection = await asyncpg.connect(os.environ["DATABASE_URL"])
@@ -112,7 +116,7 @@ async def test_an_effect_is_made_once_when_its_node_is_killed_before_the_commit(
     stage: Stage, new_node: NewProcess, truth: Truth
 ) -> None:
     ids = await stage.bookings(8)
-    node = new_node("node", node_slots=8, targets_functions="book=bookings:book")
+    node = new_node("node", node_slots=8, node_app="bookings:app")
 
     async def all_wait() -> bool:
         return len(stage.waiting_in(node)) == 8
@@ -136,7 +140,7 @@ async def test_an_effect_is_made_once_when_its_node_is_killed_before_the_commit(
 async def test_a_node_that_was_stopped_and_comes_back_adds_nothing_to_what_others_did(
     stage: Stage, new_node: NewProcess, truth: Truth
 ) -> None:
-    settings = {"node_slots": 8, "targets_functions": "book=bookings:book"}
+    settings = {"node_slots": 8, "node_app": "bookings:app"}
     ids = await stage.bookings(8)
     first = new_node("first", **settings)
 

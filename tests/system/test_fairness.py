@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from proof.fairness.world import World, write_functions
+from proof.fairness.world import World, write_handlers
 from tests.system.harness import eventually
 
 from gnomon.model.priority import Lane
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture
 def world(database_dsn: str, tmp_path: Path) -> Iterator[World]:
-    write_functions(tmp_path)
+    write_handlers(tmp_path)
     made = World(database_dsn, tmp_path)
     yield made
     made.close()

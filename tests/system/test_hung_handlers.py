@@ -15,9 +15,12 @@ from gnomon.model.target import PythonTarget
 pytestmark = pytest.mark.system
 
 # Neither ever ends. What they were told is in a file, for the test to see.
-FUNCTIONS = """
+HANDLERS = """
 import asyncio
 import time
+from gnomon import Gnomon
+
+app = Gnomon()
 
 
 def note(name):
@@ -25,6 +28,7 @@ def note(name):
         print(name, file=begun)
 
 
+@app.task
 async def hang(payload):
     note("hang")
     while True:
@@ -34,12 +38,12 @@ async def hang(payload):
             continue
 
 
+@app.task
 def hang_in_thread(payload):
     note("hang_in_thread")
     while True:
         time.sleep(0.1)
 """
-NAMES = "hang=stubborn:hang,hang_in_thread=stubborn:hang_in_thread"
 DRAIN = 1.0
 # After the drain: 5 s for what was interrupted, a second each to settle and to end what is left.
 IN_TIME = DRAIN + 5.0 + 2.0
@@ -47,10 +51,10 @@ LOAD = 5.0  # the machine may have other things to do
 
 
 def stubborn_node(new_node: NewProcess, folder: Path, grace: float) -> Process:
-    (folder / "stubborn.py").write_text(FUNCTIONS)
+    (folder / "stubborn.py").write_text(HANDLERS)
     return new_node(
         "node",
-        targets_functions=NAMES,
+        node_app="stubborn:app",
         node_slots=5,
         node_drain_seconds=DRAIN,
         node_timeout_grace_seconds=grace,
@@ -128,15 +132,15 @@ async def test_a_node_does_not_wait_for_functions_that_it_has_given_up(
 async def test_a_node_whose_threads_all_hang_ends_instead_of_failing_whatever_it_claims(
     new_node: NewProcess, submitter: Submitter, truth: Truth, tmp_path: Path
 ) -> None:
-    (tmp_path / "stubborn.py").write_text(FUNCTIONS)
-    node = new_node("node", targets_functions=NAMES, node_slots=2, targets_threads=1)
+    (tmp_path / "stubborn.py").write_text(HANDLERS)
+    node = new_node("node", node_app="stubborn:app", node_slots=2, targets_threads=1)
     await node.started()
     target = PythonTarget("hang_in_thread")
     ids = await submitter.submit(target, 20, timeout_seconds=0.2)
     assert await node.code(60.0) == 1, node.text()[-4000:]
     (told,) = node.said("a slot has died, and the node ends with it")
     assert told["level"] == "error"
-    assert told["why"] == "10 functions hang in threads of this node; it can begin no more"
+    assert told["why"] == "10 handlers hang in threads of this node; it can begin no more"
     rows = await truth.fetch("SELECT state FROM gnomon.task WHERE id = ANY($1)", ids)
     assert len(rows) == 20
     tried = await truth.fetch("SELECT DISTINCT outcome FROM gnomon.execution")

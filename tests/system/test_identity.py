@@ -88,25 +88,30 @@ async def test_a_revoked_key_fails_everywhere_within_a_second(
         assert all(t.status == 401 for t in each if t.began > first)  # it never comes back
 
 
-FUNCTIONS = """
+HANDLERS = """
 import asyncio
 import os
+from gnomon import Gnomon
+
+app = Gnomon()
 
 
+@app.task
 async def fails(payload):
     raise ValueError("that is wrong: " + str(payload))
 
 
+@app.task
 async def dawdles(payload):
     await asyncio.sleep(60)
 
 
+@app.task
 async def kills(payload):
     if not os.path.exists("killed"):
         open("killed", "w").close()
         os.kill(os.getpid(), 9)
 """
-NAMES = "fails=canaries:fails,dawdles=canaries:dawdles,kills=canaries:kills"
 
 
 class Secrets(NamedTuple):
@@ -207,7 +212,7 @@ async def test_secrets_and_payloads_are_in_no_log(
     new_node: NewProcess,
     echo: str,
 ) -> None:
-    (tmp_path / "canaries.py").write_text(FUNCTIONS)
+    (tmp_path / "canaries.py").write_text(HANDLERS)
     good, bad = tokens(tmp_path)
     _, key = await make_key(database)
     secrets = Secrets(key, key[:-1] + ("0" if key[-1] != "0" else "1"), good, bad)
@@ -216,7 +221,7 @@ async def test_secrets_and_payloads_are_in_no_log(
         database_dsn, tmp_path, processes, "api", **chatty,
         auth_jwt_issuer="i", auth_jwt_audience="a", auth_jwt_jwks=str(tmp_path / "jwks.json"),
     )  # fmt: skip
-    chatty = chatty | {"targets_functions": NAMES, "targets_allow": LOOPBACK, "api_key": key}
+    chatty = chatty | {"node_app": "canaries:app", "targets_allow": LOOPBACK, "api_key": key}
     node = new_node("node", node_timeout_grace_seconds=0.5, **chatty)
     async with aiohttp.ClientSession(await api.started()) as client:
         await node.started()

@@ -25,11 +25,15 @@ from gnomon.model.target import PythonTarget
 from gnomon.store.embedded import EmbeddedServer
 
 COUNT = 20
-FUNCTIONS = "wait=waiting_functions:wait"
+APP = "waiting_handlers:app"
 CODE = """
 import asyncio, os, pathlib
+from gnomon import Gnomon, TaskContext
 
-async def wait(payload, run):
+app = Gnomon()
+
+@app.task
+async def wait(payload, run: TaskContext):
     folder = pathlib.Path(payload["folder"])
     (folder / f"{run.task_id}.{run.attempt}.{os.getpid()}").touch()
     while not (folder / "go").exists():
@@ -44,7 +48,7 @@ class Ward:
         self._folder = folder
         self._truth = truth
         self._submitter = submitter
-        (folder / "waiting_functions.py").write_text(CODE)
+        (folder / "waiting_handlers.py").write_text(CODE)
 
     async def submit(self) -> list[UUID]:
         """Tasks that a node has died with, before."""
@@ -86,20 +90,20 @@ async def test_processes_end_with_a_node_that_is_killed_or_stopped(
 ) -> None:
     ward = Ward(tmp_path, truth, submitter)
     ids = await ward.submit()
-    first = new_node("first", targets_functions=FUNCTIONS)
+    first = new_node("first", node_app=APP)
     await eventually(ward.have_begun(COUNT))
     pids = set(ward.begun().values())
     assert first.process.pid not in pids
     first.kill()
     await all_gone(pids)
 
-    second = new_node("second", targets_functions=FUNCTIONS)
+    second = new_node("second", node_app=APP)
     await eventually(ward.have_begun(2 * COUNT))
     again = set(ward.begun().values()) - pids
     second.pause()
     await all_gone(again)
 
-    new_node("third", targets_functions=FUNCTIONS)
+    new_node("third", node_app=APP)
     await eventually(ward.have_begun(3 * COUNT))
     second.go_on()
     ward.go()
@@ -117,7 +121,7 @@ async def test_suspects_outlast_a_restart_of_postgresql(
     own_server: EmbeddedServer, tmp_path: Path
 ) -> None:
     truth = Truth(own_server.dsn)
-    node = Process(own_server.dsn, tmp_path, "node", "scheduler", targets_functions=FUNCTIONS)
+    node = Process(own_server.dsn, tmp_path, "node", "scheduler", node_app=APP)
     try:
         async with submitting(own_server.dsn) as submitter:
             ward = Ward(tmp_path, truth, submitter)
@@ -140,7 +144,7 @@ async def test_a_terminal_that_interrupts_all_of_them_ends_only_the_node(
 ) -> None:
     ward = Ward(tmp_path, truth, submitter)
     ids = await ward.submit()
-    node = new_node("node", targets_functions=FUNCTIONS)
+    node = new_node("node", node_app=APP)
     await eventually(ward.have_begun(COUNT))
     for pid in (*set(ward.begun().values()), node.process.pid):
         os.kill(pid, signal.SIGTERM)

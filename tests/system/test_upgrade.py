@@ -36,7 +36,7 @@ STATES = {
     "running": "RUNNING",
 }
 # All of them end at once; the one that was running is called in a process of its own.
-FUNCTIONS = dict.fromkeys(("echo", "reject", "wait_at_the_gate"), "tests.integration.handlers:echo")
+APP = "tests.system.ending_handlers:app"
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ async def test_everything_is_there(api: Api, upgraded_dsn: str) -> None:
 async def test_everything_runs(api: Api, upgraded_dsn: str) -> None:
     tasks = await api.tasks()
     ids = {name: task["task_id"] for name, task in tasks.items()}
-    changes = {"targets_functions": FUNCTIONS, "database_retention_days": 36500.0}
+    changes = {"node_app": APP, "database_retention_days": 36500.0}
     async with running_node(upgraded_dsn, **changes):
         await api.ends(ids["running"])  # its node is gone
         await api.ask("POST", f"dead-letters/{ids['dead']}/retry")

@@ -23,9 +23,13 @@ URGENT: dict[str, Any] = {"priority": Lane.CRITICAL}
 STUBBORN = """
 import asyncio
 import pathlib
+from gnomon import Gnomon, TaskContext
+
+app = Gnomon()
 
 
-async def stay(payload, run):
+@app.task
+async def stay(payload, run: TaskContext):
     pathlib.Path(f"begun-{run.attempt}").touch()
     while run.attempt == 1:
         try:
@@ -34,6 +38,7 @@ async def stay(payload, run):
             pathlib.Path("told").touch()
 
 
+@app.task
 async def go(payload):
     pathlib.Path("went").touch()
 """
@@ -88,12 +93,11 @@ async def test_nothing_is_lost_when_the_node_is_killed_while_a_task_gives_way(
     new_node: NewProcess, submitter: Submitter, truth: Truth, tmp_path: Path
 ) -> None:
     (tmp_path / "stubborn.py").write_text(STUBBORN)
-    functions = "stay=stubborn:stay,go=stubborn:go"
     node: Process = new_node(
         "node",
         node_slots=1,
         node_prefetch=0,
-        targets_functions=functions,
+        node_app="stubborn:app",
         node_timeout_grace_seconds=120,
     )
     low = await submitter.submit(PythonTarget("stay"), 1, timeout_seconds=600, **LOW)

@@ -16,18 +16,25 @@ pytestmark = pytest.mark.system
 HANDLERS = """
 import asyncio
 import asyncpg
+from gnomon import Gnomon, TaskContext
 
+app = Gnomon()
+
+@app.task
 async def work(payload):
     await asyncio.sleep(0.02)
     return payload
 
+@app.task
 async def fail(payload):
     raise ValueError("no")
 
+@app.task
 async def hang(payload):
     await asyncio.sleep(60)
 
-async def book(payload, run):
+@app.task
+async def book(payload, run: TaskContext):
     connection = await asyncpg.connect(payload["dsn"])
     try:
         async with connection.transaction():
@@ -35,7 +42,6 @@ async def book(payload, run):
     finally:
         await connection.close()
 """
-FUNCTIONS = ",".join(f"{name}=handlers:{name}" for name in ("work", "fail", "hang", "book"))
 AT_ONCE = RetryPolicy(max_retries=1, backoff=Backoff.FIXED, base_seconds=0.0)
 
 
@@ -49,7 +55,7 @@ async def test_nothing_is_metered_twice_or_missed_when_a_node_is_killed(
 ) -> None:
     (tmp_path / "handlers.py").write_text(HANDLERS)
     receiver.hold()  # so that the first node is killed with calls under way
-    nodes = [new_node(f"node-{n}", node_slots=60, targets_functions=FUNCTIONS) for n in (1, 2)]
+    nodes = [new_node(f"node-{n}", node_slots=60, node_app="handlers:app") for n in (1, 2)]
     for node in nodes:
         await node.started()
     await submitter.submit(receiver.url, 40, retry_policy=AT_ONCE)

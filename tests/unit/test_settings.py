@@ -21,6 +21,9 @@ from gnomon.settings.former import FORMER
 from gnomon.settings.section import Section
 from gnomon.settings.settings import SECTIONS
 
+# Settings that there were not before there were sections.
+LATER = {("node", "app"), ("targets", "processes"), ("output", "handler_log_level")}
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -34,11 +37,11 @@ def test_without_file_or_environment_all_are_defaults() -> None:
 
 def test_the_default_file_is_read_where_it_exists(folder: Path) -> None:
     (folder / "gnomon.toml").write_text(
-        "node.slots = 7\n[targets.functions]\ngreet = 'shop.jobs:greet'\n"
+        "node.slots = 7\n[sharing.lane_weights]\nCRITICAL = 9\nHIGH = 3\nMEDIUM = 2\nLOW = 1\n"
     )
     settings = load({})
     assert settings.node.slots == 7
-    assert settings.targets.functions == {"greet": "shop.jobs:greet"}
+    assert settings.sharing.lane_weights["CRITICAL"] == 9
 
 
 def test_a_named_file_is_read_instead_of_the_default(folder: Path) -> None:
@@ -130,11 +133,11 @@ def test_a_direct_way_is_one_to_a_database_that_is_named() -> None:
         load(direct)
 
 
-def test_functions_are_pairs_in_the_environment() -> None:
-    settings = load({"GNOMON_TARGETS_FUNCTIONS": "a=m:f, b = n.o:g,"})
-    assert settings.targets.functions == {"a": "m:f", "b": "n.o:g"}
-    with pytest.raises(SettingsError, match="GNOMON_TARGETS_FUNCTIONS must be name="):
-        load({"GNOMON_TARGETS_FUNCTIONS": "m:f"})
+def test_weights_are_pairs_in_the_environment() -> None:
+    settings = load({"GNOMON_SHARING_LANE_WEIGHTS": "CRITICAL=9, HIGH = 3,MEDIUM=2,LOW=1,"})
+    assert settings.sharing.lane_weights == {"CRITICAL": 9, "HIGH": 3, "MEDIUM": 2, "LOW": 1}
+    with pytest.raises(SettingsError, match="GNOMON_SHARING_LANE_WEIGHTS must be name="):
+        load({"GNOMON_SHARING_LANE_WEIGHTS": "9"})
 
 
 @pytest.mark.parametrize(
@@ -163,8 +166,8 @@ def test_a_section_is_a_table(folder: Path) -> None:
 
 
 def test_a_former_name_in_the_file_is_told_the_new_one(folder: Path) -> None:
-    (folder / "gnomon.toml").write_text("slots = 7\n[functions]\na = 'b:c'\n[node]\nbatch = 1")
-    told = r"gnomon\.toml: slots is now node\.slots; functions is now targets\.functions$"
+    (folder / "gnomon.toml").write_text("slots = 7\nthreads = 3\n[node]\nbatch = 1")
+    told = r"gnomon\.toml: slots is now node\.slots; threads is now targets\.threads$"
     with pytest.raises(SettingsError, match=told):
         load({})
 
@@ -184,9 +187,24 @@ def test_the_former_variable_of_the_address_is_told_the_new_one() -> None:
         load({"GNOMON_API_URL": "http://127.0.0.1:8080"})
 
 
+@pytest.mark.parametrize("text", ["[functions]\na = 'b:c'", "[targets.functions]\na = 'b:c'"])
+def test_functions_in_the_file_are_told_of_apps(folder: Path, text: str) -> None:
+    (folder / "gnomon.toml").write_text(text)
+    told = r"functions is gone; .*node\.app, such as shop:app, or start `gnomon worker shop:app`$"
+    with pytest.raises(SettingsError, match=told):
+        load({})
+
+
+@pytest.mark.parametrize("name", ["GNOMON_FUNCTIONS", "GNOMON_TARGETS_FUNCTIONS"])
+def test_functions_in_the_environment_are_told_of_apps(name: str) -> None:
+    with pytest.raises(SettingsError, match=rf"{name} is gone; .*node\.app"):
+        load({name: "a=b:c"})
+
+
 def test_every_former_name_has_become_a_setting() -> None:
     """One that is left out of the table would be ignored in silence."""
     settings = {(section, name) for section, kind in SECTIONS.items() for name in _names(kind)}
+    settings -= LATER
     assert set(FORMER.values()) == settings
     assert len(FORMER) == len(settings)
 

@@ -36,6 +36,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str | None = None
     retryable: bool = True
     retry_after: float | None = None  # seconds that the receiver (or a snooze) asked for
+    overrides_policy: bool = False  # that holds instead of the policy's wait, be it shorter
     response_status: int | None = None
     response_body: str | None = None
     result: str | None = None  # JSON

@@ -86,6 +86,8 @@ def release(standing: Standing) -> Verdict:
 def _after_failure(outcome: Outcome, standing: Standing, chance: float) -> Verdict:
     if standing.retries_left <= 0 or not outcome.retryable:
         return Verdict(VerdictKind.DEAD_LETTER)
+    if outcome.overrides_policy and outcome.retry_after is not None:
+        return Verdict(VerdictKind.RETRY, delay=outcome.retry_after, spends=True)
     # The budget is renewed by a re-drive, so the backoff starts over with it.
     policy = standing.retry_policy
     retry = max(1, policy.max_retries - standing.retries_left + 1)

@@ -1,8 +1,15 @@
 """An error in words, whatever its class says of itself."""
 
+import traceback
+from pathlib import Path
+
 from gnomon.model.text import storable
 
 MAX_ERROR = 2000  # characters that are kept of it
+MAX_TRACEBACK_BYTES = 16 * 1024
+
+_PACKAGE = Path(__file__).parents[1]
+_OWN = tuple(f"{_PACKAGE / room}/" for room in ("sdk", "node"))
 
 
 def describe(error: BaseException) -> str:
@@ -15,3 +22,36 @@ def describe(error: BaseException) -> str:
         text = f"{name} (its text cannot be had: {type(inner).__name__})"
         return storable(text[:MAX_ERROR])
     return storable((f"{name}: {text}" if text else name)[:MAX_ERROR])
+
+
+def traceback_of(error: BaseException) -> str | None:
+    """Where it was raised, from the first line of the user's own code on; None where there is none
+    of that. Without local variables: those hold payloads, secrets and passwords."""
+    frames = error.__traceback__
+    while frames is not None and is_own(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    if frames is None:
+        return None
+    try:
+        lines = traceback.TracebackException(type(error), error, frames, compact=True).format()
+        return bounded("".join(lines).rstrip())
+    except BaseException:  # noqa: BLE001 - whatever the classes of a user's errors do
+        return None
+
+
+def bounded(text: str) -> str:
+    """As PostgreSQL can hold it. Of one that is too long its middle is left out: it begins with
+    where the code was entered, and ends with what happened."""
+    stored = storable(text).encode()
+    if len(stored) <= MAX_TRACEBACK_BYTES:
+        return stored.decode()
+    note = f"\n… {len(stored) - MAX_TRACEBACK_BYTES} bytes and more left out …\n".encode()
+    head = MAX_TRACEBACK_BYTES // 4
+    tail = MAX_TRACEBACK_BYTES - head - len(note)
+    cut = stored[:head] + note + stored[-tail:]
+    return cut.decode(errors="ignore")
+
+
+def is_own(filename: str) -> bool:
+    """Whether the file is of the code that calls handlers."""
+    return filename.startswith(_OWN)

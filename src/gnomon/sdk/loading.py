@@ -23,6 +23,24 @@ def load_app(path: str) -> Gnomon:
     return _named(module, attribute) if colon else _only(module)
 
 
+def path_of(app: Gnomon) -> str | None:
+    """The path by which another process can import it; None where no module holds it."""
+    for module in list(sys.modules.values()):
+        for name, value in list(vars(module).items()) if isinstance(module, ModuleType) else ():
+            if value is app and (found := _importable(module)) is not None:
+                return f"{found}:{name}"
+    return None
+
+
+def _importable(module: ModuleType) -> str | None:
+    """Its name, or for a program that was started the name that it has for others."""
+    if module.__name__ != "__main__":
+        return module.__name__
+    if module.__spec__ is not None:
+        return module.__spec__.name
+    return None if module.__file__ is None else Path(module.__file__).stem
+
+
 def _is_dotted(name: str) -> bool:
     return all(part.isidentifier() for part in name.split("."))
 

@@ -1,5 +1,5 @@
-"""Names that settings and variables had before. They set nothing: whoever uses one is told the new
-name."""
+"""Names that settings and variables had before, and settings that are gone. They set nothing:
+whoever uses one is told what to write instead."""
 
 _MOVED = {
     "database": ("data_dir", "retention_days", "disk_reserve_bytes"),
@@ -48,13 +48,23 @@ _MOVED = {
     ),
     "sharing": ("lane_weights", "aging_seconds", "tenant_share", "plans"),
     "targets": (
-        "functions",
         "threads",
         "quarantine_processes",
         "webhook_secret",
         "connections_per_host",
     ),
     "output": ("log_format", "log_level", "metrics_host", "metrics_port"),
+}
+
+_HANDLERS = (
+    "functions are the handlers of an app: name the app in node.app, such as shop:app, or start "
+    "`gnomon worker shop:app`"
+)
+
+# Section and name (none: before there were sections), and what to do instead.
+REMOVED: dict[tuple[str, str], str] = {
+    ("", "functions"): _HANDLERS,
+    ("targets", "functions"): _HANDLERS,
 }
 
 FORMER: dict[str, tuple[str, str]] = {

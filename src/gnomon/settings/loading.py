@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from gnomon.settings.former import FORMER, FORMER_VARIABLES
+from gnomon.settings.former import FORMER, FORMER_VARIABLES, REMOVED
 from gnomon.settings.section import SettingsError
 from gnomon.settings.settings import SECRETS, SECTIONS, Settings
 
@@ -114,6 +114,11 @@ def _from_file(file: Path) -> dict[str, dict[str, Any]]:
 def _check_names(file: Path, values: Mapping[str, Any]) -> None:
     """Raise SettingsError for what is no section and no setting."""
     former = [f"{name} is now {'.'.join(FORMER[name])}" for name in values if name in FORMER]
+    former += [
+        f"{_full(*removed)} is gone; {instead}"
+        for removed, instead in REMOVED.items()
+        if removed[1] in (values.get(removed[0], {}) if removed[0] else values)
+    ]
     if former:
         raise SettingsError(f"{file}: {'; '.join(former)}")
     for section, given in values.items():
@@ -125,6 +130,10 @@ def _check_names(file: Path, values: Mapping[str, Any]) -> None:
             if name not in SECTIONS[section].__struct_fields__:
                 full = f"{section}.{name}"
                 raise SettingsError(f"{file}: unknown setting {full!r}{_hint(full)}")
+
+
+def _full(section: str, name: str) -> str:
+    return f"{section}.{name}" if section else name
 
 
 def _hint(unknown: str) -> str:
@@ -186,6 +195,14 @@ def _check_former(environ: Mapping[str, str]) -> None:
         if old not in known and environ.get(old + suffix)
     ]
     former += [f"{old} is now {new}" for old, new in FORMER_VARIABLES.items() if environ.get(old)]
+    former += [
+        f"{variable} is gone; {instead}"
+        for variable, instead in (
+            (PREFIX + _full(*removed).replace(".", "_").upper(), instead)
+            for removed, instead in REMOVED.items()
+        )
+        if environ.get(variable)
+    ]
     if former:
         raise SettingsError(f"in the environment: {'; '.join(former)}")
 
@@ -197,7 +214,7 @@ def _parsed(field: msgspec.structs.FieldInfo, variable: str, text: str) -> objec
             return msgspec.json.decode(text)
         except msgspec.DecodeError as error:
             raise SettingsError(f"{variable} must be JSON: {error}") from error
-    if field.name in ("functions", "lane_weights"):
+    if field.name == "lane_weights":
         return _mapping(variable, text)
     if isinstance(field.default, tuple):
         return [value.strip() for value in text.split(",") if value.strip()]

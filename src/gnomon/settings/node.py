@@ -11,6 +11,9 @@ class NodeSettings(Section, frozen=True):
     SECTION: ClassVar[str] = "node"
 
     name: str | None = None  # None: host name and process id
+    app: str | None = (
+        None  # module:attribute of the app whose handlers it runs; None: webhooks only
+    )
     slots: int = 1000  # tasks that run at once in one node
     critical_slots: int | None = None  # of these, kept for CRITICAL tasks; None: one in twenty
     prefetch: int = 1000  # claimed beyond the free slots, so that a slot never waits for a claim

@@ -1,8 +1,7 @@
-"""Section `targets`: the functions and addresses that tasks may call, and how many at once."""
+"""Section `targets`: the addresses that tasks may call, and how much is called at once."""
 
+import os
 from typing import ClassVar
-
-import msgspec
 
 from gnomon.settings.section import Section
 
@@ -10,9 +9,8 @@ from gnomon.settings.section import Section
 class TargetSettings(Section, frozen=True):
     SECTION: ClassVar[str] = "targets"
 
-    # Name -> "package.module:function", callable as python targets
-    functions: dict[str, str] = msgspec.field(default_factory=dict)
-    threads: int = 32  # for Python functions that are not async
+    threads: int = 32  # for handlers that are not async
+    processes: int | None = None  # for handlers with process=True; None: one for each core
     quarantine_processes: int = 4  # children of a node for tasks that may have killed one
     webhook_secret: str | None = None  # whsec_...; the first one of the tenant `default`
     connections_per_host: int = 1000
@@ -20,4 +18,12 @@ class TargetSettings(Section, frozen=True):
 
     def __post_init__(self) -> None:
         self.require_at_least_one("threads", "quarantine_processes", "connections_per_host")
+        self.require(
+            "processes", "be at least 1", holds=self.processes is None or self.processes > 0
+        )
         self.require_networks("allow")
+
+    @property
+    def most_processes(self) -> int:
+        """How many children run handlers with process=True."""
+        return self.processes or os.cpu_count() or 1

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import asyncpg
+import msgspec
 import structlog
 
 from gnomon.access.webhook_secret import secret_bytes
@@ -21,12 +22,15 @@ from gnomon.node.node import Node
 from gnomon.node.run.quarantine.pool import Quarantine
 from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.allowed import AllowedCaller
-from gnomon.node.run.targets.functions import FunctionCaller
+from gnomon.node.run.targets.handlers import HandlerCaller
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.node.run.targets.python import PythonCaller, load_functions
+from gnomon.node.run.targets.python import PythonCaller
 from gnomon.node.run.targets.signing import Signatory
 from gnomon.observe.events import Observer, fan_out, to_log
 from gnomon.observe.metrics import NodeMetrics
+from gnomon.sdk.app import Gnomon
+from gnomon.sdk.errors import AppNotLoaded
+from gnomon.sdk.loading import load_app, path_of
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.guards import Guards
 from gnomon.store.postgres import migrate
@@ -118,17 +122,43 @@ async def run_node(
     stop: asyncio.Event | None = None,
     rules: BreakerRules = RULES,
     listeners: Sequence[Observer] = (),
+    app: Gnomon | None = None,
 ) -> None:
     """Serve as a node until SIGTERM or SIGINT (or `stop`). A node that was declared dead joins
-    again at once, as a new incarnation. `listeners` are told every event, like metrics and log."""
+    again at once, as a new incarnation. `listeners` are told every event, like metrics and log. It
+    runs the handlers of `app`, which is the one that the setting `node.app` names unless given."""
+    app, settings = _with_app(settings, app)
     stop = stop or _stop_on_signals()
     raise_file_limit()  # each webhook that is under way has a connection
     _calm_the_collector()
     if not await _prepared(settings, dsn, stop):
         return
     metrics = NodeMetrics()
+    emit = fan_out(metrics, to_log, *listeners)
     with metrics.served(settings.output):
-        await _live(settings, dsn, fan_out(metrics, to_log, *listeners), on_started, stop, rules)
+        async with app.running():
+            await _live(settings, dsn, emit, on_started, stop, rules, app)
+
+
+def _with_app(settings: Settings, app: Gnomon | None) -> tuple[Gnomon, Settings]:
+    """The app, and the settings with the path by which child processes find it."""
+    path = settings.node.app
+    if app is None and path is None:
+        return Gnomon(), settings
+    if app is None:
+        assert path is not None
+        try:
+            return load_app(path), settings
+        except AppNotLoaded as error:
+            raise SettingsError(f"node.app cannot be used: {error}") from error
+    path = path_of(app)
+    if path is None:
+        log.warning(
+            "the app is no attribute of a module: no child process can import it, so tasks whose "
+            "node died are left to other nodes, and handlers with process=True fail"
+        )
+    node = msgspec.structs.replace(settings.node, app=path)
+    return app, msgspec.structs.replace(settings, node=node)
 
 
 async def _live(
@@ -138,11 +168,12 @@ async def _live(
     on_started: Started,
     stop: asyncio.Event,
     rules: BreakerRules,
+    app: Gnomon,
 ) -> None:
     """One incarnation after the other."""
     while not stop.is_set():
         try:
-            async with _node(settings, dsn, SystemClock(), emit, rules) as (
+            async with _node(settings, dsn, SystemClock(), emit, rules, app) as (
                 node,
                 listener,
                 keeper,
@@ -161,7 +192,12 @@ async def _live(
 
 @asynccontextmanager
 async def _node(
-    settings: Settings, dsn: str, clock: Clock, emit: Observer, rules: BreakerRules
+    settings: Settings,
+    dsn: str,
+    clock: Clock,
+    emit: Observer,
+    rules: BreakerRules,
+    app: Gnomon,
 ) -> AsyncIterator[tuple[Node, Listener, LeaseKeeper]]:
     """A node that has joined the roster, and what speaks to it from outside of its loop."""
     async with AsyncExitStack() as stack:
@@ -173,7 +209,7 @@ async def _node(
         directory = TenantCache(tenants, clock, plans_of(settings.sharing))
         await directory.load()
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
-        callers = await _callers(stack, settings, clock, directory, quarantine)
+        callers = await _callers(stack, settings, clock, directory, quarantine, app)
         inputs = NodeInputs(
             settings, database, callers, quarantine.is_open, directory, clock, emit, rules
         )
@@ -198,17 +234,18 @@ async def _callers(
     clock: Clock,
     directory: TenantCache,
     quarantine: Quarantine,
+    app: Gnomon,
 ) -> Callers:
     guards = Guards(directory, settings.targets.allow)
     signatory = Signatory(directory, clock)
     http = HttpCaller(clock, signatory, settings.targets.connections_per_host, guards.of)
-    python = PythonCaller(load_functions(settings.targets.functions), settings.targets.threads)
+    python = PythonCaller(app, settings.targets.threads)
     await stack.enter_async_context(http)
     stack.enter_context(python)
-    functions = FunctionCaller(python, quarantine)
+    handlers = HandlerCaller(python, quarantine)
     return Callers(
         http=AllowedCaller(http, directory),
-        python=AllowedCaller(functions, directory),
+        python=AllowedCaller(handlers, directory),
     )
 
 

@@ -50,11 +50,11 @@ def test_secrets_are_masked(form: list[str], monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_people_see_sections(elsewhere: Path) -> None:
-    (elsewhere / "gnomon.toml").write_text("[targets.functions]\ngreet = 'shop:greet'")
+    (elsewhere / "gnomon.toml").write_text("[sharing.plans.free]\nweight = 2")
     lines = gnomon_here("settings").out.splitlines()
     assert lines[0].split() == ["[database]", "value", "from"]
-    assert [line.split() for line in lines if line.startswith("functions")] == [
-        ["functions", '{"greet":"shop:greet"}', "gnomon.toml"]
+    assert [line.split() for line in lines if line.startswith("plans")] == [
+        ["plans", '{"free":{"weight":2.0}}', "gnomon.toml"]
     ]
     assert "RS256, ES256, EdDSA" in next(each for each in lines if "jwt_algorithms" in each)
 

@@ -62,7 +62,7 @@ ERRORS: list[tuple[BaseException, str]] = [
 ]
 
 
-def raising(error: BaseException) -> dict[str, Callable[..., Any]]:
+def raising(error: BaseException) -> list[Callable[..., Any]]:
     async def on_the_loop(payload: Any) -> None:
         raise error
 
@@ -74,13 +74,13 @@ def raising(error: BaseException) -> dict[str, Callable[..., Any]]:
     def in_a_thread(payload: Any) -> None:
         raise error
 
-    return {"on_the_loop": on_the_loop, "in_a_future": in_a_future, "in_a_thread": in_a_thread}
+    return [on_the_loop, in_a_future, in_a_thread]
 
 
 @pytest.mark.parametrize("where", ["on_the_loop", "in_a_future", "in_a_thread"])
 @pytest.mark.parametrize(("error", "text"), ERRORS, ids=lambda value: type(value).__name__)
 async def test_it_fails_its_own_try(error: BaseException, text: str, where: str) -> None:
-    world = World(**raising(error))
+    world = World(None, *raising(error))
     async with working(world):
         world.send(where, *range(2 * SLOTS), timeout=60.0)
         await world.reported(2 * SLOTS)
@@ -99,7 +99,7 @@ async def test_it_fails_its_own_try(error: BaseException, text: str, where: str)
 
 @pytest.mark.parametrize("seconds", [0, 0.25, 1, LONGEST_WAIT])
 async def test_a_snooze_lasts_as_long_as_was_asked_for(seconds: float) -> None:
-    world = World(**raising(Snooze(seconds)))
+    world = World(None, *raising(Snooze(seconds)))
     async with working(world):
         world.send("on_the_loop", 1)
         await world.reported(1)
@@ -121,7 +121,7 @@ async def test_one_that_panics_when_it_is_told_to_stop_has_timed_out_or_failed()
         finally:
             raise Panic("while stopping")
 
-    world = World(panic_when_told=panic_when_told)
+    world = World(None, panic_when_told)
     async with working(world):
         world.send("panic_when_told", 1, timeout=0.05)
         await world.reported(1)

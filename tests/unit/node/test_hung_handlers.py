@@ -144,7 +144,7 @@ async def test_a_node_that_can_call_no_more_functions_ends(world: World) -> None
     assert running.done()
     with pytest.raises(ExceptionGroup) as died:
         await running
-    assert died.group_contains(TooManyHung, match="functions hang in threads of this node")
+    assert died.group_contains(TooManyHung, match="handlers hang in threads of this node")
     world.python.__exit__()
 
 

@@ -148,7 +148,7 @@ async def test_beyond_a_bound_of_hung_threads_calls_are_refused(gate: Gate) -> N
     for _ in range(10):
         await hang(threads, gate, 1)
     called: list[bool] = []
-    with pytest.raises(TooManyHung, match="10 functions hang in threads of this node"):
+    with pytest.raises(TooManyHung, match="10 handlers hang in threads of this node"):
         await threads.run(called.append, True)
     assert called == []
     gate.open()

@@ -27,6 +27,7 @@ from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import Event, nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
+from gnomon.sdk.app import Gnomon
 from gnomon.sdk.context import TaskContext
 from gnomon.sdk.signals import Snooze
 from gnomon.testing.contracts.pipe import a_delivery
@@ -42,7 +43,7 @@ class World:
     """A worker of two slots, its handlers, and all that it reports."""
 
     def __init__(
-        self, checks: StartChecks | None = None, /, **functions: Callable[..., Any]
+        self, checks: StartChecks | None = None, /, *functions: Callable[..., Any]
     ) -> None:
         self.clock = SystemClock()
         self.reports: list[Report] = []
@@ -58,22 +59,15 @@ class World:
         self.fetching = 0
         self.thread_gate = threading.Event()
         self.pipe = MemoryPipe(SLOTS, lambda: None, prefetch=100)
-        self.python = PythonCaller(
-            {
-                "hang": self._hang,
-                "hang_in_thread": self._hang_in_thread,
-                "work": self._work,
-                "wait": self._wait,
-                "fail_when_told": self._fail_when_told,
-                "snooze": self._snooze,
-                "complete_and_hang": self._complete_and_hang,
-                "complete_and_wait": self._complete_and_wait,
-                "complete_when_told": self._complete_when_told,
-                "cancel_the_slot": self._cancel_the_slot,
-                **functions,
-            },
-            SLOTS,
-        )
+        app = Gnomon()
+        own: tuple[Callable[..., Any], ...] = (
+            self.hang, self.hang_in_thread, self.work, self.wait, self.fail_when_told, self.snooze,
+            self.complete_and_hang, self.complete_and_wait, self.complete_when_told,
+            self.cancel_the_slot,
+        )  # fmt: skip
+        for function in (*own, *functions):
+            app.task(function)
+        self.python = PythonCaller(app, SLOTS)
         self.callers = Callers(http=self.python, python=self.python)  # no webhooks are called
         troubles = Troubles(self.clock, nobody)
         self.runner = Runner(
@@ -89,7 +83,7 @@ class World:
         starter = Starter(self._begin, troubles)
         self.worker = Worker(self.pipe, self.runner, starter, lease, self.clock, SLOTS)
 
-    async def _hang(self, payload: Any) -> str:
+    async def hang(self, payload: Any) -> str:
         self.begun.append("hang")
         while not self.gate.is_set():
             try:
@@ -98,42 +92,42 @@ class World:
                 continue
         return "late"
 
-    def _hang_in_thread(self, payload: Any) -> str:
+    def hang_in_thread(self, payload: Any) -> str:
         self.begun.append("hang_in_thread")
         self.thread_gate.wait(60)
         return "late"
 
-    async def _work(self, payload: Any) -> str:
+    async def work(self, payload: Any) -> str:
         self.begun.append("work")
         self._keep_slot()
         return "done"
 
-    async def _wait(self, payload: Any) -> str:
+    async def wait(self, payload: Any) -> str:
         self.begun.append("wait")
         self._keep_slot()
         await self.gate.wait()
         return "waited"
 
-    async def _fail_when_told(self, payload: Any) -> None:
+    async def fail_when_told(self, payload: Any) -> None:
         try:
-            await self._wait(payload)
+            await self.wait(payload)
         except asyncio.CancelledError:
             raise ValueError("no way to stop") from None
 
-    async def _snooze(self, payload: Any) -> None:
+    async def snooze(self, payload: Any) -> None:
         raise Snooze(1.0)
 
-    async def _complete_and_hang(self, payload: Any, run: TaskContext) -> None:
+    async def complete_and_hang(self, payload: Any, run: TaskContext) -> None:
         run.completed = True
-        await self._hang(payload)
+        await self.hang(payload)
 
-    async def _complete_and_wait(self, payload: Any, run: TaskContext) -> None:
+    async def complete_and_wait(self, payload: Any, run: TaskContext) -> None:
         run.completed = True
         await self.gate.wait()
 
-    async def _complete_when_told(self, payload: Any, run: TaskContext) -> None:
+    async def complete_when_told(self, payload: Any, run: TaskContext) -> None:
         try:
-            await self._wait(payload)
+            await self.wait(payload)
         finally:
             run.completed = True
 
@@ -142,7 +136,7 @@ class World:
         assert slot is not None
         self.slots.append(slot)
 
-    async def _cancel_the_slot(self, payload: Any) -> None:
+    async def cancel_the_slot(self, payload: Any) -> None:
         slot = asyncio.current_task()
         assert slot is not None
         slot.cancel()

@@ -13,11 +13,13 @@ from gnomon.model.task import LEAST_TIMEOUT, TaskKey
 from gnomon.node.run.payloads import Payloads
 from gnomon.node.run.preemption_order import preemption_order
 from gnomon.node.run.running_execution import RunningExecution, Stop
+from gnomon.node.run.stacks import Interrupted
 from gnomon.node.run.targets import Callers
 from gnomon.node.run.threads import LeftRunning, TooManyHung
 from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import HandlerHung, HandlerReturned, Observer
 from gnomon.pipe.envelope import Delivery, Report
+from gnomon.sdk.failure import traceback_of
 
 log = structlog.get_logger("gnomon.node.run")
 
@@ -69,8 +71,12 @@ class Runner:
                 outcome = await self._fetch_and_call(execution, delivery.payload_size)
         except asyncio.CancelledError as told:
             outcome = self._interrupted(execution, told)
-        except (GeneratorExit, TooManyHung):
-            raise  # the slot is being closed; or the node can call no more functions, and must end
+        except TooManyHung:
+            raise  # the node can call no more handlers, and must end
+        except GeneratorExit as error:
+            if asyncio.current_task() is not slot:
+                raise  # the slot is being closed
+            outcome = execution.failed(error)
         except BaseException as error:
             log.exception("a target failed inside Gnomon", task_id=str(delivery.key.id))
             detail = f"internal error: {type(error).__name__}"
@@ -113,6 +119,7 @@ class Runner:
         if seconds < LEAST_TIMEOUT:  # older rows may hold less
             seconds = LEAST_TIMEOUT
         execution.deadline = self._clock.monotonic() + seconds
+        execution.context.begin(execution.started_at + seconds, self._clock.seconds)
         caller = self._callers.of(delivery.target)
         return await caller.call(delivery, payload, execution.context)
 
@@ -121,8 +128,11 @@ class Runner:
     ) -> Outcome | None:
         if isinstance(told, LeftRunning):
             self._leave_in_thread(execution, told.returned)
-            return execution.cut_short(_IN_THREAD)
-        return execution.cut_short()
+        if isinstance(told, Interrupted):
+            execution.where = told.where
+        elif execution.stop is None:
+            execution.where = traceback_of(told)
+        return execution.cut_short(_IN_THREAD if isinstance(told, LeftRunning) else "")
 
     def _report(self, execution: RunningExecution, outcome: Outcome | None) -> Report:
         if outcome is None:
@@ -196,6 +206,7 @@ class Runner:
 
     def _give_up(self, execution: RunningExecution, now: float) -> GivenUp:
         execution.given_up = True
+        execution.look()
         self._forget(execution)
         handler = execution.handler(in_thread=False)
         self._emit(HandlerHung(handler, now - self._told_at(execution)))

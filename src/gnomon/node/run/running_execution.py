@@ -5,10 +5,14 @@ from typing import NamedTuple, assert_never
 
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.node.run import stacks
 from gnomon.observe.events import RunningTarget
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.context import TaskContext
+from gnomon.sdk.failure import describe, traceback_of
 
+# Outcomes that ask where the handler was: whoever cancelled or preempted it knows why it ended.
+_TELLING = (OutcomeKind.FAILED, OutcomeKind.TIMED_OUT)
 _FROM_WITHIN = "its slot was cancelled from within"
 
 
@@ -26,6 +30,7 @@ class RunningExecution:
 
     __slots__ = (
         "begun", "context", "deadline", "delivery", "given_up", "slot", "started_at", "stop",
+        "where",
     )  # fmt: skip
 
     def __init__(self, delivery: Delivery, slot: "asyncio.Task[None]") -> None:
@@ -37,11 +42,21 @@ class RunningExecution:
         self.deadline = float("inf")
         self.stop: Stop | None = None
         self.given_up = False
+        self.where: str | None = None  # the stack of a handler that was told to stop
 
     def interrupt(self, stop: Stop) -> None:
         """End it now. The slot that runs it goes on with the next task."""
         self.stop = stop
+        self.context.tell_to_stop()
+        self.look()
         self.slot.cancel()
+
+    def look(self) -> None:
+        """See where the handler is that did not end in time. Threads and other processes tell that
+        by themselves."""
+        late = self.stop is not None and self.stop.kind is OutcomeKind.TIMED_OUT
+        if late and self.begun and isinstance(self.delivery.target, PythonTarget):
+            self.where = stacks.of_coroutine(self.slot.get_coro())
 
     @property
     def is_preempted(self) -> bool:
@@ -56,6 +71,11 @@ class RunningExecution:
         # Nobody told the slot to stop: something that the target waited for was cancelled.
         return self._outcome(OutcomeKind.FAILED, "CancelledError" + note)
 
+    def failed(self, error: BaseException) -> Outcome | None:
+        """Its outcome after the handler raised this."""
+        self.where = traceback_of(error)
+        return self._outcome(OutcomeKind.FAILED, describe(error))
+
     def came_to(self, outcome: Outcome | None) -> Outcome | None:
         """Its outcome, after the call gave this one. One that failed while it gave way may have
         failed of that, so it is not held against the task."""
@@ -66,7 +86,12 @@ class RunningExecution:
     def _outcome(self, kind: OutcomeKind, error: str) -> Outcome | None:
         if not self.begun:
             return None
-        return Outcome(kind, error=error, completed_by_handler=self.context.completed)
+        return Outcome(
+            kind,
+            error=error,
+            completed_by_handler=self.context.completed,
+            traceback=self.where if kind in _TELLING else None,
+        )
 
     def handler(self, *, in_thread: bool) -> RunningTarget:
         return RunningTarget(

@@ -1,4 +1,4 @@
-"""Threads for functions that block: one that does not come back is replaced.
+"""Threads for handlers that block: one that does not come back is replaced.
 
 The standard pool cannot do this: a call that hangs keeps one of its threads for good, and all of
 them are joined when the process ends.
@@ -9,18 +9,21 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextvars import copy_context
 from enum import Enum, auto
 from typing import Any
+
+from gnomon.node.run import stacks
 
 _HUNG_PER_THREAD = 10  # so many are replaced for each thread of the limit, and no more
 
 
-class LeftRunning(asyncio.CancelledError):
+class LeftRunning(stacks.Interrupted):
     """The wait for a call was cancelled. The call cannot be: its thread goes on with it, and
     `returned` is done when it has come back."""
 
-    def __init__(self, returned: "asyncio.Future[None]") -> None:
-        super().__init__()
+    def __init__(self, returned: "asyncio.Future[None]", where: str | None = None) -> None:
+        super().__init__(where)
         self.returned = returned
 
 
@@ -28,7 +31,7 @@ class TooManyHung(Exception):
     """So many calls never came back that no more are begun. Only a new process can."""
 
     def __init__(self, hung: int) -> None:
-        super().__init__(f"{hung} functions hang in threads of this node; it can begin no more")
+        super().__init__(f"{hung} handlers hang in threads of this node; it can begin no more")
 
 
 class _Stage(Enum):
@@ -41,19 +44,21 @@ class _Stage(Enum):
 class _Call:
     """One call: made in a thread, waited for on the loop."""
 
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def __init__(self, function: Callable[..., object], arguments: tuple[object, ...]) -> None:
         self._function = function
         self._arguments = arguments
+        self._context = copy_context()  # in which log lines find the execution that they are of
         self._loop = asyncio.get_running_loop()
-        self._value: Any = None
+        self._value: object = None
         self._error: BaseException | None = None
         self.stage = _Stage.WAITING
+        self.thread: int | None = None  # that makes it
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.returned: asyncio.Future[None] = self._loop.create_future()
 
     def make(self) -> None:
         try:
-            self._value = self._function(*self._arguments)
+            self._value = self._context.run(self._function, *self._arguments)
         except StopIteration:
             # No coroutine may raise this one.
             self.refuse(RuntimeError("StopIteration"))
@@ -102,7 +107,7 @@ class Threads:
     def hung(self) -> int:
         return self._hung
 
-    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def run(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Call it in a thread, when one is free. Cancelled before that, the call is not made;
         cancelled later, it raises `LeftRunning`, unless the call has just ended."""
         call = _Call(function, arguments)
@@ -113,7 +118,7 @@ class Threads:
             await call.ended
         except asyncio.CancelledError:
             if self._give_up(call):
-                raise LeftRunning(call.returned) from None
+                raise LeftRunning(call.returned, stacks.of_thread(call.thread)) from None
             if call.stage is not _Stage.OVER:
                 raise
         return call.result()
@@ -132,7 +137,7 @@ class Threads:
         if waiting <= self._idle:
             self._changed.notify()
         elif self._counted < self._limit:
-            threading.Thread(target=self._serve, name="gnomon-function", daemon=True).start()
+            threading.Thread(target=self._serve, name="gnomon-handler", daemon=True).start()
             self._counted += 1
 
     def _give_up(self, call: _Call) -> bool:
@@ -173,6 +178,7 @@ class Threads:
                 self._idle -= 1
             call, _ = self._waiting.popitem(last=False)
             call.stage = _Stage.RUNNING
+            call.thread = threading.get_ident()
             return call
 
     def _over(self, call: _Call) -> None:

@@ -14,7 +14,7 @@ from gnomon.node.run.slot_pool import SlotPool
 from gnomon.node.run.starter import Starter
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import Pipe
-from gnomon.sdk.failure import describe
+from gnomon.sdk.failure import describe, traceback_of
 
 log = structlog.get_logger("gnomon.node.run")
 
@@ -94,7 +94,10 @@ class Worker:
                         raise  # this slot is being closed
                     # A function has waited for a future with such an error: asyncio throws it at
                     # the outermost coroutine, which is here, and closes those within.
-                    report = Report(delivery, Outcome(OutcomeKind.FAILED, error=describe(error)))
+                    failed = Outcome(
+                        OutcomeKind.FAILED, error=describe(error), traceback=traceback_of(error)
+                    )
+                    report = Report(delivery, failed)
             if report is None:
                 return  # it hung, and was replaced
             if not self._slots.ending:  # what the end cuts off is not the fault of the task

@@ -12,10 +12,12 @@ import select
 import signal
 import sys
 import threading
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from gnomon import loop
-from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.clock import SystemClock
+from gnomon.node.run import stacks
 from gnomon.node.run.parent import die_with_parent
 from gnomon.node.run.quarantine.frames import (
     CallFrame,
@@ -38,15 +40,18 @@ from gnomon.node.run.quarantine.frames import (
     framed,
     frames_to_child,
 )
-from gnomon.node.run.targets.python import PythonCaller, load_functions
+from gnomon.node.run.targets.python import PythonCaller, outcome_of
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe import logging
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.app import Gnomon
 from gnomon.sdk.context import TaskContext
 from gnomon.sdk.failure import describe
+from gnomon.sdk.loading import load_app
 from gnomon.settings import OutputSettings
 
 _READ_BYTES = 1 << 16
+_clock = SystemClock()
 
 
 class Wire:
@@ -81,16 +86,18 @@ class Wire:
 
 
 class ChildRun(TaskContext):
-    """A run whose node must know, whatever becomes of this process, that the function was about to
-    complete it."""
+    """An execution whose node must know, whatever becomes of this process, that the handler was
+    about to complete its task."""
 
-    __slots__ = ("_completed", "_number", "_wire")
+    __slots__ = ("_completed", "_number", "_wire", "where")
 
     def __init__(self, delivery: Delivery, number: int, wire: Wire) -> None:
         self._wire = wire
         self._number = number
         self._completed = False
+        self.where: str | None = None  # its stack when it was told to stop
         super().__init__(delivery)
+        self.begin(_clock.seconds() + delivery.timeout_seconds, _clock.seconds)
 
     @property
     def completed(self) -> bool:
@@ -110,7 +117,7 @@ class Server:
         self._wire = wire
         self._caller = caller
         self._silence = silence_seconds
-        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._calls: dict[int, tuple[asyncio.Task[None], ChildRun]] = {}
 
     async def run(self) -> None:
         """For good: the process ends from within `Wire.receive`."""
@@ -130,35 +137,39 @@ class Server:
             case Ping():
                 self._wire.send(Pong())
             case CallFrame(number=number):
-                task = self._loop.create_task(self._make(message))
-                self._calls[number] = task
+                run = ChildRun(message.delivery, number, self._wire)
+                task = self._loop.create_task(self._make(message, run))
+                self._calls[number] = task, run
                 task.add_done_callback(lambda _: self._made(number))
             case Cancel(number=number):
                 if number in self._calls:
-                    self._calls[number].cancel()
+                    self._stop(*self._calls[number])
 
-    async def _make(self, call: CallFrame) -> None:
-        number = call.number
-        run = ChildRun(call.delivery, number, self._wire)
-        self._wire.send(Started(number))
+    def _stop(self, task: "asyncio.Task[None]", run: ChildRun) -> None:
+        run.tell_to_stop()
+        run.where = stacks.of_coroutine(task.get_coro())
+        task.cancel()
+
+    async def _make(self, call: CallFrame, run: ChildRun) -> None:
+        self._wire.send(Started(call.number))
         self._wire.send(await self._outcome(call, run))
 
     def _made(self, number: int) -> None:
-        task = self._calls.pop(number)
+        task, _ = self._calls.pop(number)
         if task.cancelled():  # before its first step
             self._wire.send(Cancelled(number))
 
-    async def _outcome(self, call: CallFrame, run: TaskContext) -> ToNode:
+    async def _outcome(self, call: CallFrame, run: ChildRun) -> ToNode:
         number = call.number
         try:
             return Ended(number, await self._caller.call(call.delivery, call.payload, run))
         except LeftRunning as left:
             left.returned.add_done_callback(lambda _: self._wire.send(Returned(number)))
-            return Left(number)
+            return Left(number, left.where)
         except asyncio.CancelledError:
-            return Cancelled(number)
+            return Cancelled(number, run.where)
         except BaseException as error:  # noqa: BLE001 - as in the node: it fails this call alone
-            return Ended(number, Outcome(OutcomeKind.FAILED, error=describe(error)))
+            return Ended(number, outcome_of(error, run))
 
 
 def main() -> None:
@@ -171,12 +182,22 @@ def main() -> None:
     logging.configure(OutputSettings(log_format=hello.log_format, log_level=hello.log_level))
     sys.path[:] = hello.path
     try:
-        caller = PythonCaller(load_functions(hello.functions), hello.threads)
+        app = load_app(hello.app)
     except BaseException as error:  # noqa: BLE001 - whatever importing user code raises
         wire.send(Unfit(describe(error)))
         os._exit(1)
-    with caller:
-        loop.serve(Server(wire, caller, hello.silence_seconds).run())
+    with PythonCaller(app, hello.threads) as caller:
+        loop.serve(_serve(app, Server(wire, caller, hello.silence_seconds), wire))
+
+
+async def _serve(app: Gnomon, server: Server, wire: Wire) -> None:
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(app.running())
+        except BaseException as error:  # noqa: BLE001 - whatever the app's lifespan raises
+            wire.send(Unfit(f"the lifespan of the app has failed: {describe(error)}"))
+            os._exit(1)
+        await server.run()
 
 
 def _take_wire() -> Wire:

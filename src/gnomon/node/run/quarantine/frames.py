@@ -20,7 +20,7 @@ MAX_TO_CHILD = 256 * 1024 * 1024  # payloads have their own limit, which is lowe
 class Hello(msgspec.Struct, frozen=True, tag=True):
     """The first frame: what the child is to be."""
 
-    functions: dict[str, str]
+    app: str  # module:attribute
     threads: int
     path: list[str]  # where modules are found
     parent: int  # the process id of the node
@@ -44,11 +44,11 @@ class Ping(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The functions are loaded."""
+    """The app is loaded and running."""
 
 
 class Unfit(msgspec.Struct, frozen=True, tag=True):
-    """They cannot be."""
+    """It cannot be."""
 
     reason: str
 
@@ -72,15 +72,17 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag=True):
-    """The function has ended with a CancelledError; or it was not called, if it was not started."""
+    """The handler has ended with a CancelledError; or it was not called, if it was not started."""
 
     number: int
+    where: str | None = None  # its stack when it was told to stop
 
 
 class Left(msgspec.Struct, frozen=True, tag=True):
     """A call was cancelled, but goes on in its thread."""
 
     number: int
+    where: str | None = None
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True):

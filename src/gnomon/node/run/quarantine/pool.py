@@ -16,6 +16,7 @@ from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.node.run.quarantine.frames import Cancelled, Ended, Left
 from gnomon.node.run.quarantine.placement import place
 from gnomon.node.run.quarantine.process import ChildProcess, Died, End, Job, Newcomer, Unstarted
+from gnomon.node.run.stacks import Interrupted
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe.events import ChildDied, ChildUnfit, Observer
 from gnomon.pipe.envelope import Delivery
@@ -33,7 +34,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # after a process could not be started
 
 
 class Quarantine:
-    """`Caller` for Python functions that are suspects. Use as an async context manager: it owns the
+    """`Caller` for handlers whose tasks are suspects. Use as an async context manager: it owns the
     processes, and leaves none behind."""
 
     def __init__(self, settings: Settings, clock: Clock, emit: Observer) -> None:
@@ -59,7 +60,9 @@ class Quarantine:
             await asyncio.wait(tending, timeout=_LONGEST_PAUSE)
 
     def is_open(self) -> bool:
-        """Whether a suspect could be called now."""
+        """Whether a suspect could be called now. Without a path children cannot find the app."""
+        if self._settings.node.app is None:
+            return False
         busy = sum(bool(child.members) for child in self._children)
         return busy < 2 * self._limit and self._clock.monotonic() >= self._closed_until
 
@@ -187,10 +190,10 @@ def _came_to(job: Job, end: End) -> Outcome | None:
             return outcome
         case Unstarted():
             return None
-        case Cancelled():
-            raise asyncio.CancelledError
-        case Left():
-            raise LeftRunning(job.returned)
+        case Cancelled(where=where):
+            raise Interrupted(where)
+        case Left(where=where):
+            raise LeftRunning(job.returned, where)
         case Died():
             return _lost(job, end)
 

@@ -184,7 +184,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
     # Its life
 
     async def start(self) -> str | None:
-        """Start it; gives why it cannot be, or None once its functions are loaded."""
+        """Start it; gives why it cannot be, or None once its app is running."""
         loop = asyncio.get_running_loop()
         try:
             await loop.subprocess_exec(
@@ -290,7 +290,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         settings = self._settings
         self._send(
             Hello(
-                functions=dict(settings.targets.functions),
+                app=settings.node.app or "",
                 threads=max(settings.targets.threads, group_size(0)),
                 path=list(sys.path),
                 parent=os.getpid(),

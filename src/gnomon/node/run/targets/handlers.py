@@ -1,4 +1,4 @@
-"""Python functions: called in the node, or in quarantine after a lost execution."""
+"""Handlers of the node's app: called in the node, or in quarantine after a lost execution."""
 
 from collections.abc import Awaitable
 
@@ -12,7 +12,7 @@ from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.context import TaskContext
 
 
-class FunctionCaller:
+class HandlerCaller:
     """`Caller` for `python` targets."""
 
     def __init__(self, in_node: PythonCaller, quarantine: Quarantine) -> None:

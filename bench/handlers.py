@@ -1,0 +1,8 @@
+"""The app of the measured nodes."""
+
+from bench.functions import noop, stamp
+from gnomon import Gnomon
+
+app = Gnomon()
+app.task(noop)
+app.task(stamp)
