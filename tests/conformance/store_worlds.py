@@ -11,6 +11,7 @@ from gnomon.clock import SystemClock
 from gnomon.cron.job import CronJob, CronRun, Definition
 from gnomon.model.execution import Execution
 from gnomon.model.task import DEFAULT_TENANT, Submission, Task, TaskKey
+from gnomon.store.ports.cron import CronRunFilter
 from gnomon.store.ports.tasks import NewTask
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
@@ -51,7 +52,7 @@ class PostgresWorld:
         return await self._tasks.get(key)
 
     async def executions(self, key: TaskKey) -> list[Execution]:
-        return await self._tasks.executions(key)
+        return (await self._tasks.executions(key)).executions
 
     async def create(self, definition: Definition) -> CronJob:
         async with self._tasks.change(DEFAULT_TENANT) as change:
@@ -65,4 +66,5 @@ class PostgresWorld:
         return await self._jobs.get(DEFAULT_TENANT, str(job_id))
 
     async def runs(self, job_id: UUID) -> list[CronRun]:
-        return (await self._jobs.runs(DEFAULT_TENANT, str(job_id), None, 1000)).runs
+        page = await self._jobs.runs(DEFAULT_TENANT, str(job_id), CronRunFilter(), None, 1000)
+        return page.runs

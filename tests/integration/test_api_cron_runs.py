@@ -114,3 +114,62 @@ async def test_a_backfill_has_bounds(api: Api) -> None:
         assert problem["errors"][0]["pointer"] == pointer, problem
         assert words in problem["detail"]
     assert await runs_of(api, "report") == []
+
+
+async def test_runs_are_filtered_by_status(api: Api, connection: Connection) -> None:
+    job = await created(api, overlap_policy="allow")
+    path = f"{JOBS}/report/runs"
+    runs = [(await call(api, "POST", f"{JOBS}/report/trigger", 202))["run_id"] for _ in range(5)]
+    await put(connection, runs[1], "state = 1, fence = 1, attempt = 1")
+    await put(connection, runs[2], "state = 4")
+    await call(api, "POST", f"/api/v1/tasks/{runs[3]}/cancel", 200)
+    await call(api, "DELETE", f"/api/v1/tasks/{runs[4]}", 204)
+    for day, reason in enumerate((0, 1, 2, 3)):
+        await connection.execute(
+            "INSERT INTO gnomon.occurrence (cron_job_id, fire_at, tenant_id, skipped) "
+            "VALUES ($1::text::uuid, $2, 'default', $3)",
+            job["cron_job_id"],
+            ago(day + 1),
+            reason,
+        )
+
+    async def found(status: str, **more: str) -> list[str | None]:
+        page = await call(api, "GET", path, 200, params={"status": status, **more})
+        assert page["next_cursor"] is None
+        assert {run["status"] for run in page["runs"]} <= {status}
+        return [run["run_id"] for run in page["runs"]]
+
+    assert await found("READY") == [runs[0]]
+    assert await found("RUNNING") == [runs[1]]
+    assert await found("DEAD_LETTERED") == [runs[2]]
+    assert await found("CANCELLED") == [runs[3]]
+    assert await found("COMPLETED") == []
+    assert await found("MISSED") == [None]
+    assert await found("SKIPPED") == [None] * 3
+    page = await call(api, "GET", path, 200, params={"status": "SKIPPED", "limit": "2"})
+    assert len(page["runs"]) == 2
+    page = await call(
+        api, "GET", path, 200, params={"status": "SKIPPED", "cursor": page["next_cursor"]}
+    )
+    assert (len(page["runs"]), page["next_cursor"]) == (1, None)
+    problem = await call(api, "GET", path, 422, params={"status": "LATE"})
+    assert problem["errors"][0]["pointer"] == "/status"
+
+
+async def test_a_page_of_runs_examines_so_many(api: Api, connection: Connection) -> None:
+    job = await created(api)
+    await connection.execute(
+        "INSERT INTO gnomon.occurrence (cron_job_id, fire_at, tenant_id, skipped) "
+        "SELECT $1::text::uuid, $2::timestamptz - make_interval(mins => n), 'default', "
+        "CASE WHEN n = 3500 THEN 1 ELSE 0 END FROM generate_series(1, 4000) AS n",
+        job["cron_job_id"],
+        ago(1),
+    )
+    params, sizes = {"status": "SKIPPED"}, []
+    while True:
+        page = await call(api, "GET", f"{JOBS}/report/runs", 200, params=params)
+        sizes.append(len(page["runs"]))
+        if page["next_cursor"] is None:
+            break
+        params = {"status": "SKIPPED", "cursor": page["next_cursor"]}
+    assert sizes == [0, 1, 0]

@@ -233,6 +233,63 @@ async def test_executions(api: Api, connection: Connection) -> None:
     await call(api, "GET", f"{TASKS}/{unknown}/executions", 404)
 
 
+async def tried(api: Api, connection: Connection, outcomes: list[int]) -> str:
+    """The id of a task with executions of these outcomes, and one that is running."""
+    task_id: str = (await submitted(api))["task_id"]
+    await connection.execute(
+        "INSERT INTO gnomon.execution (tenant_id, task_id, fence, attempt, outcome, finished_at) "
+        "SELECT 'default', $1::text::uuid, n, n, o, gnomon.now() "
+        "FROM unnest($2::smallint[]) WITH ORDINALITY AS x (o, n)",
+        task_id,
+        outcomes,
+    )
+    last = len(outcomes) + 1
+    await put(connection, task_id, f"state = 1, fence = {last}, attempt = {last}")
+    return task_id
+
+
+async def test_executions_come_in_pages(api: Api, connection: Connection) -> None:
+    path = f"{TASKS}/{await tried(api, connection, [1, 2, 1, 3, 1])}/executions"
+
+    async def read(**chosen: str) -> list[list[int]]:
+        pages: list[list[int]] = []
+        cursor: dict[str, str] = {}
+        while True:
+            page = await call(api, "GET", path, 200, params=chosen | cursor)
+            pages.append([each["attempt"] for each in page["executions"]])
+            if page["next_cursor"] is None:
+                return pages
+            cursor = {"cursor": page["next_cursor"]}
+
+    assert await read() == [[1, 2, 3, 4, 5, 6]]
+    assert await read(limit="4") == [[1, 2, 3, 4], [5, 6]]
+    assert await read(limit="3") == [[1, 2, 3], [4, 5, 6]]
+    assert await read(outcome="failed", limit="2") == [[1, 3], [5]]
+    assert await read(outcome="running") == [[6]]
+    assert await read(outcome="succeeded") == [[]]
+    for wrong, pointer in (
+        ({"outcome": "FAILED"}, "/outcome"),
+        ({"limit": "0"}, "/limit"),
+        ({"cursor": "x"}, "/cursor"),
+        ({"cursor": "AAAAAAAAAAAAAAAAAAAAAA"}, "/cursor"),
+    ):
+        problem = await call(api, "GET", path, 422, params=wrong)
+        assert problem["errors"][0]["pointer"] == pointer
+
+
+async def test_a_task_is_read_with_its_last_executions(api: Api, connection: Connection) -> None:
+    path = f"{TASKS}/{await tried(api, connection, [1] * 60)}"
+    plain = await call(api, "GET", path, 200)
+    assert "executions" not in plain
+    task = await call(api, "GET", path, 200, params={"include": "executions"})
+    executions = task.pop("executions")
+    assert task == plain
+    assert [each["attempt"] for each in executions] == list(range(12, 62))
+    assert executions[-1]["outcome"] == "running"
+    problem = await call(api, "GET", path, 422, params={"include": "payload"})
+    assert problem["errors"][0]["pointer"] == "/include"
+
+
 async def test_health(api: Api) -> None:
     assert await call(api, "GET", "/healthz", 200) == {"status": "ok"}
     assert await call(api, "GET", "/readyz", 200) == {"status": "ready"}

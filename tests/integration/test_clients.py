@@ -83,7 +83,9 @@ async def test_a_task_from_submission_to_removal(client: EitherClient) -> None:
     assert await client.ask("get_task", task.task_id) == task
     assert await client.all_of("list_tasks", tag="a", due_after=datetime.now(UTC)) == [task]
     assert await client.all_of("list_tasks", status=Status.RUNNING) == []
-    assert await client.ask("list_executions", task.task_id) == []
+    assert await client.all_of("list_executions", task.task_id, outcome="failed") == []
+    detail = await client.ask("get_task", task.task_id, wait=0.01, include="executions")
+    assert (detail.task_id, detail.executions) == (task.task_id, [])
     assert (await client.ask("explain_task", task.task_id)).task == task
     assert (await client.ask("pause_task", task.task_id)).status is Status.PAUSED
     assert (await client.ask("resume_task", task.task_id)).status is Status.SCHEDULED
@@ -100,8 +102,8 @@ async def test_a_task_from_submission_to_removal(client: EitherClient) -> None:
 
 async def test_errors_say_what_and_where(client: EitherClient) -> None:
     with pytest.raises(InvalidRequest) as raised:
-        await client.ask("submit_task", TaskSpec(task_type="x"))
-    assert raised.value.errors[0].pointer == "/target"
+        await client.ask("submit_task", TaskSpec(task_type="x", timeout_seconds=0))
+    assert raised.value.errors[0].pointer == "/timeout_seconds"
     task = await client.ask("submit_task", later())
     with pytest.raises(Conflict):
         await client.ask("resume_task", task.task_id)
@@ -251,11 +253,11 @@ async def test_many_tasks_are_submitted_a_batch_at_a_time(client: EitherClient) 
 
 async def test_a_run_of_batches_can_be_repeated_after_a_failure(client: EitherClient) -> None:
     good = [later(payload=number) for number in range(4)]
-    bad = [*good[:3], TaskSpec(task_type="x")]
+    bad = [*good[:3], TaskSpec(task_type="x", timeout_seconds=0)]
     with pytest.raises(InvalidRequest) as raised:
         await client.ask("submit_many", bad, batch_size=2, idempotency_key="import-7")
     assert raised.value.__notes__ == ["2 tasks were submitted; the batch after them was not"]
-    assert raised.value.errors[0].pointer == "/tasks/1/target"
+    assert raised.value.errors[0].pointer == "/tasks/1/timeout_seconds"
     for _ in range(2):
         await client.ask("submit_many", good, batch_size=2, idempotency_key="import-7")
     assert len(await client.all_of("list_tasks")) == 4
@@ -428,7 +430,7 @@ async def test_the_page_about_the_client_runs_as_it_stands(api: aiohttp.ClientSe
     lines = printed.decode().splitlines()
     assert [line for line in lines if line.isdigit()] == ["1000", "2000", "2500"]
     assert any("still SCHEDULED" in line for line in lines)
-    assert any(line.startswith("/target ") for line in lines)
+    assert any(line.startswith("/timeout_seconds ") for line in lines)
     assert lines[-1].startswith("nightly ")
 
 

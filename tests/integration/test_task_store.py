@@ -460,7 +460,7 @@ async def test_executions_are_in_order(
     store: PostgresTasks, clock: SystemClock, connection: "asyncpg.Connection[Any]"
 ) -> None:
     new = await stored(store, clock)
-    assert await store.executions(key_of(new)) == []
+    assert (await store.executions(key_of(new))).executions == []
     await connection.execute(
         "INSERT INTO gnomon.execution (tenant_id, task_id, fence, attempt, outcome, finished_at, "
         "error) SELECT $1, $2, n, n, n, gnomon.now(), 'e' FROM generate_series(3, 1, -1) AS n",
@@ -468,7 +468,7 @@ async def test_executions_are_in_order(
         new.id,
     )
     await put(connection, new.id, "state = 1, fence = 4, attempt = 4")
-    tries = await store.executions(key_of(new))
+    tries = (await store.executions(key_of(new))).executions
     assert [(each.attempt, each.outcome) for each in tries] == [
         (1, "failed"),
         (2, "timed_out"),

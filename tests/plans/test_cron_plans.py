@@ -90,6 +90,20 @@ async def test_queued_runs_are_found_by_their_own_index(filled: Connection) -> N
         assert used.of_tasks == {"task_queued"}
 
 
+async def test_runs_are_read_by_key_however_rare_those_are_that_are_wanted(
+    filled: Connection,
+) -> None:
+    (job,) = await some_jobs(filled, 1)
+    now = await database_now(filled)
+    for chosen in ((None,) * 4, ([0], None, None, None), (None, [0], True, False)):
+        for window in (51, 2_000):
+            args = [DEFAULT_TENANT, job, now, 51, window, *chosen]
+            for used in await plans(filled, "runs", *args):
+                assert used.of_tasks >= {"task_pkey"}
+                assert not {name for name in used.scanned if name.startswith("task")}
+                assert "occurrence" not in used.scanned
+
+
 async def test_withdrawing_reads_only_the_runs_of_the_job_that_have_not_started(
     filled: Connection,
 ) -> None:

@@ -41,6 +41,12 @@ _FILL = f"""
     ANALYZE gnomon.task, gnomon.task_archive;
 """
 
+ONE_TASK: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("get_task", ()),
+    ("executions", (-1, 51, None)),
+    ("executions", (5, 51, 1)),
+    ("last_executions", (50,)),
+)
 NO_STATUS = (None, None, None)
 NO_FILTER = (None, None, None, None, None, None, None)
 FILTERS: dict[str, tuple[Any, ...]] = {
@@ -122,8 +128,8 @@ async def test_dead_letters_are_read_by_their_own_index(connection: Connection) 
 async def test_a_task_is_read_by_key(connection: Connection) -> None:
     await connection.execute(_FILL)
     task_id = await connection.fetchval("SELECT id FROM gnomon.task_archive LIMIT 1")
-    for name in ("get_task", "executions"):
-        found = await plan_of(connection, name, "default", task_id)
+    for name, more in ONE_TASK:
+        found = await plan_of(connection, name, "default", task_id, *more)
         assert_reads_by_key(found)
         # Only the partition of that day, and the live table.
         archives = {
@@ -146,7 +152,7 @@ async def test_plans_that_are_made_once_for_all_values_read_by_key_too(
         for used in await plans(connection, "list_dead", *listed, *NO_FILTER):
             assert "task_dead" in used.indexes
             assert "task" not in used.scanned
-        for name in ("get_task", "lock_task", "executions"):
-            for used in await plans(connection, name, "default", task_id):
+        for name, more in (*ONE_TASK, ("lock_task", ())):
+            for used in await plans(connection, name, "default", task_id, *more):
                 assert "task_pkey" in used.of_tasks
                 assert "task" not in used.scanned

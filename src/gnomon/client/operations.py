@@ -126,7 +126,7 @@ class Operations:
     submit_batch = CallMethod(tasks.submit_batch)
     get_task = CallMethod(tasks.get_task)
     list_tasks = ListMethod(tasks.list_tasks)
-    list_executions = CallMethod(tasks.list_executions)
+    list_executions = ListMethod(tasks.list_executions)
     explain_task = CallMethod(tasks.explain_task)
     patch_task = CallMethod(tasks.patch_task)
     delete_task = CallMethod(tasks.delete_task)

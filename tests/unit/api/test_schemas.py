@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon.access.principal import TENANT_ROLES, Principal
+from gnomon.api.http.cursors import cursor_of, cursor_view
 from gnomon.api.http.idempotency import once_of
 from gnomon.api.http.problems import RequestError
 from gnomon.api.http.reading import decoded
-from gnomon.api.tasks.views import cursor_of, cursor_view, new_view
+from gnomon.api.tasks.views import new_view
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.ids import created_at
 from gnomon.model.priority import Lane

@@ -9,10 +9,10 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
+from gnomon.api.http.cursors import cursor_of, cursor_view
 from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import queried
-from gnomon.api.tasks.views import cursor_of, cursor_view
 from gnomon.store.ports.events import EventFilter, EventRecord
 from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Json, Strict
 

@@ -11,8 +11,8 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.api_key import ApiKey
 from gnomon.access.principal import OPERATOR_ROLES, TENANT_ROLES, Grant, Role
 from gnomon.api.context import Request, header_of
+from gnomon.api.http.cursors import cursor_view
 from gnomon.api.http.idempotency import HEADER, Answer, answer, respond
-from gnomon.api.tasks.views import cursor_view
 from gnomon.model.allow_list import MOST_PATTERN_CHARACTERS, MOST_PATTERNS
 from gnomon.model.errors import InvalidTask, KeyNotFound
 from gnomon.store.ports.keys import ApiKeyPage

@@ -25,11 +25,11 @@ from gnomon.api.cron.schemas import (
     PutResult,
 )
 from gnomon.api.cron.views import foreseen_view, job_view, put_view
+from gnomon.api.http.cursors import cursor_of, cursor_view
 from gnomon.api.http.idempotency import Answer, answer, changed, respond, shown
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery, Nothing
-from gnomon.api.tasks.views import cursor_of, cursor_view
 from gnomon.cron.job import CronJob
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.cron import Put

@@ -84,7 +84,11 @@ async def backfill_cron_job(request: Request) -> ASGIResponse:
 async def list_cron_runs(request: Request) -> ASGIResponse:
     asked = queried(request, RunQuery)
     page = await context_of(request).cron.runs(
-        tenant_of(request), cron_ref_of(request), run_cursor_of(asked.cursor), asked.limit
+        tenant_of(request),
+        cron_ref_of(request),
+        asked.chosen(),
+        run_cursor_of(asked.cursor),
+        asked.limit,
     )
     runs = [run_view(run) for run in page.runs]
     return respond(answer(200, RunPage(runs, run_cursor_view(page.next_cursor))))

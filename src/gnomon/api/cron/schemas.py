@@ -8,9 +8,10 @@ from uuid import UUID
 import msgspec
 
 from gnomon.api.tasks.schemas import TemplateView
-from gnomon.cron.job import Missed, Overlap
+from gnomon.cron.job import Missed, Overlap, Skipped
 from gnomon.cron.schedule import Dst
-from gnomon.store.ports.cron import CronFilter
+from gnomon.model.lifecycle import Status
+from gnomon.store.ports.cron import CronFilter, CronRunFilter
 from gnomon.usecases.checks.request_fields import (
     DEFAULT_LIMIT,
     Json,
@@ -50,13 +51,6 @@ class CronJobQuery(Strict):
             source=self.source,
             next_fire_before=utc(self.next_fire_before, "/next_fire_before"),
         )
-
-
-class RunQuery(Strict):
-    """The parameters of a list of runs."""
-
-    limit: Limit = DEFAULT_LIMIT
-    cursor: str | None = None
 
 
 class PutQuery(Strict):
@@ -180,6 +174,26 @@ class RunStatus(StrEnum):
     BLOCKED = "BLOCKED"
     SKIPPED = "SKIPPED"
     MISSED = "MISSED"
+
+
+class RunQuery(Strict):
+    """The parameters of a list of runs."""
+
+    status: RunStatus | None = None
+    limit: Limit = DEFAULT_LIMIT
+    cursor: str | None = None
+
+    def chosen(self) -> CronRunFilter:
+        """The filter for the store."""
+        match self.status:
+            case None:
+                return CronRunFilter()
+            case RunStatus.MISSED:
+                return CronRunFilter(skipped=(Skipped.MISSED,))
+            case RunStatus.SKIPPED:
+                others = tuple(reason for reason in Skipped if reason is not Skipped.MISSED)
+                return CronRunFilter(skipped=others)
+        return CronRunFilter(status=Status(self.status))
 
 
 class RunView(msgspec.Struct, kw_only=True):

@@ -1,8 +1,5 @@
 """Cron jobs and their runs as the API shows them."""
 
-import base64
-import binascii
-import struct
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -24,17 +21,16 @@ from gnomon.api.cron.schemas import (
     RunStatus,
     RunView,
 )
+from gnomon.api.http.cursors import no_cursor, number_cursor_of, number_cursor_view
 from gnomon.api.tasks.views import NULL, raw, template_view
 from gnomon.cron.job import CronJob, CronRun, Definition, Skipped, schedule_of
 from gnomon.cron.schedule import Fire, Schedule
-from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
 from gnomon.store.ports.cron import Backfilled, Put
 from gnomon.usecases.cron.cron_jobs import PutJob
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_CURSOR = struct.Struct(">q")
 
 
 def job_view(job: CronJob, now: datetime) -> CronJobView:
@@ -178,20 +174,13 @@ def preview_view(fires: Iterable[Fire], description: str) -> PreviewView:
 
 
 def run_cursor_view(cursor: datetime | None) -> str | None:
-    """A cursor as opaque text."""
-    if cursor is None:
-        return None
-    packed = _CURSOR.pack((cursor - _EPOCH) // _MICROSECOND)
-    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+    return number_cursor_view(None if cursor is None else (cursor - _EPOCH) // _MICROSECOND)
 
 
 def run_cursor_of(text: str | None) -> datetime | None:
-    if text is None:
-        return None
+    """Raises InvalidTask, with the place."""
+    micros = number_cursor_of(text)
     try:
-        packed = base64.b64decode(text + "=", altchars=b"-_", validate=True)
-        (micros,) = _CURSOR.unpack(packed)
-        return _EPOCH + timedelta(microseconds=micros)
-    except (binascii.Error, ValueError, struct.error, OverflowError) as error:
-        detail = "is not a cursor; use the next_cursor of the previous page"
-        raise InvalidTask(detail, "/cursor") from error
+        return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    except OverflowError as error:
+        raise no_cursor() from error

@@ -5,6 +5,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
+from gnomon.api.http.cursors import cursor_of, cursor_view
 from gnomon.api.http.idempotency import Answer, answer, changed, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
@@ -17,7 +18,7 @@ from gnomon.api.tasks.schemas import (
     TaskReceipt,
     TaskView,
 )
-from gnomon.api.tasks.views import cursor_of, cursor_view, task_view
+from gnomon.api.tasks.views import task_view
 from gnomon.model.task import Resolution, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange

@@ -1,6 +1,7 @@
 """Queries, small requests and answers about tasks, as types that check and describe them."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from gnomon.store.ports.tasks import TaskFilter
 from gnomon.usecases.checks.request_fields import (
     DEFAULT_LIMIT,
     Json,
+    Limit,
     Moment,
     Queue,
     Strict,
@@ -75,10 +77,17 @@ class TaskQuery(PageQuery):
         return msgspec.structs.replace(super().chosen(), status=self.status)
 
 
+class IncludedPart(StrEnum):
+    """More about a task, with the task itself."""
+
+    EXECUTIONS = "executions"
+
+
 class GetTaskQuery(Strict):
     """The parameters of a read of one task."""
 
     wait: WaitSeconds = 0.0
+    include: IncludedPart | None = None
 
 
 class NoQuery(Strict):
@@ -150,11 +159,32 @@ class DeadLetterPage(msgspec.Struct):
     next_cursor: str | None
 
 
+class ExecutionOutcome(StrEnum):
+    """How an execution ended, or that it is running."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+    SNOOZED = "snoozed"
+    CANCELLED = "cancelled"
+    PREEMPTED = "preempted"
+
+
+class ExecutionQuery(Strict):
+    """The parameters of a list of executions."""
+
+    outcome: ExecutionOutcome | None = None
+    limit: Limit = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
 class ExecutionView(msgspec.Struct, kw_only=True):
     """One execution of a task."""
 
     attempt: int
-    outcome: str
+    outcome: ExecutionOutcome
     worker: str | None
     started_at: datetime | None
     finished_at: datetime | None
@@ -165,8 +195,15 @@ class ExecutionView(msgspec.Struct, kw_only=True):
     traceback: str | None
 
 
+class TaskDetail(TaskView):
+    """A task in its present state, and its last executions, oldest first, where they were asked
+    for."""
+
+    executions: list[ExecutionView] | msgspec.UnsetType = msgspec.UNSET
+
+
 class ExecutionPage(msgspec.Struct):
-    """The executions of a task, oldest first."""
+    """A page of the executions of a task, oldest first."""
 
     executions: list[ExecutionView]
     next_cursor: str | None

@@ -6,6 +6,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
+from gnomon.api.http.cursors import cursor_of, cursor_view, number_cursor_of, number_cursor_view
 from gnomon.api.http.idempotency import (
     Answer,
     answer,
@@ -24,15 +25,17 @@ from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import (
     CancelTask,
     ExecutionPage,
+    ExecutionQuery,
     GetTaskQuery,
-    NoQuery,
+    IncludedPart,
     Nothing,
+    TaskDetail,
     TaskPage,
     TaskQuery,
     TaskReceipt,
     TaskView,
 )
-from gnomon.api.tasks.views import NULL, cursor_of, cursor_view, execution_page, new_view, task_view
+from gnomon.api.tasks.views import NULL, execution_view, new_view, task_detail, task_view
 from gnomon.api.tasks.waiting import awaited
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
@@ -43,6 +46,7 @@ from gnomon.usecases.tasks.submit import AnsweredBefore, accept
 from gnomon.usecases.tasks.task_requests import PatchTask, SubmitTask
 
 PATH = "/api/v1/tasks"
+INCLUDED_EXECUTIONS = 50
 
 
 @Operation(
@@ -117,13 +121,16 @@ async def list_tasks(request: Request) -> ASGIResponse:
     role=Role.READ,
     summary="Read a task; with wait, once it has ended",
     query=GetTaskQuery,
-    answers={200: TaskView},
+    answers={200: TaskDetail},
     errors=(404,),
 )
 async def get_task(request: Request) -> ASGIResponse:
     asked = queried(request, GetTaskQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
-    return respond(answer(200, task_view(await awaited(request, key, asked.wait))))
+    task, executions = await awaited(request, key, asked.wait), None
+    if asked.include is IncludedPart.EXECUTIONS:  # read later, so that none is missing
+        executions = await context_of(request).store.last_executions(key, INCLUDED_EXECUTIONS)
+    return respond(answer(200, task_detail(task, executions)))
 
 
 @Operation(
@@ -132,14 +139,18 @@ async def get_task(request: Request) -> ASGIResponse:
     name="list_executions",
     role=Role.READ,
     summary="List the executions of a task, oldest first",
-    query=NoQuery,
+    query=ExecutionQuery,
     answers={200: ExecutionPage},
     errors=(404,),
 )
 async def list_executions(request: Request) -> ASGIResponse:
-    queried(request, NoQuery)
+    asked = queried(request, ExecutionQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
-    return respond(answer(200, execution_page(await context_of(request).store.executions(key))))
+    page = await context_of(request).store.executions(
+        key, asked.outcome, number_cursor_of(asked.cursor), asked.limit
+    )
+    executions = [execution_view(each) for each in page.executions]
+    return respond(answer(200, ExecutionPage(executions, number_cursor_view(page.next_cursor))))
 
 
 @Operation(

@@ -1,16 +1,18 @@
 """Tasks and executions as the API shows them."""
 
-import base64
-import binascii
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
-from gnomon.api.tasks.schemas import ExecutionPage, ExecutionView, RetryPolicyView, TaskView
-from gnomon.model.errors import InvalidTask
+from gnomon.api.tasks.schemas import (
+    ExecutionOutcome,
+    ExecutionView,
+    RetryPolicyView,
+    TaskDetail,
+    TaskView,
+)
 from gnomon.model.execution import Execution
 from gnomon.model.ids import created_at
 from gnomon.model.lifecycle import State, status_of
@@ -95,14 +97,18 @@ def _policy_view(policy: RetryPolicy) -> RetryPolicyView:
     )
 
 
-def execution_page(executions: Iterable[Execution]) -> ExecutionPage:
-    return ExecutionPage([_execution_view(each) for each in executions], None)
+def task_detail(task: Task, executions: Iterable[Execution] | None) -> TaskDetail:
+    view = task_view(task)
+    fields = {name: getattr(view, name) for name in view.__struct_fields__}
+    if executions is not None:
+        fields["executions"] = [execution_view(each) for each in executions]
+    return TaskDetail(**fields)
 
 
-def _execution_view(execution: Execution) -> ExecutionView:
+def execution_view(execution: Execution) -> ExecutionView:
     return ExecutionView(
         attempt=execution.attempt,
-        outcome=execution.outcome,
+        outcome=ExecutionOutcome(execution.outcome),
         worker=execution.worker,
         started_at=execution.started_at,
         finished_at=execution.finished_at,
@@ -112,21 +118,6 @@ def _execution_view(execution: Execution) -> ExecutionView:
         result=raw(execution.result),
         traceback=execution.traceback,
     )
-
-
-def cursor_view(cursor: UUID | None) -> str | None:
-    """A cursor as opaque text, so that its contents can change."""
-    return None if cursor is None else base64.urlsafe_b64encode(cursor.bytes).decode().rstrip("=")
-
-
-def cursor_of(text: str | None) -> UUID | None:
-    if text is None:
-        return None
-    try:
-        return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError) as error:
-        detail = "is not a cursor; use the next_cursor of the previous page"
-        raise InvalidTask(detail, "/cursor") from error
 
 
 def raw(text: bytes | None) -> msgspec.Raw:

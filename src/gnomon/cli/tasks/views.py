@@ -59,10 +59,9 @@ def _task_rows(tasks: Sequence["Json"]) -> None:
 
 
 async def read(client: "DocumentClient", task_id: str) -> "Json":
-    """A task with its executions, as one document."""
-    task = await client.get_task(task_id)
-    found = await client.list_executions(task_id)
-    return {**task, "executions": found["executions"]}
+    """A task with its last executions, as one document."""
+    task: Json = await client.get_task(task_id, include="executions")
+    return task
 
 
 def show(task: "Json", *, all_tracebacks: bool = False) -> None:

@@ -127,11 +127,16 @@ def backfill_cron_job(
 
 
 def list_cron_runs(
-    ref: Ref, *, limit: int | None = None, cursor: str | None = None
+    ref: Ref, *, status: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Listing[RunInfo]:
     """Lists the runs of a cron job, latest fire first."""
     return Listing(
-        path=f"{_job(ref)}/runs", member="runs", item=RunInfo, limit=limit, cursor=cursor
+        path=f"{_job(ref)}/runs",
+        member="runs",
+        item=RunInfo,
+        query={"status": status},
+        limit=limit,
+        cursor=cursor,
     )
 
 

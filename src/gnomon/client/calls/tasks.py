@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -48,10 +48,13 @@ def submit_encoded(
     return _batch(tasks, idempotency_key)
 
 
-def get_task(task_id: Id, *, wait: float | None = None) -> Call[TaskInfo]:
-    """Reads a task. With `wait`, up to 30 seconds, it is read once it has ended, or after so
-    long."""
-    return Call(method="GET", path=_task(task_id), answer=TaskInfo, query={"wait": wait})
+def get_task(
+    task_id: Id, *, wait: float | None = None, include: Literal["executions"] | None = None
+) -> Call[TaskInfo]:
+    """Reads a task, or with `include` also its last executions. With `wait`, up to 30 seconds, it
+    is read once it has ended, or after so long."""
+    query = {"wait": wait, "include": include}
+    return Call(method="GET", path=_task(task_id), answer=TaskInfo, query=query)
 
 
 def list_tasks(
@@ -83,10 +86,22 @@ def list_tasks(
     )
 
 
-def list_executions(task_id: Id) -> Call[list[ExecutionInfo]]:
+def list_executions(
+    task_id: Id,
+    *,
+    outcome: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Listing[ExecutionInfo]:
     """Lists the executions of a task, oldest first."""
-    path = f"{_task(task_id)}/executions"
-    return Call(method="GET", path=path, answer=list[ExecutionInfo], member="executions")
+    return Listing(
+        path=f"{_task(task_id)}/executions",
+        member="executions",
+        item=ExecutionInfo,
+        query={"outcome": outcome},
+        limit=limit,
+        cursor=cursor,
+    )
 
 
 def explain_task(task_id: Id) -> Call[ExplanationInfo]:

@@ -92,6 +92,21 @@ class TemplateInfo(msgspec.Struct, kw_only=True):
     keep_payload: KeepPayload
 
 
+class ExecutionInfo(msgspec.Struct, kw_only=True):
+    """One execution of a task."""
+
+    attempt: int
+    outcome: str
+    worker: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: str | None
+    response_status: int | None
+    response_body: str | None
+    result: Any
+    traceback: str | None = None
+
+
 class TaskInfo(TemplateInfo, kw_only=True):
     """A task in its present state."""
 
@@ -115,21 +130,7 @@ class TaskInfo(TemplateInfo, kw_only=True):
     retry_of: UUID | None
     idempotency_key: str | None
     payload_kept: bool
-
-
-class ExecutionInfo(msgspec.Struct, kw_only=True):
-    """One execution of a task."""
-
-    attempt: int
-    outcome: str
-    worker: str | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    error: str | None
-    response_status: int | None
-    response_body: str | None
-    result: Any
-    traceback: str | None = None
+    executions: list[ExecutionInfo] | None = None  # the last ones, where they were asked for
 
 
 class ExplanationInfo(msgspec.Struct, kw_only=True):

@@ -6,7 +6,8 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.cron.job import CronJob, CronRun
+from gnomon.cron.job import CronJob, CronRun, Skipped
+from gnomon.model.lifecycle import Status
 
 
 class CronFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,8 +28,16 @@ class CronPage(msgspec.Struct, frozen=True):
     next_cursor: UUID | None
 
 
+class CronRunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Filters of a list of runs. None means all."""
+
+    status: Status | None = None  # of the run's task
+    skipped: tuple[Skipped, ...] | None = None  # why there is no run
+
+
 class CronRunPage(msgspec.Struct, frozen=True):
-    """A page of runs, latest fire first."""
+    """A page of runs, latest fire first. It does bounded work, so it may be short without being
+    the last."""
 
     runs: list[CronRun]
     next_cursor: datetime | None

@@ -6,6 +6,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.errors import QuotaExceeded
+from gnomon.model.execution import Execution
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane
 from gnomon.model.task import Submission, Task
@@ -56,6 +57,13 @@ class Page(msgspec.Struct, frozen=True):
 
     tasks: list[Task]
     next_cursor: UUID | None
+
+
+class ListedExecutions(msgspec.Struct, frozen=True):
+    """A page of the executions of a task, oldest first."""
+
+    executions: list[Execution]
+    next_cursor: int | None  # the fence of the last of them
 
 
 class QuotaUse(msgspec.Struct, frozen=True, kw_only=True):

@@ -140,6 +140,11 @@ def execution_of(row: asyncpg.Record) -> Execution:
     )
 
 
+def outcome_code(outcome: str) -> int:
+    """The number of an execution's outcome; -1 for one that is running."""
+    return -1 if outcome == _RUNNING else OutcomeKind[outcome.upper()]
+
+
 def policy_of(text: str | None) -> RetryPolicy:
     """The default one where it cannot be read: that must keep nobody from ending a task."""
     if text is None:

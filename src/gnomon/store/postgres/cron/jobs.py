@@ -6,16 +6,22 @@ from uuid import UUID
 
 from gnomon.cron.job import CronJob
 from gnomon.model.errors import CronJobNotFound
-from gnomon.store.ports.cron import CronFilter, CronPage, CronRunPage
+from gnomon.store.ports.cron import CronFilter, CronPage, CronRunFilter, CronRunPage
 from gnomon.store.postgres.cron.rows import job_of, run_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import readable
+from gnomon.store.postgres.statuses import status_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from asyncpg import Record
+
     from gnomon.store.postgres.database import Connection
 
 LOOKED_AT = 20_000  # jobs of one page at the most, however rare those are that it wants
+RUNS_LOOKED_AT = 2_000  # likewise, of runs: each with its task
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 _UUID_LENGTH = 36
@@ -65,16 +71,38 @@ class PostgresCronJobs:
         return CronPage(jobs, last)
 
     async def runs(
-        self, tenant_id: str, ref: str, cursor: datetime | None, limit: int
+        self,
+        tenant_id: str,
+        ref: str,
+        chosen: CronRunFilter,
+        cursor: datetime | None,
+        limit: int,
     ) -> CronRunPage:
         """The entries of the ledger before `cursor`, latest fire first."""
+        filters = chosen != CronRunFilter()
         async with self._database.scoped(tenant_id) as connection:
             job = await _get(connection, tenant_id, ref)
             rows = await connection.fetch(
-                query("runs"), tenant_id, job.id, cursor or _END_OF_TIME, limit + 1
+                query("runs"),
+                tenant_id,
+                job.id,
+                cursor or _END_OF_TIME,
+                limit + 1,
+                RUNS_LOOKED_AT if filters else limit + 1,
+                None if chosen.skipped is None else list(chosen.skipped),
+                *status_columns(chosen.status),
             )
-        runs = readable(rows[:limit], run_of, "run")
-        return CronRunPage(runs, rows[limit - 1]["fire_at"] if len(rows) > limit else None)
+        return _run_page(rows, limit)
+
+
+def _run_page(rows: "Sequence[Record]", limit: int) -> CronRunPage:
+    """Without the row that only says that there are more: the next run, or where the examining
+    stopped."""
+    if len(rows) > limit:
+        return CronRunPage(readable(rows[:limit], run_of, "run"), rows[limit - 1]["fire_at"])
+    if rows and rows[-1]["stopped_at"] is not None:
+        return CronRunPage(readable(rows[:-1], run_of, "run"), rows[-1]["stopped_at"])
+    return CronRunPage(readable(rows, run_of, "run"), None)
 
 
 async def _get(connection: "Connection", tenant_id: str, ref: str) -> CronJob:

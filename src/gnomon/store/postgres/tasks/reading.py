@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
 from gnomon.model.errors import TaskNotFound
 from gnomon.model.execution import Execution
 from gnomon.model.explanation import (
@@ -15,40 +13,19 @@ from gnomon.model.explanation import (
     LimitUse,
     OpenBreaker,
 )
-from gnomon.model.lifecycle import State, Status
 from gnomon.model.pool import Work
 from gnomon.model.shard import owner, shard_of
 from gnomon.model.task import Task, TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
-from gnomon.store.ports.tasks import Page, TaskFilter
+from gnomon.store.ports.tasks import ListedExecutions, Page, TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.pools import pool_of
 from gnomon.store.postgres.queries import query
-from gnomon.store.postgres.rows import execution_of, lane_of, readable, task_of
+from gnomon.store.postgres.rows import execution_of, lane_of, outcome_code, readable, task_of
+from gnomon.store.postgres.statuses import status_columns
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
-
-
-class _Shown(msgspec.Struct, frozen=True):
-    """A status in terms of the row: which states, and whether it is due and was executed before."""
-
-    states: tuple[State, ...]
-    due: bool | None = None
-    tried: bool | None = None
-
-
-_SHOWN = {
-    Status.SCHEDULED: _Shown((State.WAITING,), due=False, tried=False),
-    Status.READY: _Shown((State.WAITING,), due=True),
-    Status.FAILED: _Shown((State.WAITING,), due=False, tried=True),
-    Status.RUNNING: _Shown((State.RUNNING,)),
-    Status.PAUSED: _Shown((State.PAUSED,)),
-    Status.BLOCKED: _Shown((State.BLOCKED,)),
-    Status.COMPLETED: _Shown((State.COMPLETED,)),
-    Status.CANCELLED: _Shown((State.CANCELLED,)),
-    Status.EXPIRED: _Shown((State.EXPIRED,)),
-    Status.DEAD_LETTERED: _Shown((State.DEAD, State.RESOLVED)),
-}
+_BEFORE_ALL = -1  # no fence is lower than 0
 
 
 async def get(database: Database, key: TaskKey) -> Task:
@@ -109,27 +86,38 @@ def _limits(rows: list[Any], starts: list[Any]) -> tuple[LimitUse, ...]:
     return tuple(limits)
 
 
-async def executions(database: Database, key: TaskKey) -> list[Execution]:
+async def executions(
+    database: Database, key: TaskKey, outcome: str | None, cursor: int | None, limit: int
+) -> ListedExecutions:
+    code = None if outcome is None else outcome_code(outcome)
+    after = _BEFORE_ALL if cursor is None else cursor
     async with database.scoped(key.tenant_id) as connection:
-        rows = await connection.fetch(query("executions"), key.tenant_id, key.id)
+        rows = await connection.fetch(
+            query("executions"), key.tenant_id, key.id, after, limit + 1, code
+        )
     if not rows:
         raise TaskNotFound(key.id)
-    return readable((r for r in rows if r["fence"] is not None), execution_of, "execution")
+    found = [row for row in rows if row["fence"] is not None]
+    stopped = found[limit - 1]["fence"] if len(found) > limit else None
+    return ListedExecutions(readable(found[:limit], execution_of, "execution"), stopped)
+
+
+async def last_executions(database: Database, key: TaskKey, limit: int) -> list[Execution]:
+    async with database.scoped(key.tenant_id) as connection:
+        rows = await connection.fetch(query("last_executions"), key.tenant_id, key.id, limit)
+    return readable(rows, execution_of, "execution")
 
 
 async def page(
     database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
 ) -> Page:
-    shown = None if chosen.status is None else _SHOWN[chosen.status]
     async with database.scoped(tenant_id) as connection:
         rows = await connection.fetch(
             query("list_tasks"),
             tenant_id,
             cursor or _AFTER_ALL,
             limit + 1,
-            None if shown is None else list(shown.states),
-            None if shown is None else shown.due,
-            None if shown is None else shown.tried,
+            *status_columns(chosen.status),
             *filter_columns(chosen),
         )
     return _page(rows, limit)

@@ -18,7 +18,15 @@ from gnomon.model.explanation import Circumstances
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import NewTask, Once, Page, QuotaUse, Receipt, TaskFilter
+from gnomon.store.ports.tasks import (
+    ListedExecutions,
+    NewTask,
+    Once,
+    Page,
+    QuotaUse,
+    Receipt,
+    TaskFilter,
+)
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Hints
 from gnomon.store.postgres.limits.limit_keys import LimitersOf, limited, no_limiters
@@ -146,9 +154,15 @@ class PostgresTasks:
         """Those of the tasks, of any tenants, that have not ended: one probe of a key each."""
         return await reading.unended(self._database, keys)
 
-    async def executions(self, key: TaskKey) -> list[Execution]:
-        """All executions, oldest first. Raises TaskNotFound."""
-        return await reading.executions(self._database, key)
+    async def executions(
+        self, key: TaskKey, outcome: str | None = None, cursor: int | None = None, limit: int = 50
+    ) -> ListedExecutions:
+        """The executions after `cursor`, oldest first. Raises TaskNotFound."""
+        return await reading.executions(self._database, key, outcome, cursor, limit)
+
+    async def last_executions(self, key: TaskKey, limit: int) -> list[Execution]:
+        """The last executions of a task, oldest first; none where there is no such task."""
+        return await reading.last_executions(self._database, key, limit)
 
     async def circumstances(self, key: TaskKey) -> Circumstances:
         """The facts beside a task: the nodes, and the queue before it."""
