@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `90`, `"90s"`, `"1h30m"` or a timedelta."""
+"""Lengths of time as people write them: `90`, `"90s"`, `"1h30m"`, `"3 days"` or a timedelta."""
 
 import math
 import re
@@ -8,7 +8,8 @@ Duration = float | str | timedelta
 
 _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST = 200 * 366 * 86400.0
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|)")
+_WORDS = r"seconds?|minutes?|hours?|days?"
+_PART = re.compile(rf"([0-9]+(?:\.[0-9]+)?)\s*(ms|{_WORDS}|s|m|h|d|)")
 
 
 def seconds_of(duration: Duration) -> float:
@@ -32,14 +33,19 @@ def seconds_of(duration: Duration) -> float:
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in `90`, `90s`, `1.5m`, `2h`, `1d` or `1h30m`. Raises ValueError."""
+    """Seconds in `90`, `90s`, `1.5m`, `2h`, `3 days` or `1h30m`. Raises ValueError."""
     text = text.strip()
     parts = list(_PART.finditer(text))
     if not parts or "".join(part[0] for part in parts) != text:
         raise ValueError(f"{text!r} is not a duration like 90, 90s, 5m, 2h or 1d")
     if len(parts) > 1 and not all(part[2] for part in parts):
         raise ValueError(f"{text!r} needs a unit after each number, like 1h30m")
-    seconds = sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+    seconds = sum(float(part[1]) * _UNITS[_letter(part[2])] for part in parts)
     if seconds > _LONGEST:
         raise ValueError(f"{text!r} is longer than 200 years")
     return seconds
+
+
+def _letter(unit: str) -> str:
+    """A unit as it is written in one letter, `ms` excepted."""
+    return unit if unit == "ms" else unit[:1]

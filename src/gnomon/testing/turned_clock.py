@@ -5,6 +5,7 @@ follows it: what is due, which lease has run out, what is past retention. Never 
 database whose tasks matter.
 """
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,3 +44,25 @@ async def remove(connection: "asyncpg.Connection[Any]") -> None:
     """Give the database its own clock back."""
     async with connection.transaction():
         await connection.execute(_REMOVE)
+
+
+_HOLD = """
+CREATE UNLOGGED TABLE IF NOT EXISTS gnomon.held_clock (moment timestamptz NOT NULL);
+TRUNCATE gnomon.held_clock;
+GRANT SELECT ON gnomon.held_clock TO PUBLIC;
+CREATE OR REPLACE FUNCTION gnomon.now() RETURNS timestamptz
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS 'SELECT moment FROM gnomon.held_clock';
+"""
+
+
+async def hold(connection: "asyncpg.Connection[Any]", moment: datetime) -> None:
+    """Stop the clock of this database at a moment; `set_to` moves it."""
+    async with connection.transaction():
+        await connection.execute(_HOLD)
+        await connection.execute("INSERT INTO gnomon.held_clock VALUES ($1)", moment)
+
+
+async def set_to(connection: "asyncpg.Connection[Any]", moment: datetime) -> None:
+    """Set a clock that is held."""
+    await connection.execute("UPDATE gnomon.held_clock SET moment = $1", moment)

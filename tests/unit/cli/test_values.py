@@ -23,6 +23,8 @@ from gnomon.cli.shared import output, values
         ("1d", 86400.0),
         ("1h30m", 5400.0),
         (" 10 s ", 10.0),
+        ("3 days", 259200.0),
+        ("1 minute", 60.0),
     ],
 )
 def test_durations(text: str, seconds: float) -> None:
