@@ -4,6 +4,7 @@ A handler whose only data parameter is called `payload` gets the whole payload, 
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,10 +12,13 @@ import msgspec
 
 from gnomon.sdk.errors import InvalidArguments, InvalidHandler
 from gnomon.sdk.parameters import REQUIRED, Parameter
+from gnomon.sdk.payload_schema import payload_schema
 from gnomon.sdk.signals import Reject
 from gnomon.sdk.values import decoder, encoded, unreadable
 
 WHOLE = "payload"
+
+_MISSING = re.compile(r"Object missing required field `(.*)`")
 
 # Defaults that can be shared between calls; others come from a factory, as msgspec asks.
 _SHAREABLE = (type(None), bool, int, float, str, bytes)
@@ -71,6 +75,15 @@ class Arguments:
                 return InvalidArguments(f"{self.handler}: argument {name}: {found}")
         return InvalidArguments(f"{self.handler}: {error}")
 
+    # When the task type is registered
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the payload."""
+        optional = not any(each.default is REQUIRED for each in self._signature.parameters.values())
+        return payload_schema(
+            self.handler, self._type, parameters=not self._whole, optional=optional
+        )
+
     # When it is run
 
     def _reader(self, default: Any) -> Callable[[bytes | None], tuple[Any, ...]]:
@@ -92,10 +105,13 @@ class Arguments:
     def _told(self, error: Exception) -> str:
         """The error in the words of arguments."""
         detail, _, path = str(error).partition(" - at `$")
+        place = path.rstrip("`").lstrip(".")
+        missing = _MISSING.fullmatch(detail)
+        if missing and not place and not self._whole:
+            return f"argument {missing[1]} is missing"
         if self._whole:
-            path = f"{WHOLE}{path}"
-        where = path.rstrip("`").lstrip(".")
-        return f"argument {where}: {detail}" if where else detail
+            place = f"{WHOLE}{path.rstrip('`')}"
+        return f"argument {place}: {detail}" if place else f"the payload: {detail}"
 
 
 def _nothing(_payload: bytes | None) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from gnomon.model.errors import ExecutionLost, NoTransaction
 from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.model.text import storable
 from gnomon.sdk.failure import describe
+from gnomon.sdk.values import encoded
 
 MAX_RESULT_BYTES = 64 * 1024
 MAX_PROGRESS_CHARACTERS = 200
@@ -240,7 +241,7 @@ def stored_result(result: object) -> str:
     """As JSON. Where that cannot be, a note in its place: the work was done, so doing it again
     would be wrong, and the result alone is lost."""
     try:
-        text = msgspec.json.encode(result)
+        text = encoded(result)
     except BaseException as error:  # noqa: BLE001 - whatever the classes in a result raise
         return _note(f"the result cannot be kept as JSON: {describe(error)}")
     if len(text) > MAX_RESULT_BYTES:

@@ -60,8 +60,22 @@ def _encode(value: Any) -> Any:
 def _decode(kind: Any, value: Any) -> Any:
     if kind is object:
         return value
-    # As JSON, and not as Python values: strict models take a date only from JSON's text.
-    return kind.model_validate_json(msgspec.json.encode(value))
+    try:
+        # As JSON, and not as Python values: strict models take a date only from JSON's text.
+        return kind.model_validate_json(msgspec.json.encode(value))
+    except ValueError as error:
+        raise ValueError(_told(error)) from error
+
+
+def _told(error: Any) -> str:
+    """What pydantic found, in one line and without addresses of its pages."""
+    if not hasattr(error, "errors"):
+        return str(error)
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(
+        ": ".join(part for part in (".".join(map(str, each["loc"])), each["msg"]) if part)
+        for each in found
+    )
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_encode)
