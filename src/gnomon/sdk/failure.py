@@ -2,6 +2,7 @@
 
 import traceback
 from pathlib import Path
+from types import TracebackType
 
 from gnomon.model.text import storable
 
@@ -25,18 +26,37 @@ def describe(error: BaseException) -> str:
 
 
 def traceback_of(error: BaseException) -> str | None:
-    """Where it was raised, from the first line of the user's own code on; None where there is none
-    of that. Without local variables: those hold payloads, secrets and passwords."""
+    """Where it was raised, in lines of the user's own code and of what that calls; None where there
+    is none of that. With the errors that it was raised from, and those of a group. Without local
+    variables: those hold payloads, secrets and passwords."""
     frames = error.__traceback__
     while frames is not None and is_own(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next
     if frames is None:
         return None
     try:
-        lines = traceback.TracebackException(type(error), error, frames, compact=True).format()
-        return bounded("".join(lines).rstrip())
+        told = traceback.TracebackException(type(error), error, frames, compact=True)
+        _leave_out_own(told)
+        return bounded("".join(told.format()).rstrip())
     except BaseException:  # noqa: BLE001 - whatever the classes of a user's errors do
-        return None
+        return bounded(_without_texts(error, frames))
+
+
+def _leave_out_own(told: traceback.TracebackException) -> None:
+    """Take out the frames that lead from middleware to the handler, and likewise those of the
+    errors that it was raised from."""
+    waiting = [told]
+    while waiting:
+        one = waiting.pop()
+        one.stack[:] = [frame for frame in one.stack if not is_own(frame.filename)]
+        linked = (one.__cause__, one.__context__, *(one.exceptions or ()))
+        waiting += [each for each in linked if each is not None]
+
+
+def _without_texts(error: BaseException, frames: TracebackType) -> str:
+    """Of an error whose text, or that of one before it, cannot be had."""
+    lines = traceback.format_tb(frames)
+    return f"Traceback (most recent call last):\n{''.join(lines)}{describe(error)}"
 
 
 def bounded(text: str) -> str:
