@@ -219,7 +219,10 @@ class Gnomon:
                 return await handler.function(*handler.decode(payload))
             return await handler.run(payload, ctx, blocking, self._overrides)
         finally:
-            current.reset(token)
+            try:  # noqa: SIM105 - which would cost every execution
+                current.reset(token)
+            except ValueError:
+                pass  # an execution that is dropped is closed in the context of whoever drops it
 
 
 def _count(function: Callable[..., Any]) -> int:

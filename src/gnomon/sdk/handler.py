@@ -70,6 +70,10 @@ class Handler(Generic[P, R]):
         self.results = Results(self.name, shape.returns)
         self._supplied = Providers(names).supplied(shape.parameters)
         self._wanted = tuple(each.provider for each in self._supplied if each.provider is not None)
+        self._context_places = [
+            place for place, each in enumerate(shape.parameters) if each.takes_context
+        ]
+        self._keywords = [each.name for each in shape.parameters if each.by_keyword]
         # The common case, which is to cost nothing: all that it takes is its data, in order.
         self.is_plain = inspect.iscoroutinefunction(function) and all(
             each.is_data and not each.by_keyword for each in shape.parameters
@@ -91,33 +95,45 @@ class Handler(Generic[P, R]):
         """Run it once: its value, or whatever it raises. Raises Reject for a payload that does not
         fit."""
         data = self.decode(payload)
-        if self.is_plain:
-            return await self.function(*data)
+        if not self._wanted:
+            return await self._run_alone(data, ctx, blocking)
         provided = Provided(ctx, overrides)
         try:
             if self.is_async:
                 await provided.make_all(self._wanted)
-                value = await self._on_loop(provided, data)
+                args, kwargs = provided.arranged(self._supplied, data)
+                value = await _as_awaitable(self.function(*args, **kwargs))
             else:
                 await provided.make_async(self._wanted)
                 provided.enter_thread()
-                # The thread sees this context, too: its log lines can be labelled.
-                value = await blocking(partial(copy_context().run, self._in_thread, provided, data))
+                value = await _in_thread(blocking, self._provided_call, provided, data)
         except BaseException as error:
             await provided.close(error)
             raise
         await provided.close(None)
         return value
 
-    async def _on_loop(self, provided: Provided, data: tuple[Any, ...]) -> object:
-        args, kwargs = provided.arranged(self._supplied, data)
-        value = self.function(*args, **kwargs)
-        return await value if inspect.isawaitable(value) else value
+    async def _run_alone(
+        self, data: tuple[Any, ...], ctx: TaskContext, blocking: Blocking
+    ) -> object:
+        """Run it without dependencies."""
+        values = list(data)
+        for place in self._context_places:
+            values.insert(place, ctx)
+        args, kwargs = values, {}
+        if self._keywords:
+            args = values[: -len(self._keywords)]
+            kwargs = dict(zip(self._keywords, values[len(args) :], strict=True))
+        if self.is_async:
+            return await _as_awaitable(self.function(*args, **kwargs))
+        return await _in_thread(blocking, self._call, args, kwargs)
 
-    def _in_thread(self, provided: Provided, data: tuple[Any, ...]) -> object:
+    def _call(self, args: list[Any], kwargs: dict[str, Any]) -> object:
+        return self._returned(self.function(*args, **kwargs))
+
+    def _provided_call(self, provided: Provided, data: tuple[Any, ...]) -> object:
         try:
-            args, kwargs = provided.arranged(self._supplied, data)
-            value = self._returned(self.function(*args, **kwargs))
+            value = self._call(*provided.arranged(self._supplied, data))
         except BaseException as error:
             provided.close_in_thread(error)
             raise
@@ -137,6 +153,22 @@ class TaskFunction(Handler[P, R], Generic[P, R, Q, C]):
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> C:
         value: C = self.function(*args, **kwargs)
         return value
+
+
+def _as_awaitable(value: Any) -> Awaitable[object]:
+    """What an async function gives. A decorator may have put a value in its place."""
+    if type(value) is CoroutineType or inspect.isawaitable(value):
+        return cast("Awaitable[object]", value)
+    return _given(value)
+
+
+async def _given(value: object) -> object:
+    return value
+
+
+def _in_thread(blocking: Blocking, call: Callable[..., object], *args: Any) -> Awaitable[object]:
+    """In the context of the loop: what is logged there can be labelled, too."""
+    return blocking(partial(copy_context().run, call, *args))
 
 
 def _runs(name: str, process: Any, *, is_async: bool) -> Runs:

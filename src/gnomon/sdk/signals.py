@@ -3,8 +3,8 @@
 from gnomon.model.duration import Duration, seconds_of
 from gnomon.model.retry import LONGEST_RETRY_AFTER, LONGEST_WAIT
 
-SNOOZES = f"a snooze lasts between 0 and {LONGEST_WAIT:g} s"
-RETRIES = f"a retry waits between 0 and {LONGEST_RETRY_AFTER:g} s"
+SNOOZES = f"a snooze lasts between 0 and {LONGEST_WAIT:.0f} s"
+RETRIES = f"a retry waits between 0 and {LONGEST_RETRY_AFTER:.0f} s"
 
 
 class Snooze(Exception):
@@ -30,7 +30,10 @@ class Retry(Exception):
 
 
 def _bounded(duration: Duration, most: float, rule: str) -> float:
-    seconds = duration if isinstance(duration, int | float) else seconds_of(duration)
-    if not 0 <= seconds <= most:
+    try:
+        seconds = seconds_of(duration)
+    except ValueError as error:
+        raise ValueError(f"{rule}; {error}") from None
+    if seconds > most:
         raise ValueError(f"{rule}; got {duration!r}")
-    return float(seconds)
+    return seconds
