@@ -179,7 +179,7 @@ async def test_functions_work_there_as_they_do_in_the_node(ward: Ward) -> None:
     assert await ward.call("exit_in_a_task") == Outcome(OutcomeKind.SUCCEEDED, result='"alive"')
     unknown = await ward.call("unheard_of")
     assert unknown is not None
-    assert "has no function 'unheard_of'" in (unknown.error or "")
+    assert "has no handler 'unheard_of'" in (unknown.error or "")
     assert len(alive_children()) == 1
     assert ward.deaths == []
 
