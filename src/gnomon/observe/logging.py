@@ -3,11 +3,24 @@
 import logging
 import os
 import sys
-from typing import Any, TextIO, cast
+from typing import Any, Protocol, TextIO, cast
 
 import structlog
+from structlog.typing import EventDict
 
 from gnomon.settings import OutputSettings
+
+
+class Scope(Protocol):
+    """Where a line is logged from, as far as that matters to it."""
+
+    level: int  # the lowest one that it lets through, in any place
+
+    def label(self, logger: Any, name: str, event: EventDict) -> EventDict:
+        """Say in a line where it was logged."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record of the standard library is printed."""
 
 
 class _Stderr:
@@ -21,7 +34,7 @@ class _Stderr:
         sys.stderr.flush()
 
 
-def configure(settings: OutputSettings) -> None:
+def configure(settings: OutputSettings, scope: Scope | None = None) -> None:
     """Set up structlog for this process, and send the standard library's records the same way."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     terminal = sys.stderr.isatty()
@@ -31,6 +44,7 @@ def configure(settings: OutputSettings) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
+        *([] if scope is None else [scope.label]),
     ]
     ending = _for_people(terminal) if console else _for_machines()
     structlog.configure(
@@ -39,7 +53,7 @@ def configure(settings: OutputSettings) -> None:
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Stderr())),
         cache_logger_on_first_use=True,
     )
-    _route_standard_library(shared, ending, level)
+    _route_standard_library(shared, ending, level, scope)
 
 
 # Tracebacks come without local variables: those hold payloads, secrets and passwords.
@@ -62,14 +76,29 @@ def _for_machines() -> list[Any]:
     ]
 
 
-def _route_standard_library(shared: list[Any], ending: list[Any], level: int) -> None:
+def _route_standard_library(
+    shared: list[Any], ending: list[Any], level: int, scope: Scope | None
+) -> None:
     handler = logging.StreamHandler(cast("TextIO", _Stderr()))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), _name_logger, *shared],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(max(level, logging.WARNING))  # the libraries' small talk is not ours
+    root.setLevel(level_of_others(level))
+    if scope is not None:
+        root.setLevel(min(scope.level, root.level))
+        handler.addFilter(scope.filter)
+
+
+def level_of_others(level: int) -> int:
+    """From which on lines of libraries are printed: their small talk is not ours."""
+    return max(level, logging.WARNING)
+
+
+def _name_logger(_: Any, __: str, event: EventDict) -> EventDict:
+    event["logger"] = event["_record"].name
+    return event

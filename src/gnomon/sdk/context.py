@@ -71,7 +71,9 @@ class TaskContext:
     """One execution of a task. A handler gets it in a parameter that is annotated with this class,
     whatever its name."""
 
-    __slots__ = ("_clock", "_deadline", "_task", "_told", "completed", "in_thread", "reported")
+    __slots__ = (
+        "_clock", "_deadline", "_task", "_told", "completed", "in_thread", "log_lines", "reported",
+    )  # fmt: skip
 
     def __init__(self, task: ClaimedTask) -> None:
         self._task = task
@@ -81,6 +83,7 @@ class TaskContext:
         self.completed = False  # in a transaction that may or may not have been committed
         self.in_thread = False
         self.reported: Progress | None = None  # the latest; the node stores it
+        self.log_lines: Any = None  # what the node knows of the lines that it has logged
 
     # For whoever runs it
 

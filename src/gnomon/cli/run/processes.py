@@ -93,10 +93,11 @@ def overrides(
 
 
 def _prepared(settings: Settings) -> str:
+    from gnomon.node.run.handler_log import HandlerScope
     from gnomon.observe import logging
 
     check_setting(settings)
-    logging.configure(settings.output)
+    logging.configure(settings.output, HandlerScope(settings.output))
     return database.existing_dsn(settings)
 
 

@@ -9,7 +9,6 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from contextvars import copy_context
 from enum import Enum, auto
 from typing import Any
 
@@ -47,7 +46,6 @@ class _Call:
     def __init__(self, function: Callable[..., object], arguments: tuple[object, ...]) -> None:
         self._function = function
         self._arguments = arguments
-        self._context = copy_context()  # in which log lines find the execution that they are of
         self._loop = asyncio.get_running_loop()
         self._value: object = None
         self._error: BaseException | None = None
@@ -58,7 +56,7 @@ class _Call:
 
     def make(self) -> None:
         try:
-            self._value = self._context.run(self._function, *self._arguments)
+            self._value = self._function(*self._arguments)
         except StopIteration:
             # No coroutine may raise this one.
             self.refuse(RuntimeError("StopIteration"))

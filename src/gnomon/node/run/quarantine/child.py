@@ -18,6 +18,7 @@ from pathlib import Path
 from gnomon import loop
 from gnomon.clock import SystemClock
 from gnomon.node.run import stacks
+from gnomon.node.run.handler_log import HandlerScope
 from gnomon.node.run.parent import die_with_parent
 from gnomon.node.run.quarantine.frames import (
     CallFrame,
@@ -48,7 +49,6 @@ from gnomon.sdk.app import Gnomon
 from gnomon.sdk.context import TaskContext
 from gnomon.sdk.failure import describe
 from gnomon.sdk.loading import load_app
-from gnomon.settings import OutputSettings
 
 _READ_BYTES = 1 << 16
 _clock = SystemClock()
@@ -179,7 +179,7 @@ def main() -> None:
     die_with_parent(hello.parent)
     _ignore_signals()
     _be_killed_first()
-    logging.configure(OutputSettings(log_format=hello.log_format, log_level=hello.log_level))
+    logging.configure(hello.output, HandlerScope(hello.output))
     sys.path[:] = hello.path
     try:
         app = load_app(hello.app)

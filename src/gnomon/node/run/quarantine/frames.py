@@ -11,6 +11,7 @@ import msgspec
 
 from gnomon.model.outcome import Outcome
 from gnomon.pipe.envelope import Delivery
+from gnomon.settings import OutputSettings
 
 _PREFIX = 4  # bytes of the length
 MAX_TO_NODE = 1024 * 1024
@@ -25,8 +26,7 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
     path: list[str]  # where modules are found
     parent: int  # the process id of the node
     silence_seconds: float  # after which the node must be taken for dead
-    log_format: str
-    log_level: str
+    output: OutputSettings
 
 
 class CallFrame(msgspec.Struct, frozen=True, tag=True):

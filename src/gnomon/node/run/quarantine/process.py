@@ -295,8 +295,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
                 path=list(sys.path),
                 parent=os.getpid(),
                 silence_seconds=settings.node.lease_seconds,
-                log_format=settings.output.log_format,
-                log_level=settings.output.log_level,
+                output=settings.output,
             )
         )
 

@@ -10,6 +10,7 @@ from gnomon.model.retry import LONGEST_RETRY_AFTER, LONGEST_WAIT
 from gnomon.model.target import PythonTarget, Target
 from gnomon.model.task import DeliveryMode
 from gnomon.model.text import storable
+from gnomon.node.run.handler_log import tell_left_out
 from gnomon.node.run.targets import Place
 from gnomon.node.run.threads import Threads, TooManyHung
 from gnomon.pipe.envelope import Delivery
@@ -61,7 +62,8 @@ class PythonCaller:
         handler = self._handlers.get(name)
         if handler is None:
             return self._unknown(name)
-        run.in_thread = handler.runs is not Runs.LOOP
+        if handler.runs is not Runs.LOOP:
+            run.in_thread = True
         try:
             returned = await self._app.execute(name, payload, run, self._threads.run)
         except (asyncio.CancelledError, GeneratorExit, TooManyHung):
@@ -74,6 +76,9 @@ class PythonCaller:
                 if returned is None
                 else Outcome(OutcomeKind.SUCCEEDED, result=stored_result(returned))
             )
+        finally:
+            if run.log_lines is not None:
+                tell_left_out(run)
         return _if_uncommitted(outcome) if run.completed else outcome
 
     def _unknown(self, name: str) -> Outcome:
