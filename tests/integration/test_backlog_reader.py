@@ -187,7 +187,7 @@ async def test_known_flows_are_looked_at_from_where_they_begin(
     for most in (1, 3, 100):
         found: list[str] = []
         after = None
-        while page := await dispatch.flows(after, most, known=known, typed=True):
+        while page := await dispatch.flows(after, most, known=known):
             assert {flow.work and flow.work.task_type for flow in page} == {"test"}
             found += [flow.key.tenant_id for flow in page]
             after = page[-1].key

@@ -163,7 +163,7 @@ async def test_a_flow_of_a_lane_that_does_not_exist(
     dispatch = PostgresDispatch(database, grace_seconds=60.0)
     found, after = [], None
     for _ in keys:
-        (flow,) = await dispatch.flows(after, 1, typed=True)
+        (flow,) = await dispatch.flows(after, 1)
         found.append((flow.key.tenant_id, flow.work is not None))
         after = flow.key
     assert found == [("a", True), ("b", False), ("c", True)]

@@ -73,11 +73,11 @@ async def test_each_node_runs_what_its_pool_says(
             await reading.get(database, nobodys[0]),
             await reading.circumstances(database, nobodys[0]),
         )
-        assert "none of those in the roster serves tenant default, lane MEDIUM, type mail" in (
+        assert "none of those in the roster serves tenant default, lane MEDIUM, handler mail" in (
             told.summary
         )
         assert await PostgresRoster(database).unserved() == [
-            Work("default", Lane.MEDIUM, "mail", None)
+            Work("default", Lane.MEDIUM, "mail", by_handler=True)
         ]
         async with running_node(database_dsn, node_name="rest"):
             assert await workers(connection, nobodys) == {"rest"}

@@ -72,9 +72,12 @@ def _new_tasks(s: Sample) -> list[Any]:
     ]  # fmt: skip
 
 
-# Whether a node has a pool; its tenants, lanes, types and queues.
-NO_POOL: tuple[Any, ...] = (False, None, None, None, None)
-A_POOL: tuple[Any, ...] = (True, [DEFAULT_TENANT], [1, 2], ["x"], None)
+# Whether a node has a pool; its tenants, lanes, types and queues; whether it has
+# webhooks; its handlers.
+NO_POOL: tuple[Any, ...] = (False, None, None, None, None, True, None)
+A_POOL: tuple[Any, ...] = (True, [DEFAULT_TENANT], [1, 2], ["x"], None, True, None)
+OF_WEBHOOKS: tuple[Any, ...] = (True, None, None, None, None, True, [])
+OF_A_WORKER: tuple[Any, ...] = (True, [DEFAULT_TENANT], None, None, None, False, ["x", "y"])
 
 
 def _cursors(s: Sample) -> list[Any]:
@@ -103,7 +106,7 @@ _BEFORE_ALL: tuple[Any, ...] = ("", 0, -(1 << 63))
 
 def _known_flows(s: Sample) -> list[Any]:
     since = s.now - timedelta(seconds=1)
-    return [*_BEFORE_ALL, 2000, False, [DEFAULT_TENANT], [2], [s.flow], [since]]
+    return [*_BEFORE_ALL, 2000, [DEFAULT_TENANT], [2], [s.flow], [since]]
 
 
 BY_KEY = [
@@ -166,13 +169,18 @@ OF_ONE = [
 IN_ORDER = [
     Hot("scan", DUE, lambda s: _scan(s, NO_POOL)),
     Hot("scan", DUE, lambda s: _scan(s, A_POOL)),
+    Hot("scan", DUE, lambda s: _scan(s, OF_WEBHOOKS)),
+    Hot("scan", DUE, lambda s: _scan(s, OF_A_WORKER)),
     Hot("repair", DUE, lambda s: _repair(s, NO_POOL)),
     Hot("repair", DUE, lambda s: _repair(s, A_POOL)),
+    Hot("repair", DUE, lambda s: _repair(s, OF_WEBHOOKS)),
+    Hot("repair", DUE, lambda s: _repair(s, OF_A_WORKER)),
     Hot("steal", DUE, lambda s: [SHARDS[:170], 1.0, 4, 1000, 1, *NO_POOL]),
     Hot("steal", DUE, lambda s: [SHARDS[:1], 1.0, 4, 1000, 1, *A_POOL]),
+    Hot("steal", DUE, lambda s: [SHARDS[:170], 1.0, 4, 1000, 1, *OF_WEBHOOKS]),
+    Hot("steal", DUE, lambda s: [SHARDS[:170], 1.0, 4, 1000, 1, *OF_A_WORKER]),
     Hot("heads", FLOW, _heads),
-    Hot("flows", FLOW, lambda s: [*_BEFORE_ALL, 2000, False, [], [], [], []]),
-    Hot("flows", FLOW | KEY, lambda s: [*_BEFORE_ALL, 2000, True, [], [], [], []]),
+    Hot("flows", FLOW, lambda s: [*_BEFORE_ALL, 2000, [], [], [], []]),
     Hot("flows", FLOW, _known_flows, known=True),
     Hot("due_jobs", frozenset({"cron_job_due"}), lambda s: [SHARDS, s.now, 2]),
 ]

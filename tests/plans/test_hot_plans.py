@@ -138,8 +138,10 @@ async def _literal(connection: Connection, type_name: str, value: Any) -> str:
 
 
 # Whether a node has a pool; its tenants, lanes, types and queues.
-NO_POOL = (False, None, None, None, None)
-A_POOL = (True, ["a"], [1, 2], ["mail"], None)
+NO_POOL: tuple[Any, ...] = (False, None, None, None, None, True, None)
+A_POOL: tuple[Any, ...] = (True, ["a"], [1, 2], ["mail"], None, True, None)
+OF_WEBHOOKS: tuple[Any, ...] = (True, None, None, None, None, True, [])
+OF_A_WORKER: tuple[Any, ...] = (True, ["a"], None, None, None, False, ["mail"])
 
 
 async def some_keys(connection: Connection, state: int, count: int) -> list[UUID]:
@@ -153,7 +155,7 @@ async def test_reading_ahead_and_behind_walks_the_index_of_what_is_due(filled: C
     now = await database_now(filled)
     shards, ids = list(range(256)), [UUID(int=0)] * 256
     since, horizon = now - timedelta(seconds=5), now + timedelta(seconds=15)
-    for pool in (NO_POOL, A_POOL):
+    for pool in (NO_POOL, A_POOL, OF_WEBHOOKS, OF_A_WORKER):
         within = (*pool, ['[{"tenants": ["b"]}]'])
         ahead = await reads(filled, "scan", shards, [since] * 256, ids, horizon, 100, *within)
         behind = await reads(
@@ -166,7 +168,7 @@ async def test_reading_ahead_and_behind_walks_the_index_of_what_is_due(filled: C
 async def test_a_backlog_is_read_by_the_index_of_flows(filled: Connection) -> None:
     now = await database_now(filled)
     flow = await filled.fetchval("SELECT flow FROM gnomon.task LIMIT 1")
-    found = await reads(filled, "flows", "", 0, -(2**63), 2000, False, [], [], [], [])
+    found = await reads(filled, "flows", "", 0, -(2**63), 2000, [], [], [], [])
     heads = await reads(
         filled, "heads", [DEFAULT_TENANT] * 50, [2] * 50, [flow] * 50, [now] * 50,
         [UUID(int=0)] * 50, [10] * 50, list(range(256)),
@@ -176,7 +178,7 @@ async def test_a_backlog_is_read_by_the_index_of_flows(filled: Connection) -> No
 
 
 async def test_stealing_walks_the_index_of_what_is_due(filled: Connection) -> None:
-    for count, pool in ((1, NO_POOL), (128, A_POOL), (255, NO_POOL)):
+    for count, pool in ((1, NO_POOL), (128, A_POOL), (255, OF_WEBHOOKS), (255, OF_A_WORKER)):
         for used in await reads(filled, "steal", list(range(count)), 1.0, 4, 1000, 1, *pool):
             assert used == {"task_due"}
 

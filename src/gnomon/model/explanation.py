@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.lifecycle import Status
-from gnomon.model.pool import Work
+from gnomon.model.pool import Work, in_few_words
 from gnomon.model.task import Resolution, Task
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 
@@ -61,6 +61,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     active_run: UUID | None = None  # the task of that job that may be under way
     breakers: tuple[OpenBreaker, ...] = ()  # all that are open for its tenant
     nodes: int = 0  # in the roster, whatever they serve
+    handled: frozenset[str] | None = None  # its tenant's task types with a handler; None: any
     limits: tuple[LimitUse, ...] = ()
     failing: tuple[FailingChore, ...] = ()
 
@@ -100,8 +101,15 @@ def _summary(task: Task, around: Circumstances) -> str:
 
 
 def _why_ready(task: Task, around: Circumstances) -> str:
+    if around.server is None and around.nodes and _lacks_handler(task, around):
+        return (
+            f"It is due, but {_no_handler(task, around)}. Start one with `gnomon worker`; if the "
+            f'handler was renamed, give it aliases=["{task.task_type}"].'
+        )
     if around.server is None and around.nodes:
-        work = Work(task.tenant_id, task.priority, task.task_type, task.queue)
+        work = Work(
+            task.tenant_id, task.priority, task.task_type, task.queue, task.target.by_handler
+        )
         return (
             f"It is due, but it is in no node's pool: none of those in the roster serves {work}. "
             "Start one that does, or one without a pool."
@@ -128,6 +136,16 @@ def _why_ready(task: Task, around: Circumstances) -> str:
     if around.ahead > 0:
         return f"It is due and waits its turn: {_count(around.ahead)} due before it in its shard."
     return f"It is due, and {around.server} is about to start it."
+
+
+def _lacks_handler(task: Task, around: Circumstances) -> bool:
+    handled = around.handled
+    return task.target.by_handler and handled is not None and task.task_type not in handled
+
+
+def _no_handler(task: Task, around: Circumstances) -> str:
+    known = in_few_words(around.handled or ()) or "nothing"
+    return f"no live worker handles the task type {task.task_type!r}; workers handle: {known}"
 
 
 def _breakers(task: Task, around: Circumstances) -> Iterator[OpenBreaker]:
@@ -197,6 +215,8 @@ def _facts(task: Task, around: Circumstances) -> Iterator[str]:
     if task.last_error is not None:
         yield f"last error: {task.last_error}"
     if not task.status.is_over:
+        if _lacks_handler(task, around):
+            yield _no_handler(task, around)
         yield from map(_breaker, _breakers(task, around))
         yield from _limits(around)
         yield from map(_failing, around.failing)

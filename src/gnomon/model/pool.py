@@ -1,18 +1,26 @@
 """Worker pools: what a node serves, and who serves what where pools differ.
 
-A node may be there for certain tenants, task types, queues or lanes only. The owner of a task is
-the node that bids highest for its shard (see gnomon.model.shard) among those whose pool accepts it.
-So nodes with the same pool share its work as if they were alone, and where nobody has a pool,
-shards are all there is to it.
+A node calls webhooks, runs the handlers of its app, or both; and it may be there for certain
+tenants, task types, queues or lanes only. The owner of a task is the node that bids highest for its
+shard (see gnomon.model.shard) among those whose pool accepts it. So nodes with the same pool share
+its work as if they were alone, and what no pool accepts waits.
+
+A handler is known by its task type. All tasks of a flow are webhooks, or none is, since a flow has
+one host: so a flow is in a pool, or it is not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from gnomon.model.priority import Lane
 from gnomon.model.shard import SHARDS, outbidders, owned_shards, rankings
+
+_MOST_NAMED = 8  # of a list, where a pool is told in words
+
+_Listed = frozenset[Any] | None  # None: all
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -22,28 +30,48 @@ class Work(msgspec.Struct, frozen=True):
     lane: Lane
     task_type: str | None = None
     queue: str | None = None
+    by_handler: bool = False  # a handler runs it; else it is a webhook
 
     def __str__(self) -> str:
         queue = "" if self.queue is None else f", queue {self.queue}"
-        return f"tenant {self.tenant_id}, lane {self.lane.name}, type {self.task_type}{queue}"
+        kind = "handler" if self.by_handler else "type"
+        return f"tenant {self.tenant_id}, lane {self.lane.name}, {kind} {self.task_type}{queue}"
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """The tasks that a node serves: those in every list; an empty list has all."""
+    """The tasks that a node serves: those in every list; an empty list has all. Of these, webhooks
+    if it calls any, and what its handlers run."""
 
     tenants: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
     queues: frozenset[str] = frozenset()
     lanes: frozenset[Lane] = frozenset()
+    webhooks: bool = True
+    handlers: frozenset[str] | None = None  # task types; None: whatever they are
 
     @property
-    def asks_for_type(self) -> bool:
-        return bool(self.types or self.queues)
+    def is_empty(self) -> bool:
+        return _parts(self) == (None, None)
+
+    @property
+    def has_lists(self) -> bool:
+        return bool(self.tenants or self.types or self.queues or self.lanes)
+
+    @property
+    def kinds(self) -> tuple[bool, bool]:
+        """Whether it serves any webhook, and whether it serves anything by a handler."""
+        webhooks, handled = _parts(self)
+        return webhooks is not None, handled is not None
+
+    def asks_for_type(self, *, by_handler: bool) -> bool:
+        """Whether it must know type and queue, to tell if it serves something."""
+        return bool(self.types or self.queues or (by_handler and self.handlers is not None))
 
     def accepts(self, work: Work) -> bool:
         """Whether it serves this. Whoever asks by type or queue serves no unknown one."""
         return (
-            (not self.tenants or work.tenant_id in self.tenants)
+            (self._handles(work.task_type) if work.by_handler else self.webhooks)
+            and (not self.tenants or work.tenant_id in self.tenants)
             and (not self.lanes or work.lane in self.lanes)
             and (not self.types or work.task_type in self.types)
             and (not self.queues or work.queue in self.queues)
@@ -53,29 +81,47 @@ class Pool(msgspec.Struct, frozen=True):
         """Whether it serves this, or some type of it."""
         if work.task_type is not None:
             return self.accepts(work)
-        return (not self.tenants or work.tenant_id in self.tenants) and (
-            not self.lanes or work.lane in self.lanes
+        return (
+            _parts(self)[work.by_handler] is not None
+            and (not self.tenants or work.tenant_id in self.tenants)
+            and (not self.lanes or work.lane in self.lanes)
         )
 
     def covers(self, other: "Pool") -> bool:
         """Whether it serves all that the other serves."""
-        return all(not mine or (theirs and theirs <= mine) for mine, theirs in _pairs(self, other))
+        return all(
+            theirs is None or (mine is not None and all(map(_holds, mine, theirs)))
+            for mine, theirs in zip(_parts(self), _parts(other), strict=True)
+        )
 
     def overlaps(self, other: "Pool") -> bool:
         """Whether something may be served by both."""
-        return all(not mine or not theirs or mine & theirs for mine, theirs in _pairs(self, other))
+        return any(
+            mine is not None and theirs is not None and all(map(_meets, mine, theirs))
+            for mine, theirs in zip(_parts(self), _parts(other), strict=True)
+        )
+
+    def _handles(self, task_type: str | None) -> bool:
+        return self.handlers is None or task_type in self.handlers
 
     def __str__(self) -> str:
         named = (
-            ("tenant", sorted(self.tenants)),
-            ("type", sorted(self.types)),
-            ("queue", sorted(self.queues)),
-            ("lane", [lane.name for lane in sorted(self.lanes)]),
+            ("handler", self.handlers),
+            ("tenant", self.tenants),
+            ("type", self.types),
+            ("queue", self.queues),
+            ("lane", [lane.name for lane in self.lanes]),
         )
-        return "; ".join(f"{name} {', '.join(of)}" for name, of in named if of) or "everything"
+        kinds = ["webhooks"] if self.webhooks and self.handlers is not None else []
+        if not self.webhooks and self.handlers is None:
+            kinds = ["handlers"]
+        lists = [f"{name} {in_few_words(of)}" for name, of in named if of]
+        return "; ".join(kinds + lists) or ("everything" if self.webhooks else "nothing")
 
 
 EVERYTHING = Pool()
+WEBHOOKS = Pool(handlers=frozenset())  # of a node without an app
+NOTHING = Pool(webhooks=False, handlers=frozenset())
 
 
 class Territory(msgspec.Struct, frozen=True):
@@ -91,6 +137,12 @@ class Territory(msgspec.Struct, frozen=True):
     def is_whole(self) -> bool:
         """Whether its shards are all there is to it."""
         return self.pool == EVERYTHING and not self.others
+
+    @property
+    def is_by_kind(self) -> bool:
+        """Whether its shards are all there is to it, but for which kinds it serves."""
+        pool = self.pool
+        return not self.others and not pool.has_lists and not pool.handlers
 
     def may_own(self, shard: int, work: Work) -> bool:
         """Whether this is its own, as far as can be told where the type is not known."""
@@ -120,22 +172,43 @@ def everything_in(shards: frozenset[int]) -> Territory:
 
 def territory(me: UUID, roster: Mapping[UUID, Pool]) -> Territory:
     """The territory of `me`: empty while it is not in `roster`."""
-    jobs = owned_shards(me, roster.keys())
-    mine = roster.get(me, EVERYTHING)
-    if all(pool == mine for pool in roster.values()):
-        return msgspec.structs.replace(everything_in(jobs), pool=mine)
-    if me not in roster:
+    mine = roster.get(me)
+    if mine is None:
         return Territory()
+    jobs = owned_shards(me, roster.keys())
+    if mine.is_empty:
+        return Territory(pool=mine, jobs=jobs)
+    if all(pool == mine for pool in roster.values()):
+        return Territory(jobs, mine, jobs=jobs)
     rivals = {node: pool for node, pool in roster.items() if pool.overlaps(mine)}
+    covering = {pool for pool in set(rivals.values()) if pool.covers(mine)}
     shards, others = set(), {}
     for shard in range(SHARDS):
         before = frozenset(rivals[node] for node in outbidders(me, shard, rivals.keys()))
-        if any(pool.covers(mine) for pool in before):
+        if not before.isdisjoint(covering):
             continue
         shards.add(shard)
         if before:
             others[shard] = before
     return Territory(frozenset(shards), mine, others, jobs)
+
+
+def handled_for(tenant_id: str, pools: Iterable[Pool]) -> frozenset[str] | None:
+    """The task types of a tenant that some handler runs; None: any."""
+    handled: set[str] = set()
+    for pool in pools:
+        if not pool.tenants or tenant_id in pool.tenants:
+            if pool.handlers is None:
+                return None
+            handled |= pool.handlers
+    return frozenset(handled)
+
+
+def in_few_words(names: Iterable[str]) -> str:
+    """Some of them by name, and how many more."""
+    known = sorted(names)
+    more = len(known) - _MOST_NAMED
+    return ", ".join(known[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def shards_by_node(roster: Mapping[UUID, Pool]) -> dict[UUID, frozenset[int]]:
@@ -149,11 +222,30 @@ def shards_by_node(roster: Mapping[UUID, Pool]) -> dict[UUID, frozenset[int]]:
         before = 0  # the pools of those who outbid the node
         for node in ranking:
             pool = roster[node]
-            if not before & covering[pool]:
+            if not before & covering[pool] and not pool.is_empty:
                 owned[node].add(shard)
             before |= pools[pool]
     return {node: frozenset(shards) for node, shards in owned.items()}
 
 
-def _pairs(one: Pool, two: Pool) -> tuple[tuple[frozenset[object], frozenset[object]], ...]:
-    return tuple((getattr(one, field), getattr(two, field)) for field in one.__struct_fields__)
+_Part = tuple[_Listed, ...]
+
+
+def _parts(pool: Pool) -> tuple[_Part | None, _Part | None]:
+    """What it serves of webhooks, and by handlers: lists that must all hold; None for nothing."""
+    types, handled = pool.types or None, pool.handlers
+    if types is not None:
+        handled = types if handled is None else types & handled
+    shared = (pool.tenants or None, pool.queues or None, pool.lanes or None)
+    return (
+        (*shared, types) if pool.webhooks else None,
+        (*shared, handled) if handled is None or handled else None,
+    )
+
+
+def _holds(mine: _Listed, theirs: _Listed) -> bool:
+    return mine is None or (theirs is not None and theirs <= mine)
+
+
+def _meets(mine: _Listed, theirs: _Listed) -> bool:
+    return mine is None or theirs is None or not mine.isdisjoint(theirs)

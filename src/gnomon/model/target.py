@@ -1,8 +1,8 @@
 """Targets: what a task calls.
 
 A kind of target is a class here, with everything that others ask of any target: `check`, `host`,
-`address`, `masked`, `unmasked` and `pointer`. Code that must know the kinds apart uses `match` and
-ends in `assert_never`; so mypy names every place that must know a new kind.
+`by_handler`, `address`, `masked`, `unmasked` and `pointer`. Code that must know the kinds apart
+uses `match` and ends in `assert_never`; so mypy names every place that must know a new kind.
 """
 
 import hashlib
@@ -54,6 +54,7 @@ class HttpTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="h
     ] = {}
 
     pointer: ClassVar[str] = "/url"  # to the field that says whom it calls
+    by_handler: ClassVar[bool] = False  # whether a handler runs it, in the node or worker itself
 
     @property
     def host(self) -> str:
@@ -115,6 +116,7 @@ class PythonTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
     ]
 
     pointer: ClassVar[str] = "/function"
+    by_handler: ClassVar[bool] = True
     host: ClassVar[None] = None  # the node itself runs it
     address: ClassVar[None] = None
 

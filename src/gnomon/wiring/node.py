@@ -197,6 +197,8 @@ class Assembly:
             types=frozenset(settings.serve_types),
             queues=frozenset(settings.serve_queues),
             lanes=frozenset(Lane[name] for name in settings.serve_lanes),
+            webhooks=self._inputs.served.webhooks,
+            handlers=self._inputs.served.handlers,
         )
 
     @cached_property

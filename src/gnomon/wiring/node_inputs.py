@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gnomon.clock import Clock
 from gnomon.node.dispatch.breaker_check import BreakerRules
@@ -12,6 +13,16 @@ from gnomon.observe.events import Observer
 from gnomon.settings import Settings
 from gnomon.store.postgres.database import Database
 from gnomon.store.tenant_cache import TenantCache
+
+
+class Served(NamedTuple):
+    """What a process can run: webhooks, and the task types of its handlers (None: any)."""
+
+    webhooks: bool = True
+    handlers: frozenset[str] | None = None
+
+
+EVERYTHING = Served()
 
 
 @dataclass(frozen=True)
@@ -26,6 +37,7 @@ class NodeInputs:
     clock: Clock
     emit: Observer
     rules: BreakerRules
+    served: Served = EVERYTHING
 
     @property
     def name(self) -> str:

@@ -44,7 +44,7 @@ from gnomon.store.postgres.refusals import translated
 from gnomon.store.postgres.retention import partitions
 from gnomon.store.tenant_cache import TenantCache, plans_of
 from gnomon.wiring.node import Assembly
-from gnomon.wiring.node_inputs import NodeInputs
+from gnomon.wiring.node_inputs import NodeInputs, Served
 
 log = structlog.get_logger("gnomon")
 
@@ -123,11 +123,14 @@ async def run_node(
     rules: BreakerRules = RULES,
     listeners: Sequence[Observer] = (),
     app: Gnomon | None = None,
+    served: Served | None = None,
 ) -> None:
     """Serve as a node until SIGTERM or SIGINT (or `stop`). A node that was declared dead joins
     again at once, as a new incarnation. `listeners` are told every event, like metrics and log. It
-    runs the handlers of `app`, which is the one that the setting `node.app` names unless given."""
+    runs the handlers of `app`, which is the one that the setting `node.app` names unless given.
+    `served` is what it runs, if not all webhooks and these handlers."""
     app, settings = _with_app(settings, app)
+    served = served or Served(handlers=frozenset(app.handlers))
     stop = stop or _stop_on_signals()
     raise_file_limit()  # each webhook that is under way has a connection
     _calm_the_collector()
@@ -137,7 +140,7 @@ async def run_node(
     emit = fan_out(metrics, to_log, *listeners)
     with metrics.served(settings.output):
         async with app.running():
-            await _live(settings, dsn, emit, on_started, stop, rules, app)
+            await _live(settings, dsn, emit, on_started, stop, rules, app, served)
 
 
 def _with_app(settings: Settings, app: Gnomon | None) -> tuple[Gnomon, Settings]:
@@ -169,11 +172,12 @@ async def _live(
     stop: asyncio.Event,
     rules: BreakerRules,
     app: Gnomon,
+    served: Served,
 ) -> None:
     """One incarnation after the other."""
     while not stop.is_set():
         try:
-            async with _node(settings, dsn, SystemClock(), emit, rules, app) as (
+            async with _node(settings, dsn, SystemClock(), emit, rules, app, served) as (
                 node,
                 listener,
                 keeper,
@@ -198,6 +202,7 @@ async def _node(
     emit: Observer,
     rules: BreakerRules,
     app: Gnomon,
+    served: Served,
 ) -> AsyncIterator[tuple[Node, Listener, LeaseKeeper]]:
     """A node that has joined the roster, and what speaks to it from outside of its loop."""
     async with AsyncExitStack() as stack:
@@ -211,7 +216,7 @@ async def _node(
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
         callers = await _callers(stack, settings, clock, directory, quarantine, app)
         inputs = NodeInputs(
-            settings, database, callers, quarantine.is_open, directory, clock, emit, rules
+            settings, database, callers, quarantine.is_open, directory, clock, emit, rules, served
         )
         assembly = Assembly(inputs)
         node = assembly.node()

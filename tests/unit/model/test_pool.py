@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnomon.model.pool import EVERYTHING, Pool, Work, shards_by_node, territory
+from gnomon.model.pool import (
+    EVERYTHING,
+    NOTHING,
+    WEBHOOKS,
+    Pool,
+    Work,
+    shards_by_node,
+    territory,
+)
 from gnomon.model.priority import Lane
 from gnomon.model.shard import SHARDS, owned_shards, owner
 
@@ -18,9 +26,20 @@ pools = st.builds(
     tenants=st.frozensets(tenants),
     types=st.frozensets(types),
     queues=st.frozensets(queues),
-    lanes=st.frozensets(st.sampled_from(Lane)),
+    lanes=st.frozensets(st.sampled_from(Lane), max_size=3),
+    webhooks=st.booleans(),
+    handlers=st.none() | st.frozensets(types),
 )
-works = st.builds(Work, tenants, st.sampled_from(Lane), types, st.none() | queues)
+works = st.builds(Work, tenants, st.sampled_from(Lane), types, st.none() | queues, st.booleans())
+# One of everything that a pool can tell apart, with a name that no pool lists.
+EVERY_WORK = [
+    Work(tenant, lane, kind, queue, by_handler)
+    for tenant in ("a", "b", "c", "another")
+    for lane in Lane
+    for kind in ("mail", "report", "another")
+    for queue in (None, "fast", "slow", "another")
+    for by_handler in (False, True)
+]
 shards = st.integers(0, SHARDS - 1)
 rosters = st.dictionaries(
     st.integers(0, 1000).map(lambda number: UUID(int=number)), pools, min_size=1, max_size=6
@@ -43,7 +62,7 @@ def test_a_task_has_one_owner_among_those_that_serve_it(
 def test_whose_type_is_not_known_is_nobodys_loss(
     roster: dict[UUID, Pool], work: Work, shard: int
 ) -> None:
-    unknown = Work(work.tenant_id, work.lane)
+    unknown = Work(work.tenant_id, work.lane, by_handler=work.by_handler)
     for node in roster:
         own = territory(node, roster)
         assert own.may_own(shard, unknown) or not own.may_own(shard, work)
@@ -64,16 +83,28 @@ def test_the_shards_of_all_nodes_are_those_of_each(roster: dict[UUID, Pool]) -> 
     assert shards_by_node(roster) == each
 
 
-@given(pools, pools, works)
-def test_covering_and_overlapping(one: Pool, two: Pool, work: Work) -> None:
-    if one.covers(two) and two.accepts(work):
-        assert one.accepts(work)
-    if one.accepts(work) and two.accepts(work):
-        assert one.overlaps(two)
+@settings(max_examples=300)
+@given(pools, pools)
+def test_covering_and_overlapping_are_what_counting_says(one: Pool, two: Pool) -> None:
+    ours = {work for work in EVERY_WORK if one.accepts(work)}
+    theirs = {work for work in EVERY_WORK if two.accepts(work)}
+    assert one.covers(two) == (theirs <= ours)
+    assert one.overlaps(two) == bool(ours & theirs)
+    assert one.is_empty == (not ours)
+
+
+@given(pools, works)
+def test_a_type_is_asked_for_where_the_answer_depends_on_it(pool: Pool, work: Work) -> None:
+    unknown = Work(work.tenant_id, work.lane, by_handler=work.by_handler)
+    if not pool.asks_for_type(by_handler=work.by_handler):
+        assert pool.accepts(work) == pool.may_accept(unknown)
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.sets(st.integers(0, 1000), min_size=1, max_size=6), pools)
+@given(
+    st.sets(st.integers(0, 1000), min_size=1, max_size=6),
+    pools.filter(lambda pool: not pool.is_empty),
+)
 def test_equal_pools_share_as_if_they_were_alone(numbers: set[int], pool: Pool) -> None:
     nodes = [UUID(int=number) for number in numbers]
     for node in nodes:
@@ -88,11 +119,11 @@ def test_a_pool_may_serve_what_is_not_known_unless_it_serves_no_type_of_it(
     pool: Pool, work: Work
 ) -> None:
     types_of_it = [
-        Work(work.tenant_id, work.lane, t, q)
-        for t in ("mail", "report")
+        Work(work.tenant_id, work.lane, t, q, work.by_handler)
+        for t in ("mail", "report", "another")
         for q in (None, "fast", "slow")
     ]
-    unknown = Work(work.tenant_id, work.lane)
+    unknown = Work(work.tenant_id, work.lane, by_handler=work.by_handler)
     assert pool.may_accept(unknown) == any(pool.accepts(each) for each in types_of_it)
     assert pool.may_accept(work) == pool.accepts(work)
 
@@ -107,6 +138,37 @@ def test_a_pool_in_words() -> None:
     pool = Pool(tenants=frozenset("ba"), lanes=frozenset([Lane.LOW, Lane.CRITICAL]))
     assert str(pool) == "tenant a, b; lane CRITICAL, LOW"
     assert str(EVERYTHING) == "everything"
+    assert str(WEBHOOKS) == "webhooks"
+    assert str(NOTHING) == "nothing"
+    worker = Pool(webhooks=False, handlers=frozenset({"b", "a"}), tenants=frozenset("t"))
+    assert str(worker) == "handler a, b; tenant t"
+    assert str(Pool(handlers=frozenset("a"))) == "webhooks; handler a"
+    assert str(Pool(webhooks=False)) == "handlers"
+
+
+def test_a_pool_with_hundreds_of_handlers_is_told_in_few_words() -> None:
+    many = Pool(webhooks=False, handlers=frozenset(f"handler_{n:03}" for n in range(300)))
+    assert str(many).endswith("handler_006, handler_007 and 292 more")
+
+
+def test_a_node_that_serves_nothing_owns_nothing_and_keeps_it_from_nobody() -> None:
+    me, other = UUID(int=1), UUID(int=2)
+    for pool in (NOTHING, Pool(webhooks=False, types=frozenset("a"), handlers=frozenset("b"))):
+        roster = {me: pool, other: EVERYTHING}
+        assert not territory(me, roster).shards
+        assert territory(other, roster).is_whole
+        assert len(territory(other, roster).shards) == SHARDS
+        assert shards_by_node(roster)[me] == frozenset()
+        assert not territory(me, {me: pool}).shards
+
+
+def test_webhooks_and_handlers_are_served_apart() -> None:
+    """A node without an app and a worker do not compete: each owns all shards of its kind."""
+    node, worker = UUID(int=1), UUID(int=2)
+    roster = {node: WEBHOOKS, worker: Pool(webhooks=False, handlers=frozenset({"mail"}))}
+    for each, pool in roster.items():
+        own = territory(each, roster)
+        assert (len(own.shards), own.others, own.pool) == (SHARDS, {}, pool)
 
 
 @pytest.mark.parametrize(
@@ -128,3 +190,4 @@ def test_a_pool_covers_another_that_serves_no_more(mine: str, theirs: str, cover
 def test_work_in_words() -> None:
     assert str(Work("acme", Lane.LOW, "mail")) == "tenant acme, lane LOW, type mail"
     assert str(Work("acme", Lane.LOW, "mail", "slow")).endswith("type mail, queue slow")
+    assert str(Work("acme", Lane.LOW, "mail", by_handler=True)).endswith("lane LOW, handler mail")

@@ -21,6 +21,8 @@ entries = st.builds(
     ),
     due_at=st.integers(0, 4_000_000_000_000_000).map(from_micros),
     lane=st.sampled_from(Lane),
+    flow=st.integers(-(1 << 63), (1 << 63) - 1),
+    by_handler=st.booleans(),
 )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from gnomon.clock import Clock
-from gnomon.model.pool import Territory
+from gnomon.model.pool import Territory, Work
 from gnomon.model.priority import Lane
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.reach import SLACK
@@ -63,17 +63,17 @@ class Backlog:
         room = min(self._room, self._agenda.room() - self._room // 2)
         if room < 1:
             return []
-        found = await self._flows(typed=not own.is_whole)
-        shards = {
-            flow.key: of
-            for flow in found
-            if flow.work is not None and (of := own.shards_of(flow.work))
-        }
-        flows = list(shards)
-        if not flows:
+        found = await self._flows()
+        shards: dict[FlowKey, frozenset[int]] = {}
+        works: list[tuple[FlowKey, Work]] = []
+        for flow in found:
+            if flow.work is not None and (of := own.shards_of(flow.work)):
+                shards[flow.key] = of
+                works.append((flow.key, flow.work))
+        if not works:
             return []
-        self.each = max(1, self._room // len(flows))
-        hungry = [cursor for flow in flows if (cursor := self._cursor(flow)) is not None]
+        self.each = max(1, self._room // len(works))
+        hungry = [c for flow in works if (c := self._cursor(*flow)) is not None]
         if not hungry:
             return []
         if len(hungry) > room:  # of flows there are more than fit: go on with the rest
@@ -84,7 +84,7 @@ class Backlog:
             self._read[FlowKey(entry.key.tenant_id, entry.lane, entry.flow)] = entry
         return entries
 
-    async def _flows(self, *, typed: bool) -> list[WaitingFlow]:
+    async def _flows(self) -> list[WaitingFlow]:
         """The flows that have waiting tasks, as of a moment ago."""
         began = self._clock.monotonic()
         if began < self._look_at:
@@ -93,7 +93,7 @@ class Backlog:
             self._read.clear()
             self._first.clear()
         asked, after = self._clock.now() - SLACK, self._last
-        found = await self._store.flows(after, MOST_FLOWS, typed=typed, known=self._first)
+        found = await self._store.flows(after, MOST_FLOWS, self._first)
         ended = self._clock.monotonic()
         took = ended - began
         is_long = took > _LONG_SECONDS + _LONG_EACH * len(found)
@@ -123,12 +123,13 @@ class Backlog:
             entries += await self._store.heads(cursors, of)
         return entries
 
-    def _cursor(self, flow: FlowKey) -> FlowCursor | None:
+    def _cursor(self, flow: FlowKey, work: Work) -> FlowCursor | None:
         """From where to read how many; None: there are enough."""
         wanted = self.each - self._agenda.waiting(flow.tenant_id, Lane(flow.lane), flow.flow)
         if wanted <= self.each // 2:
             return None
         last = self._read.get(flow)
         if last is None:
-            return FlowCursor(flow, self._first.get(flow, BEGINNING), LOWEST_ID, wanted)
-        return FlowCursor(flow, last.due_at, last.key.id, wanted)
+            first = self._first.get(flow, BEGINNING)
+            return FlowCursor(flow, first, LOWEST_ID, wanted, work.by_handler)
+        return FlowCursor(flow, last.due_at, last.key.id, wanted, work.by_handler)

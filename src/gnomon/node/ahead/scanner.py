@@ -15,7 +15,7 @@ from operator import attrgetter
 import msgspec
 
 from gnomon.clock import Clock
-from gnomon.model.pool import Territory, Work
+from gnomon.model.pool import EVERYTHING, Territory, Work
 from gnomon.model.shard import SHARDS, shard_of
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.backlog import Backlog
@@ -63,7 +63,8 @@ class Scanner:
         self._backlog = Backlog(store, agenda, clock, self._reserve)
         self._cursors: dict[int, Cursor] = {}
         self.territory = Territory()
-        self._whole = True
+        self._by_kind = True  # shards and kind are all that decides what is its own
+        self._asks = (False, False)  # for the type: of a webhook, of what a handler runs
         self._flows = FlowBook() if flows is None else flows
         self._unsure = unsure  # called where a hint may or may not be for this node
         self._reach = Reach()
@@ -75,7 +76,9 @@ class Scanner:
         """Serve this from now on; shards that are new, or hold more, are read from their
         beginning."""
         before, self.territory = self.territory, territory
-        self._whole = territory.is_whole
+        pool = territory.pool
+        self._by_kind = territory.is_by_kind
+        self._asks = pool.asks_for_type(by_handler=False), pool.asks_for_type(by_handler=True)
         kept = {
             shard: cursor
             for shard, cursor in self._cursors.items()
@@ -117,31 +120,36 @@ class Scanner:
 
     def own_of(self, entries: Iterable[Entry]) -> list[Entry]:
         """Entries of the work that this node owns, as far as is known of their flows."""
-        if not self._whole:
+        if not self._by_kind:
             return [e for e in entries if self._may_own(e)]
+        if self.territory.pool != EVERYTHING:
+            serves = self.territory.pool.kinds
+            entries = [e for e in entries if serves[e.by_handler]]
         owned = self._cursors
         if len(owned) == SHARDS:
             return list(entries)
         return [e for e in entries if shard_of(e.key.id) in owned]
 
     def still_own(self, entries: list[Entry]) -> list[Entry]:
-        """Entries of the agenda that have not turned out to be for others: it holds only own ones,
-        but of some of them the flow was not known."""
-        return entries if self._whole else self.own_of(entries)
+        """Entries of the agenda that have not turned out to be for others: it holds only what is
+        in the pool, but where others go first, the flow of some was not known."""
+        return self.own_of(entries) if self.territory.others else entries
 
     def _may_own(self, entry: Entry) -> bool:
         flow = self._flows.known(entry)
-        work = Work(entry.key.tenant_id, entry.lane)
+        tenant_id, lane, by_handler = entry.key.tenant_id, entry.lane, entry.by_handler
+        work = Work(tenant_id, lane, by_handler=by_handler)
         if flow is not None:
-            work = Work(entry.key.tenant_id, entry.lane, flow.task_type, flow.queue)
+            work = Work(tenant_id, lane, flow.task_type, flow.queue, by_handler)
         return self.territory.may_own(shard_of(entry.key.id), work)
 
     def _surely_own(self, entries: Iterable[Entry]) -> list[Entry]:
         """Hints of unknown flows are left to a repair, which asks for what this node serves."""
         own = self.own_of(entries)
-        if not self.territory.pool.asks_for_type:
+        asks = self._asks
+        if not any(asks):
             return own
-        known = [e for e in own if self._flows.find(e) is not None]
+        known = [e for e in own if not asks[e.by_handler] or self._flows.find(e) is not None]
         if len(known) < len(own):
             self._unsure()
         return known

@@ -4,7 +4,10 @@ What a node reads is asked for by its pool, and hints are judged by what is know
 this is only the last look, at what a row says itself.
 """
 
+from collections.abc import Sequence
+
 from gnomon.model.pool import Pool, Work
+from gnomon.model.task import TaskKey
 from gnomon.node.ahead.flow_book import FlowBook
 from gnomon.node.start_checks import StartCheck
 from gnomon.pipe.envelope import Delivery
@@ -16,8 +19,16 @@ class PoolCheck(StartCheck):
     def __init__(self, pool: Pool, flows: FlowBook) -> None:
         self._pool = pool
         self._flows = flows
+        self._by_kind = not pool.has_lists and not pool.handlers
+
+    def refused(self, deliveries: Sequence[Delivery]) -> list[TaskKey]:
+        if self._by_kind:  # as most nodes: the type says nothing
+            serves = self._pool.kinds
+            return [d.key for d in deliveries if not serves[d.target.by_handler]]
+        return super().refused(deliveries)
 
     def claimed(self, delivery: Delivery) -> bool:
         flow = self._flows.learn(delivery)  # it may come again, as a hint
-        work = Work(flow.tenant_id, delivery.lane, flow.task_type, flow.queue)
+        by_handler = delivery.target.by_handler
+        work = Work(flow.tenant_id, delivery.lane, flow.task_type, flow.queue, by_handler)
         return self._pool.accepts(work)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from gnomon.clock import Clock
 from gnomon.model.priority import Lane
+from gnomon.model.target import Target
 from gnomon.model.task import TaskKey
 from gnomon.node.ahead.stage import AheadStage
 from gnomon.observe.events import Observer, TaskBatch, TaskSettled, TasksSettled
@@ -26,6 +27,8 @@ class Claimed(Protocol):
     def task_type(self) -> str: ...
     @property
     def lane(self) -> Lane: ...
+    @property
+    def target(self) -> Target: ...
     @property
     def flow(self) -> int: ...
     @property
@@ -76,7 +79,10 @@ class FollowUp:
             due_at = again.get(task.key)
             if due_at is not None and due_at <= until:
                 losses = settlement.verdict.losses
-                entries.append(Entry(task.key, due_at, task.lane, losses, flow=task.flow))
+                by_handler = task.target.by_handler
+                entries.append(
+                    Entry(task.key, due_at, task.lane, losses, False, task.flow, by_handler)
+                )
         self._ahead.hear(entries)
 
 

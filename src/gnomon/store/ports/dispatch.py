@@ -33,6 +33,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     losses: int = 0  # any make it a suspect, and say how it must run: see `model.quarantine`
     recurring: bool = False  # a cron job's run, which may need its consent to start
     flow: int = UNKNOWN_FLOW  # what keeps one task of a flow from starting keeps all
+    by_handler: bool = False  # a handler runs it; else it is a webhook
 
 
 # Before all places that a cursor can be at.
@@ -73,6 +74,7 @@ class FlowCursor(msgspec.Struct, frozen=True, gc=False):
     due_at: datetime
     id: UUID
     most: int
+    by_handler: bool = False  # as all tasks of the flow
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -170,12 +172,10 @@ class DispatchStore(Protocol):
         self,
         after: FlowKey | None,
         most: int,
-        *,
-        typed: bool = False,
         known: Mapping[FlowKey, datetime] = NOTHING_KNOWN,
     ) -> list[WaitingFlow]:
-        """Flows that have waiting tasks, in order, after the given one; with their types and
-        queues if asked for. Of `known` ones, only what is due from then on is looked at."""
+        """Flows that have waiting tasks, in order, after the given one. Of `known` ones, only what
+        is due from then on is looked at."""
 
     async def heads(self, cursors: Sequence[FlowCursor], shards: Collection[int]) -> list[Entry]:
         """Due tasks in these shards, after the cursors, as many of each flow as it wants."""

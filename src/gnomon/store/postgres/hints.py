@@ -27,7 +27,7 @@ DUE_CHANNEL = "gnomon_due"
 CANCEL_CHANNEL = "gnomon_cancel"
 LOOK_AGAIN = "*"  # more than fits: look behind your cursors
 _PAYLOAD_BYTES = 7900  # PostgreSQL takes just under 8000
-_MOST_ENTRIES = _PAYLOAD_BYTES // 58  # the shortest that there are
+_MOST_ENTRIES = _PAYLOAD_BYTES // 60  # the shortest that there are
 _RECONNECT_SECONDS = 0.5
 # Waiting for the disk would help nobody: a lost hint costs half a second, not a task.
 _NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
@@ -38,7 +38,7 @@ def encode_entries(entries: Sequence[Entry]) -> str:
         return LOOK_AGAIN
     lines = [
         f"{e.key.tenant_id}\t{e.key.id.hex}\t{to_micros(e.due_at)}\t{int(e.lane)}\t{e.recurring:d}"
-        f"\t{e.flow}"
+        f"\t{e.flow}\t{e.by_handler:d}"
         for e in entries
     ]
     text = "\n".join(lines)
@@ -57,8 +57,9 @@ def decode_entries(text: str) -> list[Entry] | None:
             Lane(int(lane)),
             recurring=r == "1",
             flow=int(flow),
+            by_handler=handler == "1",
         )
-        for t, i, due, lane, r, flow in rows
+        for t, i, due, lane, r, flow, handler in rows
     ]
 
 

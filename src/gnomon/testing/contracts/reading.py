@@ -3,7 +3,9 @@
 from datetime import timedelta
 from uuid import UUID
 
+from gnomon.model.pool import EVERYTHING, NOTHING, WEBHOOKS, Pool, Territory
 from gnomon.model.shard import SHARDS, shard_of
+from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.store.ports.dispatch import BEGINNING, Cursor, FlowCursor
 from gnomon.store.ports.tasks import LOWEST_ID
 from gnomon.testing.contracts.store_world import (
@@ -82,7 +84,7 @@ class ReadingContract:
         for queue, count in (("a", 3), ("b", 1)):
             await submitted(world, count, queue=queue)
         await submitted(world, 1, due_in=3600.0, queue="a")
-        flows = await world.dispatch.flows(None, 10, typed=True)
+        flows = await world.dispatch.flows(None, 10)
         assert sorted(str(flow.work.queue) for flow in flows if flow.work) == ["a", "b"]
         assert [flow.key for flow in flows] == sorted(flow.key for flow in flows)
         after = await world.dispatch.flows(flows[0].key, 10)
@@ -104,6 +106,47 @@ class ReadingContract:
         found = await world.dispatch.stealable(shards, 3600.0, 10, 10, suspects=True)
         assert [entry.key for entry in found] == [overdue]
         assert await world.dispatch.stealable([], 3600.0, 10, 10, suspects=True) == []
+
+    async def test_what_is_read_is_of_the_kind_that_is_served(self, world: DispatchWorld) -> None:
+        python = PythonTarget("f")
+        (webhook,) = await submitted(world, 1, target=HttpTarget("http://localhost/"))
+        (mail,) = await submitted(world, 1, target=python, task_type="mail")
+        (report,) = await submitted(world, 1, target=python, task_type="report")
+        await world.turn(60.0)
+        until, shards = await world.now() + HOUR, range(SHARDS)
+        read_from = [Cursor(shard, until, LOWEST_ID) for shard in shards]
+        for pool, expected in (
+            (EVERYTHING, {webhook: False, mail: True, report: True}),
+            (WEBHOOKS, {webhook: False}),
+            (Pool(webhooks=False), {mail: True, report: True}),
+            (Pool(webhooks=False, handlers=frozenset({"mail", "other"})), {mail: True}),
+            (Pool(handlers=frozenset({"mail"})), {webhook: False, mail: True}),
+            (Pool(types=frozenset({"mail"}), handlers=frozenset({"report"})), {}),
+            (NOTHING, {}),
+        ):
+            own = Territory(frozenset(shards), pool)
+            since = [BEGINNING] * SHARDS
+            for found in (
+                await world.dispatch.scan(all_shards(), until, 10, own),
+                await world.dispatch.repair(read_from, since, until, 10, own),
+                await world.dispatch.stealable(shards, 1.0, 10, 10, suspects=True, pool=pool),
+            ):
+                assert {entry.key: entry.by_handler for entry in found} == expected, str(pool)
+
+    async def test_what_others_serve_first_is_left_to_them(self, world: DispatchWorld) -> None:
+        (webhook,) = await submitted(world, 1, target=HttpTarget("http://localhost/"))
+        (mail,) = await submitted(world, 1, target=PythonTarget("f"), task_type="mail")
+        (report,) = await submitted(world, 1, target=PythonTarget("f"), task_type="report")
+        until, shards = await world.now() + HOUR, frozenset(range(SHARDS))
+        for other, expected in (
+            (WEBHOOKS, {mail, report}),
+            (Pool(webhooks=False, handlers=frozenset({"mail"})), {webhook, report}),
+            (Pool(tenants=frozenset({"nobody"})), {webhook, mail, report}),
+            (NOTHING, {webhook, mail, report}),
+        ):
+            own = Territory(shards, others=dict.fromkeys(shards, frozenset({other})))
+            found = await world.dispatch.scan(all_shards(), until, 10, own)
+            assert {entry.key for entry in found} == expected, str(other)
 
     async def test_a_large_payload_is_fetched_by_its_key(self, world: DispatchWorld) -> None:
         node = await joined(world.roster)

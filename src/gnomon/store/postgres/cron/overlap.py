@@ -190,6 +190,7 @@ async def _start(connection: "Connection", now_due: Sequence[Turn]) -> list[Entr
             lane_of(row["lane"]),
             recurring=True,
             flow=row["flow"],
+            by_handler=row["by_handler"],
         )
         for row in rows
     ]

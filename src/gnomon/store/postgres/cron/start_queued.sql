@@ -9,4 +9,4 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS f
 WHERE t.ctid = f.ctid AND t.state + 0 = 3
-RETURNING t.tenant_id, t.id, t.due_at, t.lane, t.flow
+RETURNING t.tenant_id, t.id, t.due_at, t.lane, t.flow, gnomon.is_by_handler(t.target) AS by_handler

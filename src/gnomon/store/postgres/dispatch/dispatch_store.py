@@ -94,8 +94,6 @@ class PostgresDispatch:
         self,
         after: FlowKey | None,
         most: int,
-        *,
-        typed: bool = False,
         known: Mapping[FlowKey, datetime] = NOTHING_KNOWN,
     ) -> list[WaitingFlow]:
         start = _BEFORE_ALL if after is None else after
@@ -107,7 +105,6 @@ class PostgresDispatch:
             start.lane,
             start.flow,
             most,
-            typed,
             [flow.tenant_id for flow in passed],
             [flow.lane for flow in passed],
             [flow.flow for flow in passed],
@@ -126,7 +123,8 @@ class PostgresDispatch:
             [c.most for c in cursors],
             list(shards),
         )
-        return [entry_of(row) for row in rows]
+        by_handler = {(c.key.tenant_id, c.key.flow): c.by_handler for c in cursors}
+        return [entry_of((*row, by_handler[row["tenant_id"], row["flow"]])) for row in rows]
 
     async def stealable(
         self,
@@ -273,19 +271,19 @@ def _columns(cursors: Sequence[Cursor]) -> tuple[list[int], list[datetime], list
 
 
 def entry_of(row: Iterable[Any]) -> Entry:
-    tenant_id, task_id, due_at, lane, losses, recurring, flow = row
+    tenant_id, task_id, due_at, lane, losses, recurring, flow, by_handler = row
     key = TaskKey(tenant_id, task_id)
     # Of a lane that there is not, too: it must be claimed to become a dead letter that says so.
-    return Entry(key, due_at, LANES.get(lane, ANY_LANE), losses, recurring, flow)
+    return Entry(key, due_at, LANES.get(lane, ANY_LANE), losses, recurring, flow, by_handler)
 
 
 def _waiting_flow(
-    tenant_id: str, lane: int, flow: int, due_at: datetime, kind: str | None, queue: str | None
+    tenant_id: str, lane: int, flow: int, due_at: datetime, *what: Any
 ) -> WaitingFlow:
     known = LANES.get(lane)
     if known is None:
         return WaitingFlow(FlowKey(tenant_id, lane, flow), None, due_at)
-    return WaitingFlow(FlowKey(tenant_id, known, flow), Work(tenant_id, known, kind, queue), due_at)
+    return WaitingFlow(FlowKey(tenant_id, known, flow), Work(tenant_id, known, *what), due_at)
 
 
 def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delivery:

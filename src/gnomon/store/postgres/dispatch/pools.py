@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gnomon.model.pool import EVERYTHING, Pool, Territory, Work
+from gnomon.model.pool import EVERYTHING, NOTHING, Pool, Territory, Work
 from gnomon.store.ports.dispatch import Cursor
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import UNREADABLE, lane_of
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 _MOST_FLOWS = 2000  # that are looked at for what nobody serves
 _LOWEST_FLOW = -(1 << 63)
-_UNREADABLE_POOL = Pool(tenants=frozenset({"(unreadable)"}))  # no tenant can have this id
-_Names = list[str] | None
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
@@ -32,17 +30,20 @@ def pool_of(serves: str | None) -> Pool:
     try:
         return EVERYTHING if serves is None else msgspec.json.decode(serves, type=Pool)
     except UNREADABLE:
-        return _UNREADABLE_POOL
+        return NOTHING
 
 
-def pool_columns(pool: Pool) -> tuple[bool, _Names, list[int] | None, _Names, _Names]:
-    """Whether it is less than everything; tenants, lanes, types and queues; None for all."""
+def pool_columns(pool: Pool) -> tuple[object, ...]:
+    """Whether it is less than everything; tenants, lanes, types and queues, None for all; whether
+    it has webhooks; handlers, None for any."""
     return (
         pool != EVERYTHING,
         list(pool.tenants) or None,
         list(pool.lanes) or None,
         list(pool.types) or None,
         list(pool.queues) or None,
+        pool.webhooks,
+        None if pool.handlers is None else list(pool.handlers),
     )
 
 
@@ -62,8 +63,11 @@ async def unserved(
     if not pools or EVERYTHING in pools:
         return []
     known: list[list[object]] = [[]] * 4
-    rows = await connection.fetch(query("flows"), "", 0, _LOWEST_FLOW, _MOST_FLOWS, True, *known)
-    waiting = {Work(r["tenant_id"], lane_of(r["lane"]), r["task_type"], r["queue"]) for r in rows}
+    rows = await connection.fetch(query("flows"), "", 0, _LOWEST_FLOW, _MOST_FLOWS, *known)
+    waiting = {
+        Work(r["tenant_id"], lane_of(r["lane"]), r["task_type"], r["queue"], r["by_handler"])
+        for r in rows
+    }
     return sorted((w for w in waiting if not any(p.accepts(w) for p in pools)), key=str)
 
 
@@ -73,5 +77,6 @@ def _others(within: Territory, shard: int) -> str | None:
 
 
 def _lists(pool: Pool) -> dict[str, object]:
-    """The lists that are not empty."""
-    return {name: of for name, of in msgspec.structs.asdict(pool).items() if of}
+    """The fields that leave anything out."""
+    fields = msgspec.structs.asdict(pool).items()
+    return {name: of for name, of in fields if of != getattr(EVERYTHING, name)}

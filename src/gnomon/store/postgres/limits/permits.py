@@ -73,7 +73,7 @@ class PostgresLimits:
         rows = await self._database.fetch(
             "flows_of", [key.tenant_id for key in keys], [key.id for key in keys]
         )
-        return [(entry_of(row[:7]), Flow(row["tenant_id"], *row[7:])) for row in rows]
+        return [(entry_of(row[:8]), Flow(row["tenant_id"], *row[8:])) for row in rows]
 
     async def running(self, node: UUID) -> set[TaskKey] | None:
         """The tasks that run on this node. None: one of its claims may be under way, ask later."""

@@ -142,7 +142,8 @@ class PostgresTaskChange:
             flow = await self._write_limit_keys(task)
         if state is State.WAITING:
             lane = _or_else(patch.priority, lane_of(row["lane"]))
-            self.due.append(Entry(TaskKey(self._tenant_id, task_id), due_at, lane, flow=flow))
+            key, by_handler = TaskKey(self._tenant_id, task_id), task.target.by_handler
+            self.due.append(Entry(key, due_at, lane, flow=flow, by_handler=by_handler))
         return task
 
     async def delete(self, task_id: UUID) -> None:
@@ -226,6 +227,7 @@ class PostgresTaskChange:
                 row["due_at"],
                 lane_of(row["lane"]),
                 flow=row["flow"],
+                by_handler=row["by_handler"],
             )
             for row in moved
         ]
@@ -278,7 +280,8 @@ class PostgresTaskChange:
             expires_at = None
         await self._move(task_id, row, state, due_at=due_at, expires_at=expires_at, **changes)
         key = TaskKey(self._tenant_id, task_id)
-        self.due.append(Entry(key, due_at, lane_of(row["lane"]), flow=row["flow"]))
+        lane, flow, by_handler = lane_of(row["lane"]), row["flow"], row["by_handler"]
+        self.due.append(Entry(key, due_at, lane, flow=flow, by_handler=by_handler))
 
     async def _move(
         self, task_id: UUID, row: asyncpg.Record, state: State, **changes: object

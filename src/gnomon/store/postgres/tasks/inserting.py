@@ -100,6 +100,7 @@ def _entries(submissions: Sequence[Submission], flows: Mapping[UUID, int]) -> li
             s.priority,
             recurring=s.cron_job_id is not None,
             flow=flow,
+            by_handler=s.target.by_handler,
         )
         for s in submissions
         if (flow := flows.get(s.id)) is not None

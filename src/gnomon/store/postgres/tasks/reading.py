@@ -13,7 +13,7 @@ from gnomon.model.explanation import (
     LimitUse,
     OpenBreaker,
 )
-from gnomon.model.pool import Work
+from gnomon.model.pool import Work, handled_for
 from gnomon.model.shard import owner, shard_of
 from gnomon.model.task import Task, TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
@@ -56,12 +56,13 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
     assert ahead is not None, "a count is always there"
     common = await database.fetch("common_troubles")
     facts = dict(row)
-    lane, kind, queue = (facts.pop(name) for name in ("lane", "task_type", "queue"))
+    lane, *what = (facts.pop(name) for name in ("lane", "task_type", "queue", "by_handler"))
     nodes = {node["incarnation"]: node for node in await database.fetch("roster")}
+    pools = {each: pool_of(node["serves"]) for each, node in nodes.items()}
     serving = set(nodes)
     if lane is not None:  # it is live
-        work = Work(key.tenant_id, lane_of(lane), kind, queue)
-        serving = {each for each in nodes if pool_of(nodes[each]["serves"]).accepts(work)}
+        work = Work(key.tenant_id, lane_of(lane), *what)
+        serving = {each for each, pool in pools.items() if pool.accepts(work)}
     shard = shard_of(key.id)
     server = nodes.get(owner(shard, serving))
     return Circumstances(
@@ -71,6 +72,7 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         server=None if server is None else server["name"],
         server_alive_until=None if server is None else server["alive_until"],
         nodes=len(nodes),
+        handled=handled_for(key.tenant_id, pools.values()),
         breakers=tuple(OpenBreaker(**row) for row in breakers),
         limits=_limits(limits, starts),
         failing=tuple(FailingChore(**row) for row in (*own, *common)),

@@ -44,7 +44,8 @@ WITH moment AS MATERIALIZED (
         losses = 0
     FROM held AS h, moment AS m
     WHERE t.tenant_id = $1 AND t.id = h.id
-    RETURNING t.id, t.lane, t.due_at, t.cron_job_id IS NOT NULL AS recurring, t.flow
+    RETURNING t.id, t.lane, t.due_at, t.cron_job_id IS NOT NULL AS recurring, t.flow,
+        gnomon.is_by_handler(t.target) AS by_handler
 ), stop AS (
     (SELECT id FROM chosen WHERE (SELECT count(*) FROM chosen) = $3 ORDER BY id LIMIT 1)
     UNION ALL
@@ -52,8 +53,8 @@ WITH moment AS MATERIALIZED (
      WHERE (SELECT count(*) FROM chosen) < $3 AND (SELECT count(*) FROM examined) = 10000
      ORDER BY id LIMIT 1)
 )
-SELECT id, lane, due_at, recurring, flow, NULL::boolean AS left_out FROM moved
+SELECT id, lane, due_at, recurring, flow, by_handler, NULL::boolean AS left_out FROM moved
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, EXISTS (SELECT FROM matching WHERE NOT fits)
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, EXISTS (SELECT FROM matching WHERE NOT fits)
 UNION ALL
-SELECT id, NULL, NULL, NULL, NULL, NULL FROM stop
+SELECT id, NULL, NULL, NULL, NULL, NULL, NULL FROM stop
