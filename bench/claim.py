@@ -37,7 +37,7 @@ _LOWEST = UUID(int=0)
 # Rows as the API stores them, due from tomorrow on, in no order of time.
 _LOAD = """
 INSERT INTO gnomon.task (tenant_id, id, execute_at, due_at, task_type, target, payload)
-SELECT 'default', uuidv7(), due, due, 'bench', $2::json, $3::json
+SELECT 'default', uuidv7(), due, due, 'noop', $2::json, $3::json
 FROM (
     SELECT now() + interval '1 day' + random() * $4 * interval '1 day' AS due
     FROM generate_series(1, $1::integer) OFFSET 0

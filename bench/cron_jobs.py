@@ -162,7 +162,7 @@ def _row(definition: Definition, now: datetime) -> tuple[Row, datetime]:
 def _daily(number: int) -> Definition:
     return Definition(
         name=f"daily-{number}",
-        task_type="bench",
+        task_type="noop",
         target=PythonTarget("noop"),
         cron_expression="H H * * *",
     )
@@ -171,7 +171,7 @@ def _daily(number: int) -> Definition:
 def _herded(number: int, at: datetime) -> Definition:
     return Definition(
         name=f"herd-{number}",
-        task_type="bench",
+        task_type="stamp",
         target=PythonTarget("stamp"),
         cron_expression=f"{at.minute} {at.hour} * * *",
         payload_template=msgspec.Raw(msgspec.json.encode({"n": number})),

@@ -169,7 +169,7 @@ def request_of(load: Load, first: int | None, due_at: float | None) -> bytes:
 
 def _task(function: str, number: int, due_at: float | None) -> dict[str, object]:
     task: dict[str, object] = {
-        "task_type": "bench",
+        "task_type": function,
         "target": {"type": "python", "function": function},
         "payload": {"n": number},
     }

@@ -17,7 +17,7 @@ from bench.results import BenchError
 from bench.trees import HERE, Tree
 from gnomon.clock import new_id
 from gnomon.model.lifecycle import State
-from gnomon.model.target import Target
+from gnomon.model.target import PythonTarget, Target
 from gnomon.model.task import DEFAULT_TENANT, Submission
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.embedded.roles import USER
@@ -199,7 +199,7 @@ def _task(target: Target, now: datetime) -> Submission:
     return Submission(
         tenant_id=DEFAULT_TENANT,
         id=new_id(now),
-        task_type="bench",
+        task_type=target.function if isinstance(target, PythonTarget) else "bench",
         target=target,
         execute_at=now,
         due_at=now,

@@ -40,7 +40,10 @@ _INSERT = """
     INSERT INTO gnomon.task (
         tenant_id, id, task_type, target, payload, delivery, execute_at, due_at, retries_left,
         retry_policy, timeout_seconds
-    ) VALUES ('default', uuidv7(), 'proof', $1, $2, $3, $4, $4, $5, $6, $7)
+    ) VALUES (
+        'default', uuidv7(), coalesce($1::json ->> 'function', 'proof'), $1, $2, $3, $4, $4, $5, $6,
+        $7
+    )
     RETURNING id::text
 """
 

@@ -75,7 +75,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     def body(self, due_at: float, key: str, observer_url: str) -> dict[str, Any]:
         """As the API takes it."""
         return {
-            "task_type": "proof",
+            "task_type": "proof" if self.target == "webhook" else self.target,
             "payload": self.payload,
             "target": self.target_for(observer_url),
             "execute_at": rfc3339(due_at),

@@ -52,7 +52,7 @@ async def starve(world: World, size: Size) -> Finding:
     ahead: list[UUID] = []
     async with aiohttp.ClientSession() as client:
         for number in range(0, size.probes, 4):
-            fields = {"delay_seconds": 5.5 + number, "task_type": "ahead"}
+            fields = {"delay_seconds": 5.5 + number, "queue": "ahead"}
             ahead.append(await world.submit(client, "b", **fields))
         now = [await world.submit(client, "b") async for _ in every(1.0, size.probes)]
     left = await world.waiting("a")

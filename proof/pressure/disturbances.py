@@ -20,7 +20,7 @@ SELECT count(*) FROM (
 """
 _LATE = """
 INSERT INTO gnomon.task (tenant_id, id, task_type, target, execute_at, due_at)
-VALUES ('default', $1, 'late', '{"type": "python", "function": "work"}', now(), now())
+VALUES ('default', $1, 'work', '{"type": "python", "function": "work"}', now(), now())
 """
 _ALL_CUT = 200
 _REFUSED = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)

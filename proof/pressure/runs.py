@@ -27,7 +27,7 @@ SELECT floor((extract(epoch FROM execute_at) - $1::float8) / $2::float8)::intege
 FROM (
     SELECT execute_at, extract(epoch FROM started_at - execute_at)::float8 AS late
     FROM gnomon.task_archive
-    WHERE state = 10 AND task_type = 'test' AND execute_at >= to_timestamp($1)
+    WHERE state = 10 AND task_type = 'work' AND execute_at >= to_timestamp($1)
 ) AS t
 GROUP BY 1 ORDER BY 1
 """
@@ -36,7 +36,7 @@ _STARTED = """
 SELECT floor((extract(epoch FROM started_at) - $1::float8) / $2::float8)::integer AS part,
     count(*) AS tasks
 FROM gnomon.task_archive
-WHERE state = 10 AND task_type = 'test' AND started_at >= to_timestamp($1)
+WHERE state = 10 AND task_type = 'work' AND started_at >= to_timestamp($1)
 GROUP BY 1 ORDER BY 1
 """
 

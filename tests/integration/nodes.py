@@ -17,7 +17,7 @@ from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.model.task import Submission
 from gnomon.node.dispatch.breaker_check import RULES, BreakerRules
 from gnomon.observe.events import Observer
-from gnomon.wiring.node_inputs import Served
+from gnomon.wiring.node_inputs import EVERYTHING, Served
 from gnomon.wiring.processes import run_node
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -66,14 +66,14 @@ class RunningNode:
 @asynccontextmanager
 async def running_node(dsn: str, **changes: Any) -> AsyncIterator[RunningNode]:
     """A node with these settings changed, and with these `rules` for breakers and `listeners`, if
-    any. `served`: what it can run, if not everything."""
+    any. `served`: what it runs, if not whatever comes."""
     rules: BreakerRules = changes.pop("rules", RULES)
     listeners: Sequence[Observer] = changes.pop("listeners", ())
-    served: Served | None = changes.pop("served", None)
+    served: Served = changes.pop("served", EVERYTHING)
     settings = settings_with(SETTINGS, **changes)
     stop, started = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(
-        run_node(settings, dsn, lambda _: started.set(), stop, rules, listeners, served)
+        run_node(settings, dsn, lambda _: started.set(), stop, rules, listeners, served=served)
     )
     begun = asyncio.create_task(started.wait())
     try:

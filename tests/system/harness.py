@@ -27,7 +27,7 @@ from tests import waiting
 
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.lifecycle import State
-from gnomon.model.target import HttpTarget, Target
+from gnomon.model.target import HttpTarget, PythonTarget, Target
 from gnomon.model.task import DEFAULT_TENANT, Submission
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.ports.tasks import NewTask
@@ -325,6 +325,7 @@ class Submitter:
     ) -> list[UUID]:
         """So many tasks for a function or a URL; gives the ids, all of them committed."""
         target = HttpTarget(target) if isinstance(target, str) else target
+        task_type = target.function if isinstance(target, PythonTarget) else "test"
         ids: list[UUID] = []
         while len(ids) < count:
             now = self._clock.now()
@@ -333,7 +334,7 @@ class Submitter:
                 Submission(
                     tenant_id=DEFAULT_TENANT,
                     id=new_id(now),
-                    task_type="test",
+                    task_type=task_type,
                     target=target,
                     execute_at=due,
                     due_at=due,

@@ -307,7 +307,7 @@ async def use_it(stage: Stage) -> dict[str, str]:
     functions = {}
     for name in ("environment", "fails"):
         target = {"type": "python", "function": name}
-        task = await ask("POST", f"{API}/tasks", stage.task(target=target))
+        task = await ask("POST", f"{API}/tasks", stage.task(target=target, task_type=name))
         functions[name] = task["task_id"]
     job = stage.task(name=own.job, cron_expression="0 3 * * *")
     job["payload_template"] = job.pop("payload")

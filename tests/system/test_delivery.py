@@ -93,7 +93,9 @@ class Stage:
         await self.truth.fetch("CREATE TABLE public.effect (n integer NOT NULL)")
         (self.folder / "bookings.py").write_text(BOOKINGS)
         mode = DeliveryMode.EXACTLY_ONCE
-        return await self.submit(PythonTarget("book"), count, delivery=mode, retry_policy=AT_ONCE)
+        return await self.submit(
+            PythonTarget("book"), count, task_type="book", delivery=mode, retry_policy=AT_ONCE
+        )
 
     async def effects(self) -> Counter[int]:
         return Counter(row["n"] for row in await self.truth.fetch("SELECT n FROM public.effect"))

@@ -156,7 +156,7 @@ def tokens(folder: Path) -> tuple[str, str]:
 
 def task(target: dict[str, Any], **fields: Any) -> dict[str, Any]:
     fields = {"retry_policy": {"max_retries": 0}, "payload": {"card": CANARY}} | fields
-    return {"task_type": "t", "target": target} | fields
+    return {"task_type": target.get("function", "t"), "target": target} | fields
 
 
 async def refused_by_schema(client: aiohttp.ClientSession, key: str, hook: dict[str, Any]) -> bool:

@@ -166,7 +166,7 @@ class Client:
         if function is None:
             target = {"type": "http", "url": self._world.observer_url}
         body = {
-            "task_type": "test",
+            "task_type": function or "test",
             "payload": {"n": n, "seconds": 0.05, "fails": 0},
             "target": target,
             **fields,
