@@ -16,11 +16,20 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 _MOST_BASE_MEGABYTES = 40
 _SUBMITS = """
-import gnomon
+import gnomon, gnomon.receive
 from gnomon import Client, SyncClient, TaskSpec, verify_webhook
+from gnomon.sdk.app import Gnomon
 
 SyncClient("http://127.0.0.1:1").close()
 TaskSpec(task_type="greet", callback_url="http://127.0.0.1/")
+gnomon.receive.Webhooks(["whsec_" + "QUJD" * 8])
+app = Gnomon()
+
+@app.task
+def greet(name: str) -> str:
+    return f"hello {name}"
+
+assert greet("you") == "hello you"
 print(gnomon.__version__)
 """
 

@@ -69,7 +69,10 @@ def test_the_modules_of_the_extra_are_those_of_its_distributions() -> None:
         assert _modules({distribution}) & extras.SERVER_MODULES, distribution
 
 
-@pytest.mark.parametrize("package", ["gnomon.client", "gnomon.cli.main", "gnomon.extras"])
+@pytest.mark.parametrize(
+    "package",
+    ["gnomon.client", "gnomon.sdk", "gnomon.receive", "gnomon.cli.main", "gnomon.extras"],
+)
 def test_what_submits_imports_with_the_base_alone(package: str) -> None:
     done = _run(_IMPORT_ALL, package)
     assert (done.returncode, done.stderr) == (0, "")

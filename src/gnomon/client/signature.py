@@ -29,13 +29,20 @@ def check_secret(secret: str) -> None:
         secret_bytes(secret)
 
 
-def verify(secrets: Iterable[str], headers: Mapping[str, str], body: bytes, now: datetime) -> bool:
+def verify(
+    secrets: Iterable[str],
+    headers: Mapping[str, str],
+    body: bytes,
+    now: datetime,
+    *,
+    tolerance_seconds: float = TOLERANCE_SECONDS,
+) -> bool:
     """Whether the call was signed with one of these (`whsec_` secrets, `whpk_` public keys) within
-    the last or next TOLERANCE_SECONDS. Header names are in lower case."""
+    the last or next `tolerance_seconds`. Header names are in lower case."""
     timestamp = headers.get("webhook-timestamp", "")
     if not _SECONDS.fullmatch(timestamp):
         return False
-    if abs(now.timestamp() - int(timestamp)) > TOLERANCE_SECONDS:
+    if abs(now.timestamp() - int(timestamp)) > tolerance_seconds:
         return False
     message_id = headers.get("webhook-id", "").encode(errors="replace").decode()
     content = content_of(message_id, timestamp, body)

@@ -24,7 +24,7 @@ from gnomon.access.webhook_secret import (
     secret_bytes,
     signer,
 )
-from gnomon.node.run.targets.signing import request_body, tenant_header
+from gnomon.node.run.targets.signing import header_text, request_body
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
@@ -152,5 +152,5 @@ def test_a_body_that_is_expected_is_always_json() -> None:
 
 
 def test_a_tenant_of_plain_sql_cannot_break_out_of_its_header() -> None:
-    assert tenant_header("acme-1_x") == "acme-1_x"
-    assert tenant_header("a\r\nx: y") == "a%0D%0Ax%3A%20y"
+    assert header_text("acme-1_x") == "acme-1_x"
+    assert header_text("a\r\nx: y") == "a%0D%0Ax%3A%20y"

@@ -1,8 +1,9 @@
 """Webhooks: one pooled HTTP call an execution, signed after the Standard Webhooks specification."""
 
 import errno
+import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import lru_cache, partial
 from ipaddress import ip_address
@@ -15,13 +16,13 @@ from aiohttp.connector import AddrInfoType
 from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
 from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.retry import parse_retry_after
+from gnomon.model.retry import LONGEST_WAIT, parse_retry_after
 from gnomon.model.target import HttpTarget, Target
 from gnomon.model.text import is_line, storable
 from gnomon.node.run.resolver import Resolver
 from gnomon.node.run.targets import Place
 from gnomon.node.run.targets.answers import body_of, reason_of
-from gnomon.node.run.targets.signing import Signatory, Unsigned, request_body, tenant_header
+from gnomon.node.run.targets.signing import Signatory, Unsigned, header_text, request_body
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.context import TaskContext
 from gnomon.version import VERSION
@@ -29,7 +30,9 @@ from gnomon.version import VERSION
 GuardOf = Callable[[str], AddressGuard | None]  # of a tenant; None: it may call every address
 
 # 4xx that are about the moment and not about the request.
-_RETRYABLE = frozenset({408, 409, 425, 429})
+_TOO_EARLY = 425
+_RETRYABLE = frozenset({408, 409, _TOO_EARLY, 429})
+_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 # This machine has no more of something: no word about the host that was to be called.
 _SHORT_OF = frozenset(
     (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
@@ -198,7 +201,8 @@ class HttpCaller:
             "webhook-timestamp": timestamp,
             "idempotency-key": delivery.idempotency_key or task_id,
             "gnomon-task-id": task_id,
-            "gnomon-tenant": tenant_header(delivery.key.tenant_id),
+            "gnomon-task-type": header_text(delivery.task_type),
+            "gnomon-tenant": header_text(delivery.key.tenant_id),
             "gnomon-attempt": str(delivery.attempt),
             "gnomon-fence": str(delivery.fence),
             "gnomon-scheduled-for": _rfc3339(delivery.execute_at),
@@ -218,6 +222,14 @@ class HttpCaller:
         status = response.status
         if 200 <= status < 300:
             return Outcome(OutcomeKind.SUCCEEDED, response_status=status, response_body=body)
+        if status == _TOO_EARLY and (snooze := _snooze(response.headers)) is not None:
+            return Outcome(
+                OutcomeKind.SNOOZED,
+                error=f"snoozed for {snooze:g} s",
+                retry_after=snooze,
+                response_status=status,
+                response_body=body,
+            )
         retry_after = response.headers.get("retry-after")
         retryable = (
             status >= 500
@@ -233,6 +245,12 @@ class HttpCaller:
             response_status=status,
             response_body=body,
         )
+
+
+def _snooze(headers: Mapping[str, str]) -> float | None:
+    """Seconds after which the receiver wants to be called again, without using up a retry."""
+    text = headers.get("gnomon-snooze", "")
+    return min(float(text), LONGEST_WAIT) if _SECONDS.fullmatch(text) else None
 
 
 @lru_cache(maxsize=4096)

@@ -39,9 +39,10 @@ def request_body(method: str, payload: bytes | None) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def tenant_header(tenant_id: str) -> str:
-    """The header `gnomon-tenant`. Tasks of plain SQL can be of any text; ids stay as they are."""
-    return quote(tenant_id, safe="")
+def header_text(text: str) -> str:
+    """A tenant or task type in a header. Those of plain SQL can be any text; names stay as they
+    are."""
+    return quote(text, safe="")
 
 
 class Unsigned(GnomonError):

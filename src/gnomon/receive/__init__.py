@@ -1,0 +1,36 @@
+"""The receiver kit, for programs whose tasks are webhooks.
+
+`Webhooks` checks and reads a call; `once` makes it count once, in the transaction of the receiver's
+own writes. `gnomon.receive.fastapi`, `.flask` and `.django` make endpoints of functions.
+"""
+
+from gnomon.receive.answers import ANSWERED, WebhookAnswer, answer_to, success
+from gnomon.receive.errors import (
+    BadPayload,
+    NoOwnTransaction,
+    NotGenuine,
+    Repeated,
+    Stale,
+    WebhookRefused,
+)
+from gnomon.receive.table import admit, ddl, once, prune
+from gnomon.receive.webhooks import Received, Webhooks
+
+__all__ = [
+    "ANSWERED",
+    "BadPayload",
+    "NoOwnTransaction",
+    "NotGenuine",
+    "Received",
+    "Repeated",
+    "Stale",
+    "WebhookAnswer",
+    "WebhookRefused",
+    "Webhooks",
+    "admit",
+    "answer_to",
+    "ddl",
+    "once",
+    "prune",
+    "success",
+]
