@@ -6,13 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+import uvicorn
 from tests.conftest import serving
 from tests.integration.identity import make_tenant
-from tests.integration.nodes import Call, receiver_on, running_node, webhook
-from tests.integration.support import Connection, database_now, store
+from tests.integration.nodes import SECRET, Call, receiver_on, running_node, webhook
+from tests.integration.support import Connection, database_now, end_of, store, submission
 from tests.integration.webhook_calls import create_pair, secret_of
 from tests.waiting import eventually
 
+from gnomon.model.lifecycle import State
+from gnomon.model.target import HttpTarget
 from gnomon.store.postgres.database import Database
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "receive-webhooks.md"
@@ -21,10 +25,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "receive-webhooks.md"
 def examples() -> tuple[dict[str, Any], dict[str, Any]]:
     """What the two examples define: with secrets, and with public keys."""
     blocks = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE.read_text())
+    checks = [block for block in blocks if "def is_genuine" in block]
     with_secrets: dict[str, Any] = {}
     with_keys: dict[str, Any] = {}
-    exec(blocks[0], with_secrets)
-    exec(blocks[1], with_keys)
+    exec(checks[0], with_secrets)
+    exec(checks[1], with_keys)
     return with_secrets, with_keys
 
 
@@ -64,3 +69,39 @@ async def test_the_examples_tell_whose_a_call_is(
         assert said(call, call.body + b" ") == (False, False)
         call.headers["webhook-timestamp"] = "1700000000"
         assert said(call, call.body) == (False, False)
+
+
+async def test_the_receiver_of_the_page_charges_once(
+    database_dsn: str,
+    database: Database,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SHOP_DATABASE", database_dsn)
+    monkeypatch.setenv("GNOMON_WEBHOOK_SECRETS", SECRET)
+    await connection.execute("CREATE TABLE charge (task_id uuid, cents int)")
+    page: dict[str, Any] = {"__name__": "page"}
+    exec(re.findall(r"(?ms)^```python\n(.*?)^```", PAGE.read_text())[0], page)
+    app = page["app"]
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(server.serve())
+
+        async def has_started() -> bool:
+            return server.started
+
+        await eventually(has_started)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        target = HttpTarget(f"http://127.0.0.1:{port}/charge")
+        async with running_node(database_dsn):
+            now = await database_now(connection)
+            good, bad = await store(
+                database,
+                submission(now, target=target, payload=b'{"card": "c", "cents": 250}'),
+                submission(now, target=target, payload=b'{"card": "c", "cents": 0}'),
+            )
+            assert (await end_of(connection, good))["response_body"] == '{"charged":250}'
+            assert (await end_of(connection, bad))["state"] == State.DEAD
+        server.should_exit = True
+    (charged,) = await connection.fetch("SELECT task_id, cents FROM charge")
+    assert (charged["task_id"], charged["cents"]) == (good.id, 250)

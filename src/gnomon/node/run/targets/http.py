@@ -18,6 +18,7 @@ from gnomon.clock import Clock
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import LONGEST_WAIT, parse_retry_after
 from gnomon.model.target import HttpTarget, Target
+from gnomon.model.task import DeliveryMode
 from gnomon.model.text import is_line, storable
 from gnomon.node.run.resolver import Resolver
 from gnomon.node.run.targets import Place
@@ -32,6 +33,7 @@ GuardOf = Callable[[str], AddressGuard | None]  # of a tenant; None: it may call
 # 4xx that are about the moment and not about the request.
 _TOO_EARLY = 425
 _RETRYABLE = frozenset({408, 409, _TOO_EARLY, 429})
+_NEVER_AGAIN = "it asked to be called again, which at_most_once never is"
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 # This machine has no more of something: no word about the host that was to be called.
 _SHORT_OF = frozenset(
@@ -225,7 +227,7 @@ class HttpCaller:
         if status == _TOO_EARLY and (snooze := _snooze(response.headers)) is not None:
             return Outcome(
                 OutcomeKind.SNOOZED,
-                error=f"snoozed for {snooze:g} s",
+                error=_NEVER_AGAIN if delivery.mode is DeliveryMode.AT_MOST_ONCE else None,
                 retry_after=snooze,
                 response_status=status,
                 response_body=body,
