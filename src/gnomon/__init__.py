@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         TenantEdit,
         TenantInfo,
         TenantSpec,
+        TypeDefaultsSpec,
         UsageInfo,
     )
     from gnomon.client.types.cron import (
@@ -177,6 +178,7 @@ __all__ = [
     "TenantEdit",
     "TenantInfo",
     "TenantSpec",
+    "TypeDefaultsSpec",
     "Unauthorized",
     "Unavailable",
     "UnknownHandler",
@@ -240,6 +242,7 @@ _MODULES = {
         "TenantEdit",
         "TenantInfo",
         "TenantSpec",
+        "TypeDefaultsSpec",
         "UsageInfo",
     ),
     "gnomon.client.types.cron": (

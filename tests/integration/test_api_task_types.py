@@ -190,7 +190,7 @@ async def test_no_tenant_has_more_than_so_many(
     )
     store = PostgresTaskTypes(database)
     added = await asyncio.gather(
-        *(store.put("default", f"new-{n}", b"true") for n in range(8)), return_exceptions=True
+        *(store.put("default", f"new-{n}", b"true", None) for n in range(8)), return_exceptions=True
     )
     assert sum(not isinstance(each, BaseException) for each in added) == 1
     problem = await put_type(api, True, name="one-more", status=409)

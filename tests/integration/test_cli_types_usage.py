@@ -40,13 +40,13 @@ async def _enter(dsn: str) -> None:
 
 def test_types_are_set_shown_checked_and_removed(dsn: str, tmp_path: Path) -> None:
     nothing = gnomon_here("types", "list")
-    assert (nothing.out, nothing.err) == ("", "no task type has a payload schema\n")
+    assert (nothing.out, nothing.err) == ("", "no task type has a payload schema or defaults\n")
     file = tmp_path / "mail.schema.json"
     file.write_text(json.dumps(SCHEMA))
     assert gnomon_here("types", "set", "mail", str(file)).out.startswith("mail has a payload")
     again = gnomon_here("types", "set", "mail", "-", "--json", stdin=json.dumps(SCHEMA)).json
     assert (again["name"], again["schema"]) == ("mail", SCHEMA)
-    assert gnomon_here("types", "show", "mail").json == SCHEMA
+    assert gnomon_here("types", "show", "mail").json == {"schema": SCHEMA, "defaults": {}}
     assert gnomon_here("types", "show", "mail", "--json").json == again
     assert gnomon_here("types", "list").out.splitlines()[1].split()[0] == "mail"
     assert [t["name"] for t in gnomon_here("types", "list", "--json").json["task_types"]] == [
@@ -65,7 +65,10 @@ def test_types_are_set_shown_checked_and_removed(dsn: str, tmp_path: Path) -> No
     refused = gnomon_here("types", "set", "mail", "-", stdin='{"$ref": "http://x/y"}')
     assert refused.code == 1
     assert "/schema/$ref: must begin with #" in refused.err
-    assert gnomon_here("types", "rm", "mail").out == "mail has no payload schema any more\n"
+    assert (
+        gnomon_here("types", "rm", "mail").out
+        == "mail has neither a payload schema nor defaults any more\n"
+    )
     assert "there is no schema for the task type mail" in gnomon_here("types", "rm", "mail").err
 
 
@@ -96,3 +99,24 @@ def test_usage_is_shown_as_a_table_as_csv_and_as_json(dsn: str) -> None:
     assert wrong.code == 2
     assert "not a day like" in wrong.err
     assert gnomon_here("usage", "--csv", "--json").code == 2
+
+
+@pytest.mark.usefixtures("dsn")
+def test_defaults_are_set_beside_the_schema(tmp_path: Path) -> None:
+    file = tmp_path / "mail.schema.json"
+    file.write_text(json.dumps(SCHEMA))
+    gnomon_here("types", "set", "mail", str(file))
+    options = ("--timeout", "60s", "--max-retries", "5", "--queue", "mails", "--tag", "x")
+    both = gnomon_here("types", "set", "mail", *options, "--json").json
+    assert both["schema"] == SCHEMA
+    assert both["defaults"] == {
+        "timeout_seconds": 60, "retry_policy": {"max_retries": 5}, "queue": "mails", "tags": ["x"]
+    }  # fmt: skip
+    assert '"mails"' in gnomon_here("types", "list").out
+    fewer = gnomon_here("types", "set", "mail", "--expires-after", "1h", "--json").json
+    assert fewer["defaults"] == {"expires_after_seconds": 3600}
+    assert gnomon_here("types", "set", "mail", str(file), "--json").json["defaults"]
+    plain = gnomon_here("types", "set", "mail", "--no-schema", "--no-defaults", "--json").json
+    assert (plain["schema"], plain["defaults"]) == (True, {})
+    for wrong in ((), (str(file), "--no-schema"), ("--queue", "q", "--no-defaults")):
+        assert gnomon_here("types", "set", "mail", *wrong).code == 2

@@ -46,6 +46,7 @@ from gnomon import (
     TaskSpec,
     TenantEdit,
     TenantSpec,
+    TypeDefaultsSpec,
     Unauthorized,
     WaitTimeout,
     WebhookSecretSpec,
@@ -151,7 +152,11 @@ async def test_limiters_types_usage_and_the_tenant(client: EitherClient) -> None
     assert await client.ask("list_limiters") == [limiter]
     assert (await client.ask("get_limiter", "l")).concurrency == 2
     await client.ask("delete_limiter", "l")
-    kind = await client.ask("put_task_type", "t", {"type": "object"})
+    defaults = TypeDefaultsSpec(
+        timeout_seconds=5, retry_policy=RetryPolicy(max_retries=7), priority=Priority.LOW
+    )
+    kind = await client.ask("put_task_type", "t", {"type": "object"}, defaults)
+    assert kind.defaults == defaults
     assert await client.ask("get_task_type", "t") == kind
     assert [each.name for each in await client.ask("list_task_types")] == ["t"]
     await client.ask("delete_task_type", "t")

@@ -73,8 +73,7 @@ class TaskTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
     def check_delivery(self) -> None:
         """Raises InvalidTask where the delivery mode forbids another field."""
-        _check_retries(self.retry_policy, self.delivery)
-        _check_preemptible(self.preemptible, self.delivery)
+        check_mode(self.delivery, self.retry_policy, preemptible=self.preemptible)
 
 
 def template_fields(template: TaskTemplate) -> dict[str, Any]:
@@ -122,9 +121,8 @@ class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
 
     def check_delivery(self, mode: DeliveryMode) -> None:
         """Raises InvalidTask where the task's delivery mode forbids a change."""
-        if self.retry_policy is not msgspec.UNSET:
-            _check_retries(self.retry_policy, mode)
-        _check_preemptible(self.preemptible is True, mode)
+        policy = None if self.retry_policy is msgspec.UNSET else self.retry_policy
+        check_mode(mode, policy, preemptible=self.preemptible is True)
 
 
 class Task(TaskTemplate, frozen=True, kw_only=True):
@@ -158,13 +156,13 @@ def default_policy(mode: DeliveryMode) -> RetryPolicy:
     return _NO_RETRIES if mode is DeliveryMode.AT_MOST_ONCE else _DEFAULT_POLICY
 
 
-def _check_retries(policy: RetryPolicy, mode: DeliveryMode) -> None:
-    if mode is DeliveryMode.AT_MOST_ONCE and policy.max_retries > 0:
+def check_mode(mode: DeliveryMode, policy: RetryPolicy | None, *, preemptible: bool) -> None:
+    """Raises InvalidTask, with the place, where a delivery mode forbids another field."""
+    if mode is not DeliveryMode.AT_MOST_ONCE:
+        return
+    if policy is not None and policy.max_retries > 0:
         detail = "must be 0: a task that is delivered at_most_once is never tried again"
         raise InvalidTask(detail, "/retry_policy/max_retries")
-
-
-def _check_preemptible(preemptible: bool, mode: DeliveryMode) -> None:
-    if preemptible and mode is DeliveryMode.AT_MOST_ONCE:
+    if preemptible:
         detail = "a task that is delivered at_most_once cannot be preempted once it has started"
         raise InvalidTask(detail, "/preemptible")

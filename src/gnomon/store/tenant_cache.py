@@ -12,6 +12,7 @@ from gnomon.clock import Clock
 from gnomon.limits.limiter import Limiter
 from gnomon.model.allow_list import AllowList
 from gnomon.model.tenant import BUILT_IN_PLANS, UNLIMITED, Quotas, Tenant, quotas_of
+from gnomon.model.type_defaults import BUILT_IN, TypeDefaults
 from gnomon.settings import SettingsError, SharingSettings
 
 log = structlog.get_logger("gnomon.store")
@@ -25,6 +26,7 @@ class CachedTenant(msgspec.Struct, frozen=True):
     tenant: Tenant | None = None  # None: it has no row
     limiters: Sequence[Limiter] = ()
     schemas: Mapping[str, bytes] = {}  # JSON Schemas by task type
+    defaults: Mapping[str, TypeDefaults] = {}  # by task type, of those that have some
     secrets: Sequence[SigningSecret] = ()  # live webhook secrets, in a node
     public_keys: Sequence[PublicKey] = ()  # of webhook secrets, in the API
     mistake: str = ""  # why the quotas in its row cannot be used, if they cannot
@@ -169,6 +171,9 @@ class TenantCache:
 
     def schema(self, tenant_id: str, task_type: str) -> bytes | None:
         return self._known.get(tenant_id, _NOTHING).schemas.get(task_type)
+
+    def defaults(self, tenant_id: str, task_type: str) -> TypeDefaults:
+        return self._known.get(tenant_id, _NOTHING).defaults.get(task_type, BUILT_IN)
 
     def secrets(self, tenant_id: str) -> Sequence[SigningSecret]:
         return self._known.get(tenant_id, _NOTHING).secrets

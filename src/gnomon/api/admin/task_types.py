@@ -1,4 +1,4 @@
-"""`/task-types`: the schemas that payloads of a type must satisfy."""
+"""`/task-types`: the schemas that payloads of a type must satisfy, and defaults of its tasks."""
 
 from datetime import datetime
 from typing import Annotated
@@ -15,40 +15,47 @@ from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.payload_schemas.schema import MOST_BYTES
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.task_types import TaskType
+from gnomon.store.ports.task_types import ANY_PAYLOAD, TaskType
 from gnomon.usecases.admin import task_types
 from gnomon.usecases.checks.request_fields import Json, Strict
+from gnomon.usecases.tasks.task_requests import TaskTypeDefaults
+
+_Schema = Annotated[
+    msgspec.Raw, msgspec.Meta(description="A JSON Schema, of draft 4, 6, 7, 2019-09 or 2020-12")
+]
+_stored = msgspec.json.Decoder(TaskTypeDefaults)
 
 
 class PutTaskType(Strict):
-    """The schema that payloads of this type must satisfy."""
+    """The schema that payloads of this type must satisfy, and the defaults of its tasks. What is
+    left out is removed."""
 
-    schema: Annotated[
-        msgspec.Raw,
-        msgspec.Meta(description="A JSON Schema, of draft 4, 6, 7, 2019-09 or 2020-12"),
-    ]
+    schema: _Schema | msgspec.UnsetType = msgspec.UNSET
+    defaults: TaskTypeDefaults | None = None
 
 
 class TaskTypeView(msgspec.Struct, kw_only=True):
-    """A task type and its schema."""
+    """A task type, its schema (true: any payload will do) and its defaults."""
 
     name: str
     schema: Json
+    defaults: TaskTypeDefaults
     created_at: datetime
     updated_at: datetime
 
 
 class TaskTypeItem(msgspec.Struct, kw_only=True):
-    """A task type that has a schema, and the size of it."""
+    """A task type that has an entry: the size of its schema, and its defaults."""
 
     name: str
     schema_bytes: int
+    defaults: TaskTypeDefaults
     created_at: datetime
     updated_at: datetime
 
 
 class TaskTypeList(msgspec.Struct):
-    """All task types that have a schema, by name."""
+    """All task types that have an entry, by name."""
 
     task_types: list[TaskTypeItem]
 
@@ -58,7 +65,7 @@ class TaskTypeList(msgspec.Struct):
     "/",
     name="list_task_types",
     role=Role.READ,
-    summary="List the task types that have a payload schema",
+    summary="List the task types that have a payload schema or defaults",
     query=NoQuery,
     answers={200: TaskTypeList},
 )
@@ -69,6 +76,7 @@ async def list_task_types(request: Request) -> ASGIResponse:
         TaskTypeItem(
             name=each.name,
             schema_bytes=each.size,
+            defaults=_defaults(each.defaults),
             created_at=each.created_at,
             updated_at=each.updated_at,
         )
@@ -82,7 +90,7 @@ async def list_task_types(request: Request) -> ASGIResponse:
     "/{name:str}",
     name="get_task_type",
     role=Role.READ,
-    summary="Read the payload schema of a task type",
+    summary="Read the payload schema and the defaults of a task type",
     query=NoQuery,
     answers={200: TaskTypeView},
     errors=(404,),
@@ -99,7 +107,7 @@ async def get_task_type(request: Request) -> ASGIResponse:
     "/{name:str}",
     name="put_task_type",
     role=Role.ADMIN,
-    summary="Give a task type this payload schema, for all tasks from now on",
+    summary="Give a task type this payload schema and these defaults, for all tasks from now on",
     body=PutTaskType,
     body_required=True,
     answers={200: TaskTypeView, 201: TaskTypeView},
@@ -110,8 +118,9 @@ async def put_task_type(request: Request) -> ASGIResponse:
     context, by, name = context_of(request), principal_of(request), request.path_params["name"]
     task_types.check_name(name)  # before the body, which may be large
     body = await read_body(request, MOST_BYTES + OVERHEAD_BYTES)
-    schema = bytes(decoded(body, PutTaskType).schema)
-    found, created = await task_types.put(context.task_types, by, name, schema)
+    asked = decoded(body, PutTaskType)
+    schema = ANY_PAYLOAD if asked.schema is msgspec.UNSET else bytes(asked.schema)
+    found, created = await task_types.put(context.task_types, by, name, schema, asked.defaults)
     return respond(answer(201 if created else 200, _view(found)))
 
 
@@ -120,7 +129,7 @@ async def put_task_type(request: Request) -> ASGIResponse:
     "/{name:str}",
     name="delete_task_type",
     role=Role.ADMIN,
-    summary="Remove the payload schema of a task type",
+    summary="Remove the payload schema and the defaults of a task type",
     answers={204: None},
     errors=(404,),
 )
@@ -134,9 +143,17 @@ def _view(found: TaskType) -> TaskTypeView:
     return TaskTypeView(
         name=found.name,
         schema=msgspec.Raw(found.schema),
+        defaults=_defaults(found.defaults),
         created_at=found.created_at,
         updated_at=found.updated_at,
     )
+
+
+def _defaults(text: bytes | str | None) -> TaskTypeDefaults:
+    try:
+        return TaskTypeDefaults() if text is None else _stored.decode(text)
+    except ValueError:  # not stored by the API, and not applied either
+        return TaskTypeDefaults()
 
 
 router = Router(

@@ -1,43 +1,144 @@
-"""`gnomon types`: the schemas that payloads of a task type must satisfy."""
+"""`gnomon types`: the payload schemas and the defaults of task types."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from gnomon.cli.shared import output, remote, values
+from gnomon.cli.shared.groups import OptionGroup, with_groups
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
-from gnomon.cli.shared.output import moment
+from gnomon.cli.shared.output import compact, moment
+from gnomon.cli.tasks.template import PriorityName
+from gnomon.client.errors import NotFound
+from gnomon.model.task import DeliveryMode, KeepPayload
+
+if TYPE_CHECKING:
+    from gnomon.cli.shared.remote import Json
+    from gnomon.client.client import DocumentClient
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Task types with a JSON Schema for their payloads.",
+    help="Task types: a JSON Schema for their payloads, and defaults of their tasks.",
     rich_markup_mode=None,
 )
 
 TypeName = Annotated[
     str, typer.Argument(metavar="TYPE", help="The task type.", parser=values.path_part)
 ]
+SchemaFile = Annotated[
+    str | None, typer.Argument(metavar="[FILE]", help="A JSON Schema; - is stdin.")
+]
 File = Annotated[str, typer.Argument(metavar="FILE", help="A file of JSON; - is stdin.")]
 
 
+class DefaultOptions(OptionGroup):
+    """Defaults of a task type."""
+
+    priority: Annotated[
+        PriorityName | None, typer.Option(case_sensitive=False, help="Priority of its tasks.")
+    ] = None
+    delivery: Annotated[DeliveryMode | None, typer.Option(help="Delivery mode.")] = None
+    max_retries: Annotated[
+        int | None, typer.Option(min=0, help="Retries after the first execution.")
+    ] = None
+    timeout: Annotated[
+        Any,
+        typer.Option(
+            parser=values.duration, metavar="DURATION", help="Timeout of one execution: 90s, 5m."
+        ),
+    ] = None
+    expires_after: Annotated[
+        Any,
+        typer.Option(
+            parser=values.duration,
+            metavar="DURATION",
+            help="A task that has not started so long after it was due never will.",
+        ),
+    ] = None
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="Repeatable.")] = None
+    queue: Annotated[str | None, typer.Option(help="Queue, for limits and worker pools.")] = None
+    preemptible: Annotated[
+        bool, typer.Option("--preemptible", help="A CRITICAL task may stop it; it then runs again.")
+    ] = False
+    keep_payload: Annotated[
+        KeepPayload | None,
+        typer.Option(help="Keep the payload of a finished task: always, failed only, or never."),
+    ] = None
+
+    def body(self) -> "Json":
+        """The fields that the API takes; empty where no option was given."""
+        return values.given(
+            priority=self.priority,
+            delivery=self.delivery,
+            retry_policy=None if self.max_retries is None else {"max_retries": self.max_retries},
+            timeout_seconds=self.timeout,
+            expires_after_seconds=self.expires_after,
+            tags=self.tags or None,
+            queue=self.queue,
+            preemptible=self.preemptible or None,
+            keep_payload=self.keep_payload,
+        )
+
+
 @app.command("set")
+@with_groups
 def set_(
-    ctx: typer.Context, name: TypeName, file: File, as_json: AsJson = False, api: ApiUrl = None
+    ctx: typer.Context,
+    name: TypeName,
+    file: SchemaFile = None,
+    *,
+    defaults: DefaultOptions,
+    no_schema: Annotated[
+        bool, typer.Option("--no-schema", help="Remove the schema: any payload will do.")
+    ] = False,
+    no_defaults: Annotated[
+        bool, typer.Option("--no-defaults", help="Remove the defaults.")
+    ] = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
 ) -> None:
-    """Give a task type this payload schema, for all tasks from now on.
+    """Give a task type a payload schema, or defaults, for all tasks from now on.
+
+    The options replace all defaults together. What is not given stays: the schema without a FILE,
+    the defaults without an option.
 
     \b
     gnomon types set email.send email.schema.json
+    gnomon types set email.send --timeout 60s --max-retries 5 --queue mails
     """
-    schema = values.json_file(file)
-    address = remote.api_url(settings_of(ctx), api)
-    remote.tell(address, lambda client: client.put_task_type(name, schema), _line, as_json=as_json)
+    wanted = defaults.body()
+    if file is not None and no_schema:
+        raise typer.BadParameter("give a FILE or --no-schema")
+    if wanted and no_defaults:
+        raise typer.BadParameter("give defaults or --no-defaults")
+    if file is None and not (wanted or no_schema or no_defaults):
+        raise typer.BadParameter("give a FILE with a schema, or defaults such as --timeout 60s")
+    schema = True if no_schema else None if file is None else values.json_file(file)
+
+    async def put(client: "DocumentClient") -> "Json":
+        known = await _known(client, name)
+        found: Json = await client.put_task_type(
+            name,
+            known["schema"] if schema is None else schema,
+            {} if no_defaults else wanted or known["defaults"],
+        )
+        return found
+
+    remote.tell(remote.api_url(settings_of(ctx), api), put, _line, as_json=as_json)
+
+
+async def _known(client: "DocumentClient", name: str) -> "Json":
+    try:
+        found: Json = await client.get_task_type(name)
+    except NotFound:
+        return {"schema": True, "defaults": {}}
+    return found
 
 
 @app.command("list")
 def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> None:
-    """List the task types that have a payload schema.
+    """List the task types that have a payload schema or defaults.
 
     \b
     gnomon types list
@@ -48,25 +149,26 @@ def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> No
 
 @app.command()
 def show(ctx: typer.Context, name: TypeName, as_json: AsJson = False, api: ApiUrl = None) -> None:
-    """Show the payload schema of a task type; with --json also when it was changed.
+    """Show the payload schema and the defaults of a task type; with --json also when it was
+    changed.
 
     \b
     gnomon types show email.send
     """
     address = remote.api_url(settings_of(ctx), api)
-    remote.tell(address, lambda client: client.get_task_type(name), _schema, as_json=as_json)
+    remote.tell(address, lambda client: client.get_task_type(name), _shown, as_json=as_json)
 
 
 @app.command()
 def rm(ctx: typer.Context, name: TypeName, api: ApiUrl = None) -> None:
-    """Remove the payload schema of a task type: its payloads are no longer checked.
+    """Remove the payload schema and the defaults of a task type.
 
     \b
     gnomon types rm email.send
     """
     address = remote.api_url(settings_of(ctx), api)
     remote.call(address, lambda client: client.delete_task_type(name))
-    output.echo(f"{name} has no payload schema any more")
+    output.echo(f"{name} has neither a payload schema nor defaults any more")
 
 
 @app.command()
@@ -101,22 +203,32 @@ def check(
         raise typer.Exit(1)
 
 
-def _line(found: dict[str, Any]) -> None:
-    output.echo(f"{found['name']} has a payload schema; new tasks are checked against it")
+def _line(found: "Json") -> None:
+    parts = []
+    if found["schema"] is not True:
+        parts.append("a payload schema")
+    if found["defaults"]:
+        parts.append("defaults")
+    output.echo(f"{found['name']} has {' and '.join(parts) or 'neither a schema nor defaults'}")
 
 
-def _table(answer: dict[str, Any]) -> None:
+def _table(answer: "Json") -> None:
     if not answer["task_types"]:
-        output.note("no task type has a payload schema")
+        output.note("no task type has a payload schema or defaults")
         return
     output.table(
-        ["task type", "bytes", "updated"],
+        ["task type", "schema bytes", "defaults", "updated"],
         [
-            (each["name"], str(each["schema_bytes"]), moment(each["updated_at"]))
+            (
+                each["name"],
+                str(each["schema_bytes"]),
+                compact(each["defaults"]) if each["defaults"] else "",
+                moment(each["updated_at"]),
+            )
             for each in answer["task_types"]
         ],
     )
 
 
-def _schema(found: dict[str, Any]) -> None:
-    output.document(found["schema"])
+def _shown(found: "Json") -> None:
+    output.document({"schema": found["schema"], "defaults": found["defaults"]})

@@ -17,6 +17,7 @@ from gnomon.client.types.administration import (
     TenantEdit,
     TenantInfo,
     TenantSpec,
+    TypeDefaultsSpec,
     UsageInfo,
 )
 
@@ -42,25 +43,30 @@ def delete_limiter(name: str) -> Call[None]:
 
 
 def list_task_types() -> Call[list[TaskTypeItemInfo]]:
-    """Lists the task types that have a payload schema, by name."""
+    """Lists the task types that have a payload schema or defaults, by name."""
     return Call(
         method="GET", path="/task-types", answer=list[TaskTypeItemInfo], member="task_types"
     )
 
 
 def get_task_type(name: str) -> Call[TaskTypeInfo]:
-    """Reads a task type and its payload schema."""
+    """Reads a task type, its payload schema and its defaults."""
     return Call(method="GET", path=_task_type(name), answer=TaskTypeInfo)
 
 
-def put_task_type(name: str, schema: Mapping[str, Any] | bool) -> Call[TaskTypeInfo]:
-    """Gives a task type this payload schema, for all tasks from now on."""
-    body = {"schema": schema}
+def put_task_type(
+    name: str,
+    schema: Mapping[str, Any] | bool = True,
+    defaults: TypeDefaultsSpec | None = None,
+) -> Call[TaskTypeInfo]:
+    """Gives a task type this payload schema and these defaults, for all tasks from now on. What is
+    not given is removed."""
+    body = {"schema": schema, "defaults": defaults}
     return Call(method="PUT", path=_task_type(name), body=body, answer=TaskTypeInfo)
 
 
 def delete_task_type(name: str) -> Call[None]:
-    """Removes the payload schema of a task type."""
+    """Removes the payload schema and the defaults of a task type."""
     return Call(method="DELETE", path=_task_type(name))
 
 

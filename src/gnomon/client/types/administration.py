@@ -9,6 +9,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from gnomon.client.types import Spec
+from gnomon.model.priority import Priority
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.task import DeliveryMode, KeepPayload
 
 QuotaValue: TypeAlias = float | Literal["plan"] | UnsetType | None
 
@@ -49,20 +52,37 @@ class LimiterInfo(msgspec.Struct, kw_only=True):
     updated_at: datetime
 
 
+class TypeDefaultsSpec(Spec, kw_only=True):
+    """What tasks of a type have where their submission says nothing. A field that is not given is
+    as the server has it."""
+
+    priority: Priority | None = None
+    delivery: DeliveryMode | None = None
+    retry_policy: RetryPolicy | None = None
+    timeout_seconds: float | None = None
+    expires_after_seconds: float | None = None
+    tags: tuple[str, ...] = ()
+    queue: str | None = None
+    preemptible: bool = False
+    keep_payload: KeepPayload | None = None
+
+
 class TaskTypeItemInfo(msgspec.Struct, kw_only=True):
-    """A task type that has a payload schema, and the size of the schema."""
+    """A task type that has a payload schema or defaults, and the size of the schema."""
 
     name: str
     schema_bytes: int
+    defaults: TypeDefaultsSpec
     created_at: datetime
     updated_at: datetime
 
 
 class TaskTypeInfo(msgspec.Struct, kw_only=True):
-    """A task type and its payload schema."""
+    """A task type, its payload schema (True: any payload will do) and its defaults."""
 
     name: str
     schema: Any
+    defaults: TypeDefaultsSpec
     created_at: datetime
     updated_at: datetime
 

@@ -34,6 +34,10 @@ WaitSeconds = Annotated[
         ge=0, le=LONGEST_WAIT, description="Answer when the task has ended, or after this long"
     ),
 ]
+ExpiresAfter = Annotated[
+    float,
+    msgspec.Meta(ge=_LEAST, le=LONGEST_DELAY, description="Seconds after the task is due"),
+]
 Json = Annotated[msgspec.Raw, msgspec.Meta(description="Any JSON value")]
 
 JobName = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME_CHARACTERS)]

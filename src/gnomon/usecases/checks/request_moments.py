@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from gnomon.model.errors import InvalidTask
 
 FIRST_YEAR, LAST_YEAR = 1971, 2199
+_LAST = datetime(LAST_YEAR, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def moment_of(moment: datetime, pointer: str) -> datetime:
@@ -15,6 +16,11 @@ def moment_of(moment: datetime, pointer: str) -> datetime:
         if FIRST_YEAR <= at.year <= LAST_YEAR:
             return at
     raise InvalidTask(f"must be in the years {FIRST_YEAR} to {LAST_YEAR} of UTC", pointer)
+
+
+def latest_of(moment: datetime) -> datetime:
+    """The moment in UTC, or the last one that can be stored."""
+    return min(moment, _LAST)
 
 
 def utc(moment: datetime | None, pointer: str) -> datetime | None:

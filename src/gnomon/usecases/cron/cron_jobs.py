@@ -48,7 +48,8 @@ async def accept(rules: TenantRules, by: Principal, asked: PutCronJob, name: str
     check_target(rules.address_guard(by.tenant_id), asked)
     if asked.name not in (None, name):
         raise InvalidTask("is not the name in the path; to rename a job, PATCH it", "/name")
-    definition = definition_of(asked, name, rules.max_payload_bytes)
+    defaults = rules.directory.defaults(by.tenant_id, asked.task_type)
+    definition = definition_of(asked, name, rules.max_payload_bytes, defaults)
     check_type(by, definition.task_type)
     check_allowed(rules.allow_list(by.tenant_id), by, definition.target, asked)
     check_template(definition.payload_template, rules.quotas(by.tenant_id))

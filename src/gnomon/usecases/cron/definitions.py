@@ -12,6 +12,7 @@ from gnomon.cron.zones import zone
 from gnomon.model.errors import InvalidSchedule, InvalidTask
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import TEMPLATE_FIELDS
+from gnomon.model.type_defaults import BUILT_IN, TypeDefaults
 from gnomon.usecases.checks.request_fields import MOST_NAME_CHARACTERS
 from gnomon.usecases.checks.request_moments import utc
 from gnomon.usecases.checks.text_check import check_note
@@ -37,12 +38,14 @@ _AS_THEY_ARE = tuple(
 )
 
 
-def definition_of(asked: PutCronJob, name: str, most_bytes: int) -> Definition:
+def definition_of(
+    asked: PutCronJob, name: str, most_bytes: int, defaults: TypeDefaults = BUILT_IN
+) -> Definition:
     """The definition that a request describes. Raises InvalidTask, with the place."""
     check_text(asked)
     return _sound(
         Definition(
-            **template_of(asked),
+            **template_of(asked, defaults),
             **{field: getattr(asked, field) for field in _AS_THEY_ARE},
             name=name,
             payload_template=_template(asked.payload_template, most_bytes),

@@ -12,12 +12,13 @@ from gnomon.access.principal import Principal
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask
 from gnomon.model.task import Submission
+from gnomon.model.type_defaults import BUILT_IN, TypeDefaults
 from gnomon.store.ports.tasks import Once
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.authorization import check_type
 from gnomon.usecases.checks.payload_check import check_schema
 from gnomon.usecases.checks.quota_check import check_payload
-from gnomon.usecases.checks.request_moments import utc
+from gnomon.usecases.checks.request_moments import latest_of, utc
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.checks.target_check import check_allowed, check_own_target, check_target
 from gnomon.usecases.checks.text_check import check_key
@@ -66,26 +67,29 @@ def allowed(
     InvalidTask, with the place."""
     tenant_id = by.tenant_id
     check_target(rules.guards.of(tenant_id), asked)
-    submission = submission_of(asked, by, now, key, rules.max_payload_bytes)
+    defaults = rules.directory.defaults(tenant_id, asked.task_type)
+    submission = submission_of(asked, by, now, key, rules.max_payload_bytes, defaults)
     check_allowed(rules.directory.tenant(tenant_id).allow, by, submission.target, asked)
     check_payload(submission.payload, rules.directory.quotas(tenant_id))
     return submission
 
 
 def submission_of(
-    asked: SubmitTask, by: Principal, now: datetime, key: str | None, most_bytes: int
+    asked: SubmitTask,
+    by: Principal,
+    now: datetime,
+    key: str | None,
+    most_bytes: int,
+    defaults: TypeDefaults = BUILT_IN,
 ) -> Submission:
     """The task that a request describes. Raises InvalidTask, with the place."""
     check_text(asked)
     check_key(asked.idempotency_key)
     check_type(by, asked.task_type)
     execute_at = asked_moment(asked.execute_at, asked.delay_seconds, now) or now
-    expires_at = utc(asked.expires_at, "/expires_at")
     due_at = max(execute_at, now)
-    if expires_at is not None and expires_at <= due_at:
-        detail = f"must be later than the start, {due_at:%Y-%m-%dT%H:%M:%SZ}"
-        raise InvalidTask(detail, "/expires_at")
-    template = template_of(asked)
+    expires_at = _expiry(asked, due_at, defaults)
+    template = template_of(asked, defaults)
     template["target"] = template["target"].unmasked(None)
     submission = Submission(
         **template,
@@ -101,6 +105,17 @@ def submission_of(
     )
     submission.check_delivery()
     return submission
+
+
+def _expiry(asked: SubmitTask, due_at: datetime, defaults: TypeDefaults) -> datetime | None:
+    if asked.expires_at is msgspec.UNSET:
+        seconds = defaults.expires_after_seconds
+        return None if seconds is None else latest_of(due_at + timedelta(seconds=seconds))
+    expires_at = utc(asked.expires_at, "/expires_at")
+    if expires_at is not None and expires_at <= due_at:
+        detail = f"must be later than the start, {due_at:%Y-%m-%dT%H:%M:%SZ}"
+        raise InvalidTask(detail, "/expires_at")
+    return expires_at
 
 
 def check_own(by: Principal, asked: SubmitTask) -> None:

@@ -7,9 +7,10 @@ import msgspec
 from gnomon.model.priority import Priority
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
-from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode, KeepPayload
+from gnomon.model.task import DeliveryMode, KeepPayload
 from gnomon.usecases.checks.request_fields import (
     Delay,
+    ExpiresAfter,
     Json,
     Key,
     Moment,
@@ -25,20 +26,21 @@ MOST_TASKS_A_BATCH = 10_000
 
 
 class TemplateBody(Strict):
-    """The fields of a task template, in the body that submits a task or declares a cron job."""
+    """The fields of a task template, in the body that submits a task or declares a cron job. One
+    that is left out is as the task type says."""
 
     task_type: TaskType
     target: Target | None = None
     callback_url: str | None = None
     callback_method: str | None = None
-    priority: Priority = Priority.MEDIUM
-    delivery: DeliveryMode = DeliveryMode.AT_LEAST_ONCE
+    priority: Priority | msgspec.UnsetType = msgspec.UNSET
+    delivery: DeliveryMode | msgspec.UnsetType = msgspec.UNSET
     retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
-    timeout_seconds: Timeout = DEFAULT_TIMEOUT
-    tags: Tags = ()
-    queue: Queue | None = None
-    preemptible: bool = False
-    keep_payload: KeepPayload = KeepPayload.ALWAYS
+    timeout_seconds: Timeout | msgspec.UnsetType = msgspec.UNSET
+    tags: Tags | msgspec.UnsetType = msgspec.UNSET
+    queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
+    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
+    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
 
 
 class TemplatePatch(Strict):
@@ -56,6 +58,20 @@ class TemplatePatch(Strict):
     keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
 
 
+class TaskTypeDefaults(Strict):
+    """What tasks of the type have where their submission says nothing; else it is built in."""
+
+    priority: Priority | msgspec.UnsetType = msgspec.UNSET
+    delivery: DeliveryMode | msgspec.UnsetType = msgspec.UNSET
+    retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
+    timeout_seconds: Timeout | msgspec.UnsetType = msgspec.UNSET
+    expires_after_seconds: ExpiresAfter | msgspec.UnsetType = msgspec.UNSET
+    tags: Tags | msgspec.UnsetType = msgspec.UNSET
+    queue: Queue | msgspec.UnsetType = msgspec.UNSET
+    preemptible: bool | msgspec.UnsetType = msgspec.UNSET
+    keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
+
+
 class SubmitTask(TemplateBody):
     """A task to be run: now, at a time, or after a delay."""
 
@@ -63,7 +79,7 @@ class SubmitTask(TemplateBody):
     payload: Json | msgspec.UnsetType = msgspec.UNSET
     execute_at: Moment | None = None
     delay_seconds: Delay | None = None
-    expires_at: Moment | None = None
+    expires_at: Moment | msgspec.UnsetType | None = msgspec.UNSET
     idempotency_key: Key | None = None
 
 

@@ -8,8 +8,9 @@ import msgspec
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.priority import Lane
 from gnomon.model.target import HttpTarget, PythonTarget, Target
-from gnomon.model.task import TEMPLATE_FIELDS, default_policy
+from gnomon.model.task import TEMPLATE_FIELDS
 from gnomon.model.text import is_line
+from gnomon.model.type_defaults import TypeDefaults
 from gnomon.usecases.checks.text_check import check_line
 from gnomon.usecases.tasks.task_requests import TemplateBody, TemplatePatch
 
@@ -19,15 +20,20 @@ _NULL = b"null"
 _T = TypeVar("_T")
 
 
-def template_of(asked: TemplateBody) -> dict[str, Any]:
+def template_of(asked: TemplateBody, defaults: TypeDefaults) -> dict[str, Any]:
     """The fields of a TaskTemplate by name. Raises InvalidTask, with the place."""
     target = called_of(asked)
-    fields = {name: getattr(asked, name) for name in TEMPLATE_FIELDS}
+    fields: dict[str, Any] = {}
+    for name in TEMPLATE_FIELDS:
+        value = getattr(asked, name)
+        fields[name] = getattr(defaults, name) if value is UNSET else value
     fields["target"] = target
-    fields["priority"] = Lane[asked.priority]
-    fields["tags"] = _distinct(asked.tags)
+    fields["priority"] = Lane[fields["priority"]]
+    fields["tags"] = _distinct(fields["tags"])
     if asked.retry_policy is UNSET:
-        fields["retry_policy"] = default_policy(asked.delivery)
+        fields["retry_policy"] = defaults.retry_policy_for(fields["delivery"])
+    if asked.preemptible is UNSET:
+        fields["preemptible"] = defaults.preemptible_for(fields["delivery"])
     return fields
 
 
@@ -103,10 +109,7 @@ def check_text(asked: TemplateBody | TemplatePatch) -> None:
     """Raises InvalidTask, with the place, for text and targets that cannot be used."""
     for name, pointer in _lines(type(asked)):
         check_line(getattr(asked, name), pointer)
-    tags = given(asked.tags)
-    if tags and not all(map(is_line, tags)):
-        for index, tag in enumerate(tags):
-            check_line(tag, f"/tags/{index}")
+    check_tags(asked.tags)
     target = given(asked.target)
     if target is not None:
         try:
@@ -115,6 +118,13 @@ def check_text(asked: TemplateBody | TemplatePatch) -> None:
             # Its first word is the field, "header" where it is one of them.
             field = str(error).partition(" ")[0].replace("header", "headers")
             raise InvalidTask(str(error), f"/target/{field}") from error
+
+
+def check_tags(tags: tuple[str, ...] | msgspec.UnsetType) -> None:
+    """Raises InvalidTask, with the place."""
+    if tags and not all(map(is_line, tags)):
+        for index, tag in enumerate(tags):
+            check_line(tag, f"/tags/{index}")
 
 
 @cache

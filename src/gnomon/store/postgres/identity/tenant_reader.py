@@ -6,13 +6,19 @@ from typing import Any, TypeVar
 
 import asyncpg
 import msgspec
+import structlog
 
 from gnomon.access.webhook_secret import PublicKey, SigningSecret
 from gnomon.limits.limiter import Limiter
 from gnomon.model.allow_list import allow_list
 from gnomon.model.tenant import Tenant, networks_of, overrides_of
+from gnomon.model.type_defaults import type_defaults
+from gnomon.store.ports.task_types import ANY_PAYLOAD
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.rows import UNREADABLE
 from gnomon.store.tenant_cache import CachedTenant, Changes, Revision
+
+log = structlog.get_logger("gnomon.store")
 
 _MOST_NAMED = 1_000  # tenants; where more have changed, all are read
 
@@ -43,9 +49,8 @@ class PostgresTenantReader:
         things: dict[str, dict[str, Any]] = defaultdict(dict)
         await self._add(things, "limiters", "limiters", Limiter, names)
         if self._with_schemas:
-            for row in await self._database.fetch("task_schemas", names):
-                schemas = things[row["tenant_id"]].setdefault("schemas", {})
-                schemas[row["name"]] = row["schema"].encode()
+            for row in await self._database.fetch("task_types", names):
+                _add_task_type(things[row["tenant_id"]], row)
         if self._with_secrets:
             await self._add(things, "secrets", "signing_secrets", SigningSecret, names)
         else:
@@ -75,6 +80,18 @@ class PostgresTenantReader:
     async def _changed(self, since: int) -> list[str] | None:
         rows = await self._database.fetch("revised", since)
         return [row["tenant"] for row in rows] if len(rows) <= _MOST_NAMED else None
+
+
+def _add_task_type(things: dict[str, Any], row: asyncpg.Record) -> None:
+    name, schema = row["name"], row["schema"].encode()
+    if schema != ANY_PAYLOAD:
+        things.setdefault("schemas", {})[name] = schema
+    if row["defaults"] is None:
+        return
+    try:
+        things.setdefault("defaults", {})[name] = type_defaults(row["defaults"])
+    except UNREADABLE as error:  # it was not stored by the API
+        log.warning("the defaults of a task type cannot be read", task_type=name, why=str(error))
 
 
 def _cached_tenant(row: asyncpg.Record | None, things: Mapping[str, Any]) -> CachedTenant:

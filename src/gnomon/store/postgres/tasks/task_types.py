@@ -1,4 +1,4 @@
-"""Task types and their schemas on PostgreSQL."""
+"""Task types, their schemas and their defaults on PostgreSQL."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from gnomon.store.postgres.queries import query
 
 
 class PostgresTaskTypes:
-    """Stores the JSON Schemas of task types."""
+    """Stores the JSON Schemas and the defaults of task types."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -35,9 +35,11 @@ class PostgresTaskTypes:
             raise TaskTypeNotFound(name)
         return _task_type(row)
 
-    async def put(self, tenant_id: str, name: str, schema: bytes) -> tuple[TaskType, bool]:
-        """Give it this schema; gives also whether it had none. Raises TooManyTaskTypes and
-        SchemasTooLarge."""
+    async def put(
+        self, tenant_id: str, name: str, schema: bytes, defaults: bytes | None
+    ) -> tuple[TaskType, bool]:
+        """Give it this schema and these defaults; gives also whether it is new. Raises
+        TooManyTaskTypes and SchemasTooLarge."""
         async with self._database.scoped(tenant_id) as connection:
             # Those who add to the same tenant count one after the other.
             await connection.execute(query("lock_task_types"), tenant_id)
@@ -48,14 +50,16 @@ class PostgresTaskTypes:
                 schema.decode(),
                 MOST_TASK_TYPES,
                 MOST_SCHEMA_BYTES,
+                None if defaults is None else defaults.decode(),
             )
             if row is None:
                 lines = await connection.fetch(query("list_task_types"), tenant_id)
-                raise _refusal([TaskTypeLine(*line) for line in lines], name, len(schema))
+                size = len(schema) + len(defaults or b"")
+                raise _refusal([TaskTypeLine(*line) for line in lines], name, size)
         return _task_type(row), row["created"]
 
     async def delete(self, tenant_id: str, name: str) -> None:
-        """Forget its schema. Raises TaskTypeNotFound."""
+        """Forget it. Raises TaskTypeNotFound."""
         async with self._database.scoped(tenant_id) as connection:
             row = await connection.fetchrow(query("delete_task_type"), tenant_id, name)
         if row is None:
@@ -63,11 +67,20 @@ class PostgresTaskTypes:
 
 
 def _refusal(present: Iterable[TaskTypeLine], name: str, size: int) -> GnomonError:
-    others = [line.size for line in present if line.name != name]
+    others = [
+        line.size + len((line.defaults or "").encode()) for line in present if line.name != name
+    ]
     if len(others) >= MOST_TASK_TYPES:
         return TooManyTaskTypes(MOST_TASK_TYPES)
     return SchemasTooLarge(sum(others) + size, MOST_SCHEMA_BYTES)
 
 
 def _task_type(row: asyncpg.Record) -> TaskType:
-    return TaskType(row["name"], row["schema"].encode(), row["created_at"], row["updated_at"])
+    defaults = row["defaults"]
+    return TaskType(
+        row["name"],
+        row["schema"].encode(),
+        None if defaults is None else defaults.encode(),
+        row["created_at"],
+        row["updated_at"],
+    )

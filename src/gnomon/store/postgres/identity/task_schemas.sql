@@ -1,3 +1,0 @@
--- Payload schemas of the tenants named, or with null of all.
-SELECT tenant_id, name, schema FROM gnomon.task_type
-WHERE $1::text[] IS NULL OR tenant_id = ANY ($1::text[])

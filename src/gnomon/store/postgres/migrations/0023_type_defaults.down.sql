@@ -1,0 +1,1 @@
+ALTER TABLE gnomon.task_type DROP COLUMN defaults;
