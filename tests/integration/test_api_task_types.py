@@ -59,7 +59,7 @@ async def test_a_schema_is_kept_replaced_and_forgotten(api: Api, connection: Con
     await connection.execute("UPDATE gnomon.task_type SET tenant_id = 'other' WHERE name = 'mail'")
     for method in ("GET", "DELETE"):
         problem = await call(api, method, f"{TYPES}/mail", 404)
-        assert problem["detail"] == "there is no schema for the task type mail"
+        assert problem["detail"] == "the task type mail has neither a schema nor defaults"
     await call(api, "DELETE", f"{TYPES}/a.b:c", 204)
     assert await call(api, "GET", TYPES, 200) == {"task_types": []}
 
@@ -194,7 +194,7 @@ async def test_no_tenant_has_more_than_so_many(
     )
     assert sum(not isinstance(each, BaseException) for each in added) == 1
     problem = await put_type(api, True, name="one-more", status=409)
-    assert "1000 task types have a schema" in problem["detail"]
+    assert "1000 task types have a schema or defaults" in problem["detail"]
     await put_type(api, False, name="type-1", status=200)
 
 

@@ -69,7 +69,10 @@ def test_types_are_set_shown_checked_and_removed(dsn: str, tmp_path: Path) -> No
         gnomon_here("types", "rm", "mail").out
         == "mail has neither a payload schema nor defaults any more\n"
     )
-    assert "there is no schema for the task type mail" in gnomon_here("types", "rm", "mail").err
+    assert (
+        "the task type mail has neither a schema nor defaults"
+        in gnomon_here("types", "rm", "mail").err
+    )
 
 
 def test_usage_is_shown_as_a_table_as_csv_and_as_json(dsn: str) -> None:

@@ -10,7 +10,7 @@
     │   └── TargetForbidden    a function or a host that the key or the tenant may not call
     ├── TaskNotFound           unknown here, or another tenant's
     ├── CronJobNotFound        likewise
-    ├── TaskTypeNotFound       likewise, of a task type that has a schema
+    ├── TaskTypeNotFound       likewise, of a task type that has an entry
     ├── LimiterNotFound        likewise, of a limiter
     ├── KeyNotFound            likewise, of an API key
     ├── SecretNotFound         likewise, of a webhook secret (these: secret_errors.py)
@@ -21,7 +21,7 @@
     ├── Overlapping            a run of the cron job has not ended
     ├── QuotaExceeded          the tenant may not have or do more of this
     ├── DatabaseFull           the database has too little room for new work
-    ├── TooManyTaskTypes       as many task types have a schema as may have one
+    ├── TooManyTaskTypes       as many task types have a schema or defaults as may
     ├── SchemasTooLarge        the schemas of a tenant together would be too large
     ├── TooManyLimiters        as many limiters as a tenant may have
     ├── IllegalTransition      the task is in a state that forbids this
@@ -141,7 +141,7 @@ class TaskTypeNotFound(GnomonError):
     """No schema is kept for this task type of this tenant."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no schema for the task type {name}")
+        super().__init__(f"the task type {name} has neither a schema nor defaults")
         self.name = name
 
 
@@ -149,7 +149,9 @@ class TooManyTaskTypes(GnomonError):
     """A tenant has as many task types with a schema as are kept."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"{most} task types have a schema, the most that may; remove one first")
+        super().__init__(
+            f"{most} task types have a schema or defaults, the most that may; remove one first"
+        )
         self.most = most
 
 
