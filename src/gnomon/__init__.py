@@ -89,10 +89,16 @@ if TYPE_CHECKING:
     from gnomon.model.retry import Backoff, RetryPolicy
     from gnomon.model.target import HttpTarget, PythonTarget
     from gnomon.model.task import DeliveryMode, KeepPayload
-    from gnomon.sdk.app import Gnomon
+    from gnomon.sdk.app import CallNext, Gnomon
     from gnomon.sdk.context import TaskContext
     from gnomon.sdk.dependencies import Depends
-    from gnomon.sdk.errors import AppNotLoaded, InvalidArguments, InvalidHandler, UnknownHandler
+    from gnomon.sdk.errors import (
+        AppNotLoaded,
+        InvalidArguments,
+        InvalidHandler,
+        InvalidResult,
+        UnknownHandler,
+    )
     from gnomon.sdk.handler import Handler
     from gnomon.sdk.loading import load_app
     from gnomon.sdk.signals import Reject, Retry, Snooze
@@ -107,6 +113,7 @@ __all__ = [
     "BackfillSpec",
     "Backoff",
     "BatchProgress",
+    "CallNext",
     "Client",
     "ClientError",
     "Conflict",
@@ -133,6 +140,7 @@ __all__ = [
     "InvalidField",
     "InvalidHandler",
     "InvalidRequest",
+    "InvalidResult",
     "KeepPayload",
     "KeyInfo",
     "KeySpec",
@@ -292,13 +300,17 @@ _MODULES = {
         "DeliveryMode",
         "KeepPayload",
     ),
-    "gnomon.sdk.app": ("Gnomon",),
+    "gnomon.sdk.app": (
+        "CallNext",
+        "Gnomon",
+    ),
     "gnomon.sdk.context": ("TaskContext",),
     "gnomon.sdk.dependencies": ("Depends",),
     "gnomon.sdk.errors": (
         "AppNotLoaded",
         "InvalidArguments",
         "InvalidHandler",
+        "InvalidResult",
         "UnknownHandler",
     ),
     "gnomon.sdk.handler": ("Handler",),
