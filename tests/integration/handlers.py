@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 from gnomon.sdk.app import Gnomon
+from gnomon.sdk.context import TaskContext
 from gnomon.sdk.signals import Reject, Snooze
 
 app = Gnomon()
@@ -57,6 +58,20 @@ def block_a_thread(payload: Any) -> None:
     deadline = time.monotonic() + 10
     while not gates[payload["who"]].is_set() and time.monotonic() < deadline:
         time.sleep(0.01)
+
+
+@app.task
+async def report_progress(payload: Any, ctx: TaskContext) -> None:
+    for number in range(5):
+        ctx.progress(number / 10, "not seen by anybody")
+    ctx.progress(0.4, "four of ten")
+    await wait_at_the_gate(payload)
+
+
+@app.task
+def report_progress_in_a_thread(payload: Any, ctx: TaskContext) -> None:
+    ctx.progress(0.4, "four of ten")
+    block_a_thread(payload)
 
 
 @app.task

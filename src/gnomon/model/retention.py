@@ -12,3 +12,4 @@ class RowKind(StrEnum):
     USAGE = "usage"
     SESSIONS = "sessions"  # of usage, which are added up when they have ended
     NODES = "nodes"  # that ended
+    PROGRESS = "progress"  # of executions that ended

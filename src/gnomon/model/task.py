@@ -125,6 +125,14 @@ class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
         check_mode(mode, policy, preemptible=self.preemptible is True)
 
 
+class ReportedProgress(msgspec.Struct, frozen=True):
+    """How far a running task is, by the word of its handler."""
+
+    fraction: float  # 0 to 1
+    message: str | None
+    at: datetime
+
+
 class Task(TaskTemplate, frozen=True, kw_only=True):
     """A task as it stands, live or finished."""
 
@@ -149,6 +157,7 @@ class Task(TaskTemplate, frozen=True, kw_only=True):
     retry_of: UUID | None
     idempotency_key: str | None
     payload_kept: bool  # False: it had a payload, which was removed when it ended
+    progress: ReportedProgress | None = None  # of one that runs; read of single tasks only
 
 
 def default_policy(mode: DeliveryMode) -> RetryPolicy:

@@ -31,6 +31,8 @@ from gnomon.node.membership.roster import Roster
 from gnomon.node.membership.stage import Membership, RosterEntry
 from gnomon.node.node import Node
 from gnomon.node.run.payloads import Payloads
+from gnomon.node.run.progress_keeper import EVERY_SECONDS as PROGRESS_SECONDS
+from gnomon.node.run.progress_keeper import ProgressKeeper
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.starter import Starter
 from gnomon.node.run.worker import Worker
@@ -47,6 +49,7 @@ from gnomon.pipe.memory import MemoryPipe
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.progress import PostgresProgress
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.wiring.checks import CheckAssembly
 from gnomon.wiring.maintenance import maintenance
@@ -81,6 +84,7 @@ class Assembly:
 
     def _services(self) -> list[Service]:
         """In the order in which a task meets them, and then those that look after all of them."""
+        progress = ProgressKeeper(self._runner, PostgresProgress(self._database), self._lease)
         accountant = Accountant(self._agenda, self._runner, self._clock, self._emit)
         return [
             *self._membership.services(),
@@ -88,6 +92,7 @@ class Assembly:
             *self._dispatch.services(),
             *self._settle.services(),
             *self._checks.services(self._pipe),
+            every("progress", progress.run_once, self._clock, PROGRESS_SECONDS),
             every("account", accountant.run_once, self._clock, ACCOUNT_SECONDS),
             *maintenance(self._inputs, self._lease, self._troubles),
         ]

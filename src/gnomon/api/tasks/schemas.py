@@ -120,6 +120,14 @@ class TemplateView(msgspec.Struct, kw_only=True):
     keep_payload: KeepPayload
 
 
+class ProgressView(msgspec.Struct):
+    """How far a running task is, by the word of its handler."""
+
+    fraction: float
+    message: str | None
+    at: datetime
+
+
 class TaskView(TemplateView):  # without kw_only: its own fields come first in the JSON
     """A task in its present state."""
 
@@ -143,6 +151,7 @@ class TaskView(TemplateView):  # without kw_only: its own fields come first in t
     retry_of: UUID | None
     idempotency_key: str | None
     payload_kept: bool
+    progress: ProgressView | None
 
 
 class TaskPage(msgspec.Struct):

@@ -9,6 +9,7 @@ import msgspec
 from gnomon.api.tasks.schemas import (
     ExecutionOutcome,
     ExecutionView,
+    ProgressView,
     RetryPolicyView,
     TaskDetail,
     TaskView,
@@ -18,7 +19,7 @@ from gnomon.model.ids import created_at
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.priority import Priority
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import Submission, Task, TaskTemplate, template_fields
+from gnomon.model.task import ReportedProgress, Submission, Task, TaskTemplate, template_fields
 
 NULL = msgspec.Raw(b"null")
 _PRIORITIES = tuple(Priority)  # in the order of Lane
@@ -46,8 +47,15 @@ def task_view(task: Task) -> TaskView:
         retry_of=task.retry_of,
         idempotency_key=task.idempotency_key,
         payload_kept=task.payload_kept,
+        progress=_progress_view(task.progress),
         **template_view(task),
     )
+
+
+def _progress_view(progress: ReportedProgress | None) -> ProgressView | None:
+    if progress is None:
+        return None
+    return ProgressView(progress.fraction, progress.message, progress.at)
 
 
 def new_view(submission: Submission, now: datetime) -> TaskView:
@@ -73,6 +81,7 @@ def new_view(submission: Submission, now: datetime) -> TaskView:
         retry_of=submission.retry_of,
         idempotency_key=submission.idempotency_key,
         payload_kept=True,
+        progress=None,
         **template_view(submission),
     )
 

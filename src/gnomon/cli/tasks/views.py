@@ -95,11 +95,19 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
         ("started", moment(task.get("started_at"))),
         ("finished", moment(task.get("finished_at"))),
         ("attempt", str(task["attempt"])),
+        ("progress", _progress(task.get("progress"))),
         ("next retry", moment(task.get("next_retry_at"))),
         ("last error", shortened(task.get("last_error") or "", BODY_SHOWN)),
         ("result", shortened(compact(task.get("result")), BODY_SHOWN)),
         ("retry of", task.get("retry_of") or ""),
     ]
+
+
+def _progress(progress: "Json | None") -> str:
+    if progress is None:
+        return ""
+    share = f"{progress['fraction']:.0%} at {moment(progress['at'])}"
+    return f"{share}: {progress['message']}" if progress["message"] else share
 
 
 def _payload(task: "Json") -> str:

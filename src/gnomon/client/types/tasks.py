@@ -107,6 +107,14 @@ class ExecutionInfo(msgspec.Struct, kw_only=True):
     traceback: str | None = None
 
 
+class ProgressInfo(msgspec.Struct, kw_only=True):
+    """How far a running task is, by the word of its handler."""
+
+    fraction: float  # 0 to 1
+    message: str | None
+    at: datetime
+
+
 class TaskInfo(TemplateInfo, kw_only=True):
     """A task in its present state."""
 
@@ -130,6 +138,7 @@ class TaskInfo(TemplateInfo, kw_only=True):
     retry_of: UUID | None
     idempotency_key: str | None
     payload_kept: bool
+    progress: ProgressInfo | None = None  # of one that runs; lists do not have it
     executions: list[ExecutionInfo] | None = None  # the last ones, where they were asked for
 
 

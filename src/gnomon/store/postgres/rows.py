@@ -19,6 +19,7 @@ from gnomon.model.task import (
     INLINE_PAYLOAD_BYTES,
     DeliveryMode,
     KeepPayload,
+    ReportedProgress,
     Resolution,
     Task,
 )
@@ -120,7 +121,15 @@ def task_of(row: asyncpg.Record) -> Task:
         queue=row["queue"],
         keep_payload=KEEPS.get(row["keep_payload"], KeepPayload.ALWAYS),
         payload_kept=not row["payload_removed"],
+        progress=_progress_of(row),
     )
+
+
+def _progress_of(row: asyncpg.Record) -> ReportedProgress | None:
+    at = row.get("progress_at")  # lists are read without it
+    if at is None:
+        return None
+    return ReportedProgress(row["progress_fraction"], row["progress_message"], at)
 
 
 def execution_of(row: asyncpg.Record) -> Execution:

@@ -45,6 +45,7 @@ class ExpiredRows:
             RowKind.USAGE: self._usage,
             RowKind.SESSIONS: self._sessions,
             RowKind.NODES: self._nodes,
+            RowKind.PROGRESS: self._progress,
         }
 
     async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
@@ -107,6 +108,11 @@ class ExpiredRows:
     async def _nodes(self, most: int, _retention_days: float) -> Removal:
         async with self._by_index() as connection:
             removed = _count(await connection.execute(query("remove_nodes"), most))
+        return Removal(removed, removed == most)
+
+    async def _progress(self, most: int, _retention_days: float) -> Removal:
+        async with self._by_index() as connection:
+            removed = _count(await connection.execute(query("remove_progress"), most))
         return Removal(removed, removed == most)
 
     @asynccontextmanager

@@ -5,6 +5,8 @@ WITH live AS (
     DELETE FROM gnomon.task_archive WHERE tenant_id = $1 AND id = $2 RETURNING id
 ), payload AS (
     DELETE FROM gnomon.task_payload WHERE tenant_id = $1 AND task_id = $2
+), progress AS (
+    DELETE FROM gnomon.progress WHERE tenant_id = $1 AND task_id = $2
 ), executions AS (
     DELETE FROM gnomon.execution WHERE tenant_id = $1 AND task_id = $2
 )

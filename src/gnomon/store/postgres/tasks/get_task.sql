@@ -1,6 +1,7 @@
 -- One task, wherever it is: live and finished in one snapshot, or one on its way between them
 -- would be seen nowhere.
-SELECT t.*, coalesce(t.inline_payload, p.payload) AS payload, (SELECT gnomon.now()) AS now
+SELECT t.*, coalesce(t.inline_payload, p.payload) AS payload, (SELECT gnomon.now()) AS now,
+    g.fraction AS progress_fraction, g.message AS progress_message, g.at AS progress_at
 FROM (
     SELECT
         {carried}, state, due_at, started_at, NULL::timestamptz AS finished_at, attempt,
@@ -18,3 +19,6 @@ FROM (
 ) AS t
 LEFT JOIN gnomon.task_payload AS p
     ON t.payload_size IS NOT NULL AND p.tenant_id = $1 AND p.task_id = $2
+-- What a stale execution has reported is of another fence.
+LEFT JOIN gnomon.progress AS g
+    ON t.state = 1 AND g.tenant_id = $1 AND g.task_id = $2 AND g.fence = t.fence
