@@ -22,7 +22,7 @@ from gnomon.cli.admin import (
     usage,
 )
 from gnomon.cli.cron import cron
-from gnomon.cli.run import listen, processes, up
+from gnomon.cli.run import listen, processes, up, worker
 from gnomon.cli.shared import output
 from gnomon.cli.shared.options import SETTINGS_VARIABLE
 from gnomon.cli.tasks import dead, events, submit, tasks
@@ -44,6 +44,7 @@ app = typer.Typer(
 app.command("up")(up.up)
 app.command("api")(processes.api)
 app.command("scheduler")(processes.scheduler)
+app.command("worker")(worker.worker)
 app.command("submit")(submit.submit)
 app.command("listen")(listen.listen)
 app.command("nodes")(nodes.nodes)

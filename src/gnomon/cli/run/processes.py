@@ -43,8 +43,8 @@ def api(ctx: typer.Context, port: Port = None) -> None:
     from gnomon.wiring.processes import run_api
 
     settings = settings_of(ctx, overrides(port=port))
-    dsn = _prepared(settings)
-    _run(run_api(settings, dsn, _started("api")))
+    dsn = prepared(settings)
+    serve(run_api(settings, dsn, started("api")))
 
 
 def scheduler(
@@ -71,8 +71,8 @@ def scheduler(
     # Functions run in this process and in children of it, and may show their environment.
     for name in secret_variables():
         os.environ.pop(name, None)
-    dsn = _prepared(settings)
-    _run(run_node(settings, dsn, _started("node")))
+    dsn = prepared(settings)
+    serve(run_node(settings, dsn, started("node")))
 
 
 def _pool(**lists: list[str] | None) -> dict[str, str]:
@@ -92,7 +92,8 @@ def overrides(
     return {name: str(value) for name, value in flags.items() if value is not None}
 
 
-def _prepared(settings: Settings) -> str:
+def prepared(settings: Settings) -> str:
+    """The address of the database, once the log is set up."""
     from gnomon.node.run.handler_log import HandlerScope
     from gnomon.observe import logging
 
@@ -101,18 +102,20 @@ def _prepared(settings: Settings) -> str:
     return database.existing_dsn(settings)
 
 
-def _started(what: str) -> Callable[[str], None]:
+def started(what: str, **about: object) -> Callable[[str], None]:
+    """Tells that it has, and where."""
     import structlog
 
     log = structlog.get_logger()
 
-    def started(where: str) -> None:
-        log.info(f"{what} started", where=where)
+    def tell(where: str) -> None:
+        log.info(f"{what} started", where=where, **about)
 
-    return started
+    return tell
 
 
-def _run(work: Coroutine[Any, Any, None]) -> None:
+def serve(work: Coroutine[Any, Any, None]) -> None:
+    """Run it to its end. Expected errors become CommandFailed."""
     from gnomon.store.postgres.migrate import MigrationError
 
     try:

@@ -24,6 +24,7 @@ ONE_INTERRUPT_SECONDS = 2.0
 TEND_SECONDS = 10.0
 READY_POLL_SECONDS = 0.05
 INTERRUPT_POLL_SECONDS = 0.1
+CHANGED_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -115,19 +116,21 @@ def run(
     tend: Callable[[], None] | None = None,
     interrupts: Interrupts | None = None,
     policy: Policy | None = None,
+    changed: Callable[[], bool] | None = None,
 ) -> int:
     """Run the children until a signal asks to stop. Must be called from the main thread.
 
     `on_ready` is called once, when all are ready. `tend` is called whenever a process of ours
     ended, and every ten seconds, for what else needs looking after. `interrupts` that were
-    entered earlier cover what comes before and after as well. Returns 0 after a stop that was
-    asked for, 1 if a child could not be kept running or had to be killed.
+    entered earlier cover what comes before and after as well. `changed` is asked twice a second:
+    if so, each child is started anew, and the one before it ends in its own time. Returns 0 after
+    a stop that was asked for, 1 if a child could not be kept running or had to be killed.
     """
     with contextlib.ExitStack() as stack:
         own = interrupts or stack.enter_context(Interrupts())
         supervisor = _Supervisor([_Runner(c, policy or Policy()) for c in children], own)
         try:
-            supervisor.watch(on_ready, tend)
+            supervisor.watch(on_ready, tend, changed)
         except _GaveUpError as error:
             _report(f"{error}; stopping everything")
             return 1
@@ -152,6 +155,7 @@ class _Runner:
         self._started_at = 0.0
         self._delay = policy.first_delay
         self._failed_at: deque[float] = deque(maxlen=policy.failures)
+        self._leaving: list[tuple[subprocess.Popen[bytes], float]] = []  # and until when
 
     def start(self, now: float) -> None:
         self._started_at, self.restart_at = now, None
@@ -168,10 +172,16 @@ class _Runner:
 
     @property
     def alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return any(process.poll() is None for process in self._all())
+
+    def _all(self) -> list[subprocess.Popen[bytes]]:
+        """The child, and those before it that have not ended."""
+        own = [] if self._process is None else [self._process]
+        return own + [process for process, _ in self._leaving]
 
     def look(self, now: float) -> None:
         """Notice that the child ended, and start it again when it is time."""
+        self.see_off(now)
         if self._process is not None and self._process.poll() is not None:
             self._failed(self._process.returncode, now)
         elif self.restart_at is not None and now >= self.restart_at:
@@ -192,6 +202,16 @@ class _Runner:
         self.restart_at = now + self._delay
         self._delay = min(self._delay * 2, self.policy.longest_delay)
 
+    def replace(self, now: float) -> None:
+        """Start the child anew. The one before ends in its own time, and is waited for."""
+        before = self._process
+        self.ask_to_stop()
+        if before is not None:
+            self._leaving.append((before, now + self.policy.stop_seconds))
+        self._failed_at.clear()
+        self._delay = self.policy.first_delay
+        self.start(now)
+
     def ask_to_stop(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
@@ -200,9 +220,28 @@ class _Runner:
         """End the child and whatever it left in its group."""
         process, self._process = self._process, None
         if process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            _kill(process)
+
+    def kill_all(self) -> None:
+        """The same for those before it, too."""
+        self.kill()
+        for process, _ in self._leaving:
+            _kill(process)
+        self._leaving.clear()
+
+    def see_off(self, now: float) -> None:
+        """Forget those that were replaced and have ended, and end those that take too long."""
+        for process, deadline in list(self._leaving):
+            if process.poll() is not None or now >= deadline:
+                _kill(process)
+                self._leaving.remove((process, deadline))
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process and whatever it left in its group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 class _Supervisor:
@@ -211,7 +250,12 @@ class _Supervisor:
         self._interrupts = interrupts
         self._clock = SystemClock()
 
-    def watch(self, on_ready: Callable[[], None] | None, tend: Callable[[], None] | None) -> None:
+    def watch(
+        self,
+        on_ready: Callable[[], None] | None,
+        tend: Callable[[], None] | None,
+        changed: Callable[[], bool] | None = None,
+    ) -> None:
         for runner in self._runners:
             if not self._interrupts.requested:
                 runner.start(self._clock.monotonic())
@@ -220,10 +264,17 @@ class _Supervisor:
                 tend()
             for runner in self._runners:
                 runner.look(self._clock.monotonic())
+            if changed is not None and changed():
+                _report("the source has changed: starting anew")
+                for runner in self._runners:
+                    runner.replace(self._clock.monotonic())
             if on_ready is not None and all(runner.ready for runner in self._runners):
                 on_ready()
                 on_ready = None
-            self._interrupts.wait(self._seconds_to_next(waiting_for_ready=on_ready is not None))
+            longest = TEND_SECONDS if changed is None else CHANGED_SECONDS
+            if on_ready is not None:
+                longest = READY_POLL_SECONDS
+            self._interrupts.wait(self._seconds_to_next(longest))
 
     def stop(self) -> bool:
         """Stop the children, the last one first. True if none had to be killed."""
@@ -243,14 +294,13 @@ class _Supervisor:
         clean = not runner.alive
         if not clean:
             _report(f"{runner.child.name} was killed before it had stopped")
-        runner.kill()
+        runner.kill_all()
         return clean
 
-    def _seconds_to_next(self, *, waiting_for_ready: bool) -> float:
+    def _seconds_to_next(self, longest: float) -> float:
         now = self._clock.monotonic()
         restarts = [r.restart_at - now for r in self._runners if r.restart_at is not None]
-        poll = READY_POLL_SECONDS if waiting_for_ready else TEND_SECONDS
-        return min([poll, *restarts])
+        return min([longest, *restarts])
 
 
 def _only_wake(number: int, frame: FrameType | None) -> None:

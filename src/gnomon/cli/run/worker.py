@@ -1,0 +1,132 @@
+"""`gnomon worker`: a node that runs the handlers of an app, and nothing else."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from gnomon.cli.run.processes import Slots, overrides, prepared, serve, started
+from gnomon.cli.shared.options import SETTINGS_VARIABLE, settings_file, settings_of
+from gnomon.cli.shared.output import CommandFailed
+from gnomon.settings import Settings, secret_variables
+
+if TYPE_CHECKING:
+    from gnomon.cli.run.supervise import Child
+    from gnomon.sdk.app import Gnomon
+
+MOST_PROCESSES = 64
+_GRACE_SECONDS = 5.0  # beyond the time that a worker has to drain
+
+AppPath = Annotated[str, typer.Argument(metavar="APP", help="The app, as module:attribute.")]
+Processes = Annotated[
+    int, typer.Option("--processes", min=1, max=MOST_PROCESSES, help="Run so many processes.")
+]
+Reload = Annotated[
+    bool, typer.Option("--reload", help="Start anew when the app's source files change.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
+NoLine = Annotated[bool, typer.Option("--no-line", hidden=True)]
+
+
+def worker(
+    ctx: typer.Context,
+    app: AppPath,
+    slots: Slots = None,
+    processes: Processes = 1,
+    reload: Reload = False,
+    quiet: Quiet = False,
+    no_line: NoLine = False,
+) -> None:
+    """Run the handlers of an app until SIGTERM or Ctrl-C, and drain.
+
+    It uses DATABASE_URL, or the embedded server of `gnomon up` in the data directory. It runs
+    only tasks of the app's own task types, registers these, and synchronises the app's cron jobs.
+
+    \b
+    gnomon worker shop:app
+    gnomon worker shop:app --processes 4 --slots 50
+    gnomon worker shop:app --reload
+    """
+    variables = overrides(slots=slots)
+    if (file := settings_file(ctx)) is not None:
+        variables[SETTINGS_VARIABLE] = str(file.resolve())
+    if quiet:
+        variables["GNOMON_OUTPUT_LOG_LEVEL"] = "warning"
+    settings = settings_of(ctx, variables)
+    dsn = prepared(settings)
+    if processes == 1 and not reload:
+        _run(settings, dsn, app, line=not (quiet or no_line) and sys.stdout.isatty())
+        return
+    environ = {**os.environ, **variables, "DATABASE_URL": dsn}
+    line = processes == 1 and not (quiet or no_line)
+    children = [_child(app, n, processes, environ, line=line) for n in range(1, processes + 1)]
+    raise typer.Exit(_supervise(settings, app, children, environ, reload=reload))
+
+
+def _run(settings: Settings, dsn: str, path: str, *, line: bool) -> None:
+    from gnomon.cli.run.live_line import LiveLine
+    from gnomon.wiring.node_inputs import Served
+    from gnomon.wiring.processes import run_node
+
+    # Handlers run in this process and in children of it, and may show their environment.
+    for name in secret_variables():
+        os.environ.pop(name, None)
+    app = _loaded(path)
+    served = Served(webhooks=False, handlers=frozenset(app.handlers))
+    settings = _for(app, path, settings)
+    told = started("worker", app=path, handlers=len(app.handlers))
+    with LiveLine(path, settings.node.slots, shown=line) as shown:
+        running = run_node(settings, dsn, told, listeners=shown.listeners(), app=app, served=served)
+        serve(running)
+
+
+def _loaded(path: str) -> "Gnomon":
+    """The app. CommandFailed where it cannot be had, or has nothing to run."""
+    from gnomon.sdk.errors import AppNotLoaded
+    from gnomon.sdk.loading import load_app
+
+    try:
+        app = load_app(path)
+    except AppNotLoaded as error:
+        raise CommandFailed(str(error)) from error
+    if not app.handlers:
+        raise CommandFailed(
+            f"{path} has no handlers: write @app.task above a function that it is to run"
+        )
+    return app
+
+
+def _for(app: "Gnomon", path: str, settings: Settings) -> Settings:
+    """The settings of a worker: it serves the app's tenant, unless told otherwise."""
+    tenants = settings.node.serve_tenants or (app.tenant,)
+    node = msgspec.structs.replace(settings.node, app=path, serve_tenants=tenants)
+    return msgspec.structs.replace(settings, node=node)
+
+
+def _child(path: str, number: int, of: int, environ: dict[str, str], *, line: bool) -> "Child":
+    from gnomon.cli.run.supervise import Child
+
+    argv = [sys.executable, "-m", "gnomon", "worker", path, *([] if line else ["--no-line"])]
+    name = "worker" if of == 1 else f"worker {number} of {of}"
+    if of > 1 and (given := environ.get("GNOMON_NODE_NAME")):
+        environ = {**environ, "GNOMON_NODE_NAME": f"{given}-{number}"}
+    return Child(name, argv, environ)
+
+
+def _supervise(
+    settings: Settings, path: str, children: list["Child"], environ: dict[str, str], *, reload: bool
+) -> int:
+    from gnomon.cli.run import supervise
+    from gnomon.cli.run.sources import Sources
+
+    sources = Sources(path, environ, Path.cwd()) if reload else None
+    if sources is not None and not sources.look():
+        return 1  # the reason is told
+    return supervise.run(
+        children,
+        policy=supervise.Policy(stop_seconds=settings.node.drain_seconds + _GRACE_SECONDS),
+        changed=None if sources is None else sources.changed,
+    )

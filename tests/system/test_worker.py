@@ -1,0 +1,190 @@
+"""`gnomon worker` as real processes: one, several, and one whose source changes."""
+
+import os
+import pty
+import re
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.commands import gnomon, running
+from tests.system.harness import Submitter, Truth
+from tests.waiting import eventually, eventually_sync
+
+from gnomon.model.target import PythonTarget
+
+SHOP = """
+import os
+from pathlib import Path
+import asyncio
+from gnomon import Gnomon
+
+app = Gnomon()
+HERE = Path(__file__).parent
+
+
+@app.task
+async def greet(payload):
+    (HERE / "pids").open("a").write(f"{os.getpid()}\\n")
+    return "VERSION"
+
+
+@app.task
+async def dawdle(payload):
+    (HERE / "dawdles").touch()
+    while not (HERE / "go").exists():
+        await asyncio.sleep(0.02)
+    return "done"
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_text(SHOP)
+    return tmp_path
+
+
+def environment(dsn: str, **more: str) -> dict[str, str]:
+    quick = {"GNOMON_NODE_SCAN_SECONDS": "0.1", "GNOMON_NODE_LEASE_SECONDS": "2"}
+    return {"DATABASE_URL": dsn, **quick, **more}
+
+
+def started(errors: Callable[[], str], count: int) -> None:
+    eventually_sync(lambda: errors().count("worker started") >= count, 60.0)
+
+
+async def results(truth: Truth, ids: list[UUID]) -> set[str]:
+    async def look() -> set[str] | None:
+        rows = await truth.fetch(
+            "SELECT result #>> '{}' AS result FROM gnomon.task_archive WHERE id = ANY ($1)", ids
+        )
+        return {row["result"] for row in rows} if len(rows) == len(ids) else None
+
+    return await eventually(look, 60.0)
+
+
+async def test_a_worker_runs_its_handlers_and_drains_when_it_is_interrupted(
+    database_dsn: str, shop: Path, submitter: Submitter, truth: Truth
+) -> None:
+    with running("worker", "shop:app", cwd=shop, env=environment(database_dsn)) as worker:
+        started(lambda: worker.errors, 1)
+        assert await results(truth, await submitter.submit(PythonTarget("greet"), 5)) == {"VERSION"}
+        late = await submitter.submit(PythonTarget("dawdle"), 1)
+        await eventually(_exists(shop / "dawdles"))
+        worker.interrupt()
+        (shop / "go").touch()
+        assert worker.wait() == 0, worker.errors
+        assert await results(truth, late) == {"done"}, "what runs is waited for"
+    pools = await truth.fetch("SELECT serves::text FROM gnomon.node")
+    assert [sorted(re.findall(r'"(\w+)"', row["serves"])) for row in pools] == [
+        ["dawdle", "default", "greet", "handlers", "tenants", "webhooks"]
+    ]
+
+
+async def test_processes_that_are_killed_come_back(
+    database_dsn: str, shop: Path, submitter: Submitter, truth: Truth
+) -> None:
+    env = environment(database_dsn)
+    with running("worker", "shop:app", "--processes", "2", cwd=shop, env=env) as worker:
+        started(lambda: worker.errors, 2)
+        await results(truth, await submitter.submit(PythonTarget("greet"), 60))
+        before = set((shop / "pids").read_text().split())
+        assert len(before) == 2
+        os.kill(int(before.pop()), signal.SIGKILL)
+        started(lambda: worker.errors, 3)
+
+        async def all_have_run() -> bool:
+            await results(truth, await submitter.submit(PythonTarget("greet"), 20))
+            return len(set((shop / "pids").read_text().split())) == 3
+
+        await eventually(all_have_run, 60.0)
+        worker.process.terminate()
+        assert worker.wait() == 0, worker.errors
+    assert "was killed by signal 9; starting it again" in worker.errors
+
+
+async def test_a_change_of_the_source_is_picked_up_once_it_can_be_imported(
+    database_dsn: str, shop: Path, submitter: Submitter, truth: Truth
+) -> None:
+    env = environment(database_dsn)
+    with running("worker", "shop:app", "--reload", cwd=shop, env=env) as worker:
+        started(lambda: worker.errors, 1)
+        assert await results(truth, await submitter.submit(PythonTarget("greet"), 1)) == {"VERSION"}
+        late = await submitter.submit(PythonTarget("dawdle"), 1)
+        await eventually(_exists(shop / "dawdles"))
+        (shop / "shop.py").write_text("def broken(:\n" + SHOP)
+        eventually_sync(lambda: "its last good version goes on" in worker.errors, 60.0)
+        assert "SyntaxError" in worker.errors
+        assert await results(truth, await submitter.submit(PythonTarget("greet"), 1)) == {"VERSION"}
+        (shop / "shop.py").write_text(SHOP.replace("VERSION", "the next version"))
+        started(lambda: worker.errors, 2)
+
+        async def is_new() -> bool:
+            one = await submitter.submit(PythonTarget("greet"), 1)
+            return await results(truth, one) == {"the next version"}
+
+        await eventually(is_new, 60.0)
+        (shop / "go").touch()
+        assert await results(truth, late) == {"done"}, "what the one before ran is waited for"
+        worker.process.terminate()
+        assert worker.wait() == 0, worker.errors
+
+
+def test_what_is_wrong_is_said_in_one_line(database_dsn: str, shop: Path) -> None:
+    env = {"DATABASE_URL": database_dsn}
+    (shop / "empty.py").write_text("from gnomon import Gnomon\napp = Gnomon()\n")
+    for path, expected in (
+        ("nowhere:app", "there is no module 'nowhere'"),
+        ("shop:nothing", "shop has no attribute 'nothing'; it has: shop:app"),
+        ("empty:app", "empty:app has no handlers: write @app.task above a function"),
+    ):
+        done = gnomon("worker", path, cwd=shop, env=env)
+        assert (done.code, expected in done.err) == (1, True), done.err
+    done = gnomon("worker", "shop:app", cwd=shop)
+    assert done.code == 1
+    assert "DATABASE_URL is not set" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_the_live_line_is_for_terminals(database_dsn: str, shop: Path) -> None:
+    with running("worker", "shop:app", cwd=shop, env=environment(database_dsn)) as worker:
+        started(lambda: worker.errors, 1)
+        worker.process.terminate()
+        assert worker.wait() == 0
+        assert worker.process.stdout is not None
+    assert "slots" not in worker.errors
+    process, terminal = pty.fork()
+    if process == 0:
+        import sys
+
+        os.chdir(shop)
+        os.environ.update(environment(database_dsn))
+        os.execv(sys.executable, [sys.executable, "-m", "gnomon", "worker", "shop:app"])
+    seen = b""
+    try:
+        while b"0 of 1000 slots \xc2\xb7 0.0/s \xc2\xb7 lag 0.0 s" not in seen:
+            seen += os.read(terminal, 4096)
+    finally:
+        os.kill(process, signal.SIGTERM)
+        _drained(terminal)
+        _, status = os.waitpid(process, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def _drained(terminal: int) -> None:
+    """Read until the other end is closed: Linux tells that as an error."""
+    try:
+        while os.read(terminal, 4096):
+            pass
+    except OSError:
+        pass
+    os.close(terminal)
+
+
+def _exists(path: Path) -> Callable[[], Awaitable[bool]]:
+    async def look() -> bool:
+        return path.exists()
+
+    return look
