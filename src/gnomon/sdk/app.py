@@ -13,7 +13,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
-from types import MappingProxyType, SimpleNamespace
+from types import FrameType, MappingProxyType, SimpleNamespace
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from gnomon.model.duration import Duration, seconds_of
@@ -24,7 +24,7 @@ from gnomon.sdk.decorators import CronDecorator, TaskDecorator
 from gnomon.sdk.errors import InvalidHandler, UnknownHandler
 from gnomon.sdk.handler import Blocking, Handler, TaskFunction
 from gnomon.sdk.options import TASK_FIELDS, TaskOptions
-from gnomon.sdk.parameters import called
+from gnomon.sdk.parameters import called, local_names
 from gnomon.sdk.providers import Provider, Providers, functions_of
 
 P = ParamSpec("P")
@@ -85,17 +85,17 @@ class Gnomon:
         """Make a function the handler of the task type of its name. Options are what its tasks
         start with. Raises InvalidHandler."""
         if function is not None:
-            return self._declare(function, options, sys._getframe(1).f_locals)
+            return self._declare(function, options, sys._getframe(1))
 
         def declare(function: Callable[..., Any]) -> _AnyHandler:
-            return self._declare(function, options, sys._getframe(1).f_locals)
+            return self._declare(function, options, sys._getframe(1))
 
         return declare
 
     def _declare(
-        self, function: Callable[..., Any], options: Mapping[str, Any], names: Mapping[str, Any]
+        self, function: Callable[..., Any], options: Mapping[str, Any], scope: FrameType
     ) -> _AnyHandler:
-        handler: _AnyHandler = TaskFunction(function, options, names)
+        handler: _AnyHandler = TaskFunction(function, options, local_names(function, scope))
         self._add(handler)
         return handler
 
@@ -129,7 +129,8 @@ class Gnomon:
             handler = function
             if not isinstance(function, Handler):
                 of_tasks = {key: value for key, value in options.items() if key in TASK_FIELDS}
-                handler = TaskFunction(function, of_tasks, sys._getframe(1).f_locals)
+                names = local_names(function, sys._getframe(1))
+                handler = TaskFunction(function, of_tasks, names)
                 self._check_names(handler)
             elif self._handlers.get(function.name) is not function:
                 raise InvalidHandler(f"{function.name} ({function.place}) is of another app")

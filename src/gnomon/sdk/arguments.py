@@ -14,7 +14,7 @@ from gnomon.sdk.errors import InvalidArguments, InvalidHandler
 from gnomon.sdk.parameters import REQUIRED, Parameter
 from gnomon.sdk.payload_schema import payload_schema
 from gnomon.sdk.signals import Reject
-from gnomon.sdk.values import decoder, encoded, unreadable
+from gnomon.sdk.values import UNREADABLE, decoder, encoded, unreadable
 
 WHOLE = "payload"
 
@@ -37,7 +37,7 @@ class Arguments:
         self.names = tuple(parameter.name for parameter in parameters)
         self._whole = self.names == (WHOLE,)
         self._signature = inspect.Signature([_in_signature(each) for each in parameters])
-        self._type = parameters[0].annotation if self._whole else _struct(handler, parameters)
+        self._type = parameters[0].annotation if self._whole else _struct(parameters)
         self._read = decoder(self._type).decode
         # The arguments in the order of the parameters. Raises Reject, which names the argument: no
         # retry can help.
@@ -63,7 +63,7 @@ class Arguments:
             raise self._unwritable(error, given) from error
         try:
             self._read(payload)
-        except ValueError as error:  # msgspec's and pydantic's are
+        except UNREADABLE as error:
             raise InvalidArguments(f"{self.handler}: {self._told(error)}") from None
         return payload
 
@@ -97,7 +97,7 @@ class Arguments:
                 if payload is None and default is not REQUIRED:
                     return (default,)
                 return (read(b"null" if payload is None else payload),)
-            except ValueError as error:  # msgspec's and pydantic's are
+            except UNREADABLE as error:
                 raise Reject(f"{self.handler}: {self._told(error)}") from error
 
         return decode if self.names else _nothing
@@ -136,7 +136,7 @@ def _in_signature(parameter: Parameter) -> inspect.Parameter:
     return inspect.Parameter(parameter.name, kind, default=parameter.default)
 
 
-def _struct(handler: str, parameters: Sequence[Parameter]) -> type[msgspec.Struct]:
+def _struct(parameters: Sequence[Parameter]) -> type[msgspec.Struct]:
     """A type with a field for each parameter. The fields have names of their own, as a parameter
     may be called what no field can be."""
     fields: list[Any] = []
@@ -147,7 +147,7 @@ def _struct(handler: str, parameters: Sequence[Parameter]) -> type[msgspec.Struc
         else:
             fields.append((name, parameter.annotation, _default(parameter.default)))
     names = {f"field_{number}": parameter.name for number, parameter in enumerate(parameters)}
-    return msgspec.defstruct(handler, fields, rename=names, kw_only=True, gc=False)
+    return msgspec.defstruct("Arguments", fields, rename=names, kw_only=True, gc=False)
 
 
 def _default(value: Any) -> Any:

@@ -53,7 +53,7 @@ class Handler(Generic[P, R]):
         options: Mapping[str, Any],
         names: Mapping[str, Any],
     ) -> None:
-        """`names` are those in scope where it is declared. Raises InvalidHandler."""
+        """`names` are local ones that its annotations may use. Raises InvalidHandler."""
         _check_kind(function, named="name" in options)
         self.function = function
         self.name = checked_name(options.get("name", function.__name__))

@@ -15,7 +15,10 @@ def load_app(path: str) -> Gnomon:
     """The app at `module:attribute`, or the only one of `module`. Looks in the current folder too.
     Raises AppNotLoaded."""
     module_name, colon, attribute = path.partition(":")
-    if not module_name or (colon and not attribute) or not _is_dotted(module_name):
+    if module_name.endswith(".py"):
+        written = f"{Path(module_name).stem}:{attribute or 'app'}"
+        raise AppNotLoaded(f"{path!r} names a file: write its module, {written}")
+    if (colon and not attribute) or not _is_dotted(module_name):
         raise AppNotLoaded(
             f"{path!r} is not the path of an app: write module:attribute, like shop:app"
         )

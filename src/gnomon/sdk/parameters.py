@@ -4,7 +4,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import UnionType
+from types import FrameType, UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from gnomon.sdk.context import TaskContext
@@ -50,9 +50,17 @@ def place_of(function: Callable[..., Any]) -> str:
     return repr(function) if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
+def local_names(function: Callable[..., Any], scope: FrameType) -> Mapping[str, Any]:
+    """The names that a function within another one may use in its annotations, beside those of its
+    module. None of a function that is declared elsewhere: there they mean something else."""
+    plain = inspect.unwrap(function)
+    is_inner = "<locals>" in getattr(plain, "__qualname__", "")
+    is_here = getattr(plain, "__globals__", None) is scope.f_globals
+    return scope.f_locals if is_inner and is_here else {}
+
+
 def shape_of(function: Callable[..., Any], names: Mapping[str, Any]) -> Shape:
-    """Read the signature. `names` are those in scope where it is declared, beside the globals of
-    its module. Raises InvalidHandler."""
+    """Read the signature; `names` are local ones. Raises InvalidHandler."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # written in C, and says nothing of itself

@@ -208,8 +208,11 @@ class Provided:
 
 def _worse(failure: BaseException | None, raised: BaseException, opened: _Open) -> BaseException:
     """The execution's failure after a dependency raised this while it was closed."""
-    if failure is None or isinstance(raised, CancelledError):
+    if failure is None:
         return raised
+    if isinstance(raised, CancelledError):
+        # The first one may know of a thread that goes on.
+        return failure if isinstance(failure, CancelledError) else raised
     log.error(
         "the dependency %s failed while it was closed after another failure",
         opened.provider.name,

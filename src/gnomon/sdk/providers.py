@@ -1,7 +1,7 @@
 """Providers, read once: what each takes, and how it is called."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Any
 
@@ -66,13 +66,13 @@ class Providers:
         return tuple(Supplied(each, self._of(each)) for each in parameters)
 
     def provider(self, function: Callable[..., Any]) -> Provider:
+        if not callable(function) or not isinstance(function, Hashable):
+            raise InvalidHandler(f"Depends({function!r}): give it a function")
         if function in self._known:
             return self._known[function]
         if function in self._within:
             cycle = [*self._within[self._within.index(function) :], function]
             raise InvalidHandler(f"dependencies need each other: {' -> '.join(map(_name, cycle))}")
-        if not callable(function):
-            raise InvalidHandler(f"Depends({function!r}): give it a function")
         self._within.append(function)
         parameters = shape_of(function, self._names).parameters
         made = Provider(function, tuple(map(self._filled, parameters)), _gives(function))

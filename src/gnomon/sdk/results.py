@@ -3,7 +3,7 @@
 from typing import Any, Never, NoReturn
 
 from gnomon.sdk.errors import InvalidHandler, InvalidResult
-from gnomon.sdk.values import decoder, unreadable
+from gnomon.sdk.values import UNREADABLE, decoder, unreadable
 
 _NEVER_RETURN = (Never, NoReturn)
 
@@ -29,5 +29,5 @@ class Results:
         """Raises InvalidResult."""
         try:
             return self._decode(b"null" if result is None else result)
-        except ValueError as error:  # msgspec's and pydantic's are
+        except UNREADABLE as error:
             raise InvalidResult(f"{self._handler}: its result cannot be read: {error}") from error

@@ -6,6 +6,9 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+# Of JSON that is no value of a type: msgspec's and pydantic's errors, and that of nesting too deep.
+UNREADABLE = (ValueError, RecursionError)
+
 _encoder: msgspec.json.Encoder
 
 

@@ -276,6 +276,48 @@ def test_types_of_the_function_around_it_are_found() -> None:
     assert work.decode_result(b'{"n":2}') == Local(2)
 
 
+def declared_elsewhere(line: "Item") -> None: ...
+
+
+def test_names_where_it_is_declared_do_not_hide_those_of_its_own_module() -> None:
+    Item = int  # noqa: N806
+    app = Gnomon()
+    app.task(declared_elsewhere)
+    (line,) = app.handlers["declared_elsewhere"].decode(b'{"line":{"name":"x","price":"1"}}')
+    assert not isinstance(line, Item)
+    assert line.name == "x"
+
+
+async def test_nesting_too_deep_is_rejected() -> None:
+    app = Gnomon()
+
+    @app.task
+    async def work(value: Any) -> None: ...
+
+    deep = b'{"value":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with pytest.raises(Reject, match="work: the payload: "):
+        await executed(app, "work", deep)
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(InvalidArguments, match="work: argument value: "):
+        work.arguments.encode((loop,), {})
+
+
+class Arguments(msgspec.Struct):
+    name: str
+
+
+def test_types_and_handlers_may_have_any_name() -> None:
+    app = Gnomon()
+
+    @app.task(name="odd/name with ~")
+    async def work(arguments: Arguments) -> None: ...
+
+    schema = PayloadSchema(msgspec.json.encode(work.arguments.schema()))
+    assert schema.mistakes(b'{"arguments":{"name":"x"}}') == []
+    assert schema.mistakes(b'{"name":"x"}')
+
+
 class Opaque:
     pass
 

@@ -294,3 +294,32 @@ async def test_a_class_can_be_a_dependency() -> None:
         return clock.text
 
     assert await executed(app, "work") == "s 1"
+
+
+@pytest.mark.parametrize("given", [5, [], None])
+def test_what_cannot_be_a_dependency_is_refused(given: Any) -> None:
+    async def work(x: Any = Depends(given)) -> None: ...  # noqa: B008
+
+    with pytest.raises(InvalidHandler, match="give it a function"):
+        Gnomon().task(work)
+
+
+async def test_the_first_of_two_cancellations_is_told() -> None:
+    """It may know of a thread that goes on."""
+    app = Gnomon()
+
+    async def converting() -> AsyncIterator[None]:
+        try:
+            yield
+        except asyncio.CancelledError:
+            raise asyncio.CancelledError("another") from None
+
+    class Known(asyncio.CancelledError):
+        pass
+
+    @app.task
+    async def work(c: None = Depends(converting)) -> None:
+        raise Known
+
+    with pytest.raises(Known):
+        await executed(app, "work")
