@@ -54,7 +54,7 @@ async def test_arguments_of_several_types(shop: ModuleType) -> None:
     assert await Execution(shop).of("invoice", order) == 5
     with pytest.raises(Reject, match="argument currency"):
         await Execution(shop).of("invoice", {**order, "currency": "GBP"})
-    assert await Execution(shop).of("echo", [1, {"a": None}]) == [1, {"a": None}]
+    assert await Execution(shop).of("total", [1, 2]) == 3
 
 
 async def test_the_context(shop: ModuleType) -> None:
@@ -86,7 +86,7 @@ async def test_dependencies_and_the_lifespan(shop: ModuleType) -> None:
 
 async def test_middleware(shop: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "gnomon.task"):
-        await Execution(shop).of("echo", 1)
+        await Execution(shop).of("total", [1])
     assert [record.getMessage() for record in caplog.records] == ["begins", "ends"]
 
 
