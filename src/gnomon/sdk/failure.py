@@ -1,5 +1,6 @@
 """An error in words, whatever its class says of itself."""
 
+import os
 import traceback
 from pathlib import Path
 from types import TracebackType
@@ -10,7 +11,7 @@ MAX_ERROR = 2000  # characters that are kept of it
 MAX_TRACEBACK_BYTES = 16 * 1024
 
 _PACKAGE = Path(__file__).parents[1]
-_OWN = tuple(f"{_PACKAGE / room}/" for room in ("sdk", "node"))
+_OWN = tuple(f"{_PACKAGE / room}{os.sep}" for room in ("sdk", "node"))
 
 
 def describe(error: BaseException) -> str:

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
 import pytest
-from tests.unit.sdk.claimed import executed
+from tests.unit.sdk.claimed import context, executed
 
+from gnomon.node.run.threads import LeftRunning, Threads
 from gnomon.sdk.app import Gnomon
 from gnomon.sdk.context import TaskContext
 from gnomon.sdk.dependencies import Depends
@@ -323,3 +324,34 @@ async def test_the_first_of_two_cancellations_is_told() -> None:
 
     with pytest.raises(Known):
         await executed(app, "work")
+
+
+async def test_a_thread_that_is_given_up_closes_its_own_when_it_ends() -> None:
+    """And nobody else does while it still uses them."""
+    app = Gnomon()
+    begun, go_on = threading.Event(), threading.Event()
+    threads = Threads(1)
+
+    def connection(pool: str = Depends(pool)) -> Iterator[str]:
+        try:
+            yield "connection"
+        finally:
+            events.append("close connection")
+
+    @app.task
+    def work(connection: str = Depends(connection)) -> None:
+        begun.set()
+        go_on.wait()
+        events.append("work ends")
+
+    running = asyncio.ensure_future(app.execute("work", None, context(), threads.run))
+    await asyncio.to_thread(begun.wait)
+    running.cancel()
+    with pytest.raises(LeftRunning) as left:
+        await running
+    seen = ["settings", "open pool", "pool saw LeftRunning", "close pool"]
+    assert events == seen
+    go_on.set()
+    await left.value.returned
+    assert events == [*seen, "work ends", "close connection"]
+    threads.close()
