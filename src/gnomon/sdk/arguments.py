@@ -98,7 +98,7 @@ class Arguments:
                     return (default,)
                 return (read(b"null" if payload is None else payload),)
             except UNREADABLE as error:
-                raise Reject(f"{self.handler}: {self._told(error)}") from error
+                raise Reject(f"{self.handler}: {self._told(error)}") from None
 
         return decode if self.names else _nothing
 
