@@ -61,11 +61,11 @@ def local_names(function: Callable[..., Any], scope: FrameType) -> Mapping[str, 
 
 def shape_of(function: Callable[..., Any], names: Mapping[str, Any]) -> Shape:
     """Read the signature; `names` are local ones. Raises InvalidHandler."""
+    hints = _hints(function, names)  # first: newer Pythons read annotations for a signature, too
     try:
         signature = inspect.signature(function)
     except ValueError:  # written in C, and says nothing of itself
         return _NOTHING
-    hints = _hints(function, names)
     parameters = tuple(_parameter(function, p, hints) for p in signature.parameters.values())
     return Shape(parameters, hints.get("return", Any))
 
