@@ -20,9 +20,9 @@ from gnomon.model.outcome import Loss, Outcome, OutcomeKind
 from gnomon.model.quarantine import ALONE_FROM, STEP
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DeliveryMode
-from gnomon.node.run.quarantine.frames import Ended, Started, framed
+from gnomon.node.run.children.frames import Ended, Started, framed
+from gnomon.node.run.children.process import ChildProcess, Job, Unstarted
 from gnomon.node.run.quarantine.pool import Quarantine
-from gnomon.node.run.quarantine.process import ChildProcess, Job, Unstarted
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe.events import ChildDied, ChildUnfit, Event
 from gnomon.pipe.envelope import Delivery
@@ -148,7 +148,7 @@ def _children() -> Iterator[int]:
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # a thread that has ended
             for pid in (task / "children").read_text().split():
-                if b"gnomon.node.run.quarantine" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                if b"gnomon.node.run.children" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     yield int(pid)
 
 
@@ -322,7 +322,7 @@ async def test_the_others_have_no_more_than_that(ward: Ward, tmp_path: Path) -> 
     ward.clock.ahead += 70.0
     loss, error = lost(await mate)
     assert loss is Loss.NODE
-    assert "another function in it ignored being told to stop" in error
+    assert "another handler in it ignored being told to stop" in error
     with pytest.raises(asyncio.CancelledError):
         await stubborn
 

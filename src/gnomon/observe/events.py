@@ -158,8 +158,8 @@ class ChildDied(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChildUnfit(msgspec.Struct, frozen=True):
-    """A child process for suspects cannot be started, or cannot load the functions. Suspects wait
-    for the next attempt, in so many seconds."""
+    """A child process cannot be started, or cannot load the app. Tasks that need one wait for the
+    next attempt, in so many seconds."""
 
     why: str
     pause_seconds: float
@@ -289,7 +289,7 @@ def to_log(event: Event) -> None:
             what = "a suspect has killed its process" if alone else "a process of suspects died"
             log.warning(what, how=how, tasks=tasks, process=pid)
         case ChildUnfit(why, pause):
-            log.error("a process for suspects cannot start", why=why, next_try_in=pause)
+            log.error("a child process cannot start", why=why, next_try_in=pause)
         case BreakerOpened():
             log.warning(
                 "a breaker has opened: tasks wait",

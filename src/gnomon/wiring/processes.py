@@ -19,6 +19,7 @@ from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.node.dispatch.breaker_check import RULES, BreakerRules
 from gnomon.node.membership.lease_keeper import LeaseKeeper
 from gnomon.node.node import Node
+from gnomon.node.run.process_pool import ProcessPool
 from gnomon.node.run.quarantine.pool import Quarantine
 from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.allowed import AllowedCaller
@@ -214,7 +215,7 @@ async def _node(
         directory = TenantCache(tenants, clock, plans_of(settings.sharing))
         await directory.load()
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
-        callers = await _callers(stack, settings, clock, directory, quarantine, app)
+        callers = await _callers(stack, settings, directory, quarantine, app, clock, emit)
         inputs = NodeInputs(
             settings, database, callers, quarantine.is_open, directory, clock, emit, rules, served
         )
@@ -236,10 +237,11 @@ async def _node(
 async def _callers(
     stack: AsyncExitStack,
     settings: Settings,
-    clock: Clock,
     directory: TenantCache,
     quarantine: Quarantine,
     app: Gnomon,
+    clock: Clock,
+    emit: Observer,
 ) -> Callers:
     guards = Guards(directory, settings.targets.allow)
     signatory = Signatory(directory, clock)
@@ -247,7 +249,8 @@ async def _callers(
     python = PythonCaller(app, settings.targets.threads)
     await stack.enter_async_context(http)
     stack.enter_context(python)
-    handlers = HandlerCaller(python, quarantine)
+    processes = await stack.enter_async_context(ProcessPool(settings, clock, emit))
+    handlers = HandlerCaller(app, python, processes, quarantine)
     return Callers(
         http=AllowedCaller(http, directory),
         python=AllowedCaller(handlers, directory),

@@ -1,97 +1,58 @@
 """Calls suspects in child processes of the node, many in each, several processes at once.
 
-A process that dies costs its node nothing. It is replaced after a while, since what functions leave
+A process that dies costs its node nothing. It is replaced after a while, since what handlers leave
 behind in it could kill those that come later; and at once where one ignores being told to stop.
 """
 
 import asyncio
-from collections.abc import Awaitable
-from itertools import count
-
-import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.outcome import Loss, Outcome, OutcomeKind
-from gnomon.model.task import DeliveryMode, TaskKey
-from gnomon.node.run.quarantine.frames import Cancelled, Ended, Left
+from gnomon.model.task import DeliveryMode
+from gnomon.node.run.children.frames import Cancelled, Ended, Left
+from gnomon.node.run.children.pool import ChildPool
+from gnomon.node.run.children.process import ChildProcess, Died, End, Job, Newcomer, Unstarted
 from gnomon.node.run.quarantine.placement import place
-from gnomon.node.run.quarantine.process import ChildProcess, Died, End, Job, Newcomer, Unstarted
 from gnomon.node.run.stacks import Interrupted
 from gnomon.node.run.threads import LeftRunning
-from gnomon.observe.events import ChildDied, ChildUnfit, Observer
+from gnomon.observe.events import ChildDied, Observer
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.context import TaskContext
 from gnomon.settings import Settings
 
-log = structlog.get_logger("gnomon.node.run")
-
-_START_SECONDS = 60.0
 _IDLE_SECONDS = 5.0  # after which a process without work is ended
 _OLD_SECONDS = 60.0  # after which it gets no more
 _MOST_CALLS = 1000
 _RETIRED_SECONDS = 60.0  # for the others in a process where one ignores being told to stop
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # after a process could not be started
 
 
-class Quarantine:
-    """`Caller` for handlers whose tasks are suspects. Use as an async context manager: it owns the
-    processes, and leaves none behind."""
+class Quarantine(ChildPool):
+    """`Caller` for handlers whose tasks are suspects."""
 
     def __init__(self, settings: Settings, clock: Clock, emit: Observer) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._emit = emit
+        super().__init__(settings, clock, emit)
         self._limit = settings.targets.quarantine_processes
         self._patience = settings.node.timeout_grace_seconds / 2
-        self._tick = min(0.5, settings.node.lease_seconds / 5)
-        self._children: dict[ChildProcess, asyncio.Task[None]] = {}
-        self._numbers = count(1)
-        self._pause = _FIRST_PAUSE
-        self._closed_until = float("-inf")
 
     async def __aenter__(self) -> "Quarantine":
         return self
-
-    async def __aexit__(self, *_: object) -> None:
-        tending = list(self._children.values())
-        for child in list(self._children):
-            child.close_by_node("its node has ended")
-        if tending:
-            await asyncio.wait(tending, timeout=_LONGEST_PAUSE)
 
     def is_open(self) -> bool:
         """Whether a suspect could be called now. Without a path children cannot find the app."""
         if self._settings.node.app is None:
             return False
         busy = sum(bool(child.members) for child in self._children)
-        return busy < 2 * self._limit and self._clock.monotonic() >= self._closed_until
-
-    def ready(self, delivery: Delivery) -> Awaitable[object] | None:
-        """A wait before the call: the start of a process is not the function's time. From
-        here on a place is kept for it: others that wait would otherwise be shown the same one."""
-        newcomer = Newcomer(delivery)
-        for each in self._children:
-            each.expect_no_more(delivery.key)
-        child = place(list(self._children), newcomer, self._limit)
-        if child is None:
-            if not self.is_open():
-                return None  # the call will not be made
-            child = self._new_child()
-        child.expect(newcomer)
-        return None if child.ready else _until_decided(child, delivery.key)
+        return busy < 2 * self._limit and not self._is_paused
 
     async def call(
         self, delivery: Delivery, payload: bytes | None, run: TaskContext
     ) -> Outcome | None:
         """None: the call was not made, since no place was kept for it, or its process is gone."""
-        child = next((c for c in self._children if c.expects(delivery.key)), None)
-        if child is None:
+        begun = self._begin(delivery, payload, run)
+        if begun is None:
             return None
-        if not child.ready or not child.takes_more:
-            child.expect_no_more(delivery.key)
-            return None
-        job = Job(next(self._numbers), delivery, payload, run)
-        child.give(job)
+        child, job = begun
+        child.retired = child.retired or job.group_size == 1
         try:
             end = await asyncio.shield(job.over)
         except asyncio.CancelledError:
@@ -101,51 +62,19 @@ class Quarantine:
                 raise
         return _came_to(job, end)
 
-    # The processes
+    def _place(self, newcomer: Newcomer) -> ChildProcess | None:
+        return place(list(self._children), newcomer, self._limit)
 
-    def _new_child(self) -> ChildProcess:
+    def _may_start(self) -> bool:
+        if not self.is_open():
+            return False
         for idle in self._children:
             if not idle.members and not idle.fresh:
                 idle.retire()
-        child = ChildProcess(self._settings, self._clock)
-        task = asyncio.get_running_loop().create_task(self._tend(child))
-        self._children[child] = task
-        return child
+        return True
 
-    async def _tend(self, child: ChildProcess) -> None:
-        try:
-            await self._serve(child)
-        finally:
-            child.close()
-            await child.wait_gone()
-            running = sum(job.started for job in child.jobs)
-            died = child.conclude()
-            del self._children[child]
-        if running and not died.by_node:
-            self._emit(ChildDied(how=died.how, tasks=running, alone=died.alone, pid=child.pid))
-
-    async def _serve(self, child: ChildProcess) -> None:
-        why = await self._started(child)
-        if why is not None:
-            self._closed_until = self._clock.monotonic() + self._pause
-            self._emit(ChildUnfit(why, self._pause))
-            self._pause = min(_LONGEST_PAUSE, self._pause * 2)
-            return
-        self._pause = _FIRST_PAUSE
-        while not child.exited:
-            child.changed.clear()
-            child.ping()
-            await self._clock.wait(child.changed, self._tick)
-            child.forget_late()
-            if self._is_over(child):
-                return
-
-    async def _started(self, child: ChildProcess) -> str | None:
-        try:
-            async with asyncio.timeout(_START_SECONDS):
-                return await child.start()
-        except TimeoutError:
-            return f"it was not ready within {_START_SECONDS:g} s"
+    def _tell_death(self, died: Died, running: int, pid: int | None) -> None:
+        self._emit(ChildDied(how=died.how, tasks=running, alone=died.alone, pid=pid))
 
     def _is_over(self, child: ChildProcess) -> bool:
         """Whether to end the process now."""
@@ -168,20 +97,12 @@ class Quarantine:
             child.retired = True
         # One that does not answer may be blocked, which is another matter: see above.
         if len(told) == len(jobs) and ignored and not child.unanswered:
-            child.close_by_node("a function in it ignored being told to stop")
+            child.close_by_node("a handler in it ignored being told to stop")
             return True
         if child.ignored_since is not None and now - child.ignored_since > _RETIRED_SECONDS:
-            child.close_by_node("another function in it ignored being told to stop")
+            child.close_by_node("another handler in it ignored being told to stop")
             return True
         return not child.members and (child.retired or now - child.idle_since > _IDLE_SECONDS)
-
-
-async def _until_decided(child: ChildProcess, key: TaskKey) -> None:
-    try:
-        await child.decided.wait()
-    except BaseException:
-        child.expect_no_more(key)
-        raise
 
 
 def _came_to(job: Job, end: End) -> Outcome | None:

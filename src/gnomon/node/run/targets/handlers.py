@@ -1,38 +1,60 @@
-"""Handlers of the node's app: called in the node, or in quarantine after a lost execution."""
+"""Handlers of the node's app: called in the node, in a process, or in quarantine."""
 
 from collections.abc import Awaitable
 
 from gnomon.model.outcome import Outcome
 from gnomon.model.quarantine import is_suspect
-from gnomon.model.target import Target
+from gnomon.model.target import PythonTarget, Target
+from gnomon.node.run.process_pool import ProcessPool
 from gnomon.node.run.quarantine.pool import Quarantine
 from gnomon.node.run.targets import Place
 from gnomon.node.run.targets.python import PythonCaller
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.app import Gnomon
 from gnomon.sdk.context import TaskContext
+from gnomon.sdk.handler import Runs
 
 
 class HandlerCaller:
-    """`Caller` for `python` targets."""
+    """`Caller` for `python` targets. Suspects are called in quarantine, whatever their handler asks
+    for: there is a process for them, too."""
 
-    def __init__(self, in_node: PythonCaller, quarantine: Quarantine) -> None:
+    def __init__(
+        self, app: Gnomon, in_node: PythonCaller, processes: ProcessPool, quarantine: Quarantine
+    ) -> None:
+        self._own_process = frozenset(
+            name for name, handler in app.handlers.items() if handler.runs is Runs.PROCESS
+        )
         self._in_node = in_node
+        self._processes = processes
         self._quarantine = quarantine
 
     @property
     def least_room(self) -> float:
-        return self._in_node.least_room
+        room = self._in_node.least_room
+        return min(room, self._processes.place.room) if self._own_process else room
 
     def place(self, target: Target) -> Place | None:
+        if self._in_process(target):
+            return self._processes.place
         return self._in_node.place(target)
 
     def ready(self, delivery: Delivery) -> Awaitable[object] | None:
         losses = delivery.losses
-        return self._quarantine.ready(delivery) if losses and is_suspect(losses) else None
+        if losses and is_suspect(losses):
+            return self._quarantine.ready(delivery)
+        if self._own_process and self._in_process(delivery.target):
+            return self._processes.ready(delivery)
+        return None
 
     async def call(
         self, delivery: Delivery, payload: bytes | None, run: TaskContext
     ) -> Outcome | None:
         if delivery.losses and is_suspect(delivery.losses):
             return await self._quarantine.call(delivery, payload, run)
+        if self._own_process and self._in_process(delivery.target):
+            return await self._processes.call(delivery, payload, run)
         return await self._in_node.call(delivery, payload, run)
+
+    def _in_process(self, target: Target) -> bool:
+        return isinstance(target, PythonTarget) and target.function in self._own_process

@@ -11,6 +11,7 @@ import msgspec
 
 from gnomon.model.outcome import Outcome
 from gnomon.pipe.envelope import Delivery
+from gnomon.sdk.context import Progress
 from gnomon.settings import OutputSettings
 
 _PREFIX = 4  # bytes of the length
@@ -39,6 +40,10 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
+class Leave(msgspec.Struct, frozen=True, tag=True):
+    """End by yourself: there will be no more calls."""
+
+
 class Ping(msgspec.Struct, frozen=True, tag=True):
     """The node lives. The event loop of the child must answer."""
 
@@ -64,6 +69,13 @@ class Completing(msgspec.Struct, frozen=True, tag=True):
 
     number: int
     completed: bool
+
+
+class Progressed(msgspec.Struct, frozen=True, tag=True):
+    """The handler has said how far it is."""
+
+    number: int
+    progress: Progress
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
@@ -99,9 +111,19 @@ class Orphaned(msgspec.Struct, frozen=True, tag=True):
     """The last frame of a child that has not heard of its node for too long."""
 
 
-ToChild = Hello | CallFrame | Cancel | Ping
+ToChild = Hello | CallFrame | Cancel | Leave | Ping
 ToNode = (
-    Ready | Unfit | Started | Completing | Ended | Cancelled | Left | Returned | Pong | Orphaned
+    Ready
+    | Unfit
+    | Started
+    | Completing
+    | Progressed
+    | Ended
+    | Cancelled
+    | Left
+    | Returned
+    | Pong
+    | Orphaned
 )
 
 M = TypeVar("M")

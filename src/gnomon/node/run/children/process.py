@@ -12,7 +12,7 @@ import structlog
 from gnomon.clock import Clock
 from gnomon.model.quarantine import group_size
 from gnomon.model.task import TaskKey
-from gnomon.node.run.quarantine.frames import (
+from gnomon.node.run.children.frames import (
     BadFrame,
     CallFrame,
     Cancel,
@@ -21,10 +21,12 @@ from gnomon.node.run.quarantine.frames import (
     Ended,
     Frames,
     Hello,
+    Leave,
     Left,
     Orphaned,
     Ping,
     Pong,
+    Progressed,
     Ready,
     Returned,
     Started,
@@ -62,7 +64,7 @@ End = Ended | Cancelled | Left | Died | Unstarted
 
 
 class Newcomer:
-    """A suspect that needs a process."""
+    """A task that needs a process."""
 
     def __init__(self, delivery: Delivery) -> None:
         self.delivery = delivery
@@ -167,7 +169,6 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self.expect_no_more(job.delivery.key)
         self._jobs[job.number] = job
         self.given += 1
-        self.retired = self.retired or job.group_size == 1
         self._send(CallFrame(job.number, job.delivery, job.payload))
         job.payload = None
 
@@ -176,6 +177,15 @@ class ChildProcess(asyncio.SubprocessProtocol):
         job.told_at = self._clock.monotonic()
         if job.number in self._jobs:
             self._send(Cancel(job.number))
+
+    def leave(self) -> bool:
+        """Have it end by itself, if it can: it is idle."""
+        if not self.ready or self.exited or self.members or self._left:
+            return False
+        self._closing = True
+        self._by_node = True
+        self._send(Leave())
+        return True
 
     def ping(self) -> None:
         self.unanswered += 1
@@ -191,7 +201,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
                 lambda: self,
                 sys.executable,
                 "-m",
-                "gnomon.node.run.quarantine",
+                "gnomon.node.run.children",
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=None,
@@ -337,11 +347,19 @@ class ChildProcess(asyncio.SubprocessProtocol):
                 self._closed_why = "its node did not answer"
             case Pong():
                 pass
-            case Started() | Completing() | Ended() | Cancelled() | Left() | Returned():
+            case (
+                Started()
+                | Completing()
+                | Progressed()
+                | Ended()
+                | Cancelled()
+                | Left()
+                | Returned()
+            ):
                 self._heard_of_job(message)
 
     def _heard_of_job(
-        self, message: Started | Completing | Ended | Cancelled | Left | Returned
+        self, message: Started | Completing | Progressed | Ended | Cancelled | Left | Returned
     ) -> None:
         if isinstance(message, Returned):
             left = self._left.pop(message.number, None)
@@ -357,6 +375,8 @@ class ChildProcess(asyncio.SubprocessProtocol):
                 self._started += 1
             case Completing(completed=completed):
                 job.run.completed = completed
+            case Progressed(progress=progress):
+                job.run.reported = progress
             case Left():
                 self._left[job.number] = job
                 self._over(job, message)

@@ -18,9 +18,7 @@ from pathlib import Path
 from gnomon import loop
 from gnomon.clock import SystemClock
 from gnomon.node.run import stacks
-from gnomon.node.run.handler_log import HandlerScope
-from gnomon.node.run.parent import die_with_parent
-from gnomon.node.run.quarantine.frames import (
+from gnomon.node.run.children.frames import (
     CallFrame,
     Cancel,
     Cancelled,
@@ -28,10 +26,12 @@ from gnomon.node.run.quarantine.frames import (
     Ended,
     Frames,
     Hello,
+    Leave,
     Left,
     Orphaned,
     Ping,
     Pong,
+    Progressed,
     Ready,
     Returned,
     Started,
@@ -41,15 +41,18 @@ from gnomon.node.run.quarantine.frames import (
     framed,
     frames_to_child,
 )
+from gnomon.node.run.handler_log import HandlerScope
+from gnomon.node.run.parent import die_with_parent
 from gnomon.node.run.targets.python import PythonCaller, outcome_of
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe import logging
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.context import Progress, TaskContext
 from gnomon.sdk.failure import describe
 from gnomon.sdk.loading import load_app
 
+_PROGRESS_SECONDS = 0.5  # between looks at what the handlers have reported
 _READ_BYTES = 1 << 16
 _clock = SystemClock()
 
@@ -89,13 +92,14 @@ class ChildRun(TaskContext):
     """An execution whose node must know, whatever becomes of this process, that the handler was
     about to complete its task."""
 
-    __slots__ = ("_completed", "_number", "_wire", "where")
+    __slots__ = ("_completed", "_number", "_wire", "told", "where")
 
     def __init__(self, delivery: Delivery, number: int, wire: Wire) -> None:
         self._wire = wire
         self._number = number
         self._completed = False
         self.where: str | None = None  # its stack when it was told to stop
+        self.told: Progress | None = None  # to the node
         super().__init__(delivery)
         self.begin(_clock.seconds() + delivery.timeout_seconds, _clock.seconds)
 
@@ -117,14 +121,23 @@ class Server:
         self._wire = wire
         self._caller = caller
         self._silence = silence_seconds
+        self._left = asyncio.Event()
         self._calls: dict[int, tuple[asyncio.Task[None], ChildRun]] = {}
 
     async def run(self) -> None:
-        """For good: the process ends from within `Wire.receive`."""
+        """Until the node has no more use for it. Mostly the process ends before, from within
+        `Wire.receive`."""
         self._loop = asyncio.get_running_loop()
         threading.Thread(target=self._listen, name="gnomon-node", daemon=True).start()
         self._wire.send(Ready())
-        await asyncio.Event().wait()
+        while not await _clock.wait(self._left, _PROGRESS_SECONDS):
+            self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        for number, (_, run) in self._calls.items():
+            if run.reported is not None and run.reported is not run.told:
+                run.told = run.reported
+                self._wire.send(Progressed(number, run.reported))
 
     def _listen(self) -> None:
         """In a thread, so that a function that blocks the loop does not outlive the node."""
@@ -136,6 +149,8 @@ class Server:
         match message:
             case Ping():
                 self._wire.send(Pong())
+            case Leave():
+                self._left.set()
             case CallFrame(number=number):
                 run = ChildRun(message.delivery, number, self._wire)
                 task = self._loop.create_task(self._make(message, run))
