@@ -85,6 +85,11 @@ def test_submit_list_and_show(cli: Cli) -> None:
         return [task["task_id"] for task in tasks]
 
     assert listed() == [document["task_id"], second, first]
+    counted = cli("tasks", "stats", "--json").json
+    assert counted["statuses"]["SCHEDULED"] == {"count": 2, "capped": False}
+    assert [each["task_type"] for each in counted["task_types"]] == ["f"]
+    shown = cli("tasks", "stats", "--type", "f").out.splitlines()
+    assert ["READY", "1"] in [line.split() for line in shown]
     assert listed("--limit", "1") == [document["task_id"]]
     assert listed("--tag", "x") == [second, first]
     assert listed("--type", "a", "--priority", "LOW", "--status", "scheduled") == [first]

@@ -22,7 +22,7 @@ from gnomon.api.cron import cron_jobs
 from gnomon.api.http import documents, health
 from gnomon.api.http.openapi import document
 from gnomon.api.http.problems import answer_error
-from gnomon.api.tasks import batches, dead_letters, explain, tasks
+from gnomon.api.tasks import batches, dead_letters, explain, stats, tasks
 
 
 def create_app(context: Context) -> Litestar:
@@ -31,6 +31,7 @@ def create_app(context: Context) -> Litestar:
             tasks.router,
             batches.submit_batch,
             explain.explain_task,
+            stats.get_task_stats,
             dead_letters.router,
             cron_jobs.router,
             events.list_events,

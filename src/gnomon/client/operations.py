@@ -126,6 +126,7 @@ class Operations:
     submit_batch = CallMethod(tasks.submit_batch)
     get_task = CallMethod(tasks.get_task)
     list_tasks = ListMethod(tasks.list_tasks)
+    get_task_stats = CallMethod(tasks.get_task_stats)
     list_executions = ListMethod(tasks.list_executions)
     explain_task = CallMethod(tasks.explain_task)
     patch_task = CallMethod(tasks.patch_task)

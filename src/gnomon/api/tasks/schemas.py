@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
 from uuid import UUID
 
 import msgspec
@@ -64,17 +63,24 @@ class DeadLetterFilter(Strict):
 class PageQuery(DeadLetterFilter):
     """The parameters of a list of dead letters."""
 
-    limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = DEFAULT_LIMIT
+    limit: Limit = DEFAULT_LIMIT
     cursor: str | None = None
 
 
-class TaskQuery(PageQuery):
-    """The parameters of a list of tasks."""
+class TaskFilterQuery(DeadLetterFilter):
+    """A filter of tasks; without a parameter: all of them."""
 
     status: Status | None = None
 
     def chosen(self) -> TaskFilter:
         return msgspec.structs.replace(super().chosen(), status=self.status)
+
+
+class TaskQuery(TaskFilterQuery):
+    """The parameters of a list of tasks."""
+
+    limit: Limit = DEFAULT_LIMIT
+    cursor: str | None = None
 
 
 class IncludedPart(StrEnum):

@@ -20,6 +20,7 @@ from gnomon.cli.shared.options import (
     settings_of,
 )
 from gnomon.cli.tasks import views
+from gnomon.cli.tasks.stats import stats
 from gnomon.cli.tasks.template import PriorityName
 from gnomon.model.lifecycle import Status
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gnomon.client.client import DocumentClient
 
 app = typer.Typer(no_args_is_help=True, help="List, show and change tasks.", rich_markup_mode=None)
+app.command()(stats)
 
 
 @app.command("list")

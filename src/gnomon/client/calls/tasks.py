@@ -17,6 +17,7 @@ from gnomon.client.types.tasks import (
     TaskEdit,
     TaskInfo,
     TaskSpec,
+    TaskStatsInfo,
 )
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Priority
@@ -84,6 +85,31 @@ def list_tasks(
     return Listing(
         path=_TASKS, member="tasks", item=TaskInfo, query=query, limit=limit, cursor=cursor
     )
+
+
+def get_task_stats(
+    *,
+    status: Status | str | None = None,
+    task_type: str | None = None,
+    priority: Priority | str | None = None,
+    tag: str | None = None,
+    queue: str | None = None,
+    cron_job_id: Id | None = None,
+    due_after: datetime | str | None = None,
+    due_before: datetime | str | None = None,
+) -> Call[TaskStatsInfo]:
+    """Counts tasks by status, and what is due and running by lane, task type and queue."""
+    query = {
+        "status": status,
+        "task_type": task_type,
+        "priority": priority,
+        "tag": tag,
+        "queue": queue,
+        "cron_job_id": cron_job_id,
+        "due_after": due_after,
+        "due_before": due_before,
+    }
+    return Call(method="GET", path=f"{_TASKS}/stats", answer=TaskStatsInfo, query=query)
 
 
 def list_executions(

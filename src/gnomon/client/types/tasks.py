@@ -142,6 +142,50 @@ class TaskInfo(TemplateInfo, kw_only=True):
     executions: list[ExecutionInfo] | None = None  # the last ones, where they were asked for
 
 
+class CountInfo(msgspec.Struct, kw_only=True):
+    """A number; capped: there are so many at the least, and the rest was not counted."""
+
+    count: int
+    capped: bool
+
+
+class LaneLoadInfo(msgspec.Struct, kw_only=True):
+    """Tasks of a lane that are due and that run, and how long the first of the due has waited."""
+
+    priority: Priority
+    ready: CountInfo
+    running: CountInfo
+    oldest_ready_seconds: float | None
+
+
+class TypeLoadInfo(msgspec.Struct, kw_only=True):
+    """The same of a task type."""
+
+    task_type: str
+    ready: CountInfo
+    running: CountInfo
+    oldest_ready_seconds: float | None
+
+
+class QueueLoadInfo(msgspec.Struct, kw_only=True):
+    """The same of a queue; None: of tasks without one."""
+
+    queue: str | None
+    ready: CountInfo
+    running: CountInfo
+    oldest_ready_seconds: float | None
+
+
+class TaskStatsInfo(msgspec.Struct, kw_only=True):
+    """Tasks by status, and what is due and running by lane, and by the busiest task types and
+    queues."""
+
+    statuses: dict[Status, CountInfo]
+    lanes: list[LaneLoadInfo]
+    task_types: list[TypeLoadInfo]
+    queues: list[QueueLoadInfo]
+
+
 class ExplanationInfo(msgspec.Struct, kw_only=True):
     """Why a task is not running, or how it ended: a sentence, and the facts behind it."""
 

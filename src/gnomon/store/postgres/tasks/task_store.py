@@ -18,6 +18,7 @@ from gnomon.model.explanation import Circumstances
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.ports.stats import TaskStats
 from gnomon.store.ports.tasks import (
     ListedExecutions,
     NewTask,
@@ -31,7 +32,7 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Hints
 from gnomon.store.postgres.limits.limit_keys import LimitersOf, limited, no_limiters
 from gnomon.store.postgres.queries import query
-from gnomon.store.postgres.tasks import admitting, idempotency, reading
+from gnomon.store.postgres.tasks import admitting, counting, idempotency, reading
 from gnomon.store.postgres.tasks.admitting import Asked, QuotasOf, no_quotas
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.inserting import insert_once, insert_within
@@ -179,6 +180,10 @@ class PostgresTasks:
     ) -> Page:
         """Dead letters that are not resolved."""
         return await reading.page_of_dead(self._database, tenant_id, chosen, cursor, limit)
+
+    async def stats(self, tenant_id: str, chosen: TaskFilter) -> TaskStats:
+        """Counts of tasks, each with a bound."""
+        return await counting.stats(self._database, tenant_id, chosen)
 
     async def use(self, tenant_id: str) -> QuotaUse:
         """The current use of a tenant's quotas."""

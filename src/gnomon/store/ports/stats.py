@@ -1,0 +1,47 @@
+"""Counts of tasks, each with a bound: what is beyond it is not counted."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gnomon.model.lifecycle import Status
+from gnomon.model.priority import Lane
+
+MOST_COUNTED = 10_000
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """A number; capped: there are so many at the least."""
+
+    count: int = 0
+    capped: bool = False
+
+    def plus(self, count: int, *, more: bool) -> "Tally":
+        total = self.count + count
+        return Tally(min(total, MOST_COUNTED), self.capped or more or total > MOST_COUNTED)
+
+
+class Load(msgspec.Struct, frozen=True):
+    """The tasks that are due or running, and how long the first of those that are due has been."""
+
+    ready: Tally = Tally()
+    running: Tally = Tally()
+    oldest_ready_seconds: float | None = None
+
+    def with_ready(self, count: int, age: float | None, *, more: bool) -> "Load":
+        ages = [known for known in (self.oldest_ready_seconds, age) if known is not None]
+        ready = self.ready.plus(count, more=more)
+        return Load(ready, self.running, max(ages, default=None))
+
+    def with_running(self, count: int, *, more: bool) -> "Load":
+        running = self.running.plus(count, more=more)
+        return Load(self.ready, running, self.oldest_ready_seconds)
+
+
+class TaskStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks of a tenant by status; what is due and running by lane, task type and queue."""
+
+    statuses: Mapping[Status, Tally]
+    lanes: Mapping[Lane, Load]
+    task_types: Mapping[str, Load]
+    queues: Mapping[str | None, Load]

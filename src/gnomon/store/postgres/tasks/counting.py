@@ -1,0 +1,114 @@
+"""Counts tasks for people who look at them, by bounded work whatever there is to count."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import asyncpg
+
+from gnomon.model.lifecycle import State, Status
+from gnomon.model.priority import Lane
+from gnomon.store.ports.stats import MOST_COUNTED, Load, Tally, TaskStats
+from gnomon.store.ports.tasks import TaskFilter
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import lane_of
+from gnomon.store.postgres.tasks.reading import filter_columns
+
+MOST_FLOWS = 1_000
+MOST_OF_FLOWS = 50_000  # tasks examined in all flows together
+MOST_RUNNING = 20_000  # examined, of all tenants
+STATEMENT_SECONDS = 2.0
+
+_STATES = {
+    State.PAUSED: Status.PAUSED,
+    State.BLOCKED: Status.BLOCKED,
+    State.DEAD: Status.DEAD_LETTERED,
+    State.COMPLETED: Status.COMPLETED,
+    State.CANCELLED: Status.CANCELLED,
+    State.EXPIRED: Status.EXPIRED,
+    State.RESOLVED: Status.DEAD_LETTERED,
+}
+
+
+async def stats(database: Database, tenant_id: str, chosen: TaskFilter) -> TaskStats:
+    """Raises StoreUnavailable where a statement takes too long."""
+    filters, timeout = filter_columns(chosen), f"SET LOCAL statement_timeout = '{_milliseconds()}'"
+    async with database.scoped(tenant_id) as connection:
+        await connection.execute(timeout)
+        waiting = await connection.fetch(
+            query("count_waiting"), tenant_id, MOST_FLOWS, MOST_COUNTED + 1, MOST_OF_FLOWS, *filters
+        )
+        others = await connection.fetch(
+            query("count_others"), tenant_id, MOST_COUNTED + 1, *filters
+        )
+    # The index of running tasks is of all tenants: they are counted from outside the wall.
+    async with database.transaction() as connection:
+        await connection.execute(timeout)
+        running = await connection.fetch(query("count_running"), tenant_id, MOST_RUNNING, *filters)
+    counts = _Counts(chosen.status)
+    counts.add_waiting(waiting)
+    counts.add_running(running)
+    counts.add_others(others)
+    return counts.done()
+
+
+def _milliseconds() -> int:
+    return round(STATEMENT_SECONDS * 1000)
+
+
+class _Counts:
+    """Adds up the rows. With a status, only what has it."""
+
+    def __init__(self, status: Status | None) -> None:
+        self._status = status
+        wanted = Status if status is None else (status,)
+        self._statuses: dict[Status, Tally] = dict.fromkeys(wanted, Tally())
+        self._lanes: dict[Lane, Load] = dict.fromkeys(Lane, Load())
+        self._types: dict[str, Load] = {}
+        self._queues: dict[str | None, Load] = {}
+
+    def add_waiting(self, rows: Iterable[asyncpg.Record]) -> None:
+        for row in rows:
+            self._add(Status.READY, row["ready"], more=row["ready_more"])
+            self._add(Status.SCHEDULED, row["scheduled"], more=row["later_more"])
+            self._add(Status.FAILED, row["failed"], more=row["later_more"])
+            if Status.READY in self._statuses and (row["ready"] or row["ready_more"]):
+                oldest = row["oldest"]
+                age = None if oldest is None else (row["now"] - oldest).total_seconds()
+                for loads, key in self._loads(row):
+                    load = loads.get(key, Load())
+                    loads[key] = load.with_ready(row["ready"], age, more=row["ready_more"])
+
+    def add_running(self, rows: Sequence[asyncpg.Record]) -> None:
+        more = any(row["lane"] is None for row in rows)
+        for row in rows:
+            self._add(Status.RUNNING, row["running"], more=more)
+            if Status.RUNNING in self._statuses:
+                for loads, key in self._loads(row):
+                    load = loads.get(key, Load())
+                    loads[key] = load.with_running(row["running"], more=more)
+
+    def add_others(self, rows: Iterable[asyncpg.Record]) -> None:
+        for row in rows:
+            self._add(_STATES[State(row["state"])], row["number"], more=row["more"])
+
+    def done(self) -> TaskStats:
+        return TaskStats(
+            statuses=self._statuses,
+            lanes=self._lanes,
+            task_types=self._types,
+            queues=self._queues,
+        )
+
+    def _add(self, status: Status, count: int, *, more: bool) -> None:
+        if status in self._statuses:
+            self._statuses[status] = self._statuses[status].plus(count, more=more)
+
+    def _loads(self, row: asyncpg.Record) -> tuple[tuple[dict[Any, Load], Any], ...]:
+        if row["lane"] is None:  # it only says that there are more
+            return ()
+        return (
+            (self._lanes, lane_of(row["lane"])),
+            (self._types, row["task_type"]),
+            (self._queues, row["queue"]),
+        )
