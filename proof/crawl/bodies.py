@@ -41,6 +41,8 @@ def marked(
             changed[name] = f"{sender.mark}-{dice.randrange(1000)}"
         elif name in ("payload", "payload_template") and value is not None:
             changed[name] = {"note": sender.mark}
+        elif name == "defaults" and isinstance(value, dict):  # what its tasks will show
+            changed[name] = value | {"queue": sender.mark, "tags": [sender.mark]}
     if dice.random() < 0.7:
         changed = _mended(changed, path, sender)
     return changed

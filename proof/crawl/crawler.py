@@ -173,6 +173,8 @@ class Crawler:
             case.query = dict(dice.sample(sorted(case.query.items()), min(2, len(case.query))))
         for name in sorted({"cursor", "cron_job_id", "tag", "task_type"} & set(case.query or {})):
             case.query[name] = _somebodys(name, dice.choice([asker, asker, *others]), dice)
+        if _is_wait((case.query or {}).get("wait")):
+            case.query["wait"] = dice.choice(["0", "0.01", "0.1"])  # a crawl has no time to wait
         if "Idempotency-Key" in (case.headers or {}) and dice.random() < 0.5:
             case.headers["Idempotency-Key"] = dice.choice(_SHARED_KEYS)
         if isinstance(case.body, dict) and dice.random() < 0.7:
@@ -233,6 +235,13 @@ def _somebodys(name: str, owner: Household, dice: random.Random) -> str:
         chosen = dice.choice(owner.stock["cron-jobs" if name == "cron_job_id" else "tasks"])
         return as_cursor(chosen) if name == "cursor" and len(chosen) == 36 else chosen
     return owner.mark
+
+
+def _is_wait(value: Any) -> bool:
+    try:
+        return 0 <= float(value) <= 30
+    except (TypeError, ValueError):
+        return False
 
 
 def _text(body: Any) -> str:

@@ -20,7 +20,8 @@ ROLES = {
         "trigger_cron_job",
     },
     Role.READ: {
-        "list_tasks", "get_task", "list_executions", "explain_task", "list_dead_letters",
+        "list_tasks", "get_task", "get_task_stats", "list_executions", "explain_task",
+        "list_dead_letters",
         "get_dead_letter", "list_cron_jobs", "get_cron_job", "list_cron_runs", "preview_cron_job",
         "list_events", "get_tenant", "metrics",
     },

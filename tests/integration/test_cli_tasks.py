@@ -88,8 +88,8 @@ def test_submit_list_and_show(cli: Cli) -> None:
     counted = cli("tasks", "stats", "--json").json
     assert counted["statuses"]["SCHEDULED"] == {"count": 2, "capped": False}
     assert [each["task_type"] for each in counted["task_types"]] == ["f"]
-    shown = cli("tasks", "stats", "--type", "f").out.splitlines()
-    assert ["READY", "1"] in [line.split() for line in shown]
+    lines = cli("tasks", "stats", "--type", "f").out.splitlines()
+    assert ["READY", "1"] in [line.split() for line in lines]
     assert listed("--limit", "1") == [document["task_id"]]
     assert listed("--tag", "x") == [second, first]
     assert listed("--type", "a", "--priority", "LOW", "--status", "scheduled") == [first]

@@ -43,10 +43,8 @@ async def read_by(connection: Connection, name: str, *args: Any) -> dict[str, fl
     for node in nodes(json.loads(text)[0]["Plan"]):
         if node.get("Relation Name", "").startswith("task"):
             by = node.get("Index Name", node["Node Type"])
-            rows = (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node[
-                "Actual Loops"
-            ]
-            read[by] = read.get(by, 0) + rows
+            rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+            read[by] = read.get(by, 0) + rows * node["Actual Loops"]
     return read
 
 

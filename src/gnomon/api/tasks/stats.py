@@ -14,7 +14,7 @@ from gnomon.api.http.reading import queried
 from gnomon.api.tasks.schemas import TaskFilterQuery
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Priority
-from gnomon.store.ports.stats import Load, Tally, TaskStats
+from gnomon.store.ports.stats import Load, CappedCount, TaskStats
 
 MOST_SHOWN = 100  # types, and queues: the busiest
 
@@ -108,5 +108,5 @@ def _load(load: Load) -> dict[str, Any]:
     }
 
 
-def _count(tally: Tally) -> CountView:
+def _count(tally: CappedCount) -> CountView:
     return CountView(tally.count, tally.capped)

@@ -10,22 +10,22 @@ from gnomon.model.priority import Lane
 MOST_COUNTED = 10_000
 
 
-class Tally(msgspec.Struct, frozen=True):
+class CappedCount(msgspec.Struct, frozen=True):
     """A number; capped: there are so many at the least."""
 
     count: int = 0
     capped: bool = False
 
-    def plus(self, count: int, *, more: bool) -> "Tally":
+    def plus(self, count: int, *, more: bool) -> "CappedCount":
         total = self.count + count
-        return Tally(min(total, MOST_COUNTED), self.capped or more or total > MOST_COUNTED)
+        return CappedCount(min(total, MOST_COUNTED), self.capped or more or total > MOST_COUNTED)
 
 
 class Load(msgspec.Struct, frozen=True):
     """The tasks that are due or running, and how long the first of those that are due has been."""
 
-    ready: Tally = Tally()
-    running: Tally = Tally()
+    ready: CappedCount = CappedCount()
+    running: CappedCount = CappedCount()
     oldest_ready_seconds: float | None = None
 
     def with_ready(self, count: int, age: float | None, *, more: bool) -> "Load":
@@ -41,7 +41,7 @@ class Load(msgspec.Struct, frozen=True):
 class TaskStats(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks of a tenant by status; what is due and running by lane, task type and queue."""
 
-    statuses: Mapping[Status, Tally]
+    statuses: Mapping[Status, CappedCount]
     lanes: Mapping[Lane, Load]
     task_types: Mapping[str, Load]
     queues: Mapping[str | None, Load]

@@ -7,7 +7,7 @@ import asyncpg
 
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.priority import Lane
-from gnomon.store.ports.stats import MOST_COUNTED, Load, Tally, TaskStats
+from gnomon.store.ports.stats import MOST_COUNTED, Load, CappedCount, TaskStats
 from gnomon.store.ports.tasks import TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
@@ -62,7 +62,7 @@ class _Counts:
     def __init__(self, status: Status | None) -> None:
         self._status = status
         wanted = Status if status is None else (status,)
-        self._statuses: dict[Status, Tally] = dict.fromkeys(wanted, Tally())
+        self._statuses: dict[Status, CappedCount] = dict.fromkeys(wanted, CappedCount())
         self._lanes: dict[Lane, Load] = dict.fromkeys(Lane, Load())
         self._types: dict[str, Load] = {}
         self._queues: dict[str | None, Load] = {}
