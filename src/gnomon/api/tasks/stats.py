@@ -14,7 +14,7 @@ from gnomon.api.http.reading import queried
 from gnomon.api.tasks.schemas import TaskFilterQuery
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Priority
-from gnomon.store.ports.stats import Load, CappedCount, TaskStats
+from gnomon.store.ports.stats import CappedCount, Load, TaskStats
 
 MOST_SHOWN = 100  # types, and queues: the busiest
 

@@ -7,7 +7,7 @@ import asyncpg
 
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.priority import Lane
-from gnomon.store.ports.stats import MOST_COUNTED, Load, CappedCount, TaskStats
+from gnomon.store.ports.stats import MOST_COUNTED, CappedCount, Load, TaskStats
 from gnomon.store.ports.tasks import TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
