@@ -182,7 +182,7 @@ def clock() -> SystemClock:
 async def serving(dsn: str, **settings: Any) -> AsyncIterator[aiohttp.ClientSession]:
     """The API in this loop on a free port, and a client of it."""
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    chosen = settings_with(api_port=0, **settings)
+    chosen = settings_with(**{"api_port": 0, **settings})
     async with asyncio.TaskGroup() as group:
         api = group.create_task(serve(chosen, dsn, SystemClock(), started.set_result))
         async with aiohttp.ClientSession(await started) as client:

@@ -189,7 +189,15 @@ def test_both_clients_take_the_same_arguments() -> None:
     }
     for name in (*names - {"listed"}, "__init__"):
         one, other = getattr(Client, name), getattr(SyncClient, name)
-        assert inspect.signature(one) == inspect.signature(other), name
+        # Not their types: one takes async iterables, too.
+        taken = [
+            [
+                (each.name, each.kind, each.default)
+                for each in inspect.signature(f).parameters.values()
+            ]
+            for f in (one, other)
+        ]
+        assert taken[0] == taken[1], name
     sync, client = SyncClient("http://127.0.0.1:1"), Client("http://127.0.0.1:1")
     for name in methods():
         assert inspect.signature(getattr(client, name)) == inspect.signature(getattr(sync, name))

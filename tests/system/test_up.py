@@ -4,16 +4,29 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.commands import Running, gnomon, running
+from tests.commands import Running, clean_environment, gnomon, running
 from tests.waiting import eventually_sync
 
 pytestmark = pytest.mark.system
+
+
+PROGRAM_IN_THE_FOLDER = """
+from gnomon import Gnomon
+
+app = Gnomon()
+
+@app.task
+async def greet(name: str) -> None: ...
+
+print(greet.options(delay="1h").submit_sync("x").id)
+"""
 
 
 class Up:
@@ -86,6 +99,12 @@ def test_a_task_from_the_command_line_to_its_receiver_and_over_a_restart(tmp_pat
         assert task["status"] == "COMPLETED"
         assert [each["outcome"] for each in task["executions"]] == ["failed", "succeeded"]
         assert [node["alive"] for node in first.json("nodes")["nodes"]] == [True]
+        program = [sys.executable, "-c", PROGRAM_IN_THE_FOLDER]
+        done = subprocess.run(
+            program, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert first.json("tasks", "show", done.stdout.strip())["payload"] == {"name": "x"}
         healthy = gnomon("doctor", cwd=tmp_path, env=first.env)
         assert healthy.code == 0, healthy.out
         first.command.interrupt()

@@ -7,7 +7,7 @@ import litestar
 import msgspec
 
 from gnomon.access.principal import Operator, Principal
-from gnomon.api.auth.authentication import Authenticator
+from gnomon.api.auth.authentication import Authenticator, TrustedCaller
 from gnomon.api.http.bodies import Bodies
 from gnomon.api.http.connections import Client
 from gnomon.api.http.refusals import Refusals
@@ -52,7 +52,7 @@ class Context(msgspec.Struct, frozen=True):
     directory: TenantCache
     rules: TenantRules
     keys: PostgresKeys
-    authenticator: Authenticator | None  # None: authentication is off
+    authenticator: Authenticator | TrustedCaller | None  # None: authentication is off
     task_types: PostgresTaskTypes
     usage: PostgresUsage
     limiters: PostgresLimiters

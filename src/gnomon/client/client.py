@@ -3,7 +3,7 @@
 import os
 import random
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -14,7 +14,7 @@ import msgspec
 
 from gnomon.client import exchange
 from gnomon.client.call import Call, ListedItems, Listing
-from gnomon.client.exchange import BatchedSubmission, Rules
+from gnomon.client.exchange import BATCH_SIZE, BatchedSubmission, Rules, Steps
 from gnomon.client.http import ApiServer, AsyncHttp, BlockingHttp
 from gnomon.client.operations import AsyncCaller, DocumentCaller, Operations, SyncCaller
 from gnomon.client.progress import Progress, shown
@@ -25,7 +25,6 @@ T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_SECONDS = 30.0
 RETRIES = 4
-BATCH_SIZE = 1000
 
 
 class Client(Operations, AsyncCaller):
@@ -44,9 +43,21 @@ class Client(Operations, AsyncCaller):
         GNOMON_API_KEY_FILE names) where they are not given. `timeout` is the longest silence of
         the server, in seconds. `retries` is how often a request that was cut off, or refused for
         now, is sent again; the client makes Idempotency-Keys for it, so it takes effect once."""
-        self.url = url_of(url)
-        self._http = AsyncHttp(ApiServer(self.url, _key_of(key), timeout))
-        self._rules = Rules(self.url, retries, random.random, time.monotonic)
+        self._use(ApiServer(url_of(url), key_of(key), timeout), retries)
+
+    @classmethod
+    def of(cls, server: ApiServer, advice: str | None = None) -> Self:
+        """A client of this server; `advice` is told where nobody answers."""
+        client = cls.__new__(cls)
+        client._use(server, RETRIES, advice)
+        return client
+
+    def _use(self, server: ApiServer, retries: int, advice: str | None = None) -> None:
+        self.url = server.url
+        self._http = AsyncHttp(server)
+        self._rules = Rules(
+            self.url, retries, random.random, time.monotonic, advice=advice, silence=server.timeout
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,6 +104,10 @@ class Client(Operations, AsyncCaller):
         """The task, once it has ended or is a dead letter. Raises WaitTimeout."""
         return await self._http.run(exchange.wait(task_id, timeout, self._rules))
 
+    async def carry_out(self, steps: Callable[[Rules], Steps[T]]) -> T:
+        """Performs several calls that depend on each other."""
+        return await self._http.run(steps(self._rules))
+
     async def ready(self) -> bool:
         """Whether the API is ready for work."""
         return await self._http.run(exchange.ready())
@@ -111,9 +126,21 @@ class SyncClient(Operations, SyncCaller):
         retries: int = RETRIES,
     ) -> None:
         """The arguments are those of Client."""
-        self.url = url_of(url)
-        self._http = BlockingHttp(ApiServer(self.url, _key_of(key), timeout))
-        self._rules = Rules(self.url, retries, random.random, time.monotonic)
+        self._use(ApiServer(url_of(url), key_of(key), timeout), retries)
+
+    @classmethod
+    def of(cls, server: ApiServer, advice: str | None = None) -> Self:
+        """A client of this server; `advice` is told where nobody answers."""
+        client = cls.__new__(cls)
+        client._use(server, RETRIES, advice)
+        return client
+
+    def _use(self, server: ApiServer, retries: int, advice: str | None = None) -> None:
+        self.url = server.url
+        self._http = BlockingHttp(server)
+        self._rules = Rules(
+            self.url, retries, random.random, time.monotonic, advice=advice, silence=server.timeout
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -156,6 +183,10 @@ class SyncClient(Operations, SyncCaller):
     def wait(self, task_id: str | UUID, *, timeout: float | None = None) -> TaskInfo:
         """The task, once it has ended or is a dead letter. Raises WaitTimeout."""
         return self._http.run(exchange.wait(task_id, timeout, self._rules))
+
+    def carry_out(self, steps: Callable[[Rules], Steps[T]]) -> T:
+        """Performs several calls that depend on each other."""
+        return self._http.run(steps(self._rules))
 
     def ready(self) -> bool:
         """Whether the API is ready for work."""
@@ -239,7 +270,8 @@ def url_of(given: str | None) -> str:
     return url.rstrip("/").removesuffix("/api/v1")
 
 
-def _key_of(given: str | None) -> str | None:
+def key_of(given: str | None) -> str | None:
+    """The key that is given, else that in the environment."""
     if given is not None:
         return given
     file = os.environ.get("GNOMON_API_KEY_FILE")

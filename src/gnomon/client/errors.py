@@ -2,6 +2,7 @@
 
 ClientError
 ├── ApiUnreachable      no answer
+├── NotConnected        what to submit to cannot be used: no server installed, no database
 ├── WaitTimeout         the task has not ended in time (a TimeoutError too)
 └── ApiProblem          the answer is an error
     ├── InvalidRequest  400, 413, 415, 422: `errors` has the places
@@ -46,22 +47,29 @@ class ClientError(Exception):
 
 
 class ApiUnreachable(ClientError):
-    """No answer: nothing listens there, or it did not answer in time."""
+    """No answer: nothing listens there, or it did not answer in time. `advice` says what could be
+    done about it."""
 
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f"the API does not answer at {url} ({reason})")
+    def __init__(self, url: str, reason: str, advice: str | None = None) -> None:
+        text = f"the API does not answer at {url} ({reason})"
+        super().__init__(f"{text}; {advice}" if advice else text)
         self.url = url
         self.reason = reason
+        self.advice = advice
 
-    def __reduce__(self) -> tuple[type, tuple[str, str]]:
-        return type(self), (self.url, self.reason)
+    def __reduce__(self) -> tuple[type, tuple[str, str, str | None]]:
+        return type(self), (self.url, self.reason, self.advice)
+
+
+class NotConnected(ClientError):
+    """What an app is to submit to cannot be used, and what would be right."""
 
 
 class WaitTimeout(ClientError, TimeoutError):
     """A task that had not ended when the time to wait for it was over. It goes on."""
 
     def __init__(self, task_id: UUID, status: Status, seconds: float) -> None:
-        super().__init__(f"task {task_id} is still {status} after {seconds:g} s")
+        super().__init__(f"task {task_id} is still {status} after {seconds:g} s, and goes on")
         self.task_id = task_id
         self.status = status
         self.seconds = seconds

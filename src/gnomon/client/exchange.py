@@ -4,6 +4,7 @@ Each function here is a generator. It yields a Sending or a Pause, is sent the r
 the result; `http.py` has the two loops that carry this out, one with asyncio and one without.
 """
 
+import math
 import secrets
 from collections.abc import Callable, Generator, Iterator
 from http import HTTPStatus
@@ -20,19 +21,22 @@ from gnomon.client.errors import (
     ApiUnreachable,
     ClientError,
     ProblemDocument,
+    RateLimited,
     Unavailable,
     WaitTimeout,
     problem_of,
 )
 from gnomon.client.types.tasks import SubmittedTask, TaskInfo, TaskSpec
-from gnomon.model.lifecycle import Status
 
 T = TypeVar("T")
 
+BATCH_SIZE = 1000
 LARGEST_BATCH = 10_000  # as the API has it
 LONGEST_WAIT = 30.0  # seconds that a server may ask to wait before it is an error
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.2, 5.0
-_FIRST_POLL, _LONGEST_POLL = 0.05, 2.0
+_LONG_POLL = 20.0  # seconds that the API is asked to wait; proxies may cut off longer ones
+_SHORT_PAUSE = 0.5
+_LONGEST_OUTAGE = 300.0
 _MOST_BATCH_BYTES = 8 * 1024 * 1024  # the API takes 32 MiB
 _ASKED_TO_RETRY = (HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
 _MAYBE_DONE = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
@@ -81,6 +85,8 @@ class Rules(msgspec.Struct, frozen=True):
     chance: Callable[[], float]
     monotonic: Callable[[], float]
     documents: bool = False  # answers stay plain JSON documents
+    advice: str | None = None  # where nobody answers
+    silence: float = 30.0  # the longest time without an answer, in seconds
 
 
 class BatchProgress(msgspec.Struct, frozen=True):
@@ -113,21 +119,29 @@ def read_page(listing: Listing[T], rules: Rules) -> Steps[ListedItems[T]]:
 
 
 def wait(task_id: str | UUID, timeout: float | None, rules: Rules) -> Steps[TaskInfo]:
-    """Polls a task until it has ended or is a dead letter. Raises WaitTimeout."""
+    """Waits until a task has ended or is a dead letter. Once the API has answered, it may be away
+    for a while: it restarts, and the task goes on. Raises WaitTimeout."""
     rules = msgspec.structs.replace(rules, documents=False)
-    started = rules.monotonic()
-    seconds = _FIRST_POLL
-    while True:
-        task = yield from perform(tasks.get_task(task_id), rules)
-        if task.status.is_over or task.status is Status.DEAD_LETTERED:
-            return task
-        if timeout is not None:
-            left = timeout - (rules.monotonic() - started)
-            if left <= 0:
-                raise WaitTimeout(task.task_id, task.status, timeout)
-            seconds = min(seconds, left)
-        yield Pause(seconds)
-        seconds = min(seconds * 1.5, _LONGEST_POLL)
+    started = answered = rules.monotonic()
+    task = yield from perform(tasks.get_task(task_id), rules)
+    while not task.status.has_ended:
+        now = rules.monotonic()
+        left = math.inf if timeout is None else timeout - (now - started)
+        if left <= 0:
+            raise WaitTimeout(task.task_id, task.status, timeout or 0.0)
+        seconds = min(_LONG_POLL, rules.silence / 2, left)
+        try:
+            task = yield from perform(tasks.get_task(task_id, wait=seconds), rules)
+            answered = rules.monotonic()
+        except (ApiUnreachable, RateLimited, Unavailable) as error:
+            late = rules.monotonic()
+            if timeout is not None and late - started >= timeout:
+                raise WaitTimeout(task.task_id, task.status, timeout) from error
+            if late - answered >= _LONGEST_OUTAGE:
+                raise
+        if not task.status.has_ended and rules.monotonic() - now < seconds / 2:
+            yield Pause(min(_SHORT_PAUSE * (1 + rules.chance()), left))  # it did not wait
+    return task
 
 
 class BatchedSubmission:
@@ -206,7 +220,7 @@ def _exchange(call: Call[Any], rules: Rules) -> Steps[tuple[Reply, bool]]:
         seconds = _wait_to_repeat(call, reply) if attempt < rules.retries else None
         if seconds is None:
             if isinstance(reply, NoReply):
-                raise ApiUnreachable(rules.url, reply.reason)
+                raise ApiUnreachable(rules.url, reply.reason, rules.advice)
             return reply, in_doubt
         in_doubt |= reply.sent if isinstance(reply, NoReply) else reply.status in _MAYBE_DONE
         backoff = min(_FIRST_BACKOFF * 2**attempt, _LONGEST_BACKOFF)

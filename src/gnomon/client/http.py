@@ -24,11 +24,14 @@ T = TypeVar("T")
 
 
 class ApiServer(msgspec.Struct, frozen=True):
-    """The address of the API, the key to send, and how long to wait for each answer."""
+    """The address of the API, the key to send, and how long to wait for each answer. Transports
+    carry requests in another way than over a socket."""
 
     url: str
     key: str | None
     timeout: float
+    transport: httpx.BaseTransport | None = None
+    async_transport: httpx.AsyncBaseTransport | None = None
 
     def options(self) -> dict[str, Any]:
         """The arguments of a client of httpx."""
@@ -96,7 +99,8 @@ class BlockingHttp:
         process = os.getpid()
         if process not in self._sessions:
             # Of two threads that come here at once the first wins; nothing is open yet.
-            self._sessions.setdefault(process, httpx.Client(**self._server.options()))
+            session = httpx.Client(transport=self._server.transport, **self._server.options())
+            self._sessions.setdefault(process, session)
         return self._sessions[process]
 
 
@@ -141,7 +145,9 @@ class AsyncHttp:
             self._process, self._sessions = os.getpid(), WeakKeyDictionary()
         loop = asyncio.get_running_loop()
         if loop not in self._sessions:
-            self._sessions[loop] = httpx.AsyncClient(**self._server.options())
+            self._sessions[loop] = httpx.AsyncClient(
+                transport=self._server.async_transport, **self._server.options()
+            )
         return self._sessions[loop]
 
 

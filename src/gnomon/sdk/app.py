@@ -26,6 +26,7 @@ from gnomon.sdk.handler import Blocking, Handler, TaskFunction
 from gnomon.sdk.options import TASK_FIELDS, TaskOptions
 from gnomon.sdk.parameters import called, local_names
 from gnomon.sdk.providers import Provider, Providers, functions_of
+from gnomon.sdk.submitter import Submitter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,11 +40,16 @@ _L = TypeVar("_L", bound=Callable[..., Any])
 _AnyHandler = TaskFunction[..., Any, ..., Any]
 
 
-class Gnomon:
-    """The handlers of a program. Making one does no I/O."""
+class Gnomon(Submitter):
+    """The handlers of a program, and the way to submit tasks to them. Making one does no I/O."""
 
-    def __init__(self, *, tenant: str = DEFAULT_TENANT) -> None:
-        self.tenant = tenant
+    def __init__(
+        self, *, url: str | None = None, key: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> None:
+        """`url` and `key` are those of an API to submit to. Without a `url` that is decided at the
+        first use: GNOMON_URL, else the database of DATABASE_URL, else the `gnomon up` of this
+        folder. `tenant` is the one whose tasks the handlers run; over HTTP, the key decides."""
+        super().__init__(url, key, tenant)
         self.state = SimpleNamespace()  # what the lifespan keeps for handlers, such as a pool
         self._handlers: dict[str, Handler[..., Any]] = {}
         self._jobs: list[DeclaredCron] = []
@@ -110,6 +116,7 @@ class Gnomon:
     def _add(self, handler: Handler[..., Any]) -> None:
         self._check_names(handler)
         self._handlers |= dict.fromkeys((handler.name, *handler.aliases), handler)
+        handler.app = self
 
     def cron(self, expression: str, /, **options: Unpack[CronOptions]) -> CronDecorator:
         """Run a handler by a cron expression, such as `0 9 * * MON-FRI`. Above `@app.task`, or

@@ -3,6 +3,8 @@
 GnomonError
 ├── InvalidHandler     a function or an option that no handler can have
 ├── InvalidArguments   arguments that the handler's signature does not take; also a TypeError
+├── InvalidOption      an option of a submission that makes no sense; also a ValueError
+├── InvalidResult      a result that is not of the type that the handler returns
 ├── UnknownHandler     a name that no handler of the app has
 └── AppNotLoaded       a path that leads to no app
 """
@@ -23,6 +25,10 @@ class InvalidArguments(GnomonError, TypeError):
 class InvalidResult(GnomonError):
     """A result that is not of the type that the handler returns: it was changed since, or its
     result could not be kept."""
+
+
+class InvalidOption(GnomonError, ValueError):
+    """An option that no submission can have, and what would be right."""
 
 
 class UnknownHandler(GnomonError):

@@ -21,6 +21,7 @@ from gnomon.sdk.options import (
     task_defaults,
 )
 from gnomon.sdk.parameters import called, place_of, shape_of
+from gnomon.sdk.prepared import SubmittableHandler
 from gnomon.sdk.provided import Provided
 from gnomon.sdk.providers import Provider, Providers
 from gnomon.sdk.results import Results
@@ -42,7 +43,7 @@ class Runs(Enum):
     PROCESS = "process"
 
 
-class Handler(Generic[P, R]):
+class Handler(SubmittableHandler[P, R]):
     """A function that runs the tasks of one type, named by that type."""
 
     __name__: str

@@ -81,6 +81,16 @@ class TaskDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 def task_defaults(handler: str, options: Mapping[str, Any]) -> TaskDefaults:
     """What the options say. Raises InvalidHandler, which names the option."""
+    try:
+        defaults = TaskDefaults(**read_fields(options))
+    except ValueError as error:
+        raise InvalidHandler(f"{handler}: {error}") from None
+    check_delivery(handler, defaults)
+    return defaults
+
+
+def read_fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a task that options set. Raises ValueError, which names the option."""
     fields: dict[str, Any] = {}
     for option, value in options.items():
         if option in _READERS:
@@ -88,19 +98,25 @@ def task_defaults(handler: str, options: Mapping[str, Any]) -> TaskDefaults:
             try:
                 fields[field] = read(value)
             except (ValueError, TypeError) as error:
-                raise InvalidHandler(f"{handler}: {option}={value!r}: {error}") from None
-    defaults = TaskDefaults(**fields)
-    check_delivery(handler, defaults)
-    return defaults
+                raise ValueError(f"{option}={value!r}: {error}") from None
+    return fields
 
 
 def check_options(handler: str, options: Iterable[str], known: Sequence[str]) -> None:
     """Raises InvalidHandler where there is no such option."""
+    try:
+        check_known(options, known)
+    except ValueError as error:
+        raise InvalidHandler(f"{handler}: {error}") from None
+
+
+def check_known(options: Iterable[str], known: Sequence[str]) -> None:
+    """Raises ValueError where there is no such option, with one that there is."""
     for option in options:
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"did you mean {near[0]}=?" if near else f"there are {', '.join(known)}"
-            raise InvalidHandler(f"{handler}: there is no option {option}=; {hint}")
+            raise ValueError(f"there is no option {option}=; {hint}")
 
 
 def checked_name(name: Any) -> str:

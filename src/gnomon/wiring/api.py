@@ -1,4 +1,5 @@
-"""The API process: listens, owns its pool and its background work, ends in order."""
+"""The API process: listens, owns its pool and its background work, ends in order. And the same
+application within a process that submits for itself."""
 
 import asyncio
 import gc
@@ -8,8 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from functools import partial
 
+import msgspec
+from litestar.types import ASGIApp
+
+from gnomon.access.principal import Principal
 from gnomon.api.app import create_app
-from gnomon.api.auth.authentication import authenticator_of
+from gnomon.api.auth.authentication import TrustedCaller, authenticator_of
 from gnomon.api.context import Context
 from gnomon.api.http.bodies import Bodies
 from gnomon.api.http.connections import AddressLimit, Connections
@@ -22,6 +27,7 @@ from gnomon.api.http.under_way import RequestsUnderWay, requests_at_once
 from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
+from gnomon.model.errors import TenantNotFound
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
 from gnomon.store.guards import Guards
@@ -51,6 +57,7 @@ from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0
+_DIRECT_CONNECTIONS = 4  # many processes may submit for themselves
 
 
 async def serve(
@@ -97,17 +104,53 @@ def _connections(listener: socket.socket, most: int, context: Context) -> Connec
 
 
 @asynccontextmanager
+async def direct_api(
+    settings: Settings, dsn: str, clock: Clock, by: Principal
+) -> AsyncIterator[ASGIApp]:
+    """The application for this process alone, without a listener: every request is of `by`. The
+    database has to be prepared. Raises TenantNotFound."""
+    settings = await agreed(settings, dsn)
+    # Limits are for callers from outside, and checks of the installation for those who serve it.
+    unlimited = msgspec.structs.replace(settings.api, unlimited_addresses=("127.0.0.0/8",))
+    connections = min(settings.database.connections, _DIRECT_CONNECTIONS)
+    database = msgspec.structs.replace(settings.database, connections=connections)
+    settings = msgspec.structs.replace(settings, api=unlimited, database=database)
+    requests = requests_at_once(settings.api.connections)
+    trusted = TrustedCaller(by)
+    async with _context(settings, dsn, clock, requests, trusted) as context:
+        if not context.directory.knows(by.tenant_id):
+            raise TenantNotFound(by.tenant_id)
+        try:
+            yield RequestsUnderWay(
+                create_app(context),
+                context.under_way,
+                context.bodies,
+                requests,
+                context.limits,
+                Dropping(context.bodies, context.refusals),
+            )
+        finally:
+            context.ends.close()
+
+
+@asynccontextmanager
 async def _context(
-    settings: Settings, dsn: str, clock: Clock, requests: int
+    settings: Settings,
+    dsn: str,
+    clock: Clock,
+    requests: int,
+    trusted: TrustedCaller | None = None,
 ) -> AsyncIterator[Context]:
     database = Database(dsn, settings.database.connections)
     await database.open()
     try:
         await _align(database, clock)
         announcer = Announcer(dsn, clock, settings.node.horizon_seconds)
-        context = await _assembled(settings, database, announcer, clock, requests)
+        context = await _assembled(settings, database, announcer, clock, requests, trusted)
         chores = Chores(clock, Troubles(clock, context.metrics))
-        services = _services(context, database, announcer, chores)
+        services = _services(context, database, announcer)
+        if trusted is None:
+            services += _installation_services(context, database, chores)
         async with asyncio.TaskGroup() as group:
             background = [group.create_task(chores.run(each)) for each in services]
             try:
@@ -120,13 +163,18 @@ async def _context(
 
 
 async def _assembled(
-    settings: Settings, database: Database, announcer: Announcer, clock: Clock, requests: int
+    settings: Settings,
+    database: Database,
+    announcer: Announcer,
+    clock: Clock,
+    requests: int,
+    trusted: TrustedCaller | None,
 ) -> Context:
     tenants = PostgresTenantReader(database, with_schemas=True)
     directory = TenantCache(tenants, clock, plans_of(settings.sharing))
     await directory.load()
     keys = PostgresKeys(database)
-    authenticator = await authenticator_of(settings.auth, keys, directory, clock)
+    authenticator = trusted or await authenticator_of(settings.auth, keys, directory, clock)
     metrics = ApiMetrics()
     store = PostgresTasks(
         database, announcer, settings.api.idempotency_seconds, directory.quotas, directory.limiters
@@ -160,9 +208,22 @@ async def _assembled(
     )
 
 
-def _services(
-    context: Context, database: Database, announcer: Announcer, chores: Chores
-) -> list[Service]:
+def _services(context: Context, database: Database, announcer: Announcer) -> list[Service]:
+    clock = context.clock
+    services = [
+        Service("announce", announcer.run),
+        Service("batcher", context.batcher.run),
+        Service("ends", context.ends.look, context.ends.rest),
+        every("directory", context.directory.load, clock, LOOK_SECONDS),
+        every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),
+    ]
+    if context.authenticator is not None:
+        services.append(Service("authenticate", context.authenticator.run))
+    return services
+
+
+def _installation_services(context: Context, database: Database, chores: Chores) -> list[Service]:
+    """What a process that serves the installation does for it."""
     settings, clock = context.settings, context.clock
     room = RoomWatch(
         PostgresRoom(database, settings.database.data_dir),
@@ -171,18 +232,10 @@ def _services(
         new_incarnation(),
     )
     troubles = _trouble_keeper(chores, database, clock)
-    services = [
-        Service("announce", announcer.run),
-        Service("batcher", context.batcher.run),
-        Service("ends", context.ends.look, context.ends.rest),
-        every("directory", context.directory.load, clock, LOOK_SECONDS),
+    return [
         every("room", room.run_once, clock, ROOM_SECONDS),
-        every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),
         every("troubles", troubles, clock, TROUBLE_SECONDS),
     ]
-    if context.authenticator is not None:
-        services.append(Service("authenticate", context.authenticator.run))
-    return services
 
 
 async def _answer_requests(

@@ -18,7 +18,7 @@ from litestar.types import Scope
 
 from gnomon.access.client_address import ClientAddresses, CountedAddress, Headers
 from gnomon.access.token_buckets import TokenBuckets
-from gnomon.api.auth.authentication import Authenticator
+from gnomon.api.auth.authentication import Authenticator, TrustedCaller
 from gnomon.api.auth.key_cache import Recognition
 from gnomon.api.http.refusals import Refusals
 from gnomon.clock import Clock
@@ -87,7 +87,7 @@ class RequestLimits:
         self,
         settings: ApiSettings,
         clock: Clock,
-        authenticator: Authenticator | None,
+        authenticator: Authenticator | TrustedCaller | None,
         metrics: ApiMetrics,
         requests: int,
     ) -> None:

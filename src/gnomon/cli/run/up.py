@@ -16,6 +16,7 @@ from gnomon.cli.run.processes import Port, Slots, overrides
 from gnomon.cli.shared import database, output, remote
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, settings_file, settings_of
 from gnomon.cli.shared.output import CommandFailed
+from gnomon.sdk import local_address
 from gnomon.settings import Settings
 from gnomon.version import VERSION
 
@@ -96,7 +97,7 @@ def _up(
             variables.pop(name, None)
         return supervise.run(
             _children(settings, variables),
-            on_ready=None if quiet else partial(_announce, settings),
+            on_ready=partial(_on_ready, settings, stack, quiet=quiet),
             tend=tend,
             interrupts=interrupts,
             policy=supervise.Policy(stop_seconds=settings.node.drain_seconds + 10.0),
@@ -163,6 +164,15 @@ def _ready(settings: Settings) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _on_ready(settings: Settings, stack: ExitStack, *, quiet: bool) -> None:
+    if settings.database.url is None:
+        # Programs in this folder find the API by it.
+        url = remote.api_url(settings, None).url
+        stack.enter_context(local_address.told(Path(settings.database.data_dir), url))
+    if not quiet:
+        _announce(settings)
 
 
 def _announce(settings: Settings) -> None:

@@ -1,0 +1,178 @@
+"""A task that is ready to be submitted: a handler, its arguments, and options."""
+
+from collections.abc import Coroutine, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
+
+import msgspec
+
+from gnomon.client.types.tasks import TaskSpec
+from gnomon.model.duration import Duration, seconds_of
+from gnomon.sdk.errors import InvalidOption
+from gnomon.sdk.options import TASK_FIELDS, TaskDefaults, TaskFields, check_known, read_fields
+
+if TYPE_CHECKING:
+    from gnomon.sdk.app import Gnomon
+    from gnomon.sdk.handle import Handle
+    from gnomon.sdk.handler import Handler
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class SubmitFields(TaskFields, total=False):
+    """The options of a submission: `delay` or `at` say when the task is due, `expires` when it is
+    no longer worth running, a `key` that submitting it again gives the same task."""
+
+    delay: Duration
+    at: datetime
+    expires: datetime | Duration
+    key: str
+    name: str
+
+
+_KNOWN = (*SubmitFields.__annotations__, *TASK_FIELDS)
+
+
+class Prepared(Generic[R]):
+    """A task that is ready to be submitted, on its own or with many others."""
+
+    __slots__ = ("handler", "lifetime", "spec")
+
+    def __init__(
+        self, handler: "Handler[..., R]", spec: TaskSpec, lifetime: float | None = None
+    ) -> None:
+        self.handler = handler
+        self.spec = spec
+        self.lifetime = lifetime  # seconds from the submission after which it expires
+
+    def __repr__(self) -> str:
+        return f"<Prepared {self.handler.name}>"
+
+    def due_spec(self) -> TaskSpec:
+        """What to send now."""
+        if self.lifetime is None:
+            return self.spec
+        now = datetime.now(UTC)  # noqa: TID251 - in a program of others: real time
+        expires_at = now + timedelta(seconds=self.lifetime)
+        return msgspec.structs.replace(self.spec, expires_at=expires_at)
+
+
+class Submittable(Generic[P, R]):
+    """What is submitted with a handler's own arguments: the handler, or the handler with options.
+
+    Arguments are checked by the call itself, before anything is awaited or sent.
+    """
+
+    app: "Gnomon"
+
+    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[R]:
+        """A task to submit later, or with others by `app.submit_many`. Raises InvalidArguments."""
+        raise NotImplementedError
+
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, "Handle[R]"]:
+        """Submits a task. Raises InvalidArguments, ClientError."""
+        prepared = self.prepare(*args, **kwargs)
+        return self.app.submit(prepared)
+
+    def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> "Handle[R]":
+        """Submits a task from synchronous code, and blocks until it is stored."""
+        return self.app.submit_sync(self.prepare(*args, **kwargs))
+
+
+class WithOptions(Submittable[P, R]):
+    """A handler with options for the tasks that are submitted through it."""
+
+    def __init__(self, handler: "Handler[P, R]", options: SubmitFields) -> None:
+        """Raises InvalidOption."""
+        self.app = handler.app
+        self.handler = handler
+        try:
+            self._fields = {**_of_handler(handler.defaults), **_fields(options)}
+            self._lifetime = _lifetime(options)
+        except ValueError as error:
+            raise InvalidOption(f"{handler.name}: {error}") from None
+
+    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[R]:
+        payload = msgspec.Raw(self.handler.arguments.encode(args, kwargs))
+        spec = TaskSpec(task_type=self.handler.name, payload=payload, **self._fields)
+        return Prepared(self.handler, spec, self._lifetime)
+
+
+class SubmittableHandler(Submittable[P, R]):
+    """The submitting half of a handler."""
+
+    def options(self, **options: Unpack[SubmitFields]) -> WithOptions[P, R]:
+        """The handler with options for what is submitted through it. Raises InvalidOption."""
+        return WithOptions(cast("Handler[P, R]", self), options)
+
+    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[R]:
+        return self._without_options.prepare(*args, **kwargs)
+
+    @cached_property
+    def _without_options(self) -> WithOptions[P, R]:
+        return self.options()
+
+
+def _of_handler(defaults: TaskDefaults) -> dict[str, Any]:
+    """What the handler says, so that it holds before a worker has told the server. But for the
+    expiry: the server counts it from the submission, which may be a repeated one."""
+    fields = msgspec.structs.asdict(defaults)
+    del fields["expiry_seconds"]
+    return {name: value for name, value in fields.items() if value}
+
+
+def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a TaskSpec. Raises ValueError."""
+    check_known(options, _KNOWN)
+    if "delay" in options and "at" in options:
+        raise ValueError("delay= and at= are two ways to say when: give one of them")
+    fields = read_fields(options)
+    for option, field in (("key", "idempotency_key"), ("name", "name")):
+        if option in options:
+            fields[field] = _text(option, options[option])
+    if "delay" in options:
+        fields["delay_seconds"] = _seconds("delay", options["delay"])
+    if "at" in options:
+        fields["execute_at"] = _moment("at", options["at"])
+    if isinstance(options.get("expires"), datetime):
+        fields["expires_at"] = _moment("expires", options["expires"])
+    return fields
+
+
+def _lifetime(options: Mapping[str, Any]) -> float | None:
+    """The seconds from the submission after which the task expires, where options say so."""
+    expires = options.get("expires")
+    if expires is None or isinstance(expires, datetime):
+        return None
+    if "key" in options:
+        raise ValueError(
+            "expires= must be a time where key= is given: a submission that is repeated has to "
+            "say the same"
+        )
+    return _seconds("expires", expires)
+
+
+def _text(option: str, given: Any) -> str:
+    if not isinstance(given, str):
+        raise ValueError(f"{option}={given!r}: must be a text")  # noqa: TRY004 - as for all options
+    return given
+
+
+def _seconds(option: str, given: Any) -> float:
+    try:
+        return seconds_of(given)
+    except ValueError as error:
+        raise ValueError(f"{option}= {error}") from None
+
+
+def _moment(option: str, given: Any) -> datetime:
+    if not isinstance(given, datetime):
+        raise ValueError(f"{option}={given!r}: must be a datetime")  # noqa: TRY004 - likewise
+    if given.tzinfo is None:
+        raise ValueError(
+            f"{option}={given.isoformat()} has no time zone: give it one, as in "
+            "datetime(2030, 1, 31, 9, tzinfo=ZoneInfo('Europe/Berlin'))"
+        )
+    return given
