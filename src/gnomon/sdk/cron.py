@@ -116,7 +116,7 @@ def _fields(about: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def _tasks(about: str, defaults: TaskDefaults, options: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the job's tasks: as the job says, else as its handler does."""
     said = {**defaults.said(), **task_defaults(about, options).said()}
-    said.pop("expiry_seconds", None)  # jobs have none: the next run comes
+    said.pop("expires_after_seconds", None)  # jobs have none: the next run comes
     check_delivery(about, TaskDefaults(**said))
     return said
 

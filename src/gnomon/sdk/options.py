@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
+from gnomon.client.types.administration import TypeDefaultsSpec
 from gnomon.model.duration import Duration, seconds_of
 from gnomon.model.errors import InvalidTask
 from gnomon.model.priority import Priority
@@ -59,19 +60,8 @@ class TaskOptions(TaskFields, total=False):
     expiry: Duration
 
 
-class TaskDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The fields that a handler's tasks have where their submitter says nothing. None: those of the
-    server."""
-
-    priority: Priority | None = None
-    delivery: DeliveryMode | None = None
-    retry_policy: RetryPolicy | None = None
-    timeout_seconds: float | None = None
-    expiry_seconds: float | None = None
-    queue: str | None = None
-    tags: tuple[str, ...] = ()
-    preemptible: bool = False
-    keep_payload: KeepPayload | None = None
+class TaskDefaults(TypeDefaultsSpec, kw_only=True):
+    """The defaults of a handler's task type, as its options say. None: those of the server."""
 
     def said(self) -> dict[str, Any]:
         """The fields that are not left to the server."""
@@ -197,7 +187,7 @@ def _text(value: Any) -> str:
 _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "retries": ("retry_policy", _retries),
     "timeout": ("timeout_seconds", read_duration(LEAST_TIMEOUT, LONGEST_TIMEOUT)),
-    "expiry": ("expiry_seconds", read_duration(LEAST_TIMEOUT, LONGEST_EXPIRY)),
+    "expiry": ("expires_after_seconds", read_duration(LEAST_TIMEOUT, LONGEST_EXPIRY)),
     "priority": ("priority", read_choice(Priority)),
     "queue": ("queue", _queue),
     "delivery": ("delivery", read_choice(DeliveryMode)),

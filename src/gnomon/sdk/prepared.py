@@ -119,7 +119,7 @@ def _of_handler(defaults: TaskDefaults) -> dict[str, Any]:
     """What the handler says, so that it holds before a worker has told the server. But for the
     expiry: the server counts it from the submission, which may be a repeated one."""
     fields = msgspec.structs.asdict(defaults)
-    del fields["expiry_seconds"]
+    del fields["expires_after_seconds"]
     return {name: value for name, value in fields.items() if value}
 
 

@@ -39,7 +39,7 @@ def test_options_are_what_the_tasks_start_with() -> None:
     assert send.defaults == TaskDefaults(
         retry_policy=RetryPolicy(max_retries=5),
         timeout_seconds=30.0,
-        expiry_seconds=86400.0,
+        expires_after_seconds=86400.0,
         priority=Priority.HIGH,
         queue="mail",
         delivery=DeliveryMode.AT_LEAST_ONCE,
