@@ -121,6 +121,10 @@ class Gnomon(Submitter):
     def cron(self, expression: str, /, **options: Unpack[CronOptions]) -> CronDecorator:
         """Run a handler by a cron expression, such as `0 9 * * MON-FRI`. Above `@app.task`, or
         alone: then it makes the function a handler, too. Raises InvalidHandler."""
+        if not isinstance(expression, str):
+            raise InvalidHandler(
+                f'{expression!r} is no cron expression: write @app.cron("0 9 * * *")'
+            )
         return self._scheduled({"cron_expression": expression}, options)
 
     def every(self, interval: Duration, /, **options: Unpack[CronOptions]) -> CronDecorator:
@@ -234,6 +238,8 @@ class Gnomon(Submitter):
 
 
 def _count(function: Callable[..., Any]) -> int:
-    """How many arguments it must be given."""
+    """How many arguments it must be given; of what cannot be called, none will do."""
+    if not callable(function):
+        return -1
     parameters = inspect.signature(function).parameters.values()
     return sum(each.default is each.empty for each in parameters)

@@ -85,7 +85,7 @@ async def test_an_app_without_a_lifespan_just_runs() -> None:
 async def _no_generator(app: Gnomon) -> None: ...
 
 
-@pytest.mark.parametrize("function", [_no_generator, lambda: None])
+@pytest.mark.parametrize("function", [_no_generator, lambda: None, 5])
 def test_what_cannot_be_a_lifespan_is_refused(function: Any) -> None:
     with pytest.raises(InvalidHandler, match="a lifespan is written"):
         Gnomon().lifespan(function)

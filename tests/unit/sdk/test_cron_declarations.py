@@ -1,7 +1,7 @@
 """Cron jobs are declared beside their handlers, and checked there."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -163,6 +163,9 @@ def test_two_jobs_of_one_name_are_refused() -> None:
         app.cron("@hourly")(work)
     with pytest.raises(InvalidHandler, match="is of another app"):
         Gnomon().cron("@hourly")(work)
+    for bare in (app.cron, app.every):
+        with pytest.raises(InvalidHandler, match=r"is no cron expression|is not a duration"):
+            bare(cast("Any", test_two_jobs_of_one_name_are_refused))
     with pytest.raises(InvalidHandler, match="every: 'often' is not a duration"):
         app.every("often")
     with pytest.raises(InvalidHandler, match=r"cron job 'fast': an interval of 0.5 seconds"):
