@@ -12,7 +12,7 @@ INSTALL := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help up unit test lint format bench chaos chaos-cron zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
+.PHONY: help up unit test lint format bench chaos chaos-results chaos-cron zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
 
 help: # prints the groups and targets below, in their order
 	@awk -F ':.*## ' '/^##@ /{printf "%s%s\n", (n++ ? "\n" : ""), substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -92,6 +92,9 @@ poison: $(STAMP) ## Measure how long others wait when functions kill their node;
 
 chaos: $(STAMP) ## Kill, pause and disconnect everything under load, and check the result; ARGS="--seconds 1080 --seed 1 --ledger"
 	$(BIN)/python -m proof.campaigns chaos $(ARGS)
+
+chaos-results: $(STAMP) ## Kill, pause and restart everything while programs wait for results; ARGS="--seconds 60 --seed 1"
+	$(BIN)/python -m proof.campaigns results $(ARGS)
 
 chaos-cron: $(STAMP) ## Kill nodes while cron jobs fire; ARGS="--seconds 300 --jobs 500 --seed 1"
 	$(BIN)/python -m proof.cron_chaos $(ARGS)

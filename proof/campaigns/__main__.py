@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from proof.campaigns import ledger, report, scenarios, zoo
+from proof.campaigns import ledger, report, results, scenarios, zoo
 from proof.campaigns.campaign import run
 from proof.campaigns.progress import Progress
 from proof.campaigns.setup import Result, Setup, judged, keep, kept
@@ -66,6 +66,11 @@ def scenario(asked: argparse.Namespace) -> int:
     return max(codes)
 
 
+def wait_for_results(asked: argparse.Namespace) -> int:
+    """Programs that wait for the results of handlers."""
+    return results.main(asked.seed, asked.seconds, asked.rate)
+
+
 def show_zoo(asked: argparse.Namespace) -> int:
     """Each planted bug, or each of its campaigns without it."""
     return asyncio.run(zoo.run_all(asked.only, control=asked.control, write=not asked.only))
@@ -120,6 +125,11 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("name", nargs="?", choices=list(scenarios.SCENARIOS))
     command.add_argument("--seed", type=int, default=1)
     command.set_defaults(run=scenario)
+    command = commands.add_parser("results", help=wait_for_results.__doc__)
+    command.add_argument("--seconds", type=float, default=60.0, help="of load and faults")
+    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--rate", type=float, default=20.0, help="tasks a second")
+    command.set_defaults(run=wait_for_results)
     command = commands.add_parser("zoo", help=show_zoo.__doc__)
     command.add_argument("--only", nargs="+", choices=list(zoo.ZOO), default=[])
     command.add_argument("--control", action="store_true", help="the same without the bugs")

@@ -15,12 +15,14 @@ from typing import Any
 
 import asyncpg
 import msgspec
+from proof.campaigns import answers
 from proof.campaigns.book import Book, now
 from proof.campaigns.history import Call
 
 from gnomon import Gnomon, TaskContext
 
 app = Gnomon()
+answers.declare(app)
 
 _INSERT = "INSERT INTO proof.effect (n, run_id, fence, at) VALUES ($1, $2, $3, $4)"
 _CONNECTIONS = 8  # of each node, for effects
