@@ -7,7 +7,7 @@ import msgspec
 
 from gnomon.model.errors import LeaseLost
 from gnomon.model.pool import EVERYTHING, Pool, Work
-from gnomon.store.ports.roster import NodeRecord
+from gnomon.store.ports.roster import AppVersion, NodeRecord
 
 
 class MemoryRoster:
@@ -18,7 +18,13 @@ class MemoryRoster:
         self._now = datetime(2026, 6, 1, tzinfo=UTC)
 
     async def join(
-        self, incarnation: UUID, name: str, slots: int, lease: float, pool: Pool = EVERYTHING
+        self,
+        incarnation: UUID,
+        name: str,
+        slots: int,
+        lease: float,
+        pool: Pool = EVERYTHING,
+        app: AppVersion | None = None,
     ) -> datetime:
         until = self._now + timedelta(seconds=lease)
         new = NodeRecord(incarnation, name, "test", slots, self._now, until, 0, False, pool)

@@ -126,8 +126,8 @@ async def test_a_pool_is_shown_and_what_nobody_serves(database: Database, connec
     assert good["serves"] == {"tenants": ["a", "b"], "lanes": ["LOW"]}
     assert "tenants a, b; lanes LOW" in (await cli("nodes")).out
     checks = (await cli("doctor", "--json", code=1)).json["checks"]
-    detail = next(check["detail"] for check in checks if check["name"] == "pools")
-    assert detail == "no node serves tenant default, lane MEDIUM, handler test"
+    detail = next(check["detail"] for check in checks if check["name"] == "handlers")
+    assert detail == "no live worker handles test (1 waiting, tenant default)"
 
 
 async def test_an_empty_roster_says_what_to_start() -> None:

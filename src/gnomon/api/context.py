@@ -30,6 +30,7 @@ from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.tasks.end_watch import EndWatch
+from gnomon.usecases.tasks.live_handlers import LiveHandlers
 from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
 
 Request: TypeAlias = litestar.Request[Any, Any, Any]
@@ -45,6 +46,7 @@ class Context(msgspec.Struct, frozen=True):
     store: PostgresTasks
     batcher: SubmissionBatcher
     ends: EndWatch
+    handlers: LiveHandlers
     cron: PostgresCronJobs
     events: PostgresEvents
     roster: RosterStore

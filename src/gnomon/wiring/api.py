@@ -53,6 +53,8 @@ from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache, plans_of
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.tasks.end_watch import EndWatch
+from gnomon.usecases.tasks.live_handlers import LOOK_SECONDS as HANDLER_SECONDS
+from gnomon.usecases.tasks.live_handlers import LiveHandlers
 from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
 
 ALIGN_SECONDS = 30.0
@@ -187,6 +189,7 @@ async def _assembled(
         store=store,
         batcher=SubmissionBatcher(store),
         ends=EndWatch(store, clock, requests),
+        handlers=LiveHandlers(PostgresRoster(database)),
         cron=PostgresCronJobs(database),
         events=PostgresEvents(database),
         roster=PostgresRoster(database),
@@ -215,6 +218,7 @@ def _services(context: Context, database: Database, announcer: Announcer) -> lis
         Service("batcher", context.batcher.run),
         Service("ends", context.ends.look, context.ends.rest),
         every("directory", context.directory.load, clock, LOOK_SECONDS),
+        every("handlers", context.handlers.load, clock, HANDLER_SECONDS),
         every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),
     ]
     if context.authenticator is not None:

@@ -95,6 +95,7 @@ class Assembly:
             every("progress", progress.run_once, self._clock, PROGRESS_SECONDS),
             every("account", accountant.run_once, self._clock, ACCOUNT_SECONDS),
             *maintenance(self._inputs, self._lease, self._troubles),
+            *([] if self._inputs.registrar is None else self._inputs.registrar.services()),
         ]
 
     # The stages of a task, in order
@@ -102,7 +103,9 @@ class Assembly:
     @cached_property
     def _membership(self) -> Membership:
         store = PostgresRoster(self._database)
-        entry = RosterEntry(self._inputs.name, self._settings.slots, self._pool)
+        registrar = self._inputs.registrar
+        app = None if registrar is None else registrar.version
+        entry = RosterEntry(self._inputs.name, self._settings.slots, self._pool, app)
         roster = Roster(store, self._lease, self._clock)
         return Membership(entry, store, roster, self._lease, self._clock, self._ahead.serve)
 

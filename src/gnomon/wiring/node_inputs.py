@@ -13,6 +13,7 @@ from gnomon.observe.events import Observer
 from gnomon.settings import Settings
 from gnomon.store.postgres.database import Database
 from gnomon.store.tenant_cache import TenantCache
+from gnomon.wiring.worker import AppRegistrar
 
 
 class Served(NamedTuple):
@@ -20,6 +21,7 @@ class Served(NamedTuple):
 
     webhooks: bool = True
     handlers: frozenset[str] | None = None
+    registers: bool = False  # the task types and cron jobs of its app
 
 
 EVERYTHING = Served()
@@ -38,6 +40,7 @@ class NodeInputs:
     emit: Observer
     rules: BreakerRules
     served: Served = EVERYTHING
+    registrar: AppRegistrar | None = None  # of a worker
 
     @property
     def name(self) -> str:

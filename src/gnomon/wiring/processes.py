@@ -46,6 +46,7 @@ from gnomon.store.postgres.retention import partitions
 from gnomon.store.tenant_cache import TenantCache, plans_of
 from gnomon.wiring.node import Assembly
 from gnomon.wiring.node_inputs import NodeInputs, Served
+from gnomon.wiring.worker import AppRegistrar
 
 log = structlog.get_logger("gnomon")
 
@@ -216,9 +217,13 @@ async def _node(
         await directory.load()
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
         callers = await _callers(stack, settings, directory, quarantine, app, clock, emit)
+        registrar = None
+        if served.registers:
+            registrar = AppRegistrar(app, settings, database, directory, clock)
         inputs = NodeInputs(
-            settings, database, callers, quarantine.is_open, directory, clock, emit, rules, served
-        )
+            settings, database, callers, quarantine.is_open, directory, clock, emit, rules, served,
+            registrar,
+        )  # fmt: skip
         assembly = Assembly(inputs)
         node = assembly.node()
         await node.membership.join()

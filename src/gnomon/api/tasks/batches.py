@@ -9,7 +9,7 @@ import msgspec
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Principal, Role
-from gnomon.api.context import Request, context_of, principal_of
+from gnomon.api.context import Context, Request, context_of, principal_of
 from gnomon.api.http.idempotency import (
     Answer,
     answer,
@@ -42,6 +42,8 @@ class _RawBatch(msgspec.Struct):
 
 
 # A new task, or the receipt of one that was stored before.
+_MOST_WARNINGS = 20
+
 _Prepared: TypeAlias = NewTask | Receipt
 
 
@@ -88,10 +90,10 @@ async def submit_batch(request: Request) -> ASGIResponse:
         # Others of the tenant may wait for this transaction: the answer is made afterwards.
         async with context.store.change(by.tenant_id) as change:
             receipts = await store(change)
-        return respond(_answer(prepared, receipts, context.clock.now()), headers=headers)
+        return respond(_answer(prepared, receipts, context), headers=headers)
 
     async def act(change: PostgresTaskChange) -> Answer:
-        return _answer(prepared, await store(change), context.clock.now())
+        return _answer(prepared, await store(change), context)
 
     return await changed(request, body, act, headers)
 
@@ -150,9 +152,13 @@ def _receipt(replay: bytes) -> Receipt:
     return Receipt(msgspec.json.decode(replayed(replay).body, type=TaskReceipt).task_id, replay)
 
 
-def _answer(prepared: Sequence[_Prepared], receipts: Sequence[Receipt], now: datetime) -> Answer:
-    pairs = zip(prepared, receipts, strict=True)
-    return answer(202, BatchView([_item(each, receipt, now) for each, receipt in pairs]))
+def _answer(prepared: Sequence[_Prepared], receipts: Sequence[Receipt], context: Context) -> Answer:
+    pairs, now = zip(prepared, receipts, strict=True), context.clock.now()
+    new = (each.submission for each in prepared if isinstance(each, NewTask))
+    # One of each kind will do: a batch may have thousands of the same.
+    told = {w: None for submission in new for w in context.handlers.warnings(submission)}
+    tasks = [_item(each, receipt, now) for each, receipt in pairs]
+    return answer(202, BatchView(tasks, list(told)[:_MOST_WARNINGS]))
 
 
 def _item(prepared: _Prepared, receipt: Receipt, now: datetime) -> TaskReceipt:

@@ -160,6 +160,12 @@ class TaskView(TemplateView):  # without kw_only: its own fields come first in t
     progress: ProgressView | None
 
 
+class NewTaskView(TaskView, kw_only=True):
+    """A task that was submitted, with what its submitter should know, though it is accepted."""
+
+    warnings: list[str] = []
+
+
 class TaskPage(msgspec.Struct):
     """A page of tasks, newest first."""
 
@@ -235,6 +241,7 @@ class BatchView(msgspec.Struct):
     """The tasks of a batch, in the order of the request."""
 
     tasks: list[TaskReceipt]
+    warnings: list[str] = []
 
 
 class Health(msgspec.Struct):

@@ -28,6 +28,7 @@ from gnomon.api.tasks.schemas import (
     ExecutionQuery,
     GetTaskQuery,
     IncludedPart,
+    NewTaskView,
     Nothing,
     TaskDetail,
     TaskPage,
@@ -57,7 +58,7 @@ INCLUDED_EXECUTIONS = 50
     summary="Submit a task",
     body=SubmitTask,
     body_required=True,
-    answers={202: TaskView},
+    answers={202: NewTaskView},
     receipt=TaskReceipt,
     echoes=True,
     grows=True,
@@ -74,7 +75,7 @@ async def submit_task(request: Request) -> ASGIResponse:
     submission = await accept(context.store, context.rules, by, asked, now, once)
     if isinstance(submission, AnsweredBefore):
         return _again(request, submission.answer, asked)
-    view = new_view(submission, now)
+    view = new_view(submission, now, context.handlers.warnings(submission))
     if key is None:
         new = NewTask(submission)
     else:  # the repeated request brings the payload again

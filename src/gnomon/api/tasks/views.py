@@ -1,6 +1,6 @@
 """Tasks and executions as the API shows them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +9,7 @@ import msgspec
 from gnomon.api.tasks.schemas import (
     ExecutionOutcome,
     ExecutionView,
+    NewTaskView,
     ProgressView,
     RetryPolicyView,
     TaskDetail,
@@ -58,9 +59,9 @@ def _progress_view(progress: ReportedProgress | None) -> ProgressView | None:
     return ProgressView(progress.fraction, progress.message, progress.at)
 
 
-def new_view(submission: Submission, now: datetime) -> TaskView:
+def new_view(submission: Submission, now: datetime, warnings: Sequence[str] = ()) -> NewTaskView:
     """The task that a submission becomes, as it would be read back."""
-    return TaskView(
+    return NewTaskView(
         task_id=submission.id,
         name=submission.name,
         status=status_of(State.WAITING, submission.due_at, 0, now),
@@ -82,6 +83,7 @@ def new_view(submission: Submission, now: datetime) -> TaskView:
         idempotency_key=submission.idempotency_key,
         payload_kept=True,
         progress=None,
+        warnings=list(warnings),
         **template_view(submission),
     )
 

@@ -6,6 +6,7 @@ import typer
 
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
+from gnomon.model.pool import in_few_words
 from gnomon.model.shard import SHARDS
 
 _COLUMNS = [
@@ -40,13 +41,12 @@ def _show(answer: dict[str, Any]) -> None:
 
 
 def _line(node: dict[str, Any]) -> tuple[str, ...]:
-    serves = "; ".join(f"{name} {', '.join(of)}" for name, of in node["serves"].items())
     return (
         node["name"],
         node["incarnation"][:8],
         node["state"],
         _lease(node),
-        serves or "everything",
+        _serves(dict(node["serves"])),
         "-" if node["dead"] else f"{node['shards']} of {SHARDS}",
         str(node["slots"]),
         str(node["running"]),
@@ -54,6 +54,12 @@ def _line(node: dict[str, Any]) -> tuple[str, ...]:
         output.moment(node["started_at"]),
         node["version"],
     )
+
+
+def _serves(of: dict[str, list[str]]) -> str:
+    """Its pool in few words: a worker may have hundreds of handlers."""
+    runs = [kind for kind in of.pop("runs", []) if kind != "handlers" or not of.get("handlers")]
+    return "; ".join([*runs, *(f"{k} {in_few_words(v)}" for k, v in of.items())]) or "everything"
 
 
 def _lease(node: dict[str, Any]) -> str:

@@ -75,7 +75,7 @@ def _run(settings: Settings, dsn: str, path: str, *, line: bool) -> None:
     for name in secret_variables():
         os.environ.pop(name, None)
     app = _loaded(path)
-    served = Served(webhooks=False, handlers=frozenset(app.handlers))
+    served = Served(webhooks=False, handlers=frozenset(app.handlers), registers=True)
     settings = _for(app, path, settings)
     told = started("worker", app=path, handlers=len(app.handlers))
     with LiveLine(path, settings.node.slots, shown=line) as shown:
@@ -103,7 +103,10 @@ def _for(app: "Gnomon", path: str, settings: Settings) -> Settings:
     """The settings of a worker: it serves the app's tenant, unless told otherwise."""
     tenants = settings.node.serve_tenants or (app.tenant,)
     node = msgspec.structs.replace(settings.node, app=path, serve_tenants=tenants)
-    return msgspec.structs.replace(settings, node=node)
+    # What is registered is checked by a second connection, while the first one holds it.
+    connections = max(2, settings.database.connections)
+    database = msgspec.structs.replace(settings.database, connections=connections)
+    return msgspec.structs.replace(settings, node=node, database=database)
 
 
 def _child(path: str, number: int, of: int, environ: dict[str, str], *, line: bool) -> "Child":

@@ -88,6 +88,8 @@ def submit(
 async def _submit(client: "DocumentClient", task: "Json", *, wait: bool, as_json: bool) -> None:
     submitted = await client.submit_task(task)
     task_id = submitted["task_id"]
+    for warning in submitted.get("warnings", ()):
+        output.note(f"warning: {warning}")
     if not wait:
         if as_json:
             output.document(submitted)

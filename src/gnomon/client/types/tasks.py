@@ -138,6 +138,7 @@ class TaskInfo(TemplateInfo, kw_only=True):
     retry_of: UUID | None
     idempotency_key: str | None
     payload_kept: bool
+    warnings: list[str] = []  # in the answer to a submission: what its submitter should know
     progress: ProgressInfo | None = None  # of one that runs; lists do not have it
     executions: list[ExecutionInfo] | None = None  # the last ones, where they were asked for
 

@@ -10,7 +10,7 @@ from gnomon.clock import Clock
 from gnomon.model.pool import Pool, Territory
 from gnomon.node.membership.lease import Lease
 from gnomon.node.membership.roster import Roster
-from gnomon.store.ports.roster import RosterStore
+from gnomon.store.ports.roster import AppVersion, RosterStore
 
 log = structlog.get_logger("gnomon.node")
 
@@ -21,6 +21,7 @@ class RosterEntry(msgspec.Struct, frozen=True):
     name: str
     slots: int
     pool: Pool
+    app: AppVersion | None = None
 
 
 class Membership:
@@ -47,7 +48,9 @@ class Membership:
         """Enter the roster, and know the own shards."""
         asked_at = self._clock.monotonic()
         me, lease = self.entry, self.lease
-        now = await self._store.join(lease.incarnation, me.name, me.slots, lease.ttl, me.pool)
+        now = await self._store.join(
+            lease.incarnation, me.name, me.slots, lease.ttl, me.pool, me.app
+        )
         self._clock.observe(now, asked_at)
         lease.renewed(asked_at)
         await self.look()

@@ -29,3 +29,4 @@ class ShardBacklog(msgspec.Struct, frozen=True):
     shard: int
     due: int
     lag_seconds: float  # age of the oldest
+    by_handler: bool = False

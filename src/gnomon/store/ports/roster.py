@@ -13,6 +13,28 @@ import msgspec
 from gnomon.model.pool import EVERYTHING, Pool, Work
 
 
+class AppVersion(msgspec.Struct, frozen=True):
+    """The app of a worker: by its path, for its tenant, and what version of it, as a digest of all
+    that it declares."""
+
+    name: str
+    tenant_id: str
+    version: str
+
+
+class Unhandled(msgspec.Struct, frozen=True):
+    """A task type that waits for a handler, and how many tasks of it do."""
+
+    tenant_id: str
+    task_type: str
+    waiting: int
+    at_least: bool  # there are more than were counted
+
+    def __str__(self) -> str:
+        more = "at least " if self.at_least else ""
+        return f"{self.task_type} ({more}{self.waiting} waiting, tenant {self.tenant_id})"
+
+
 class NodeRecord(msgspec.Struct, frozen=True):
     """A node as the roster shows it."""
 
@@ -38,9 +60,15 @@ class RosterStore(Protocol):
     """Keeps the leases of nodes. `gnomon.testing.contracts.roster` tests it."""
 
     async def join(
-        self, incarnation: UUID, name: str, slots: int, lease: float, pool: Pool = EVERYTHING
+        self,
+        incarnation: UUID,
+        name: str,
+        slots: int,
+        lease: float,
+        pool: Pool = EVERYTHING,
+        app: AppVersion | None = None,
     ) -> datetime:
-        """Enter the roster. Gives the store's time."""
+        """Enter the roster, as a worker of `app` if it is one. Gives the store's time."""
 
     async def renew(self, incarnation: UUID, lease: float) -> datetime:
         """Extend the lease, however late. Raises LeaseLost once declared dead."""

@@ -1,7 +1,8 @@
 """The nodes of the installation: state, shards, load and lag of each."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -13,6 +14,7 @@ from gnomon.store.ports.nodes import ListedNode, ShardBacklog
 from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
 
 MOST_NODES = 1_000
+_KINDS = ("webhooks", "handlers")
 COUNTED = 100  # waiting tasks of a shard: so the cost has a bound, whatever the backlog
 
 
@@ -55,10 +57,10 @@ async def overview(reader: PostgresNodeReader) -> Overview:
     nodes = await reader.nodes(MOST_NODES)
     backlog = await reader.backlog(COUNTED)
     # In a thread: with many nodes it takes a while, and other requests wait for the loop.
-    return await asyncio.to_thread(_overview, nodes, {each.shard: each for each in backlog})
+    return await asyncio.to_thread(_overview, nodes, backlog)
 
 
-def _overview(nodes: Sequence[ListedNode], backlog: Mapping[int, ShardBacklog]) -> Overview:
+def _overview(nodes: Sequence[ListedNode], backlog: Sequence[ShardBacklog]) -> Overview:
     # As the nodes see it: a silent one keeps its shards until it is declared dead.
     owned = shards_by_node({node.incarnation: node.pool for node in nodes if not node.dead})
     none: frozenset[int] = frozenset()
@@ -68,9 +70,8 @@ def _overview(nodes: Sequence[ListedNode], backlog: Mapping[int, ShardBacklog]) 
     )
 
 
-def _status(
-    node: ListedNode, owned: frozenset[int], backlog: Mapping[int, ShardBacklog]
-) -> NodeStatus:
+def _status(node: ListedNode, owned: frozenset[int], backlog: Sequence[ShardBacklog]) -> NodeStatus:
+    kinds = node.pool.kinds
     alive = not node.dead and node.lease_seconds > 0
     return NodeStatus(
         name=node.name,
@@ -86,12 +87,15 @@ def _status(
         shards=len(owned),
         slots=node.slots,
         running=node.running,
-        lag_seconds=_longest(backlog[shard] for shard in owned if shard in backlog),
+        lag_seconds=_longest(b for b in backlog if b.shard in owned and kinds[b.by_handler]),
     )
 
 
 def _serves(pool: Pool) -> dict[str, list[str]]:
+    runs = [kind for kind, served in zip(_KINDS, pool.kinds, strict=True) if served]
     lists = {
+        "runs": [] if pool.webhooks and pool.handlers is None else runs,
+        "handlers": sorted(pool.handlers or ()),
         "tenants": sorted(pool.tenants),
         "types": sorted(pool.types),
         "queues": sorted(pool.queues),
@@ -100,9 +104,11 @@ def _serves(pool: Pool) -> dict[str, list[str]]:
     return {name: of for name, of in lists.items() if of}
 
 
-def _due(backlog: Mapping[int, ShardBacklog]) -> DueWork:
-    counts = [each.due for each in backlog.values()]
-    return DueWork(sum(counts), COUNTED in counts, _longest(backlog.values()))
+def _due(backlog: Sequence[ShardBacklog]) -> DueWork:
+    counts: Counter[int] = Counter()
+    for each in backlog:
+        counts[each.shard] += each.due
+    return DueWork(counts.total(), COUNTED in counts.values(), _longest(backlog))
 
 
 def _longest(shards: Iterable[ShardBacklog]) -> float | None:

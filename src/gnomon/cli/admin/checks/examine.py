@@ -24,7 +24,14 @@ from gnomon.cli.admin.checks.server import (
     tenant_wall,
 )
 from gnomon.cli.admin.checks.troubles import chores, parked_jobs
-from gnomon.cli.admin.checks.work import due_tasks, nodes, partitions_ahead, pools, retention
+from gnomon.cli.admin.checks.work import (
+    due_tasks,
+    handlers,
+    nodes,
+    partitions_ahead,
+    pools,
+    retention,
+)
 from gnomon.cli.shared import database, remote
 from gnomon.cli.shared.output import CommandFailed
 from gnomon.model.errors import StoreError
@@ -58,7 +65,15 @@ async def _database(settings: Settings) -> list[Check]:
             checks += [await durability(connection), await planner_costs(connection)]
             checks += [await database_clock(connection), await pooler(connection, settings)]
             if checks[1].ok:
-                looks = (tenant_wall, partitions_ahead, retention, nodes, pools, due_tasks)
+                looks = (
+                    tenant_wall,
+                    partitions_ahead,
+                    retention,
+                    nodes,
+                    handlers,
+                    pools,
+                    due_tasks,
+                )
                 checks += [await look(connection) for look in looks]
                 checks.append(await room(connection, settings.database))
                 checks += await chores(connection) + await parked_jobs(connection)

@@ -73,10 +73,29 @@ async def nodes(connection: "Connection") -> Check:
     return Check("nodes", alive > 0, f"{alive} alive", "start `gnomon up` or `gnomon scheduler`")
 
 
-async def pools(connection: "Connection") -> Check:
-    from gnomon.store.postgres.dispatch.pools import unserved
+async def handlers(connection: "Connection") -> Check:
+    from gnomon.store.postgres.dispatch.pools import unhandled
 
-    waiting = await unserved(connection)
+    waiting = await unhandled(connection)
+    if not waiting:
+        return Check("handlers", True, "every task type that waits for a handler has one")
+    named = "; ".join(map(str, waiting[:_SHOWN])) + ("; …" if len(waiting) > _SHOWN else "")
+    remedy = (
+        "start a worker that handles them (`gnomon worker`); if a handler was renamed, give it "
+        f'aliases=["{waiting[0].task_type}"]'
+    )
+    return Check("handlers", False, f"no live worker handles {named}", remedy)
+
+
+async def pools(connection: "Connection") -> Check:
+    from gnomon.store.postgres.dispatch.pools import unhandled, unserved
+
+    told = {(each.tenant_id, each.task_type) for each in await unhandled(connection)}
+    waiting = [
+        work
+        for work in await unserved(connection)
+        if not work.by_handler or (work.tenant_id, work.task_type) not in told
+    ]
     if not waiting:
         return Check("pools", True, "every waiting task has a node that serves it")
     named = "; ".join(map(str, waiting[:_SHOWN])) + ("; …" if len(waiting) > _SHOWN else "")

@@ -44,6 +44,7 @@ from gnomon.model.errors import (
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.cron import Backfilled, Put
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.ports.roster import AppVersion
 from gnomon.store.postgres.cron import overlap, planning
 from gnomon.store.postgres.cron.jobs import id_in
 from gnomon.store.postgres.cron.rows import job_of, stored_definition
@@ -83,6 +84,10 @@ class PostgresCronChange:
         self._quotas = quotas
         self._limiters = limiters
         self._due = due
+
+    async def hold_app(self, app: AppVersion) -> None:
+        """Until the transaction ends, no other worker of the app registers anything."""
+        await self._connection.execute(query("hold_app"), app.name, app.tenant_id)
 
     async def create(self, definition: Definition, created_by: str | None = None) -> CronJob:
         """Store a new job. Raises NameTaken."""

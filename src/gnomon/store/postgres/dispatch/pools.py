@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gnomon.model.pool import EVERYTHING, NOTHING, Pool, Territory, Work
+from gnomon.model.pool import EVERYTHING, NOTHING, Pool, Territory, Work, handled_for
 from gnomon.store.ports.dispatch import Cursor
+from gnomon.store.ports.roster import AppVersion, Unhandled
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import UNREADABLE, lane_of
 
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 
 _MOST_FLOWS = 2000  # that are looked at for what nobody serves
 _LOWEST_FLOW = -(1 << 63)
+_MOST_COUNTED = 1000  # tasks of one flow
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
-def serves_of(pool: Pool) -> str | None:
-    """A pool as the roster stores it."""
-    return None if pool == EVERYTHING else _encoder.encode(_lists(pool)).decode()
+def serves_of(pool: Pool, app: AppVersion | None = None) -> str | None:
+    """A pool as the roster stores it, with the app that it is for."""
+    serves = _lists(pool) | ({} if app is None else {"app": app})
+    return _encoder.encode(serves).decode() if serves else None
 
 
 def pool_of(serves: str | None) -> Pool:
@@ -54,6 +57,43 @@ def territory_columns(within: Territory, cursors: Sequence[Cursor]) -> tuple[obj
     return (not within.is_whole, *pool, others)
 
 
+async def unhandled(
+    connection: "Connection | asyncpg.Connection[asyncpg.Record]", tenant_id: str | None = None
+) -> list[Unhandled]:
+    """Task types that wait, and that no node in the roster handles; of all tenants, or of one. Of
+    the first flows, and counted up to a bound."""
+    pools = [pool_of(row["serves"]) for row in await connection.fetch(query("roster"))]
+    rows = await _flows(connection, tenant_id or "")
+    lacking = [
+        row
+        for row in rows
+        if row["by_handler"]
+        and tenant_id in (None, row["tenant_id"])
+        and (known := handled_for(row["tenant_id"], pools)) is not None
+        and row["task_type"] not in known
+    ]
+    if not lacking:
+        return []
+    columns = ([row[name] for row in lacking] for name in ("tenant_id", "lane", "flow"))
+    counts = await connection.fetch(query("count_waiting"), *columns, _MOST_COUNTED)
+    found: dict[tuple[str, str], list[int]] = {}
+    for row, counted in zip(lacking, counts, strict=True):
+        found.setdefault((row["tenant_id"], row["task_type"]), []).append(counted["count"])
+    return [
+        Unhandled(tenant, kind, sum(of), at_least=_MOST_COUNTED in of)
+        for (tenant, kind), of in sorted(found.items())
+    ]
+
+
+async def _flows(
+    connection: "Connection | asyncpg.Connection[asyncpg.Record]", tenant_id: str = ""
+) -> "list[asyncpg.Record]":
+    known: list[list[object]] = [[]] * 4
+    return await connection.fetch(
+        query("flows"), tenant_id, 0 if not tenant_id else -1, _LOWEST_FLOW, _MOST_FLOWS, *known
+    )
+
+
 async def unserved(
     connection: "Connection | asyncpg.Connection[asyncpg.Record]",
 ) -> list[Work]:
@@ -62,8 +102,7 @@ async def unserved(
     pools = {pool_of(row["serves"]) for row in await connection.fetch(query("roster"))}
     if not pools or EVERYTHING in pools:
         return []
-    known: list[list[object]] = [[]] * 4
-    rows = await connection.fetch(query("flows"), "", 0, _LOWEST_FLOW, _MOST_FLOWS, *known)
+    rows = await _flows(connection)
     waiting = {
         Work(r["tenant_id"], lane_of(r["lane"]), r["task_type"], r["queue"], r["by_handler"])
         for r in rows

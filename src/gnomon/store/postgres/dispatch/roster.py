@@ -12,7 +12,7 @@ from gnomon.clock import Clock, SystemClock
 from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.model.pool import EVERYTHING, Pool, Work
 from gnomon.model.retention import RowKind
-from gnomon.store.ports.roster import NodeRecord, Removal
+from gnomon.store.ports.roster import AppVersion, NodeRecord, Removal
 from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.dispatch.pools import pool_of, serves_of, unserved
 from gnomon.store.postgres.queries import query
@@ -30,10 +30,16 @@ class PostgresRoster:
         self._database = database
 
     async def join(
-        self, incarnation: UUID, name: str, slots: int, lease: float, pool: Pool = EVERYTHING
+        self,
+        incarnation: UUID,
+        name: str,
+        slots: int,
+        lease: float,
+        pool: Pool = EVERYTHING,
+        app: AppVersion | None = None,
     ) -> datetime:
         row = await self._database.fetchrow(
-            "join_roster", incarnation, name, VERSION, slots, lease, serves_of(pool)
+            "join_roster", incarnation, name, VERSION, slots, lease, serves_of(pool, app)
         )
         assert row is not None, "INSERT ... RETURNING gives its row"
         joined: datetime = row["now"]
@@ -49,6 +55,11 @@ class PostgresRoster:
     async def roster(self) -> list[NodeRecord]:
         rows = await self._database.fetch("roster")
         return [_record(**row) for row in rows]
+
+    async def decides(self, app: AppVersion) -> bool:
+        """Whether this version of an app decides on what it declares."""
+        row = await self._database.fetchrow("deciding_version", app.name, app.tenant_id)
+        return row is not None and row["version"] == app.version
 
     async def unserved(self) -> list[Work]:
         async with self._database.connection() as connection:

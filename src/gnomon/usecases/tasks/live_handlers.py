@@ -1,0 +1,34 @@
+"""The task types that living workers handle, as of a moment ago: for warnings, not refusals."""
+
+from gnomon.model.pool import Pool, handled_for
+from gnomon.model.task import Submission
+from gnomon.store.ports.roster import RosterStore
+
+LOOK_SECONDS = 1.0
+
+
+class LiveHandlers:
+    """Keeps what the roster said. Until it has spoken, nobody is warned."""
+
+    def __init__(self, roster: RosterStore) -> None:
+        self._roster = roster
+        self._pools: list[Pool] | None = None
+        self._by_tenant: dict[str, frozenset[str] | None] = {}
+
+    async def load(self) -> None:
+        pools = [node.pool for node in await self._roster.roster()]
+        if pools != self._pools:
+            self._pools, self._by_tenant = pools, {}
+
+    def warnings(self, submission: Submission) -> list[str]:
+        """What the submitter should know, though the task is accepted."""
+        if not submission.target.by_handler or self._pools is None:
+            return []
+        tenant_id = submission.tenant_id
+        if tenant_id not in self._by_tenant:
+            self._by_tenant[tenant_id] = handled_for(tenant_id, self._pools)
+        handled = self._by_tenant[tenant_id]
+        if handled is None or submission.task_type in handled:
+            return []
+        told = f"no worker that handles the task type {submission.task_type!r} was seen"
+        return [f"{told}: the task waits until one starts (`gnomon worker`)"]
