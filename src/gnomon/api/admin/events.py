@@ -1,6 +1,5 @@
 """`/events`: events of a tenant, such as runs that started too late."""
 
-from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -14,7 +13,7 @@ from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import queried
 from gnomon.store.ports.events import EventFilter, EventRecord
-from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Json, Strict
+from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Json, Moment, Strict
 
 
 class EventQuery(Strict):
@@ -31,7 +30,7 @@ class EventView(msgspec.Struct, kw_only=True):
 
     event_id: UUID
     kind: str
-    at: datetime
+    at: Moment
     cron_job_id: UUID | None
     task_id: UUID | None
     detail: Json

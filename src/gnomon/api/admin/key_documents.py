@@ -91,12 +91,12 @@ class KeyView(msgspec.Struct, kw_only=True):
     task_types: list[str] | None
     functions: list[str] | None
     hosts: list[str] | None
-    created_at: datetime
+    created_at: Moment
     created_by: str | None
     made_by: UUID | None
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used_at: datetime | None
+    expires_at: Moment | None
+    revoked_at: Moment | None
+    last_used_at: Moment | None
 
 
 class MadeKey(KeyView):

@@ -1,6 +1,5 @@
 """`/limiters`: how many tasks may run at once, or start within a time."""
 
-from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -17,7 +16,7 @@ from gnomon.limits.limiter import Limiter
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.limits import LimiterUse
 from gnomon.usecases.admin import limiters
-from gnomon.usecases.checks.request_fields import Strict
+from gnomon.usecases.checks.request_fields import Moment, Strict
 
 _DAY = 86_400
 
@@ -66,8 +65,8 @@ class LimiterView(msgspec.Struct, kw_only=True):
     running: int
     started: int
     keys: list[KeyUseView] | msgspec.UnsetType = msgspec.UNSET
-    created_at: datetime
-    updated_at: datetime
+    created_at: Moment
+    updated_at: Moment
 
 
 class LimiterList(msgspec.Struct):

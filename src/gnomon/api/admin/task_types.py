@@ -1,6 +1,5 @@
 """`/task-types`: the schemas that payloads of a type must satisfy, and defaults of its tasks."""
 
-from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -17,7 +16,7 @@ from gnomon.payload_schemas.schema import MOST_BYTES
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.task_types import ANY_PAYLOAD, TaskType
 from gnomon.usecases.admin import task_types
-from gnomon.usecases.checks.request_fields import Json, Strict
+from gnomon.usecases.checks.request_fields import Json, Moment, Strict
 from gnomon.usecases.tasks.task_requests import TaskTypeDefaults
 
 _Schema = Annotated[
@@ -40,8 +39,8 @@ class TaskTypeView(msgspec.Struct, kw_only=True):
     name: str
     schema: Json
     defaults: TaskTypeDefaults
-    created_at: datetime
-    updated_at: datetime
+    created_at: Moment
+    updated_at: Moment
 
 
 class TaskTypeItem(msgspec.Struct, kw_only=True):
@@ -50,8 +49,8 @@ class TaskTypeItem(msgspec.Struct, kw_only=True):
     name: str
     schema_bytes: int
     defaults: TaskTypeDefaults
-    created_at: datetime
-    updated_at: datetime
+    created_at: Moment
+    updated_at: Moment
 
 
 class TaskTypeList(msgspec.Struct):

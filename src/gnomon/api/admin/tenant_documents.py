@@ -1,7 +1,6 @@
 """Tenants as operators' requests and answers have them."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -12,7 +11,7 @@ from gnomon.model.tenant import MOST_NETWORKS, STANDARD, Quotas, Tenant
 from gnomon.store.ports.tenants import TenantChange
 from gnomon.usecases.admin.allow_lists import allow_list_of
 from gnomon.usecases.admin.tenants import TenantDetails
-from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Strict
+from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Moment, Strict
 
 _PLAN = "plan"
 _T = TypeVar("_T")
@@ -99,7 +98,7 @@ class TenantRecord(msgspec.Struct, kw_only=True):
     targets_allow: tuple[str, ...]
     functions: tuple[str, ...] | None
     hosts: tuple[str, ...] | None
-    created_at: datetime | None
+    created_at: Moment | None
 
 
 class TenantList(msgspec.Struct):

@@ -1,7 +1,5 @@
 """`/tenant`: the requester's own tenant."""
 
-from datetime import datetime
-
 import msgspec
 from litestar.response.base import ASGIResponse
 
@@ -13,6 +11,7 @@ from gnomon.api.http.reading import queried
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.tasks import QuotaUse
+from gnomon.usecases.checks.request_fields import Moment
 
 
 class TenantView(msgspec.Struct, kw_only=True):
@@ -25,7 +24,7 @@ class TenantView(msgspec.Struct, kw_only=True):
     functions: tuple[str, ...] | None  # that it is limited to
     hosts: tuple[str, ...] | None
     use: QuotaUse
-    created_at: datetime | None
+    created_at: Moment | None
 
 
 @Operation(

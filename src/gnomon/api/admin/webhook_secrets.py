@@ -1,6 +1,5 @@
 """`/webhook-secrets`, which sign the calls of a tenant, and `/webhook-keys`, which check them."""
 
-from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.secrets import ShownSecret
 from gnomon.usecases.admin import webhook_secrets
 from gnomon.usecases.admin.webhook_secrets import DEFAULT_OVERLAP, LONGEST_OVERLAP, WantedSecret
-from gnomon.usecases.checks.request_fields import Strict
+from gnomon.usecases.checks.request_fields import Moment, Strict
 
 _UUID_LENGTH = 36
 # Other answers say `no-store` (see response_headers.py); what is public may be kept.
@@ -70,11 +69,11 @@ class WebhookSecretView(msgspec.Struct, kw_only=True):
     host: str | None
     scheme: Scheme
     public_key: str | None
-    created_at: datetime
+    created_at: Moment
     created_by: str | None
-    shared_until: datetime | None
-    expires_at: datetime | None
-    revoked_at: datetime | None
+    shared_until: Moment | None
+    expires_at: Moment | None
+    revoked_at: Moment | None
 
 
 class ShownWebhookSecret(WebhookSecretView):
@@ -95,7 +94,7 @@ class WebhookKey(msgspec.Struct):
 
     key_id: UUID
     public_key: str
-    expires_at: datetime | None
+    expires_at: Moment | None
 
 
 class WebhookKeyList(msgspec.Struct):

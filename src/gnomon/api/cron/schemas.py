@@ -1,6 +1,5 @@
 """Queries and answers about cron jobs, as types that check and describe them."""
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
@@ -82,8 +81,8 @@ class DefinitionView(TemplateView):
     missed_after_seconds: float
     backfill_limit: int | None
     backfill_window_seconds: float | None
-    start_date: datetime | None
-    end_date: datetime | None
+    start_date: Moment | None
+    end_date: Moment | None
     max_runs: int | None
     jitter_seconds: float
     sla_seconds: float | None
@@ -96,13 +95,13 @@ class CronJobView(DefinitionView, kw_only=True):
     cron_job_id: UUID
     status: JobStatus
     description: str
-    next_fire_at: datetime | None
+    next_fire_at: Moment | None
     runs: int
     active_task_id: UUID | None
-    paused_at: datetime | None
+    paused_at: Moment | None
     pause_reason: str | None
-    created_at: datetime
-    updated_at: datetime
+    created_at: Moment
+    updated_at: Moment
     created_by: str | None
 
 
@@ -201,15 +200,15 @@ class RunView(msgspec.Struct, kw_only=True):
 
     run_id: UUID | None
     cron_job_id: UUID
-    fire_at: datetime
+    fire_at: Moment
     kind: RunKindView
     status: RunStatus | None
     reason: str | None
-    started_at: datetime | None
-    finished_at: datetime | None
+    started_at: Moment | None
+    finished_at: Moment | None
     attempt: int | None
     last_error: str | None
-    sla_missed_at: datetime | None
+    sla_missed_at: Moment | None
 
 
 class RunPage(msgspec.Struct):
@@ -222,8 +221,8 @@ class RunPage(msgspec.Struct):
 class FireView(msgspec.Struct):
     """A fire: in UTC, and as clocks in the job's zone show it."""
 
-    fire_at: datetime
-    local: datetime
+    fire_at: Moment
+    local: Moment
 
 
 class BackfillView(msgspec.Struct):

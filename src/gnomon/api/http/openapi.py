@@ -11,6 +11,7 @@ import msgspec
 from litestar import Litestar
 from litestar.routes import HTTPRoute
 
+from gnomon.api.http.component_schemas import described, reference, tidy
 from gnomon.api.http.operation import JSON, Operation, operation_of
 from gnomon.api.http.problems import MEDIA_TYPE, TITLES, Problem
 
@@ -36,7 +37,10 @@ def document(app: Litestar, version: str) -> bytes:
     operations = sorted(_operations(app), key=lambda found: found[:2])
     # A mapping for its order: the same document from every process.
     types = dict.fromkeys([Problem, *_types(operation for _, _, operation in operations)])
-    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    schemas, found = msgspec.json.schema_components(types, ref_template=_REF)
+    for _, _, operation in operations:
+        found |= _of_query(operation)
+    components = tidy(found) | _receipts(operation for _, _, operation in operations)
     references = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for path, method, operation in operations:
@@ -72,6 +76,25 @@ def _types(operations: Iterator[Operation]) -> Iterator[type]:
             yield operation.receipt
 
 
+def _receipts(operations: Iterator[Operation]) -> dict[str, Any]:
+    """The answers that are another one to callers who may not read, by name."""
+    return {
+        _or_receipt(kind): {
+            "title": _or_receipt(kind),
+            "description": "The answer, or the receipt for callers who may not read",
+            "anyOf": [reference(kind.__name__), reference(operation.receipt.__name__)],
+        }
+        for operation in operations
+        if operation.receipt is not None
+        for kind in operation.answers.values()
+        if kind is not None
+    }
+
+
+def _or_receipt(kind: type) -> str:
+    return f"{kind.__name__}OrReceipt"
+
+
 def _operation(path: str, operation: Operation, refs: Mapping[type, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": operation.name,
@@ -99,8 +122,8 @@ def _answer(
     if status == 204:
         return {"description": "Done"}
     schema = {"type": "string"} if kind is None else refs[kind]
-    if operation.receipt is not None:
-        schema = {"anyOf": [schema, refs[operation.receipt]]}
+    if operation.receipt is not None and kind is not None:
+        schema = reference(_or_receipt(kind))
     found: dict[str, Any] = {
         "description": (kind.__doc__ or "").strip() if kind is not None else "The page",
         "content": {operation.media_type: {"schema": schema}},
@@ -154,11 +177,9 @@ def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
             schema = {"type": "string"}
             yield {"name": name, "in": "path", "required": True, "schema": schema}
     if operation.query is not None:
-        ((reference,), components) = msgspec.json.schema_components(
-            [operation.query], ref_template="{name}"
-        )
-        for name, schema in components[reference["$ref"]]["properties"].items():
-            yield {"name": name, "in": "query", "schema": _inlined(schema, components)}
+        _, whole = msgspec.json.schema_components([operation.query], ref_template=_REF)
+        for name, schema in whole[operation.query.__name__]["properties"].items():
+            yield {"name": name, "in": "query", "schema": described(_not_null(schema))}
     if operation.keyed:
         yield {
             "name": "Idempotency-Key",
@@ -168,11 +189,18 @@ def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
         }
 
 
-def _inlined(schema: Any, components: Mapping[str, Any]) -> Any:
-    """Without references, and without null: a parameter that is not needed is left out."""
-    if "$ref" in schema:
-        return components[schema["$ref"]]
-    if "anyOf" in schema:
-        (only,) = (each for each in schema["anyOf"] if each.get("type") != "null")
-        return _inlined(only, components)
-    return schema
+def _of_query(operation: Operation) -> dict[str, Any]:
+    """The components that its parameters refer to."""
+    if operation.query is None:
+        return {}
+    _, components = msgspec.json.schema_components([operation.query], ref_template=_REF)
+    name = operation.query.__name__
+    return {each: schema for each, schema in components.items() if each != name}
+
+
+def _not_null(schema: Any) -> Any:
+    """Without null: a parameter that is not needed is left out."""
+    if "anyOf" not in schema:
+        return schema
+    (only,) = (each for each in schema["anyOf"] if each.get("type") != "null")
+    return only

@@ -1,6 +1,5 @@
 """Queries, small requests and answers about tasks, as types that check and describe them."""
 
-from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
@@ -131,7 +130,7 @@ class ProgressView(msgspec.Struct):
 
     fraction: float
     message: str | None
-    at: datetime
+    at: Moment
 
 
 class TaskView(TemplateView):  # without kw_only: its own fields come first in the JSON
@@ -141,14 +140,14 @@ class TaskView(TemplateView):  # without kw_only: its own fields come first in t
     name: str | None
     status: Status
     payload: Json
-    execute_at: datetime
-    expires_at: datetime | None
-    created_at: datetime
+    execute_at: Moment
+    expires_at: Moment | None
+    created_at: Moment
     created_by: str | None
-    started_at: datetime | None
-    finished_at: datetime | None
+    started_at: Moment | None
+    finished_at: Moment | None
     attempt: int
-    next_retry_at: datetime | None
+    next_retry_at: Moment | None
     last_error: str | None
     result: Json
     resolution: Resolution | None
@@ -207,8 +206,8 @@ class ExecutionView(msgspec.Struct, kw_only=True):
     attempt: int
     outcome: ExecutionOutcome
     worker: str | None
-    started_at: datetime | None
-    finished_at: datetime | None
+    started_at: Moment | None
+    finished_at: Moment | None
     error: str | None
     response_status: int | None
     response_body: str | None
