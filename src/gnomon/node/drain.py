@@ -21,6 +21,11 @@ class Drain:
         self._clock = clock
         self._seconds = seconds
 
+    @property
+    def held(self) -> int:
+        """Tasks that are claimed and not settled."""
+        return len(self._held.fences)
+
     async def run(self) -> None:
         self._held.stopped = True
         deadline = self._clock.monotonic() + self._seconds

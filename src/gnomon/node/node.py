@@ -42,6 +42,11 @@ class Node:
     def name(self) -> str:
         return self.membership.entry.name
 
+    @property
+    def held(self) -> int:
+        """Tasks that are claimed and not settled."""
+        return self._drain.held
+
     def on_lease_lost(self) -> None:
         """The lease is gone for good."""
         self._lost.set()

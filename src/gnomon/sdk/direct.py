@@ -10,6 +10,7 @@ import atexit
 import os
 import threading
 from concurrent.futures import CancelledError, Future
+from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +87,7 @@ class DirectServer:
                 self.ready.set_exception(_explained(error, self._source))
 
     async def _serve(self) -> None:
-        wiring = import_module("gnomon.wiring.direct")
-        async with wiring.direct(self._settings, self._tenant_id) as application:
+        async with self._opened() as application:
             # An error of the application is a 500 here, too.
             self._application = httpx.ASGITransport(application, raise_app_exceptions=False)
             self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
@@ -102,6 +102,11 @@ class DirectServer:
         for task, its_method in [*self._under_way.items()]:
             if method in (None, its_method):
                 task.cancel()
+
+    def _opened(self) -> AbstractAsyncContextManager[Any]:
+        wiring = import_module("gnomon.wiring.direct")
+        opened: AbstractAsyncContextManager[Any] = wiring.direct(self._settings, self._tenant_id)
+        return opened
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         assert self._application is not None

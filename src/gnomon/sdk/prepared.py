@@ -1,7 +1,7 @@
 """A task that is ready to be submitted: a handler, its arguments, and options."""
 
 from collections.abc import Coroutine, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
@@ -54,8 +54,7 @@ class Prepared(Generic[R]):
         """What to send now."""
         if self.lifetime is None:
             return self.spec
-        now = datetime.now(UTC)  # noqa: TID251 - in a program of others: real time
-        expires_at = now + timedelta(seconds=self.lifetime)
+        expires_at = self.handler.app.now() + timedelta(seconds=self.lifetime)
         return msgspec.structs.replace(self.spec, expires_at=expires_at)
 
 
@@ -89,14 +88,14 @@ class WithOptions(Submittable[P, R]):
         self.app = handler.app
         self.handler = handler
         try:
-            self._fields = {**_of_handler(handler.defaults), **_fields(options)}
+            self.fields = {**_of_handler(handler.defaults), **_fields(options)}
             self._lifetime = _lifetime(options)
         except ValueError as error:
             raise InvalidOption(f"{handler.name}: {error}") from None
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[R]:
         payload = msgspec.Raw(self.handler.arguments.encode(args, kwargs))
-        spec = TaskSpec(task_type=self.handler.name, payload=payload, **self._fields)
+        spec = TaskSpec(task_type=self.handler.name, payload=payload, **self.fields)
         return Prepared(self.handler, spec, self._lifetime)
 
 

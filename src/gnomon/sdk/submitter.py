@@ -1,6 +1,8 @@
 """The submitting half of an app."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from uuid import UUID
@@ -33,6 +35,7 @@ class Submitter:
         # A mapping and not an attribute: of two threads that come first, one wins. A lock could be
         # held by a thread that a fork does not copy.
         self._links: dict[str, Link] = {}
+        self.now: Callable[[], datetime] = _now
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,6 +80,21 @@ class Submitter:
     def sync_client(self) -> "SyncClient":
         """The same without asyncio."""
         return self._link.sync_client
+
+    @contextmanager
+    def linked(self, link: "Link", now: Callable[[], datetime] | None = None) -> Iterator[None]:
+        """For tests: within this block the app submits by this link, at these times."""
+        before, clock = self._links.get("link"), self.now
+        self._links["link"] = link
+        self.now = now or clock
+        try:
+            yield
+        finally:
+            self.now = clock
+            if before is None:
+                self._links.pop("link", None)
+            else:
+                self._links["link"] = before
 
     @property
     def _link(self) -> "Link":
@@ -151,6 +169,10 @@ class Submitter:
         return Handle(
             cast("Gnomon", self), answer.task_id, prepared.handler.decode_result, warnings
         )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 - in a program of others: real time
 
 
 def _specs(tasks: Iterable[Prepared[Any]], key: str | None) -> Iterator[TaskSpec]:

@@ -179,7 +179,7 @@ async def _live(
     """One incarnation after the other."""
     while not stop.is_set():
         try:
-            async with _node(settings, dsn, SystemClock(), emit, rules, app, served) as (
+            async with joined_node(settings, dsn, SystemClock(), emit, rules, app, served) as (
                 node,
                 listener,
                 keeper,
@@ -197,7 +197,7 @@ async def _live(
 
 
 @asynccontextmanager
-async def _node(
+async def joined_node(
     settings: Settings,
     dsn: str,
     clock: Clock,
