@@ -267,8 +267,8 @@ def _decoded(status: int, content: bytes, call: Call[Any], rules: Rules) -> Any:
         return _parsed(status, _member(status, members, call.member), call.answer)
     if call.receipt is not None:
         members = _parsed(status, content, dict[str, msgspec.Raw])
-        names = {field.encode_name for field in msgspec.structs.fields(call.receipt)}
-        if members.keys() == names:
+        fields = msgspec.structs.fields(call.answer)
+        if not members.keys() >= {field.encode_name for field in fields if field.required}:
             return _parsed(status, content, call.receipt)
     return _parsed(status, content, call.answer)
 
