@@ -156,6 +156,8 @@ def _with_app(settings: Settings, app: Gnomon | None) -> tuple[Gnomon, Settings]
             return load_app(path), settings
         except AppNotLoaded as error:
             raise SettingsError(f"node.app cannot be used: {error}") from error
+    if path is not None and _leads_to(path, app):
+        return app, settings  # another path might leave out what that module does before
     path = path_of(app)
     if path is None:
         log.warning(
@@ -164,6 +166,13 @@ def _with_app(settings: Settings, app: Gnomon | None) -> tuple[Gnomon, Settings]
         )
     node = msgspec.structs.replace(settings.node, app=path)
     return app, msgspec.structs.replace(settings, node=node)
+
+
+def _leads_to(path: str, app: Gnomon) -> bool:
+    try:
+        return load_app(path) is app
+    except AppNotLoaded:
+        return False
 
 
 async def _live(

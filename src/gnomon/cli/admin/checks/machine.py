@@ -12,6 +12,9 @@ from gnomon.settings import DEFAULT_FILE, Settings, unknown_variables
 
 OLDEST_PYTHON = (3, 11)
 
+# A receiver of webhooks may run in the same environment; not imported, because `--help` is quicker.
+_OF_RECEIVERS = ("GNOMON_WEBHOOK_SECRETS", "GNOMON_WEBHOOK_SECRETS_FILE")
+
 
 def python_version() -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
@@ -20,7 +23,7 @@ def python_version() -> Check:
 
 
 def environment(environ: Mapping[str, str]) -> Check:
-    own = {API_VARIABLE, SETTINGS_VARIABLE}
+    own = {API_VARIABLE, SETTINGS_VARIABLE, *_OF_RECEIVERS}
     unknown = [name for name in unknown_variables(environ) if name not in own]
     detail = f"{', '.join(unknown)} set nothing" if unknown else "every GNOMON_ variable is known"
     return Check("environment", not unknown, detail, "look for a typing mistake, or unset them")
