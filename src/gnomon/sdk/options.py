@@ -17,8 +17,7 @@ from gnomon.model.task import (
     LEAST_TIMEOUT,
     DeliveryMode,
     KeepPayload,
-    TaskTemplate,
-    default_policy,
+    check_mode,
 )
 from gnomon.sdk.errors import InvalidHandler
 
@@ -202,15 +201,8 @@ TASK_OPTIONS = tuple(TaskOptions.__annotations__)
 def check_delivery(handler: str, defaults: TaskDefaults) -> None:
     """Raises InvalidHandler where the delivery mode forbids another field."""
     mode = defaults.delivery or DeliveryMode.AT_LEAST_ONCE
-    template = TaskTemplate(
-        task_type=handler,
-        target=PythonTarget(handler),
-        delivery=mode,
-        retry_policy=defaults.retry_policy or default_policy(mode),
-        preemptible=defaults.preemptible,
-    )
     try:
-        template.check_delivery()
+        check_mode(mode, defaults.retry_policy, preemptible=defaults.preemptible)
     except InvalidTask as error:
         option = "retries" if "retry" in error.pointer else "preemptible"
         raise InvalidHandler(f"{handler}: {option}: {error.detail}") from None
