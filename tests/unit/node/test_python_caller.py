@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from tests.unit.node.worker_world import World, working
+from tests.waiting import eventually
 
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import PythonTarget
 from gnomon.model.verdict import VerdictKind, decide
-from gnomon.sdk.context import MAX_RESULT_BYTES, stored_result
+from gnomon.sdk.context import MAX_RESULT_BYTES, TaskContext, stored_result
 from gnomon.sdk.failure import MAX_TRACEBACK_BYTES, traceback_of
 from gnomon.sdk.signals import Reject, Retry
 
@@ -109,6 +110,35 @@ async def test_one_that_ignores_its_cancellation_shows_where_it_goes_on() -> Non
     outcome = await outcome_of(World(), "hang", 0.05)
     assert "ignored its cancellation" in (outcome.error or "")
     assert "in hang" in (outcome.traceback or "")
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_a_handler_sees_its_deadline_and_that_it_was_told_to_stop(in_thread: bool) -> None:
+    seen: list[bool] = []
+    left: list[float] = []
+
+    def watch(payload: Any, ctx: TaskContext) -> None:
+        left.append(ctx.remaining)
+        while not ctx.cancelled:
+            time.sleep(0.005)
+        seen.append(ctx.cancelled)
+
+    async def watch_async(payload: Any, ctx: TaskContext) -> None:
+        left.append(ctx.remaining)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append(ctx.cancelled)
+
+    handler: Any = watch if in_thread else watch_async
+    outcome = await outcome_of(World(None, handler), handler.__name__, 0.2)
+    assert outcome.kind is OutcomeKind.TIMED_OUT
+    assert 0 < left[0] <= 0.2
+
+    async def told() -> bool:
+        return seen == [True]
+
+    await eventually(told)
 
 
 class Standing:

@@ -69,6 +69,13 @@ class ProcessPool(ChildPool):
 
     async def _stopped(self, child: ChildProcess, job: Job) -> End:
         """How a call ends that was told to stop: by itself within a moment, or with its process."""
+        try:
+            return await self._stopped_by_itself(child, job)
+        except BaseException:
+            child.close_by_node("its node stopped waiting for a handler in it")
+            raise
+
+    async def _stopped_by_itself(self, child: ChildProcess, job: Job) -> End:
         await asyncio.wait([job.over], timeout=self._stop_seconds)
         end = job.over.result() if job.over.done() else None
         if end is not None and not isinstance(end, Left):

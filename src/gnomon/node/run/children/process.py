@@ -1,6 +1,7 @@
 """The node's side of one child process: what it was given, and what becomes of that."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -376,7 +377,8 @@ class ChildProcess(asyncio.SubprocessProtocol):
             case Completing(completed=completed):
                 job.run.completed = completed
             case Progressed(progress=progress):
-                job.run.reported = progress
+                with contextlib.suppress(ValueError):  # no child is trusted to have checked it
+                    job.run.progress(*progress)
             case Left():
                 self._left[job.number] = job
                 self._over(job, message)

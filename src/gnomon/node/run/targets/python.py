@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -15,7 +16,8 @@ from gnomon.node.run.targets import Place
 from gnomon.node.run.threads import Threads, TooManyHung
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext, stored_result
+from gnomon.sdk.context import TaskContext, current, stored_result
+from gnomon.sdk.errors import UnknownHandler
 from gnomon.sdk.failure import MAX_ERROR, describe, traceback_of
 from gnomon.sdk.handler import Runs
 from gnomon.sdk.signals import RETRIES, SNOOZES, Reject, Retry, Snooze
@@ -32,7 +34,7 @@ class PythonCaller:
     owns the threads. The app is to be running."""
 
     def __init__(self, app: Gnomon, threads: int) -> None:
-        self._app = app
+        self._execute = app.execute
         self._handlers = app.handlers
         self._threads = Threads(threads)
         self._thread = Place("threads", threads)
@@ -59,17 +61,13 @@ class PythonCaller:
     async def call(self, delivery: Delivery, payload: bytes | None, run: TaskContext) -> Outcome:
         assert isinstance(delivery.target, PythonTarget)
         name = delivery.target.function
-        handler = self._handlers.get(name)
-        if handler is None:
-            return self._unknown(name)
-        if handler.runs is not Runs.LOOP:
-            run.in_thread = True
         try:
-            returned = await self._app.execute(name, payload, run, self._threads.run)
+            returned = await self._execute(name, payload, run, self._in_thread)
         except (asyncio.CancelledError, GeneratorExit, TooManyHung):
             raise  # a GeneratorExit may be the end of this coroutine, which only its owner can tell
         except BaseException as error:  # noqa: BLE001 - whatever it is, it fails this execution alone
-            outcome = outcome_of(error, run)
+            known = not isinstance(error, UnknownHandler) or name in self._handlers
+            outcome = outcome_of(error, run) if known else self._unknown(name)
         else:
             outcome = (
                 SUCCESS
@@ -80,6 +78,12 @@ class PythonCaller:
             if run.log_lines is not None:
                 tell_left_out(run)
         return _if_uncommitted(outcome) if run.completed else outcome
+
+    def _in_thread(self, function: Callable[[], object]) -> Awaitable[object]:
+        context = current.get()
+        assert context is not None, "only an execution calls what blocks"
+        context.in_thread = True
+        return self._threads.run(function)
 
     def _unknown(self, name: str) -> Outcome:
         known = ", ".join(sorted(self._handlers)) or "none: its setting node.app names no app"
