@@ -10,10 +10,11 @@ from uuid import UUID
 
 import pytest
 from tests.commands import gnomon, running
-from tests.system.harness import Submitter, Truth
+from tests.system.harness import Submitter, Truth, start_server, stop_server, submitting
 from tests.waiting import eventually, eventually_sync
 
 from gnomon.model.target import PythonTarget
+from gnomon.store.embedded import EmbeddedServer
 
 SHOP = """
 import os
@@ -130,6 +131,46 @@ async def test_a_change_of_the_source_is_picked_up_once_it_can_be_imported(
         assert await results(truth, late) == {"done"}, "what the one before ran is waited for"
         worker.process.terminate()
         assert worker.wait() == 0, worker.errors
+
+
+async def test_a_worker_outlives_a_restart_of_postgresql(
+    own_server: EmbeddedServer, shop: Path
+) -> None:
+    with running("worker", "shop:app", cwd=shop, env=environment(own_server.dsn)) as worker:
+        started(lambda: worker.errors, 1)
+        stop_server(own_server, signal.SIGQUIT)
+        start_server(own_server)
+        truth = Truth(own_server.dsn)
+        async with submitting(own_server.dsn) as submitter:
+            ids = await submitter.submit(PythonTarget("greet"), 5)
+            assert await results(truth, ids) == {"VERSION"}
+        truth.close()
+        worker.process.terminate()
+        assert worker.wait() == 0, worker.errors
+
+
+def test_up_runs_a_worker_and_says_where_it_is_to_whoever_starts_it_again(shop: Path) -> None:
+    with running("up", "--app", "shop:app", "--reload", "--port", "0", cwd=shop) as everything:
+
+        def announced() -> re.Match[str] | None:
+            return re.search(r"API\s+(http://\S+)/api/v1", everything.errors)
+
+        url = eventually_sync(announced, 60.0)[1]
+        started(lambda: everything.errors, 1)
+        done = gnomon(
+            "submit", "--type", "greet", "--wait", "--api", url, "--payload", "1", cwd=shop
+        )
+        assert done.code == 0, done.err
+        waits = gnomon("submit", "--type", "unknown", "--api", url, cwd=shop)
+        assert "warning: no worker that handles the task type 'unknown' was seen" in waits.err
+        assert len(waits.out.split()) == 1
+        listed = gnomon("nodes", "--api", url, cwd=shop).out
+        assert "handlers dawdle, greet" in listed
+        again = gnomon("up", "--app", "shop:app", "--port", "0", cwd=shop)
+        assert again.code == 1
+        assert f"gnomon is already up, at {url} " in again.err
+        everything.interrupt()
+        assert everything.wait() == 0, everything.errors
 
 
 def test_what_is_wrong_is_said_in_one_line(database_dsn: str, shop: Path) -> None:

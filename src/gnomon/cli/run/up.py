@@ -13,6 +13,8 @@ import typer
 from gnomon import loop
 from gnomon.cli.run.keyring import check_setting
 from gnomon.cli.run.processes import Port, Slots, overrides
+from gnomon.cli.run.sources import Sources
+from gnomon.cli.run.worker import Reload
 from gnomon.cli.shared import database, output, remote
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, settings_file, settings_of
 from gnomon.cli.shared.output import CommandFailed
@@ -46,14 +48,22 @@ def up(
         str | None, typer.Option(metavar="DIR", help="Data of the embedded PostgreSQL.")
     ] = None,
     slots: Slots = None,
+    app: Annotated[
+        str | None,
+        typer.Option(metavar="APP", help="Run a worker for this app, as module:attribute."),
+    ] = None,
+    reload: Reload = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")
     ] = False,
 ) -> None:
     """Run everything: PostgreSQL (unless DATABASE_URL is set), the API and a node.
 
+    With --app also a worker for the handlers of that app.
+
     \b
     gnomon up
+    gnomon up --app shop:app --reload
     gnomon up --port 8081 --data-dir /var/lib/gnomon --slots 2000
     DATABASE_URL=postgresql://localhost/gnomon gnomon up
     """
@@ -64,20 +74,31 @@ def up(
         variables[SETTINGS_VARIABLE] = str(file.resolve())
     if quiet:
         variables["GNOMON_OUTPUT_LOG_LEVEL"] = "warning"
+    if reload and app is None:
+        raise typer.BadParameter("--reload is for --app")
     settings = settings_of(ctx, variables)
     check_setting(settings)
+    _check_not_running(settings)
     api = msgspec.structs.replace(settings.api, port=_free_port(settings))
     settings = msgspec.structs.replace(settings, api=api)
     variables["GNOMON_API_PORT"] = str(api.port)
     with Interrupts() as interrupts:
-        code = _up(settings, variables, interrupts, quiet=quiet)
+        worker = () if app is None else (app, *(["--reload"] if reload else []))
+        if app is not None and not Sources(app, os.environ | variables, Path.cwd()).look():
+            raise typer.Exit(1)  # the reason is told
+        code = _up(settings, variables, interrupts, worker, quiet=quiet)
     if not quiet:
         output.note("Gnomon has stopped.")
     raise typer.Exit(code)
 
 
 def _up(
-    settings: Settings, variables: dict[str, str], interrupts: "Interrupts", *, quiet: bool
+    settings: Settings,
+    variables: dict[str, str],
+    interrupts: "Interrupts",
+    worker: tuple[str, ...],
+    *,
+    quiet: bool,
 ) -> int:
     from gnomon.cli.run import supervise
     from gnomon.store.postgres.identity.installation import agreed
@@ -96,7 +117,7 @@ def _up(
         for name in ("GNOMON_API_KEY", "GNOMON_API_KEY_FILE"):  # for commands, not for servers
             variables.pop(name, None)
         return supervise.run(
-            _children(settings, variables),
+            _children(settings, variables, worker),
             on_ready=partial(_on_ready, settings, stack, quiet=quiet),
             tend=tend,
             interrupts=interrupts,
@@ -104,14 +125,30 @@ def _up(
         )
 
 
-def _children(settings: Settings, environ: dict[str, str]) -> list["Child"]:
+def _children(
+    settings: Settings, environ: dict[str, str], worker: tuple[str, ...]
+) -> list["Child"]:
     from gnomon.cli.run.supervise import Child
 
     program = [sys.executable, "-m", "gnomon"]
-    return [
+    children = [
         Child("api", [*program, "api"], environ, ready=partial(_ready, settings)),
         Child("scheduler", [*program, "scheduler"], environ),
     ]
+    if worker:
+        # Its own processes share this terminal, so none of them draws a line on it.
+        children.append(Child("worker", [*program, "worker", *worker, "--no-line"], environ))
+    return children
+
+
+def _check_not_running(settings: Settings) -> None:
+    """CommandFailed if `gnomon up` runs in this data directory already: where, and what to do."""
+    folder = Path(settings.database.data_dir)
+    if (url := local_address.found(folder)) is not None:
+        raise CommandFailed(
+            f"gnomon is already up, at {url} (data in {folder.resolve()}); stop that one first, or "
+            "give this one another --data-dir and --port"
+        )
 
 
 def _free_port(settings: Settings) -> int:

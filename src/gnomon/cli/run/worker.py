@@ -28,7 +28,7 @@ Reload = Annotated[
     bool, typer.Option("--reload", help="Start anew when the app's source files change.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
-NoLine = Annotated[bool, typer.Option("--no-line", hidden=True)]
+NoLine = Annotated[bool, typer.Option("--no-line", help="Draw no live line on a terminal.")]
 
 
 def worker(
