@@ -32,7 +32,7 @@ def template_of(asked: TemplateBody, defaults: TypeDefaults) -> dict[str, Any]:
     fields["tags"] = _distinct(fields["tags"])
     if asked.retry_policy is UNSET:
         fields["retry_policy"] = defaults.retry_policy_for(fields["delivery"])
-    if asked.preemptible is UNSET:
+    if fields["preemptible"] and asked.preemptible is UNSET:
         fields["preemptible"] = defaults.preemptible_for(fields["delivery"])
     return fields
 
