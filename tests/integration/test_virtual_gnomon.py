@@ -147,6 +147,27 @@ async def test_snooze_reject_and_expiry() -> None:
         assert len(await g.executions(failing)) == 2
 
 
+async def test_what_handlers_declare_is_registered_and_the_lifespan_may_submit() -> None:
+    shop = Shop()
+
+    @shop.app.task(expiry="90s", retries=FIXED)
+    async def fail() -> None:
+        raise RuntimeError("broken")
+
+    @shop.app.lifespan
+    async def lifespan(app: Gnomon) -> AsyncIterator[None]:
+        await fail.submit()
+        yield
+
+    async with shop.virtual() as g:
+        assert [each.name for each in await g.client.list_task_types()] == ["fail"]
+        handle = await fail.submit()
+        await g.advance("1h")
+        with pytest.raises(TaskExpired, match="2026-03-01T00:01:30"):
+            await handle.result()
+        assert len(g.submitted_to(fail)) == 2
+
+
 async def test_a_handler_that_waits_times_out_at_its_virtual_moment() -> None:
     shop = Shop()
 

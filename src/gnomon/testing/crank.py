@@ -124,6 +124,10 @@ class Crank:
             while (await asyncio.wait(self._background, timeout=_WATCH_SECONDS))[1]:
                 self._clock.set(self._clock.now() + _A_WHILE)
 
+    async def register(self) -> None:
+        """Make the app's task types and cron jobs known, as a worker does when it starts."""
+        await self._once("register")
+
     async def drain(self) -> None:
         """Do all that is due now, and what that submits in turn."""
         async with self._turning:
@@ -184,7 +188,11 @@ class Crank:
             if look.plans:
                 await self._once("plan")
             elif not await self._start(look) and not await self._wait_for_handlers():
-                return look if self._node.held == 0 else await self._look()
+                if self._node.held:
+                    return await self._look()  # some handlers are left to run
+                if look.deadline is None:
+                    return look
+                # Else the last of them was settled after the look.
         raise NothingRuns(
             f"there is always more to do at {self._clock.now().isoformat()}: a handler may submit, "
             "or snooze, without end; or a cron job cannot be planned, as the log says"
@@ -211,6 +219,9 @@ class Crank:
         """Wait until one of the handlers that run has ended, or has submitted what can start; gives
         whether one has."""
         self._left_running = min(self._left_running, self._node.held)
+        if self._settled.is_set():
+            self._settled.clear()
+            return True
         began = self._real.monotonic()
         while self._node.held > self._left_running:
             if await self._real.wait(self._settled, _WATCH_SECONDS):

@@ -50,8 +50,9 @@ async def inline(app: Gnomon, *, raises: bool = True) -> AsyncIterator[InlineGno
     raises, `Snooze`, `Retry` and `Reject` among it, the submission raises; with `raises=False` it
     is kept: `g.outcome(handle)` has it, and `handle.result()` raises TaskFailed."""
     testing = InlineGnomon(app, Mode.RAISE if raises else Mode.KEEP)
-    async with app.running():
-        with _submitting(testing, asyncio.get_running_loop()):
+    # Before the lifespan, which may submit as well.
+    with _submitting(testing, asyncio.get_running_loop()):
+        async with app.running():
             yield testing
 
 
@@ -60,7 +61,7 @@ def inline_sync(app: Gnomon, *, raises: bool = True) -> Iterator[InlineGnomon]:
     """As `inline`, for synchronous tests that use `submit_sync`. Handlers run on an event loop in a
     thread."""
     testing = InlineGnomon(app, Mode.RAISE if raises else Mode.KEEP)
-    with _loop_in_thread() as loop, _entered(app, loop), _submitting(testing, loop):
+    with _loop_in_thread() as loop, _submitting(testing, loop), _entered(app, loop):
         yield testing
 
 

@@ -22,6 +22,7 @@ from gnomon.sdk.context import current
 from gnomon.sdk.handle import Handle
 from gnomon.settings import Settings
 from gnomon.store.postgres.database import connect
+from gnomon.store.postgres.hints import Listener
 from gnomon.testing import turned_clock
 from gnomon.testing.crank import Crank, CrankPace
 from gnomon.testing.databases import fresh_database
@@ -118,33 +119,47 @@ async def virtual_gnomon(
         settings = _settings(database_url)
         server = VirtualServer(settings, app.tenant, clock)
         access = VirtualAccess(settings, app.tenant, server)
-        server.start()
         link = virtual_link(access, testing.submitted.append, testing.drain)
         stack.push_async_callback(link.close)
-        await stack.enter_async_context(app.running())
-        served = Served(handlers=frozenset(app.handlers))
-        told: list[Crank] = []
-
-        def observe(event: object) -> None:
-            for each in told:
-                each.observe(event)
-
-        node, listener, _ = await stack.enter_async_context(
-            joined_node(settings, database_url, clock, observe, RULES, app, served)
-        )
-        pace = CrankPace(
-            timedelta(seconds=settings.node.plan_ahead_seconds),
-            settings.node.timeout_grace_seconds,
-            patience,
-        )
-        crank = Crank(node, clock, cast("Any", connection), sorted(app.handlers), pace)
-        told.append(crank)
+        crank, listener = await _crank(stack, app, settings, clock, connection, patience)
+        # In this order: the API knows what is registered when it starts, and the lifespan may
+        # submit as well.
+        await crank.register()
+        server.start()
         testing._crank = crank
         stack.enter_context(app.linked(link, clock.now))
-        for job in app.jobs:
-            await app.client.create_cron_job(job.spec)
+        await stack.enter_async_context(app.running())
         await stack.enter_async_context(crank.running(listener.run))
         yield testing
+
+
+async def _crank(
+    stack: AsyncExitStack,
+    app: Gnomon,
+    settings: Settings,
+    clock: VirtualClock,
+    connection: Any,
+    patience: float,
+) -> tuple[Crank, Listener]:
+    """A worker of the app that has joined, and its crank."""
+    served = Served(handlers=frozenset(app.handlers), registers=True)
+    told: list[Crank] = []
+
+    def observe(event: object) -> None:
+        for crank in told:
+            crank.observe(event)
+
+    dsn = settings.database.url or ""
+    node, listener, _ = await stack.enter_async_context(
+        joined_node(settings, dsn, clock, observe, RULES, app, served)
+    )
+    pace = CrankPace(
+        timedelta(seconds=settings.node.plan_ahead_seconds),
+        settings.node.timeout_grace_seconds,
+        patience,
+    )
+    told.append(Crank(node, clock, connection, sorted(app.handlers), pace))
+    return told[0], listener
 
 
 def _settings(database_url: str) -> Settings:
