@@ -294,8 +294,6 @@ async def test_a_database_that_cannot_be_used_is_named_by_its_variable(
             assert "secret" not in str(raised.value)
         with pytest.raises(NotConnected, match="DATABASE_URL"):
             wrong.sync_client.get_tenant()
-        # It is asked again each time.
-        monkeypatch.setenv("DATABASE_URL", database_dsn)
     monkeypatch.setenv("DATABASE_URL", database_dsn)
     async with Gnomon(tenant="acme") as stranger:
         with pytest.raises(NotConnected, match="there is no tenant 'acme' in the database"):

@@ -47,13 +47,11 @@ class DirectServer:
         return self._thread is not None and not self._thread.is_alive()
 
     def start(self) -> None:
-        """Starts the thread, once."""
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="gnomon", daemon=True)
-                self._thread.start()
-                # The thread is not waited for by the interpreter, and would be cut off.
-                atexit.register(self.close)
+        """Starts the thread."""
+        self._thread = threading.Thread(target=self._run, name="gnomon", daemon=True)
+        self._thread.start()
+        # The thread is not waited for by the interpreter, and would be cut off.
+        atexit.register(self.close)
 
     def send(self, request: httpx.Request) -> "Future[httpx.Response]":
         """The answer to a request. Raises httpx.ConnectError once it is being closed: what the
@@ -83,6 +81,7 @@ class DirectServer:
         try:
             asyncio.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - told to whoever waits for it
+            atexit.unregister(self.close)
             if not self.ready.done():
                 self.ready.set_exception(_explained(error, self._source))
 
@@ -128,29 +127,34 @@ class DirectAccess:
         self._settings = settings
         self._tenant_id = tenant_id
         self._source = source
-        # By process: what a fork leaves here belongs to the parent.
+        # By process: what a fork leaves here belongs to the parent, a lock that is held included.
+        self._locks: dict[int, threading.Lock] = {}
         self._servers: dict[int, DirectServer] = {}
-        self._closed: set[int] = set()  # likewise
+        self._closed: set[int] = set()
 
     def server(self) -> DirectServer:
         """The one of this process, which may still be starting. Raises NotConnected."""
         process = os.getpid()
-        if process in self._closed:  # what still waits must not open it again
-            raise NotConnected("the app was closed meanwhile")
-        server = self._servers.get(process)
-        if server is None or server.has_ended:
-            made = DirectServer(self._settings, self._tenant_id, self._source)
-            if server is not None:
-                self._servers.pop(process, None)
-            server = self._servers.setdefault(process, made)
-        server.start()
+        with self._lock(process):
+            if process in self._closed:  # what still waits must not open it again
+                raise NotConnected("the app was closed meanwhile")
+            server = self._servers.get(process)
+            if server is None or server.has_ended:
+                server = DirectServer(self._settings, self._tenant_id, self._source)
+                server.start()
+                self._servers[process] = server
         return server
 
     def close(self) -> None:
-        self._closed.add(os.getpid())
-        server = self._servers.pop(os.getpid(), None)
+        process = os.getpid()
+        with self._lock(process):
+            self._closed.add(process)
+            server = self._servers.pop(process, None)
         if server is not None:
             server.close()
+
+    def _lock(self, process: int) -> threading.Lock:
+        return self._locks.setdefault(process, threading.Lock())
 
 
 class DirectTransport(httpx.BaseTransport):

@@ -51,8 +51,9 @@ def found(data_dir: Path) -> str | None:
     except OSError:
         return None
     try:
-        # One that another user may write could send the key anywhere.
-        if os.fstat(descriptor).st_mode & 0o022:
+        # One that another user has written, or could, might send the key anywhere.
+        facts = os.fstat(descriptor)
+        if facts.st_mode & 0o022 or facts.st_uid not in (0, os.geteuid()):
             return None
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,11 +1,14 @@
 """The address of a running `gnomon up` is found, and that of a dead one is not believed."""
 
+import os
 import signal
 import stat
 import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+
+import pytest
 
 from gnomon.sdk.local_address import FILE, found, told
 
@@ -53,6 +56,13 @@ def test_an_address_that_a_killed_process_left_is_not_believed(tmp_path: Path) -
 def test_a_file_that_others_may_write_is_not_believed(tmp_path: Path) -> None:
     with told(tmp_path, URL):
         (tmp_path / FILE).chmod(0o622)
+        assert found(tmp_path) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_file_of_another_user_is_not_believed(tmp_path: Path) -> None:
+    with told(tmp_path, URL):
+        os.chown(tmp_path / FILE, 12345, -1)
         assert found(tmp_path) is None
 
 
