@@ -2,11 +2,13 @@
 
 import uuid
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.ids import created_at, lowest_id, uuid7
+from gnomon.model.ids import created_at, ids_with_prefix, lowest_id, uuid7
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -39,3 +41,19 @@ def test_the_lowest_id_parts_earlier_ids_from_the_rest(
 ) -> None:
     lowest = lowest_id(EPOCH + timedelta(milliseconds=bound, microseconds=micros))
     assert (uuid7(at, entropy) < lowest) == (at < bound)
+
+
+def test_the_beginning_of_an_id_is_a_range() -> None:
+    whole = "0199f3a2-7c1e-7d43-a7f5-0c6a53a9d1f0"
+    for length in (1, 8, 9, 18, 36):
+        first, last = ids_with_prefix(whole[:length].upper())
+        assert first <= UUID(whole) <= last
+        assert str(first).startswith(whole[:length].rstrip("-"))
+        assert str(last).startswith(whole[:length].rstrip("-"))
+    assert ids_with_prefix(whole) == (UUID(whole), UUID(whole))
+
+
+@pytest.mark.parametrize("text", ["", "-", "report", "0199f3a2\n", "٣", "0" * 33])
+def test_what_begins_no_id(text: str) -> None:
+    with pytest.raises(ValueError, match="first hexadecimal digits"):
+        ids_with_prefix(text)

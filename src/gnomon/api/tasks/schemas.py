@@ -5,6 +5,8 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.model.errors import InvalidTask
+from gnomon.model.ids import ids_with_prefix
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane, Priority
 from gnomon.model.retry import Backoff
@@ -23,6 +25,9 @@ from gnomon.usecases.checks.request_fields import (
     WaitSeconds,
 )
 from gnomon.usecases.checks.request_moments import utc
+
+# The first digits of a task's id, with or without hyphens.
+IdPrefix = Annotated[str, msgspec.Meta(pattern="^([0-9A-Fa-f]-?){1,32}$", max_length=36)]
 
 
 class CancelTask(Strict):
@@ -70,9 +75,16 @@ class TaskFilterQuery(DeadLetterFilter):
     """A filter of tasks; without a parameter: all of them."""
 
     status: Status | None = None
+    id_prefix: IdPrefix | None = None
 
     def chosen(self) -> TaskFilter:
-        return msgspec.structs.replace(super().chosen(), status=self.status)
+        return msgspec.structs.replace(super().chosen(), status=self.status, ids=self._ids())
+
+    def _ids(self) -> tuple[UUID, UUID] | None:
+        try:
+            return None if self.id_prefix is None else ids_with_prefix(self.id_prefix)
+        except ValueError as error:
+            raise InvalidTask(str(error), "/id_prefix") from error
 
 
 class TaskQuery(TaskFilterQuery):

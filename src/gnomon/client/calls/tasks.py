@@ -68,10 +68,11 @@ def list_tasks(
     cron_job_id: Id | None = None,
     due_after: datetime | str | None = None,
     due_before: datetime | str | None = None,
+    id_prefix: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Listing[TaskInfo]:
-    """Lists tasks, newest first."""
+    """Lists tasks, newest first. `id_prefix` is the beginning of an id."""
     query = {
         "status": status,
         "task_type": task_type,
@@ -81,6 +82,7 @@ def list_tasks(
         "cron_job_id": cron_job_id,
         "due_after": due_after,
         "due_before": due_before,
+        "id_prefix": id_prefix,
     }
     return Listing(
         path=_TASKS, member="tasks", item=TaskInfo, query=query, limit=limit, cursor=cursor

@@ -49,6 +49,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     cron_job_id: UUID | None = None
     due_after: datetime | None = None
     due_before: datetime | None = None
+    ids: tuple[UUID, UUID] | None = None  # the first and the last
 
 
 class Page(msgspec.Struct, frozen=True):

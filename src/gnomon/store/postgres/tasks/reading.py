@@ -113,16 +113,30 @@ async def last_executions(database: Database, key: TaskKey, limit: int) -> list[
 async def page(
     database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
 ) -> Page:
+    newest = _AFTER_ALL if chosen.ids is None else _after(chosen.ids[1])
     async with database.scoped(tenant_id) as connection:
         rows = await connection.fetch(
             query("list_tasks"),
             tenant_id,
-            cursor or _AFTER_ALL,
+            min(cursor or _AFTER_ALL, newest),
             limit + 1,
             *status_columns(chosen.status),
             *filter_columns(chosen),
         )
-    return _page(rows, limit)
+    found = _page(rows, limit)
+    return found if chosen.ids is None else _from(found, chosen.ids[0])
+
+
+def _from(page: Page, first: UUID) -> Page:
+    """The page up to the id `first`. (As a second bound in the statement it would change the plan
+    that is made once for all values.)"""
+    tasks = [task for task in page.tasks if task.task_id >= first]
+    over = len(tasks) < len(page.tasks) or page.next_cursor is None or page.next_cursor <= first
+    return Page(tasks, None if over else page.next_cursor)
+
+
+def _after(id_: UUID) -> UUID:
+    return id_ if id_ == _AFTER_ALL else UUID(int=id_.int + 1)
 
 
 async def page_of_dead(
