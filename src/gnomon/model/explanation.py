@@ -1,14 +1,16 @@
 """The answer to "why is this task not running?". Pure: what is known in, plain words out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
 import msgspec
 
+from gnomon.model.endings import ending, remedies
+from gnomon.model.execution import Execution
 from gnomon.model.lifecycle import Status
 from gnomon.model.pool import Work, in_few_words
-from gnomon.model.task import Resolution, Task
+from gnomon.model.task import Task
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 
 COUNTED_AHEAD = 1000  # beyond this, "at least"
@@ -73,9 +75,18 @@ class Explanation(msgspec.Struct, frozen=True):
     facts: list[str]
 
 
-def explain(task: Task, around: Circumstances) -> Explanation:
-    """Say why the task is where it is, and what will move it on."""
-    return Explanation(_summary(task, around), list(_facts(task, around)))
+def explain(task: Task, around: Circumstances, executions: Sequence[Execution] = ()) -> Explanation:
+    """Say why the task is where it is, and what will move it on. The executions are those of a task
+    that has ended, or is a dead letter."""
+    facts = _facts(task, around)
+    if not has_ended(task.status):
+        return Explanation(_summary(task, around), list(facts))
+    return Explanation(ending(task), [*remedies(task, executions), *facts])
+
+
+def has_ended(status: Status) -> bool:
+    """Whether nothing happens to the task by itself any more."""
+    return status.is_over or status is Status.DEAD_LETTERED
 
 
 def _summary(task: Task, around: Circumstances) -> str:
@@ -94,10 +105,8 @@ def _summary(task: Task, around: Circumstances) -> str:
             return "It was paused, and runs only after it is resumed."
         case Status.BLOCKED:
             return _why_blocked(around)
-        case Status.DEAD_LETTERED:
-            return _why_dead(task)
-        case Status.COMPLETED | Status.CANCELLED | Status.EXPIRED:
-            return f"It is over: {task.status.lower()}."
+        case Status.DEAD_LETTERED | Status.COMPLETED | Status.CANCELLED | Status.EXPIRED:
+            raise AssertionError("how these ended is told apart")
 
 
 def _why_ready(task: Task, around: Circumstances) -> str:
@@ -189,14 +198,6 @@ def _why_blocked(around: Circumstances) -> str:
         f"It is queued: it starts when the run of cron job {around.cron_job!r} before it "
         f"(task {around.active_run}) has ended."
     )
-
-
-def _why_dead(task: Task) -> str:
-    if task.resolution is Resolution.ARCHIVED:
-        return "It was a dead letter, and was archived."
-    if task.resolution is Resolution.DISCARDED:
-        return "It was a dead letter, and was discarded."
-    return "Its retries are spent, or its error cannot be retried; retry it, archive or discard it."
 
 
 def _facts(task: Task, around: Circumstances) -> Iterator[str]:

@@ -101,10 +101,10 @@ def around(**fields: Any) -> Circumstances:
         ),
         (a_task(Status.PAUSED), around(), "resumed"),
         (a_task(Status.BLOCKED), around(), "waits for other tasks"),
-        (a_task(Status.DEAD_LETTERED), around(), "retries are spent"),
+        (a_task(Status.DEAD_LETTERED), around(), "not retried by itself"),
         (a_task(Status.DEAD_LETTERED, resolution=Resolution.ARCHIVED), around(), "was archived"),
         (a_task(Status.DEAD_LETTERED, resolution=Resolution.DISCARDED), around(), "was discarded"),
-        (a_task(Status.COMPLETED), around(due_at=None), "over: completed"),
+        (a_task(Status.COMPLETED), around(due_at=None), "has completed"),
     ],
 )
 def test_the_summary_names_the_reason(task: Task, circumstances: Circumstances, words: str) -> None:

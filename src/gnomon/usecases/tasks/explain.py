@@ -2,11 +2,13 @@
 
 import msgspec
 
-from gnomon.model.explanation import Circumstances, Explanation, explain
+from gnomon.model.explanation import Circumstances, Explanation, explain, has_ended
 from gnomon.model.task import Task, TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.rules import TenantRules
+
+EXECUTIONS_TOLD = 50  # the last ones
 
 
 async def explain_task(
@@ -15,7 +17,10 @@ async def explain_task(
     """The task, and what keeps it from running. Raises TaskNotFound."""
     task = await store.get(key)
     quota = rules.quotas(key.tenant_id).executions_per_minute
-    return task, explain(task, _with_quota(await store.circumstances(key), quota))
+    around = _with_quota(await store.circumstances(key), quota)
+    ended = has_ended(task.status)
+    executions = await store.last_executions(key, EXECUTIONS_TOLD) if ended else []
+    return task, explain(task, around, executions)
 
 
 def _with_quota(around: Circumstances, quota: int | None) -> Circumstances:
