@@ -247,8 +247,25 @@ def test_unknown_variables_are_listed_and_harmless() -> None:
 )
 def test_a_bad_value_is_named(name: str, text: str) -> None:
     section, _, own = name.partition(".")
-    with pytest.raises(SettingsError, match=rf"^a setting cannot be used: {name}\b"):
-        load({variable_of(section, own): text})
+    variable = variable_of(section, own)
+    with pytest.raises(SettingsError, match=rf"^{variable}: {name}\b"):
+        load({variable: text})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "api.port = 80\nnode.slots = 0",
+        "# node.slots = 1\n[node]\nslots = 0",
+        "[api]\nport = 80\n\n[ node ]\nname = 'slots = 1'\n\"slots\" = 0",
+    ],
+    ids=["dotted", "table", "quoted"],
+)
+def test_a_bad_value_of_a_file_is_named_with_its_line(folder: Path, content: str) -> None:
+    (folder / "gnomon.toml").write_text(content)
+    line = len(content.splitlines())
+    with pytest.raises(SettingsError, match=rf"^gnomon\.toml, line {line}: node.slots must"):
+        load({})
 
 
 @pytest.mark.parametrize(

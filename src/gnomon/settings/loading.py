@@ -28,6 +28,18 @@ DEFAULT_FILE = "gnomon.toml"
 # The file or the variable of each setting that has one.
 Sources = dict[tuple[str, str], str]
 
+_SETTING = re.compile(r"(\w+)\.(\w+)")
+_EXPECTED = re.compile(r"Expected `(\w+)")
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "array": "a list",
+    "object": "a table",
+}
+_TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
+_KEY = re.compile(r"\s*([^=#]+?)\s*=")
 _PLACE = re.compile(r"(.*) - at `\$\.(.*)`", re.DOTALL)
 
 
@@ -53,7 +65,7 @@ def load_with_sources(
     try:
         return msgspec.convert(values, Settings, strict=False), sources
     except msgspec.ValidationError as error:
-        raise SettingsError(f"a setting cannot be used: {_explained(error)}") from error
+        raise SettingsError(_explained(error, sources)) from error
 
 
 def variable_of(section: str, name: str) -> str:
@@ -75,12 +87,42 @@ def secret_variables() -> list[str]:
     return [*names, *(f"{name}_FILE" for name in names)]
 
 
-def _explained(error: msgspec.ValidationError) -> str:
-    """The setting first; a check of a section names it by itself."""
+def _explained(error: msgspec.ValidationError, sources: Sources) -> str:
+    """The source of the setting first, then the setting; a check of a section names it by itself.
+    Never the value: it may be a secret."""
     if isinstance(error.__cause__, ValueError):
-        return str(error.__cause__)
-    found = _PLACE.fullmatch(str(error))
-    return f"{found[2]}: {found[1]}" if found else str(error)
+        told = str(error.__cause__)
+    else:
+        found = _PLACE.fullmatch(str(error))
+        told = f"{found[2]} {_in_words(found[1])}" if found else str(error)
+    named = _SETTING.match(told)
+    source = None if named is None else sources.get((named[1], named[2]))
+    return f"{_place(source, named[1], named[2])}: {told}" if named and source else told
+
+
+def _in_words(mistake: str) -> str:
+    found = _EXPECTED.match(mistake)
+    wanted = None if found is None else _KINDS.get(found[1])
+    return f": {mistake}" if wanted is None else f"must be {wanted}"
+
+
+def _place(source: str, section: str, name: str) -> str:
+    """A variable as it is; a file with the line of the setting, where that can be found."""
+    if source.startswith((PREFIX, "DATABASE_URL")):
+        return source
+    inside = ""
+    for number, line in enumerate(_lines(Path(source)), start=1):
+        if found := _TABLE.match(line):
+            inside = found[1].strip()
+        elif found := _KEY.match(line):
+            full = f"{inside}.{found[1]}" if inside else found[1]
+            if re.sub(r"[\s\"']", "", full) == f"{section}.{name}":
+                return f"{source}, line {number}"
+    return source
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines()
 
 
 def _variables() -> Iterator[tuple[str, str, msgspec.structs.FieldInfo]]:
