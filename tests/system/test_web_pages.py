@@ -1,5 +1,10 @@
 """A hostile page in a real browser, on the machine where Gnomon runs without authentication."""
 
+import asyncio
+import html
+import json
+import re
+import shlex
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -45,9 +50,9 @@ async def tasks(api_url: str) -> list[Any]:
 
 async def test_a_page_of_another_origin_gets_nowhere(api_url: str, tmp_path: Path) -> None:
     address = api_url.removeprefix("http://")
-    html = PAGE.substitute(api=address, tasks=TASKS, report="/report")
+    page = PAGE.substitute(api=address, tasks=TASKS, report="/report")
     async with (
-        PageServer(html).serving() as server,
+        PageServer(page).serving() as server,
         opened(f"http://localhost:{server.port}/", tmp_path / "profile"),
     ):
         assert await server.reported() == BLIND
@@ -66,9 +71,47 @@ async def test_a_name_that_is_rebound_to_this_machine_gets_nowhere(
     assert '"tasks"' not in seen
 
 
-async def test_the_page_of_the_api_works_under_its_own_policy(api_url: str, tmp_path: Path) -> None:
-    seen = await shown(
-        f"{api_url}/api/v1/docs", tmp_path / "profile", ["--virtual-time-budget=5000"]
-    )
+async def page_of(api_url: str, profile: Path, asked: str = "") -> str:
+    """The page of the API, once its script has run under its own policy."""
+    url = f"{api_url}/api/v1/docs{asked}"
+    return await shown(url, profile, ["--virtual-time-budget=5000"])
+
+
+async def test_the_page_of_the_api_begins_with_tasks_and_links_to_everything(
+    api_url: str, tmp_path: Path
+) -> None:
+    seen = await page_of(api_url, tmp_path / "profile")
     assert "Loading…" not in seen
-    assert "Submit a task" in seen or "/api/v1/tasks" in seen
+    async with aiohttp.ClientSession(api_url) as api, api.get("/api/v1/openapi.json") as answer:
+        paths = (await answer.json())["paths"]
+    names = {found["operationId"] for methods in paths.values() for found in methods.values()}
+    operations = re.findall(r'<details class="operation" id="(\w+)"', seen)
+    links = re.findall(r'<li><a href="#(\w+)"', seen)
+    assert operations == links
+    assert (set(operations), len(operations)) == (names, len(names))
+    assert operations[0] == "submit_task"
+    titles = re.findall(r'<h2 id="([\w-]+)"', seen)
+    assert titles[:3] == ["tasks", "dead-letters", "cron-jobs"]
+
+
+async def test_a_link_opens_an_operation_with_an_example_to_copy(
+    api_url: str, tmp_path: Path
+) -> None:
+    seen = await page_of(api_url, tmp_path / "profile", "#submit_task")
+    assert '<details class="operation" id="submit_task" open=""' in seen
+    command = re.search(r'<pre class="curl">(.*?)</pre>', seen, re.DOTALL)
+    assert command is not None
+    words = shlex.split(html.unescape(command[1]))
+    assert words[:4] == ["curl", "-X", "POST", f"{api_url}{TASKS}"]
+    assert "retry_policy.max_retries" in seen
+    done = await asyncio.create_subprocess_exec(*words, "--silent", stdout=asyncio.subprocess.PIPE)
+    answer, _ = await done.communicate()
+    assert json.loads(answer)["status"] == "SCHEDULED"
+
+
+async def test_the_page_is_searched_by_words_and_fields(api_url: str, tmp_path: Path) -> None:
+    seen = await page_of(api_url, tmp_path / "profile", "?q=cron_expression%20preview")
+    hidden = re.findall(r'<details class="operation" id="(\w+)" hidden=""', seen)
+    every = re.findall(r'<details class="operation" id="(\w+)"', seen)
+    assert set(every) - set(hidden) == {"preview_cron_job"}
+    assert re.search(r'<p id="nothing"[^>]* hidden=""', seen)
