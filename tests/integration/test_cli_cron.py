@@ -128,7 +128,7 @@ def test_lists_are_filtered() -> None:
     assert listed("--next-before", soon.isoformat()) == ["two"]
 
     table = cron("list", "--name", "one").out.splitlines()
-    assert table[0].split() == ["job", "status", "when", "zone", "next", "runs", "tags", "source"]
+    assert table[0].split() == ["job", "status", "when", "zone", "next", "runs", "tags"]
     assert table[1].startswith("one report  active  0 9 1 1 *  UTC ")
     assert cron("list", "--name", "nobody").err == "nothing found\n"
 

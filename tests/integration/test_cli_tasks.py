@@ -171,10 +171,13 @@ def test_the_traceback_of_the_last_failure_is_shown(cli: Cli) -> None:
 
 
 def test_what_the_api_refuses(cli: Cli) -> None:
-    for task_id in (NOBODY, "nonsense", "../tasks", ""):
+    done = cli("tasks", "show", NOBODY)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("gnomon: ")
+    for task_id in ("nonsense", "../tasks", ""):
         done = cli("tasks", "show", task_id)
-        assert (done.code, done.out) == (1, "")
-        assert done.err.startswith("gnomon: ")
+        assert (done.code, done.out) == (2, "")
+        assert "is no id of a task" in done.err
     done = cli("submit", "ftp://example.com/")
     assert done.code == 1
     assert "/target" in done.err

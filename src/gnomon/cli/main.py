@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,16 +23,19 @@ from gnomon.cli.admin import (
 )
 from gnomon.cli.cron import cron
 from gnomon.cli.run import listen, processes, up, worker
-from gnomon.cli.shared import output
-from gnomon.cli.shared.options import SETTINGS_VARIABLE
+from gnomon.cli.shared import output, remote
+from gnomon.cli.shared.database import WrongAddress
+from gnomon.cli.shared.options import SETTINGS_VARIABLE, Invocation
 from gnomon.cli.tasks import dead, events, submit, tasks
 from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
-from gnomon.model.errors import GnomonError, InvalidTask
+from gnomon.model.errors import GnomonError, InvalidTask, StoreUnavailable
 from gnomon.settings import SettingsError
 from gnomon.version import VERSION
 
 _NO_API = "is `gnomon up` or `gnomon api` running? --api or GNOMON_URL says where it is"
 _KEY_HINT = "\n  give a key with --key-file, or in GNOMON_API_KEY or GNOMON_API_KEY_FILE"
+# The root of errors about arguments, which Typer does not export under a name of its own.
+_WRONGLY_TYPED: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="gnomon",
@@ -104,19 +107,38 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command. Expected errors become a line on stderr and exit code 1."""
+    """Run one command. Expected errors become a line on stderr and exit code 1; with `--json` that
+    line is JSON, and stdout has JSON or nothing."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    as_json = "--json" in given
+    with output.speaking_json(as_json):
+        sys.exit(_ended(given, as_json))
+
+
+def _ended(given: Sequence[str], as_json: bool) -> int:
+    """The exit code of a command."""
+    invocation = Invocation()
     try:
-        app(arguments, prog_name="gnomon")
+        code = app(given, prog_name="gnomon", obj=invocation, standalone_mode=not as_json)
+        return code if isinstance(code, int) else 0
     except ApiUnreachable as error:
         output.trouble(f"{error}; {_NO_API}")
     except ApiProblem as error:
-        output.trouble(f"{error}{_KEY_HINT if error.status == HTTPStatus.UNAUTHORIZED else ''}")
+        hint = _KEY_HINT if error.status == HTTPStatus.UNAUTHORIZED else ""
+        output.trouble(f"{error}{hint}", **remote.members_of(error))
     except InvalidTask as error:  # of a command on the database: as the API would say it
         output.trouble(f"Invalid value: {error.pointer}: {error}")
+    except (StoreUnavailable, WrongAddress) as error:
+        output.trouble(f"{error}{invocation.database_hint()}")
     except (output.CommandFailed, ClientError, GnomonError, SettingsError) as error:
         output.trouble(str(error))
     except ModuleNotFoundError as missing:
         if (told := extras.advice(missing)) is None:
             raise
         output.trouble(told)
-    sys.exit(1)
+    except _WRONGLY_TYPED as error:  # with --json only: Typer says it otherwise
+        output.trouble(error.format_message())
+        return int(error.exit_code)
+    except typer.Abort:
+        output.trouble("nothing was changed")
+    return 1

@@ -14,7 +14,6 @@ STEERING = set("\x1b\x9b\x07\r\x08\x7f\u202e\u2066")
 
 
 def shown(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    output.console.cache_clear()
     monkeypatch.setenv("NO_COLOR", "1")
     return io.StringIO()
 
@@ -25,7 +24,6 @@ def test_tables_fields_and_lines_steer_no_terminal(monkeypatch: pytest.MonkeyPat
         output.fields([("name", HOSTILE)])
         output.line(HOSTILE)
         output.echo(HOSTILE)
-    output.console.cache_clear()
     assert not STEERING & set(text.getvalue())
     assert text.getvalue().count("\\u001b[2Ja") == 4
 

@@ -28,8 +28,6 @@ def doctor(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> N
 
 def _print(check: Check) -> None:
     mark, style = ("✓", "green") if check.ok else ("✗", "red")
-    console = output.console()
-    console.print(mark, style=style, end=" ")
-    console.print(output.visible(f"{check.name}: {check.detail}"), overflow="fold")
+    output.marked(mark, f"{check.name}: {check.detail}", style)
     if not check.ok and check.remedy:
-        console.print(output.visible(f"  → {check.remedy}"), overflow="fold")
+        output.marked("  →", check.remedy)

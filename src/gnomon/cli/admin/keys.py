@@ -2,7 +2,6 @@
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
 
 import typer
 
@@ -11,8 +10,10 @@ from gnomon.cli.admin.allow_options import allow_lists
 from gnomon.cli.admin.first_keys import create_on_database, names_api, works_on_database
 from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
-from gnomon.cli.shared.output import moment
+from gnomon.cli.shared.output import second
 from gnomon.cli.shared.secret_files import NewSecretFile, Out
+from gnomon.cli.shared.short_ids import id_among
+from gnomon.cli.shared.tables import Column, Fit
 from gnomon.model.allow_list import listed
 from gnomon.model.tenant import is_tenant_id
 
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
     from gnomon.client.client import DocumentClient
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+_COLUMNS = (
+    Column("key", Fit.ID),
+    Column("name"),
+    Column("begins", Fit.WHOLE, rank=4),
+    Column("roles"),
+    Column("limited to", rank=3),
+    Column("expires", Fit.WHOLE, rank=2),
+    Column("revoked", Fit.WHOLE, rank=1),
+    Column("last used", Fit.WHOLE, rank=5),
+)
 
 
 def _tenant(text: str | None) -> str | None:
@@ -148,10 +160,10 @@ def rotate(
     \b
     gnomon keys rotate 019a2b3c-0000-7000-8000-000000000000 --overlap 1h
     """
-    old, seconds = _id(key_id), values.duration(overlap)
+    seconds = values.duration(overlap)
     address = remote.api_url(settings_of(ctx), api)
     with NewSecretFile(out) as file:
-        made = remote.call(address, lambda client: _rotated(client, old, seconds, operator))
+        made = remote.call(address, lambda client: _rotated(client, key_id, seconds, operator))
         _hand_over(made, file, as_json)
 
 
@@ -163,6 +175,7 @@ def revoke(
     cascade: Annotated[
         bool, typer.Option("--cascade", help="Also the keys made with it, and with those.")
     ] = False,
+    as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
     """Revoke a key. Within a second it is refused everywhere.
@@ -171,10 +184,12 @@ def revoke(
     gnomon keys revoke 019a2b3c-0000-7000-8000-000000000000
     gnomon keys revoke 019a2b3c-0000-7000-8000-000000000000 --cascade
     """
-    old = _id(key_id)
     address = remote.api_url(settings_of(ctx), api)
-    ended = remote.call(address, lambda client: _revoked(client, old, operator, cascade=cascade))
-    for each in ended or [old]:
+    ended = remote.call(address, lambda client: _revoked(client, key_id, operator, cascade=cascade))
+    if as_json:
+        output.document({"revoked": ended})
+        return
+    for each in ended:
         output.echo(f"revoked {each}")
 
 
@@ -207,7 +222,8 @@ async def _rotated(
     client: "DocumentClient", key_id: str, overlap_seconds: float, operator: bool
 ) -> dict[str, Any]:
     rotate = client.rotate_operator_key if operator else client.rotate_key
-    made: dict[str, Any] = await rotate(key_id, overlap_seconds=overlap_seconds)
+    old = await _key_id(client, key_id, operator)
+    made: dict[str, Any] = await rotate(old, overlap_seconds=overlap_seconds)
     return made
 
 
@@ -220,6 +236,7 @@ async def _revoked(
     client: "DocumentClient", key_id: str, operator: bool, *, cascade: bool
 ) -> list[str]:
     """Revoke it; gives the keys that this revokes."""
+    key_id = await _key_id(client, key_id, operator)
     # Listed before: the key that this is asked with may be one of them.
     found = (await _all(client, operator))["keys"] if cascade else []
     revoke = client.revoke_operator_key if operator else client.revoke_key
@@ -227,14 +244,13 @@ async def _revoked(
     ended = {key_id}
     while more := {k["key_id"] for k in found if k["made_by"] in ended} - ended:
         ended |= more
-    return [k["key_id"] for k in found if k["key_id"] in ended and k["revoked_at"] is None]
+    now = [k["key_id"] for k in found if k["key_id"] in ended and k["revoked_at"] is None]
+    return now or [key_id]
 
 
-def _id(text: str) -> str:
-    try:
-        return str(UUID(text))
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no id; `gnomon keys list` shows them") from None
+async def _key_id(client: "DocumentClient", given: str, operator: bool) -> str:
+    listed = client.list_operator_keys() if operator else client.list_keys()
+    return await id_among(given, "key", listed, "key_id")
 
 
 def _hand_over(made: dict[str, Any], file: NewSecretFile, as_json: bool) -> None:
@@ -252,7 +268,7 @@ def _hand_over(made: dict[str, Any], file: NewSecretFile, as_json: bool) -> None
 
 def _table(answer: dict[str, Any]) -> None:
     output.table(
-        ["key", "name", "begins", "roles", "limited to", "expires", "revoked", "last used"],
+        _COLUMNS,
         [_row(key) for key in answer["keys"]],
     )
 
@@ -265,6 +281,6 @@ def _row(key: dict[str, Any]) -> tuple[str, ...]:
         key["name"],
         key["hint"],
         " ".join(key["roles"]),
-        "; ".join(limits) or "nothing",
-        *(moment(key[at]) for at in ("expires_at", "revoked_at", "last_used_at")),
+        "; ".join(limits),
+        *(second(key[at]) for at in ("expires_at", "revoked_at", "last_used_at")),
     )

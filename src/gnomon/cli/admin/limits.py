@@ -87,7 +87,7 @@ def show(ctx: typer.Context, name: Name, as_json: AsJson = False, api: ApiUrl = 
 
 
 @app.command()
-def rm(ctx: typer.Context, name: Name, api: ApiUrl = None) -> None:
+def rm(ctx: typer.Context, name: Name, as_json: AsJson = False, api: ApiUrl = None) -> None:
     """Remove a limiter.
 
     \b
@@ -95,7 +95,7 @@ def rm(ctx: typer.Context, name: Name, api: ApiUrl = None) -> None:
     """
     address = remote.api_url(settings_of(ctx), api)
     remote.call(address, lambda client: client.delete_limiter(name))
-    output.echo(f"{name} is removed")
+    output.done(f"{name} is removed", {"removed": name}, as_json=as_json)
 
 
 def _line(limiter: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ def migrate(ctx: typer.Context) -> None:
 
 
 @app.command()
-def up(ctx: typer.Context) -> None:
+def up(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Apply all migrations that are not applied, and make the partitions of the days ahead.
 
     `gnomon migrate status` shows beforehand what this will do.
@@ -44,10 +44,8 @@ def up(ctx: typer.Context) -> None:
     """
     with database.running_database(settings_of(ctx)) as dsn:
         applied = loop.run(database.prepare(dsn, MigrationProgress().show))
-    for name in applied:
-        output.echo(f"applied {name}")
-    if not applied:
-        output.echo("the schema is up to date")
+    told = "\n".join(f"applied {name}" for name in applied) or "the schema is up to date"
+    output.done(told, {"applied": applied}, as_json=as_json)
 
 
 @app.command()
@@ -57,6 +55,7 @@ def down(
         int, typer.Option(min=0, help="The migration to go back to; 0 undoes all of them.")
     ],
     yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Undo migrations, newest first. The data in their tables and columns is lost.
 
@@ -69,10 +68,8 @@ def down(
         output.confirm(f"Undo all migrations above {to}, and lose their data?")
     with database.running_database(settings) as dsn:
         undone = loop.run(_down(dsn, to))
-    for name in undone:
-        output.echo(f"undid {name}")
-    if not undone:
-        output.echo("nothing to undo")
+    told = "\n".join(f"undid {name}" for name in undone) or "nothing to undo"
+    output.done(told, {"undone": undone}, as_json=as_json)
 
 
 @app.command()
@@ -80,6 +77,7 @@ def accept(
     ctx: typer.Context,
     version: Annotated[int, typer.Argument(min=1, help="The number of the migration.")],
     yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Record the present text of a migration as the one that the database has applied.
 
@@ -94,7 +92,7 @@ def accept(
         output.confirm(f"Is the schema what migration {version} says?")
     with database.running_database(settings) as dsn:
         name = loop.run(_accept(dsn, version))
-    output.echo(f"accepted {name}")
+    output.done(f"accepted {name}", {"accepted": name}, as_json=as_json)
 
 
 @app.command()

@@ -6,13 +6,23 @@ import typer
 
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
+from gnomon.cli.shared.tables import Column, Fit
 from gnomon.model.pool import in_few_words
 from gnomon.model.shard import SHARDS
 
-_COLUMNS = [
-    "name", "incarnation", "state", "lease", "serves", "shards", "slots", "running", "lag",
-    "started", "version",
-]  # fmt: skip
+_COLUMNS = (
+    Column("name", Fit.WHOLE),
+    Column("incarnation", Fit.WHOLE, rank=4),
+    Column("state", Fit.WHOLE),
+    Column("lease", Fit.WHOLE),
+    Column("serves"),
+    Column("shards", Fit.WHOLE),
+    Column("slots", Fit.WHOLE),
+    Column("running", Fit.WHOLE),
+    Column("lag", Fit.WHOLE),
+    Column("started", Fit.WHOLE, rank=3),
+    Column("version", Fit.WHOLE, rank=2),
+)
 
 
 def nodes(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> None:
@@ -51,7 +61,7 @@ def _line(node: dict[str, Any]) -> tuple[str, ...]:
         str(node["slots"]),
         str(node["running"]),
         _seconds(node["lag_seconds"]),
-        output.moment(node["started_at"]),
+        output.second(node["started_at"]),
         node["version"],
     )
 

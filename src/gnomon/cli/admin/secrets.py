@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar
-from uuid import UUID
 
 import typer
 
@@ -11,13 +10,24 @@ from gnomon.cli.admin.first_keys import works_on_database
 from gnomon.cli.admin.local_secrets import SecretCalls, on_database
 from gnomon.cli.shared import database, output, remote, secret_files, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
-from gnomon.cli.shared.output import moment
+from gnomon.cli.shared.output import second
 from gnomon.cli.shared.secret_files import NewSecretFile, Out
+from gnomon.cli.shared.short_ids import id_among
+from gnomon.cli.shared.tables import Column, Fit
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 LONGEST_OVERLAP = 30 * 86400.0
 _T = TypeVar("_T")
+_COLUMNS = (
+    Column("secret", Fit.ID),
+    Column("scheme", Fit.WHOLE),
+    Column("host"),
+    Column("created", Fit.WHOLE, rank=2),
+    Column("ends", Fit.WHOLE),
+    Column("revoked", Fit.WHOLE, rank=1),
+    Column("public key", Fit.WHOLE, rank=3),  # `secrets show` prints it
+)
 
 SecretId = Annotated[str, typer.Argument(metavar="ID", help="The secret's id, as `list` shows it.")]
 SecretFile = Annotated[
@@ -85,8 +95,7 @@ def list_(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> No
     if as_json:
         output.document(found)
         return
-    headings = ["secret", "scheme", "host", "created", "ends", "revoked", "public key"]
-    output.table(headings, [_row(secret) for secret in found["webhook_secrets"]])
+    output.table(_COLUMNS, [_row(secret) for secret in found["webhook_secrets"]])
 
 
 @app.command()
@@ -102,10 +111,15 @@ def show(
     \b
     gnomon secrets show 019a2b3c-0000-7000-8000-000000000000
     """
-    wanted = _id(secret_id)
-    found = _ask(ctx, api, lambda calls: calls.show_webhook_secret(wanted))
+
+    async def read(calls: SecretCalls) -> dict[str, Any]:
+        return await calls.show_webhook_secret(await _id(calls, secret_id))
+
+    found = _ask(ctx, api, read)
     if found["secret"] is None and (found["public_key"] is None or found["revoked_at"]):
-        raise output.CommandFailed(f"webhook secret {wanted} has ended; its value is gone")
+        raise output.CommandFailed(
+            f"webhook secret {found['secret_id']} has ended; its value is gone"
+        )
     with NewSecretFile(out) as file:
         _hand_over(found, file, as_json)
 
@@ -127,23 +141,36 @@ def rotate(
     \b
     gnomon secrets rotate 019a2b3c-0000-7000-8000-000000000000 --overlap 48h
     """
-    old = _id(secret_id)
     change = {"overlap_seconds": _overlap(overlap)} | values.given(secret=_value(secret_file))
+
+    async def rotated(calls: SecretCalls) -> dict[str, Any]:
+        return await calls.rotate_webhook_secret(await _id(calls, secret_id), **change)
+
     with NewSecretFile(out) as file:
-        made = _ask(ctx, api, lambda calls: calls.rotate_webhook_secret(old, **change))
+        made = _ask(ctx, api, rotated)
         _hand_over(made, file, as_json)
 
 
 @app.command()
-def revoke(ctx: typer.Context, secret_id: SecretId, api: ApiUrl = None) -> None:
+def revoke(
+    ctx: typer.Context, secret_id: SecretId, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
     """Revoke a webhook secret. Within a second no node signs with it.
 
     \b
     gnomon secrets revoke 019a2b3c-0000-7000-8000-000000000000
     """
-    old = _id(secret_id)
-    _ask(ctx, api, lambda calls: calls.revoke_webhook_secret(old))
-    output.echo(f"revoked {old}")
+
+    async def revoked(calls: SecretCalls) -> str:
+        old = await _id(calls, secret_id)
+        await calls.revoke_webhook_secret(old)
+        return old
+
+    old = _ask(ctx, api, revoked)
+    if as_json:
+        output.document({"revoked": [old]})
+    else:
+        output.echo(f"revoked {old}")
 
 
 def _ask(
@@ -156,11 +183,9 @@ def _ask(
     return remote.call(remote.api_url(settings, api), use)
 
 
-def _id(text: str) -> str:
-    try:
-        return str(UUID(text))
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no id; `gnomon secrets list` shows them") from None
+async def _id(calls: SecretCalls, given: str) -> str:
+    listed = (await calls.list_webhook_secrets())["webhook_secrets"]
+    return await id_among(given, "webhook secret", listed, "secret_id")
 
 
 def _host(text: str) -> str:
@@ -213,6 +238,6 @@ def _row(secret: dict[str, Any]) -> tuple[str, ...]:
         secret["secret_id"],
         secret["scheme"],
         secret["host"] or "all",
-        *(moment(secret[at]) for at in ("created_at", "expires_at", "revoked_at")),
+        *(second(secret[at]) for at in ("created_at", "expires_at", "revoked_at")),
         secret["public_key"] or "",
     )

@@ -150,7 +150,13 @@ def set_(
 
 
 @app.command("rm")
-def remove(ctx: typer.Context, tenant_id: TenantId, yes: Yes = False, api: ApiUrl = None) -> None:
+def remove(
+    ctx: typer.Context,
+    tenant_id: TenantId,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
     """Remove a tenant and its keys, once it has no tasks and no cron jobs.
 
     \b
@@ -160,7 +166,7 @@ def remove(ctx: typer.Context, tenant_id: TenantId, yes: Yes = False, api: ApiUr
     if not yes:
         output.confirm(f"Remove the tenant {tenant_id} and its keys?")
     remote.call(address, lambda client: client.delete_tenant(tenant_id))
-    output.echo(f"removed {tenant_id}")
+    output.done(f"removed {tenant_id}", {"removed": tenant_id}, as_json=as_json)
 
 
 @app.command("plans")

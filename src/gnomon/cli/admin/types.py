@@ -160,7 +160,7 @@ def show(ctx: typer.Context, name: TypeName, as_json: AsJson = False, api: ApiUr
 
 
 @app.command()
-def rm(ctx: typer.Context, name: TypeName, api: ApiUrl = None) -> None:
+def rm(ctx: typer.Context, name: TypeName, as_json: AsJson = False, api: ApiUrl = None) -> None:
     """Remove the payload schema and the defaults of a task type.
 
     \b
@@ -168,7 +168,8 @@ def rm(ctx: typer.Context, name: TypeName, api: ApiUrl = None) -> None:
     """
     address = remote.api_url(settings_of(ctx), api)
     remote.call(address, lambda client: client.delete_task_type(name))
-    output.echo(f"{name} has neither a payload schema nor defaults any more")
+    told = f"{name} has neither a payload schema nor defaults any more"
+    output.done(told, {"removed": name}, as_json=as_json)
 
 
 @app.command()

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gnomon.cli.cron import job_views, options, preview, sync
+from gnomon.cli.cron import edit, job_views, options, preview, sync
 from gnomon.cli.cron.definition import PolicyOptions, ScheduleOptions
 from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.groups import with_groups
@@ -143,6 +143,7 @@ def pause(
     ctx: typer.Context,
     refs: options.Refs,
     reason: Annotated[str | None, typer.Option(help="A note for people.")] = None,
+    as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
     """Stop a job from firing until it is resumed.
@@ -151,26 +152,28 @@ def pause(
     gnomon cron pause report --reason 'the warehouse is being moved'
     """
 
-    async def act(client: "DocumentClient", ref: str) -> str:
+    async def act(client: "DocumentClient", ref: str) -> tuple[str, "Json"]:
         job = await client.pause_cron_job(ref, reason)
-        return f"{job['name']} is {job['status']}"
+        return f"{job['name']} is {job['status']}", job
 
-    remote.for_each(remote.api_url(settings_of(ctx), api), refs, act)
+    _change_each(remote.api_url(settings_of(ctx), api), refs, act, as_json=as_json)
 
 
 @app.command()
-def resume(ctx: typer.Context, refs: options.Refs, api: ApiUrl = None) -> None:
+def resume(
+    ctx: typer.Context, refs: options.Refs, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
     """Let a paused job fire again. Fires during the pause do not count as missed.
 
     \b
     gnomon cron resume report
     """
 
-    async def act(client: "DocumentClient", ref: str) -> str:
+    async def act(client: "DocumentClient", ref: str) -> tuple[str, "Json"]:
         job = await client.resume_cron_job(ref)
-        return f"{job['name']} is {job['status']}{_next(job)}"
+        return f"{job['name']} is {job['status']}{_next(job)}", job
 
-    remote.for_each(remote.api_url(settings_of(ctx), api), refs, act)
+    _change_each(remote.api_url(settings_of(ctx), api), refs, act, as_json=as_json)
 
 
 @app.command()
@@ -243,26 +246,39 @@ def backfill(
 
 
 @app.command("rm")
-def remove(ctx: typer.Context, refs: options.Refs, yes: Yes = False, api: ApiUrl = None) -> None:
+def remove(
+    ctx: typer.Context,
+    refs: options.Refs,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
     """Remove jobs, with their runs that have not started. Running ones finish.
 
     \b
     gnomon cron rm report --yes
     """
 
-    async def act(client: "DocumentClient", ref: str) -> str:
+    async def act(client: "DocumentClient", ref: str) -> tuple[str, "Json"]:
         await client.delete_cron_job(ref)
-        return f"{ref} is removed"
+        return f"{ref} is removed", {"removed": ref}
 
     url = remote.api_url(settings_of(ctx), api)
     if not yes:
         output.confirm(f"Remove {', '.join(refs)}?")
-    remote.for_each(url, refs, act)
+    _change_each(url, refs, act, as_json=as_json)
 
 
+app.command("edit")(edit.edit_job)
 app.command("preview")(preview.preview)
 app.command("explain")(preview.explain)
 app.command("sync")(sync.sync)
+
+
+def _change_each(
+    api: remote.ApiAddress, refs: list[str], act: remote.Act, *, as_json: bool
+) -> None:
+    remote.for_each(api, refs, act, member="cron_jobs", find=remote.as_given, as_json=as_json)
 
 
 def _declare(api: remote.ApiAddress, job: "Json", *, replace: bool, as_json: bool) -> None:

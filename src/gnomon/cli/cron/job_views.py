@@ -5,11 +5,34 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gnomon.cli.shared import output
-from gnomon.cli.shared.output import compact, moment, shortened, span
+from gnomon.cli.shared.output import compact, moment, second, shortened, span
+from gnomon.cli.shared.tables import Column, Fit
 from gnomon.cli.tasks import template, views
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
+
+
+_JOBS = (
+    Column("job", Fit.WHOLE),
+    Column("status", Fit.WHOLE),
+    Column("when"),
+    Column("zone", Fit.WHOLE, rank=1),
+    Column("next", Fit.WHOLE),
+    Column("runs", Fit.WHOLE, rank=2),
+    Column("tags", rank=3),
+    Column("source", rank=4),
+)
+_RUNS = (
+    Column("fire", Fit.WHOLE),
+    Column("status", Fit.WHOLE),
+    Column("task", Fit.ID),
+    Column("kind", Fit.WHOLE, rank=1),
+    Column("started", Fit.WHOLE, rank=3),
+    Column("finished", Fit.WHOLE, rank=4),
+    Column("attempt", Fit.WHOLE, rank=2),
+    Column("detail"),
+)
 
 
 async def job_list(items: AsyncIterable["Json"]) -> None:
@@ -32,16 +55,16 @@ def show(job: "Json", runs: Sequence["Json"]) -> None:
 
 def run_rows(runs: Sequence["Json"]) -> None:
     output.table(
-        ["fire", "status", "kind", "started", "finished", "attempt", "task", "detail"],
+        _RUNS,
         [
             (
-                moment(run["fire_at"]),
+                second(run["fire_at"]),
                 run["status"] or "",
-                run["kind"],
-                moment(run["started_at"]),
-                moment(run["finished_at"]),
-                str(run["attempt"] or ""),
                 run["run_id"] or "",
+                run["kind"],
+                second(run["started_at"]),
+                second(run["finished_at"]),
+                str(run["attempt"] or ""),
                 shortened(_detail(run), views.BODY_SHOWN),
             )
             for run in runs
@@ -73,14 +96,14 @@ def _local(text: str) -> str:
 
 def _job_rows(jobs: Sequence["Json"]) -> None:
     output.table(
-        ["job", "status", "when", "zone", "next", "runs", "tags", "source"],
+        _JOBS,
         [
             (
                 job["name"],
                 job["status"],
                 job["cron_expression"] or f"every {span(job['interval_seconds'])}",
                 job["timezone"],
-                moment(job["next_fire_at"]),
+                second(job["next_fire_at"]),
                 str(job["runs"]),
                 " ".join(job["tags"]),
                 job["source"] or "",

@@ -25,13 +25,10 @@ def complete_job(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 async def _names(api: remote.ApiAddress, incomplete: str) -> list[str]:
-    from gnomon.client.client import DocumentClient
-
     filters = {"name": incomplete} if incomplete else {}
     found: list[str] = []
-    async with DocumentClient(
-        api.url, key=api.key, timeout=COMPLETION_SECONDS, retries=0
-    ) as client:
+    client_type = remote.document_client()
+    async with client_type(api.url, key=api.key, timeout=COMPLETION_SECONDS, retries=0) as client:
         async for job in client.list_cron_jobs(**filters):
             if job["name"].startswith(incomplete):
                 found.append(job["name"])

@@ -105,6 +105,7 @@ def _up(
 
     with ExitStack() as stack:
         tend = None
+        database.check_address(settings)
         dsn = settings.database.url
         if dsn is None:
             server = stack.enter_context(database.embedded(Path(settings.database.data_dir)))

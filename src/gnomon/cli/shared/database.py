@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from gnomon import loop
 from gnomon.cli.shared.output import CommandFailed
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+EXAMPLE_URL = "postgresql://user:password@host:5432/database"
+
 _NO_SCHEMA = ("42P01", "3F000")  # a table, or the whole schema, is not there
 
 NO_DATABASE = (
@@ -30,7 +33,16 @@ def known_dsn(settings: Settings) -> str | None:
     """DATABASE_URL, or the address that an embedded server has left in its data directory."""
     from gnomon.store.embedded import running_dsn
 
+    check_address(settings)
     return settings.database.url or running_dsn(Path(settings.database.data_dir))
+
+
+def check_address(settings: Settings) -> None:
+    """Raise WrongAddress unless the address of the database, where there is one, has the form of
+    one. Whether it is right, PostgreSQL says."""
+    for url in (settings.database.url, settings.database.direct_url):
+        if url is not None and not is_postgres_url(url):
+            raise WrongAddress(f"the database's address must be like {EXAMPLE_URL}")
 
 
 def existing_dsn(settings: Settings) -> str:
@@ -73,6 +85,23 @@ def embedded(folder: Path) -> Iterator[Any]:
         server.stop()
 
 
+class WrongAddress(CommandFailed):
+    """The address of the database is none, or PostgreSQL knows no such user, password or database
+    there. The message does not name the address: it may hold a password."""
+
+
+def is_postgres_url(text: str) -> bool:
+    """Whether it has the form of an address of PostgreSQL."""
+    try:
+        parts = urlsplit(text)
+        hosts = parts.netloc.rpartition("@")[2].split(",")  # there may be several
+        ports = [host.rpartition(":")[2] for host in hosts if ":" in host and host[-1:] != "]"]
+    except ValueError:
+        return False
+    well_formed = all(port.isdecimal() and 0 < int(port) < 2**16 for port in ports)
+    return text.startswith(("postgresql://", "postgres://")) and well_formed
+
+
 @asynccontextmanager
 async def connection(dsn: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
     """One connection. CommandFailed if the server refuses it."""
@@ -81,7 +110,7 @@ async def connection(dsn: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Reco
     try:
         opened = await connect(dsn)
     except (StatementRefused, Unstorable) as error:
-        raise CommandFailed(f"PostgreSQL refused the connection: {error}") from error
+        raise WrongAddress(f"PostgreSQL refused the connection: {error}") from error
     try:
         yield opened
     finally:
@@ -126,6 +155,9 @@ async def _used(dsn: str, use: Callable[["Database"], Awaitable[_T]]) -> _T:
     opened = Database(dsn, 1)
     try:
         await opened.open()
+    except (StatementRefused, Unstorable) as error:
+        raise WrongAddress(f"PostgreSQL refused the connection: {error}") from error
+    try:
         return await use(opened)
     except StatementRefused as error:
         if error.sqlstate in _NO_SCHEMA:

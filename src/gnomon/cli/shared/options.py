@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from gnomon.cli.shared import secret_files
-from gnomon.settings import Settings, Sources, load, load_with_sources
+from gnomon.settings import Settings, Sources, load_with_sources
 
 SETTINGS_VARIABLE = "GNOMON_SETTINGS"
 API_VARIABLE = "GNOMON_URL"
@@ -28,9 +28,26 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="Show at most this ma
 Everything = Annotated[bool, typer.Option("--all", help="Show all of them.")]
 
 
+class Invocation:
+    """One run of a command: the sources of its settings, for errors."""
+
+    def __init__(self) -> None:
+        self.sources: Sources = {}
+
+    def database_hint(self) -> str:
+        """Where the address of the database comes from; never the address, which may hold a
+        password."""
+        source = self.sources.get(("database", "url"))
+        return f" (it comes from {source})" if source else ""
+
+
 def settings_of(ctx: typer.Context, overrides: dict[str, str] | None = None) -> Settings:
     """The settings of this command; `overrides` are the variables of its flags."""
-    return load(_environ(ctx) | (overrides or {}), settings_file(ctx))
+    settings, sources = load_with_sources(_environ(ctx) | (overrides or {}), settings_file(ctx))
+    invocation = ctx.find_root().obj
+    if isinstance(invocation, Invocation):
+        invocation.sources = sources
+    return settings
 
 
 def sourced_settings_of(ctx: typer.Context) -> tuple[Settings, Sources]:

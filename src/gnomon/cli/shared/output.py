@@ -1,17 +1,29 @@
 """Output of commands: tables for people, JSON for machines, errors as a line on stderr."""
 
+import os
 import re
+import shutil
 import sys
-from collections.abc import AsyncIterable, Iterable, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Any
 
 import msgspec
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from gnomon.cli.shared.tables import (
+    GAP,
+    LEAST_TEXT,
+    Column,
+    Fit,
+    Laid,
+    cell_length,
+    cut,
+    laid_out,
+    wrapped,
+)
 
 # Characters that steer a terminal, or turn the order of characters around: C0 but for tab and line
 # feed, DEL, C1, and the controls of bidirectional text.
@@ -35,17 +47,21 @@ STATUS_STYLES = {
 }
 
 
+_json_only = ContextVar("json_only", default=False)
+
+
 class CommandFailed(Exception):
     """An expected condition that ends a command with exit code 1: the message says it all."""
 
 
-@cache
-def console() -> "Console":
-    """Rich on stdout. It leaves colours out where there is no terminal, or NO_COLOR is set."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Console(width=width, highlight=False, markup=False, soft_wrap=False)
+@contextmanager
+def speaking_json(wanted: bool) -> Iterator[None]:
+    """Within, remarks and errors on stderr are JSON as well, one document a line."""
+    token = _json_only.set(wanted)
+    try:
+        yield
+    finally:
+        _json_only.reset(token)
 
 
 def visible(text: str) -> str:
@@ -61,11 +77,30 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
 
 def note(text: str) -> None:
     """Print a remark on stderr, where no script reads it."""
-    echo(text, err=True)
+    echo(compact({"note": text}) if _json_only.get() else text, err=True)
 
 
-def trouble(text: str) -> None:
-    echo(f"gnomon: {text}", err=True)
+def trouble(text: str, **members: Any) -> None:
+    """Print an error on stderr; as JSON with these members beside its message."""
+    told = compact({"error": {"message": text, **members}})
+    echo(told if _json_only.get() else f"gnomon: {text}", err=True)
+
+
+def live(text: str, *, new: bool) -> None:
+    """Tell on stderr what is going on. On a terminal a line that is not `new` takes the place of
+    the last one; elsewhere it is left out."""
+    if not sys.stderr.isatty():
+        if new:
+            note(text)
+        return
+    shown = cut(visible(text), shutil.get_terminal_size().columns - 1)
+    typer.echo(f"\r\x1b[2K{shown}" if not new else f"\n{shown}", err=True, nl=False)
+
+
+def live_end() -> None:
+    """End the last line."""
+    if sys.stderr.isatty():
+        typer.echo(err=True)
 
 
 def confirm(question: str) -> None:
@@ -80,63 +115,115 @@ def confirm(question: str) -> None:
         raise typer.Abort
 
 
+def done(text: str, value: Any, *, as_json: bool) -> None:
+    """Print what was done: a line, or a value as JSON."""
+    if as_json:
+        document(value)
+    else:
+        echo(text)
+
+
 def document(value: Any) -> None:
     """Print a value as JSON."""
     echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 async def stream(member: str, items: AsyncIterable[Any]) -> None:
-    """Print `{"member": [...]}` while the items come in: there may be millions."""
-    separator = ""
-    echo(f'{{"{member}": [', nl=False)
-    async for item in items:
-        echo(f"{separator}\n{msgspec.json.encode(item).decode()}", nl=False)
-        separator = ","
-    echo("\n]}")
+    """Print `{"member": [...]}` while the items come in: there may be millions. If they stop coming
+    nothing has been printed, or the document is closed with a member `error`."""
+    begun = False
+    try:
+        async for item in items:
+            opening = "," if begun else f'{{"{member}": ['
+            echo(f"{opening}\n{compact(item)}", nl=False)
+            begun = True
+    except BaseException as error:
+        if begun and not isinstance(error, OSError):  # a pipe that was closed takes no more
+            echo(f'\n], "error": {compact({"message": str(error) or "interrupted"})}}}')
+        raise
+    echo("\n]}" if begun else f'{{"{member}": []}}')
 
 
 def line(text: str, style: str = "") -> None:
     """Print one line, in a colour where there is a terminal."""
-    from rich.text import Text
-
-    with console().capture() as captured:
-        console().print(Text(visible(text), style=style), soft_wrap=True)
-    typer.echo(captured.get(), nl=False)
+    typer.echo(_coloured(visible(text), style))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-    """Print rows under headings; the first column is never cut."""
-    from rich.table import Table
-    from rich.text import Text
+def paragraph(text: str) -> None:
+    """Print text, in as many lines as it needs."""
+    for each in wrapped(visible(text), width()):
+        typer.echo(each)
 
-    grid = Table(box=None, pad_edge=False, title=title or None, title_justify="left")
-    for position, column in enumerate(columns):
-        grid.add_column(column, no_wrap=position == 0, overflow="fold", header_style="bold")
-    for row in rows:
-        grid.add_row(*(Text(visible(cell), style=STATUS_STYLES.get(cell, "")) for cell in row))
-    _print(grid)
+
+def marked(mark: str, text: str, style: str = "") -> None:
+    """Print text with a mark before its first line, in a colour."""
+    margin = cell_length(mark) + 1
+    first, *rest = wrapped(visible(text), max(LEAST_TEXT, width() - margin))
+    typer.echo(f"{_coloured(mark, style)} {first}")
+    for more in rest:
+        typer.echo(" " * margin + more)
+
+
+def table(columns: Sequence[str | Column], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows under headings, as wide as the terminal. Of columns that are only named, the first
+    is never wrapped."""
+    shown = [[visible(cell) for cell in row] for row in rows]
+    known = [_column(column, first=not n) for n, column in enumerate(columns)]
+    # A reader of a pipe, and grep, want whole ids.
+    laid = laid_out(known, shown, width(), shorten=on_terminal())
+    _row([[column.title] for column in laid.columns], laid, "bold")
+    for row in laid.rows:
+        _row(row, laid)
 
 
 def fields(pairs: Iterable[tuple[str, str]]) -> None:
     """Print names and values, one pair per line, without empty values."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(box=None, pad_edge=False, show_header=False)
-    grid.add_column(no_wrap=True, style="dim")
-    grid.add_column(overflow="fold")
-    for name, value in pairs:
-        if value:
-            grid.add_row(name, Text(visible(value), style=STATUS_STYLES.get(value, "")))
-    _print(grid)
+    given = [(name, visible(value)) for name, value in pairs if value]
+    margin = max((len(name) for name, _ in given), default=0) + GAP
+    for name, value in given:
+        first, *rest = wrapped(value, max(LEAST_TEXT, width() - margin))
+        typer.echo(_coloured(name.ljust(margin), "dim") + _coloured(first, style_of(value)))
+        for more in rest:
+            typer.echo(" " * margin + more)
 
 
-def _print(grid: "Table") -> None:
-    # Rich fills each line up to the width of the table; what is copied or diffed is better bare.
-    with console().capture() as captured:
-        console().print(grid)
-    for line in captured.get().splitlines():
-        typer.echo(line.rstrip())
+def on_terminal() -> bool:
+    """Whether a person reads the output as it comes."""
+    return sys.stdout.isatty()
+
+
+def width() -> int:
+    """The columns of the terminal. Where there is none, a reader (or grep) wants whole lines."""
+    return shutil.get_terminal_size().columns if on_terminal() else PIPE_WIDTH
+
+
+def style_of(text: str) -> str:
+    """The colour of a status, whatever is told after it."""
+    return STATUS_STYLES.get(text.partition(" ")[0].rstrip(",:"), "")
+
+
+def _column(column: str | Column, *, first: bool) -> Column:
+    if isinstance(column, Column):
+        return column
+    return Column(column, Fit.WHOLE if first else Fit.TEXT)
+
+
+def _row(cells: Sequence[Sequence[str]], laid: Laid, style: str = "") -> None:
+    styles = [style or style_of(cell[0]) for cell in cells]
+    for number in range(max(map(len, cells), default=0)):
+        parts = []
+        for cell, size, each in zip(cells, laid.widths, styles, strict=True):
+            text = cell[number] if number < len(cell) else ""
+            parts.append(_coloured(text, each) + " " * (size - cell_length(text)))
+        # What is copied or diffed is better without spaces at the end.
+        typer.echo((" " * GAP).join(parts).rstrip())
+
+
+def _coloured(text: str, style: str) -> str:
+    if not text or not style or not on_terminal() or os.environ.get("NO_COLOR"):
+        return text
+    weight = {style: True} if style in ("bold", "dim") else {"fg": style}
+    return typer.style(text, **weight)
 
 
 def moment(text: str | None) -> str:
@@ -145,6 +232,25 @@ def moment(text: str | None) -> str:
         return ""
     whole, dot, fraction = text.removesuffix("Z").replace("T", " ").partition(".")
     return f"{whole}{dot}{fraction[:3]}Z"
+
+
+def age(text: str | None, now: datetime) -> str:
+    """How long ago a timestamp of the API was, on a terminal; elsewhere the timestamp."""
+    if text is None or not on_terminal():
+        return second(text)
+    seconds = max(0, int((now - datetime.fromisoformat(text)).total_seconds()))
+    return f"{coarse(seconds)} ago"
+
+
+def coarse(seconds: float) -> str:
+    """Seconds in the largest unit that they fill."""
+    unit, length = next(((u, n) for u, n in _UNITS if seconds >= n), ("s", 1))
+    return f"{int(seconds // length)}{unit}"
+
+
+def second(text: str | None) -> str:
+    """The same to the second, for tables."""
+    return "" if text is None else f"{moment(text).removesuffix('Z').partition('.')[0]}Z"
 
 
 def span(seconds: float | None) -> str:

@@ -1,5 +1,6 @@
 """Calls of the API by commands."""
 
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
@@ -50,12 +51,23 @@ def _url(settings: Settings, given: str | None) -> str:
     return given.rstrip("/").removesuffix("/api/v1")
 
 
+def document_client() -> type["DocumentClient"]:
+    """The client's class. It is imported without the command line of httpx, which would bring a
+    second click and half of rich: most of the time that a command needs to start."""
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    from gnomon.client.client import DocumentClient
+
+    if sys.modules["httpx._main"] is None:
+        del sys.modules["httpx._main"]
+    return DocumentClient
+
+
 @asynccontextmanager
 async def connected(api: ApiAddress) -> AsyncIterator["DocumentClient"]:
     # Here and not above: httpx takes longer to import than `--help` may take.
-    from gnomon.client.client import DocumentClient
+    client_type = document_client()
 
-    async with DocumentClient(api.url, key=api.key, retries=0) as client:
+    async with client_type(api.url, key=api.key, retries=0) as client:
         yield client
 
 
@@ -97,22 +109,49 @@ def tell(
             show(answer)
 
 
+Act = Callable[["DocumentClient", str], Awaitable[tuple[str, Any]]]
+Find = Callable[["DocumentClient", str], Awaitable[str]]
+
+
 def for_each(
-    api: ApiAddress, task_ids: list[str], act: Callable[["DocumentClient", str], Awaitable[str]]
+    api: ApiAddress, given: list[str], act: Act, *, member: str, find: Find, as_json: bool
 ) -> None:
-    """Do one thing to several tasks, and print the result of each."""
+    """Do one thing to each of several, and print what `act` tells of it; or, as JSON, what it
+    gives of all of them under `member`. `find` makes whole ids of what was given."""
 
-    async def all_of_them(client: "DocumentClient") -> int:
-        refused = 0
-        for task_id in task_ids:
+    async def all_of_them(client: "DocumentClient") -> tuple[list[Any], int]:
+        done, refused = [], 0
+        for each in given:
             try:
-                output.echo(await act(client, task_id))
-            except ApiProblem as problem:
-                if problem.status == HTTPStatus.UNAUTHORIZED:
+                told, document = await act(client, await find(client, each))
+            except (ApiProblem, output.CommandFailed, typer.BadParameter) as problem:
+                if getattr(problem, "status", None) == HTTPStatus.UNAUTHORIZED:
                     raise
-                output.trouble(f"{task_id}: {problem}")
+                output.trouble(f"{each}: {problem}", **members_of(problem), given=each)
                 refused += 1
-        return refused
+                continue
+            done.append(document)
+            if not as_json:
+                output.echo(told)
+        return done, refused
 
-    if call(api, all_of_them):
+    done, refused = call(api, all_of_them)
+    if as_json and done:
+        output.document({member: done})
+    if refused:
         raise typer.Exit(1)
+
+
+def members_of(error: Exception) -> Json:
+    """What is told of an error beside its message, as JSON."""
+    if not isinstance(error, ApiProblem):
+        return {}
+    found: Json = {"status": error.status, "type": error.type}
+    if error.errors:
+        found["errors"] = [{"pointer": e.pointer, "detail": e.detail} for e in error.errors]
+    return found
+
+
+async def as_given(_client: "DocumentClient", given: str) -> str:
+    """The `find` of what has names."""
+    return given

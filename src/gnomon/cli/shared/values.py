@@ -1,16 +1,22 @@
 """Parses durations, times, payloads and headers as people type them."""
 
+import re
 import sys
-from datetime import UTC, date, datetime
+from collections.abc import Sequence
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import typer
 
+from gnomon.cli.shared import moments
 from gnomon.cli.shared.output import note
 from gnomon.model.duration import parse_duration
+from gnomon.model.errors import InvalidSchedule
 from gnomon.model.target_secrets import is_secret_parameter
+
+_ARGUMENT = re.compile(r"([^=:\s]+)(:?=)(.*)", re.DOTALL)
 
 
 def duration(text: str) -> float:
@@ -22,13 +28,35 @@ def duration(text: str) -> float:
 
 
 def moment(text: str) -> datetime:
-    """A date and time; without an offset it is taken in this machine's time zone."""
+    """A date and time, or words like "tomorrow 09:00"; without an offset it is taken in this
+    machine's time zone."""
+    return moment_in(text, None)
+
+
+def moment_in(text: str, zone: str | None) -> datetime:
+    """The same in the time zone of this name."""
+    from gnomon.clock import SystemClock
+    from gnomon.cron.zones import zone as zone_named
+
     try:
-        return datetime.fromisoformat(text.strip()).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"{text!r} is not a time like 2030-01-31T09:00:00Z or '2030-01-31 09:00' (local)"
-        ) from None
+        where = moments.LocalZone() if zone is None else zone_named(zone)
+        return moments.parsed(text, SystemClock().now(), where)
+    except (ValueError, InvalidSchedule) as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def arguments(given: Sequence[str]) -> dict[str, Any] | None:
+    """The payload of NAME=TEXT and NAME:=JSON arguments; None without any."""
+    payload: dict[str, Any] = {}
+    for each in given:
+        found = _ARGUMENT.fullmatch(each)
+        if found is None:
+            raise typer.BadParameter(f"{each!r} must be NAME=TEXT or NAME:=JSON")
+        name, operator, value = found.groups()
+        if name in payload:
+            raise typer.BadParameter(f"{name!r} is given twice")
+        payload[name] = value if operator == "=" else _json(value.encode(), f"{name}:=")
+    return payload or None
 
 
 def day(text: str) -> date:

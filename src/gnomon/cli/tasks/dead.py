@@ -18,9 +18,12 @@ from gnomon.cli.shared.options import (
     Yes,
     settings_of,
 )
+from gnomon.cli.shared.short_ids import task_id_of
 from gnomon.cli.tasks import views
+from gnomon.cli.tasks.tasks import change_each
 
 if TYPE_CHECKING:
+    from gnomon.cli.shared.remote import Json
     from gnomon.client.client import DocumentClient
 
 app = typer.Typer(
@@ -50,7 +53,7 @@ def list_(
 
     async def run(client: "DocumentClient") -> None:
         found = client.list_dead_letters(**filters, limit=None if everything else limit)
-        await (output.stream("dead_letters", found) if as_json else views.task_list(found))
+        await (output.stream("dead_letters", found) if as_json else views.dead_list(found))
 
     remote.call(remote.api_url(settings_of(ctx), api), run)
 
@@ -62,13 +65,11 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiU
     \b
     gnomon dead show ID
     """
-    task = remote.call(
-        remote.api_url(settings_of(ctx), api), lambda client: views.read(client, task_id)
-    )
-    if as_json:
-        output.document(task)
-    else:
-        views.show(task)
+
+    async def read(client: "DocumentClient") -> "Json":
+        return await views.read(client, await task_id_of(client, task_id))
+
+    remote.tell(remote.api_url(settings_of(ctx), api), read, views.show, as_json=as_json)
 
 
 @app.command()
@@ -82,6 +83,7 @@ def retry(
     tag: TagFilter = None,
     queue: QueueFilter = None,
     yes: Yes = False,
+    as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
     """Run dead letters again now, with all their retries.
@@ -97,32 +99,40 @@ def retry(
         raise typer.BadParameter("--type, --tag and --queue choose among --all")
     url = remote.api_url(settings_of(ctx), api)
     if task_ids:
-        _act(url, task_ids, "retry")
+        _act(url, task_ids, "retry", as_json=as_json)
         return
     if not yes:
         chosen = ", ".join(f"{name} {value}" for name, value in filters.items())
         output.confirm(f"Retry all dead letters{f' with {chosen}' if chosen else ''}?")
-    remote.call(url, lambda client: _retry_all(client, filters))
+    total = remote.call(url, lambda client: _retry_all(client, filters))
+    if as_json:
+        output.document({"retried": total})
+    else:
+        output.echo(f"{total} retried")
 
 
 @app.command()
-def archive(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
+def archive(
+    ctx: typer.Context, task_ids: TaskIds, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
     """Archive dead letters that have been dealt with. Their history is kept.
 
     \b
     gnomon dead archive ID
     """
-    _act(remote.api_url(settings_of(ctx), api), task_ids, "archive")
+    _act(remote.api_url(settings_of(ctx), api), task_ids, "archive", as_json=as_json)
 
 
 @app.command()
-def discard(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
+def discard(
+    ctx: typer.Context, task_ids: TaskIds, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
     """Discard dead letters that are not needed. Their history is kept.
 
     \b
     gnomon dead discard ID
     """
-    _act(remote.api_url(settings_of(ctx), api), task_ids, "discard")
+    _act(remote.api_url(settings_of(ctx), api), task_ids, "discard", as_json=as_json)
 
 
 def _filters(task_type: str | None, tag: str | None, queue: str | None) -> dict[str, str]:
@@ -130,7 +140,7 @@ def _filters(task_type: str | None, tag: str | None, queue: str | None) -> dict[
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-async def _retry_all(client: "DocumentClient", filters: dict[str, str]) -> None:
+async def _retry_all(client: "DocumentClient", filters: dict[str, str]) -> int:
     total = 0
     more = True
     while more:
@@ -139,17 +149,17 @@ async def _retry_all(client: "DocumentClient", filters: dict[str, str]) -> None:
         more = answer["more"]
         if more:
             output.note(f"{total} so far")
-    output.echo(f"{total} retried")
+    return total
 
 
-def _act(url: remote.ApiAddress, task_ids: list[str], verb: str) -> None:
-    async def act(client: "DocumentClient", task_id: str) -> str:
+def _act(url: remote.ApiAddress, task_ids: list[str], verb: str, *, as_json: bool) -> None:
+    async def act(client: "DocumentClient", task_id: str) -> tuple[str, "Json"]:
         calls = {
             "retry": client.retry_dead_letter,
             "archive": client.archive_dead_letter,
             "discard": client.discard_dead_letter,
         }
         task = await calls[verb](task_id)
-        return f"{task_id} is {task.get('resolution') or task['status']}"
+        return f"{task_id} is {task.get('resolution') or task['status']}", task
 
-    remote.for_each(url, task_ids, act)
+    change_each(url, task_ids, act, as_json=as_json)

@@ -7,12 +7,21 @@ import typer
 
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, settings_of
-from gnomon.cli.shared.output import compact, moment
+from gnomon.cli.shared.output import compact, second
+from gnomon.cli.shared.tables import Column, Fit
 from gnomon.cli.tasks import views
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
     from gnomon.client.client import DocumentClient
+
+_COLUMNS = (
+    Column("at", Fit.WHOLE),
+    Column("kind", Fit.WHOLE),
+    Column("job", rank=1),
+    Column("task", Fit.ID, rank=2),
+    Column("detail"),
+)
 
 
 def events(
@@ -42,10 +51,10 @@ def events(
 
 def _rows(events: Sequence["Json"]) -> None:
     output.table(
-        ["at", "kind", "job", "task", "detail"],
+        _COLUMNS,
         [
             (
-                moment(event["at"]),
+                second(event["at"]),
                 event["kind"],
                 event["detail"].get("cron_job") or event["cron_job_id"] or "",
                 event["task_id"] or "",

@@ -1,5 +1,6 @@
 """`gnomon submit`: submit one task."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -7,29 +8,32 @@ import typer
 from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.groups import OptionGroup, with_groups
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
-from gnomon.cli.tasks import views
+from gnomon.cli.tasks import views, watching
 from gnomon.cli.tasks.template import TemplateOptions
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
     from gnomon.client.client import DocumentClient
 
-FINAL = {"COMPLETED", "DEAD_LETTERED", "CANCELLED", "EXPIRED"}
-FIRST_POLL_SECONDS = 0.05
-LONGEST_POLL_SECONDS = 1.0
-
-Url = Annotated[str | None, typer.Argument(metavar="URL", help="The webhook to call.")]
+What = Annotated[
+    str | None,
+    typer.Argument(metavar="TYPE|URL", help="The handler's task type, or the webhook to call."),
+]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME=VALUE", help="The payload: NAME=TEXT, or NAME:=JSON."),
+]
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Wait until the task has finished, and show it.")
+    bool, typer.Option("--wait", help="Wait until the task has ended, and print its result.")
 ]
 
 
 class SubmitOptions(OptionGroup):
     """Options of one task, beside those of its template."""
 
-    payload: Annotated[str | None, typer.Option(metavar="JSON", help="Payload for the target.")] = (
-        None
-    )
+    payload: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Payload, instead of NAME=VALUE.")
+    ] = None
     payload_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Payload from a file, or - for stdin.")
     ] = None
@@ -41,21 +45,33 @@ class SubmitOptions(OptionGroup):
         ),
     ] = None
     at: Annotated[
-        Any, typer.Option(parser=values.moment, metavar="TIME", help="Run at this time.")
+        str | None,
+        typer.Option(metavar="TIME", help="Run at 'tomorrow 09:00', 'monday 8:30', or a date."),
+    ] = None
+    timezone: Annotated[
+        str | None,
+        typer.Option(metavar="ZONE", help="IANA time zone of --at; else this machine's."),
     ] = None
     idempotency_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="Submit only once for this key.")
     ] = None
 
-    def body(self) -> "Json":
+    def body(self, arguments: list[str]) -> "Json":
         """The fields that the API takes."""
         if self.delay is not None and self.at is not None:
             raise typer.BadParameter("give either --delay or --at")
+        if self.timezone is not None and self.at is None:
+            raise typer.BadParameter("--timezone is the time zone of --at")
+        at = None if self.at is None else values.moment_in(self.at, self.timezone)
+        payload = values.payload(self.payload, self.payload_file)
+        named = values.arguments(arguments)
+        if payload is not None and named is not None:
+            raise typer.BadParameter("give the payload as NAME=VALUE, or with --payload")
         return values.given(
-            payload=values.payload(self.payload, self.payload_file),
+            payload=payload if named is None else named,
             name=self.name,
             delay_seconds=self.delay,
-            execute_at=None if self.at is None else values.rfc3339(self.at),
+            execute_at=None if at is None else values.rfc3339(at),
             idempotency_key=self.idempotency_key,
         )
 
@@ -64,60 +80,76 @@ class SubmitOptions(OptionGroup):
 def submit(
     ctx: typer.Context,
     *,
-    url: Url = None,
+    what: What = None,
+    arguments: Arguments = None,
     task: SubmitOptions,
     template: TemplateOptions,
     wait: Wait = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """Submit a task, and print its id. With --wait, exit code 1 unless it completes.
+    """Submit a task for the handler of a task type, or for a webhook, and print its id.
 
-    Without a URL it goes to the handler of its type.
+    The payload is an object of NAME=TEXT and NAME:=JSON. --wait prints the handler's result
+    instead, or the webhook's task; the exit code is 1 unless the task completes.
 
     \b
+    gnomon submit send_email user_id=u_1 template=welcome copies:=3 --wait
+    gnomon submit send_email user_id=u_1 --at 'tomorrow 09:00' --timezone UTC
     gnomon submit http://127.0.0.1:9000/hello --payload '{"hello": "world"}'
-    gnomon submit http://127.0.0.1:9000/later --delay 90s --tag demo --wait
-    gnomon submit --type send_email --payload-file mail.json --at 2030-01-31
     """
-    body = task.body() | template.body(url)
+    url, task_type = (what, None) if what is not None and "://" in what else (None, what)
+    if task_type is not None and "=" in task_type:
+        raise typer.BadParameter(f"give the task type or the URL first, before {task_type!r}")
+    if task_type is not None and template.task_type not in (None, task_type):
+        raise typer.BadParameter("the handler's task type is given twice: leave out --type")
+    template.task_type = template.task_type or task_type
+    body = task.body(arguments or []) | template.body(url)
     address = remote.api_url(settings_of(ctx), api)
-    remote.call(address, lambda client: _submit(client, body, wait=wait, as_json=as_json))
 
-
-async def _submit(client: "DocumentClient", task: "Json", *, wait: bool, as_json: bool) -> None:
-    submitted = await client.submit_task(task)
-    task_id = submitted["task_id"]
-    for warning in submitted.get("warnings", ()):
-        output.note(f"warning: {warning}")
-    if not wait:
-        if as_json:
+    async def run(client: "DocumentClient") -> None:
+        submitted = await client.submit_task(body)
+        for warning in submitted.get("warnings") or ():
+            output.note(f"warning: {warning}")
+        if wait:
+            await _wait(client, submitted["task_id"], as_json=as_json)
+        elif as_json:
             output.document(submitted)
-            return
-        # The id alone on stdout: ID=$(gnomon submit ...)
-        output.echo(task_id)
-        # A key that may not read is not told when another's task with its idempotency key is due.
-        at = submitted.get("execute_at")
-        due = f"due {output.moment(at)}; " if at else ""
-        output.note(f"{due}gnomon tasks show {task_id}")
-        return
+        else:
+            _show_submitted(submitted, task.timezone)
+
+    remote.call(address, run)
+
+
+async def _wait(client: "DocumentClient", task_id: str, *, as_json: bool) -> None:
     if not as_json:
-        output.note(f"submitted {task_id}, waiting for it to finish")
-    await _until_final(client, task_id)
-    finished = await views.read(client, task_id)
+        output.note(f"submitted {task_id}")
+    ended = await watching.until_over(client, task_id, quiet=as_json)
     if as_json:
-        output.document(finished)
+        output.document(ended)
+    elif ended["status"] == "COMPLETED" and ended["target"]["type"] == "python":
+        output.document(ended.get("result"))
     else:
-        views.show(finished)
-    if finished["status"] != "COMPLETED":
+        views.show(ended)
+    if ended["status"] != "COMPLETED":
         raise typer.Exit(1)
 
 
-async def _until_final(client: "DocumentClient", task_id: str) -> None:
-    from gnomon.clock import SystemClock
+def _show_submitted(submitted: "Json", zone: str | None) -> None:
+    # The id alone on stdout: ID=$(gnomon submit ...)
+    output.echo(submitted["task_id"])
+    # A key that may not read is not told when another's task with its idempotency key is due.
+    at = submitted.get("execute_at")
+    due = f"due {_both(at, zone)}; " if at else ""
+    output.note(f"{due}gnomon tasks show {submitted['task_id']}")
 
-    clock = SystemClock()
-    pause = FIRST_POLL_SECONDS
-    while (await client.get_task(task_id))["status"] not in FINAL:
-        await clock.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
+
+def _both(at: str, zone: str | None) -> str:
+    """A moment as clocks show it here, or in the zone that was given, and in UTC."""
+    from zoneinfo import ZoneInfo
+
+    moment = datetime.fromisoformat(at)
+    local = moment.astimezone(None if zone is None else ZoneInfo(zone))
+    if not local.utcoffset():
+        return f"{local:%a} {output.moment(at)}"
+    return f"{local:%a %Y-%m-%d %H:%M:%S %Z}, {output.moment(at)}"

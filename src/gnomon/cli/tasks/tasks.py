@@ -1,4 +1,4 @@
-"""`gnomon tasks`: list, show, cancel, pause, retry and delete tasks."""
+"""`gnomon tasks`: list, show, watch, cancel, pause, retry, edit and delete tasks."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,19 +19,21 @@ from gnomon.cli.shared.options import (
     Yes,
     settings_of,
 )
-from gnomon.cli.tasks import views
+from gnomon.cli.shared.short_ids import task_id_of
+from gnomon.cli.tasks import edit, statuses, tail, views, watching
 from gnomon.cli.tasks.stats import stats
 from gnomon.cli.tasks.template import PriorityName
 from gnomon.model.lifecycle import Status
 
 if TYPE_CHECKING:
+    from gnomon.cli.shared.remote import Json
     from gnomon.client.client import DocumentClient
 
 app = typer.Typer(no_args_is_help=True, help="List, show and change tasks.", rich_markup_mode=None)
 app.command()(stats)
 
 
-@app.command("list")
+@app.command("list", epilog=statuses.LEGEND)
 def list_(
     ctx: typer.Context,
     status: Annotated[
@@ -91,6 +93,9 @@ def show(
     traceback: Annotated[
         bool, typer.Option("--traceback", help="The tracebacks of all executions, not of the last.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it until it has ended, with every change.")
+    ] = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
@@ -99,10 +104,16 @@ def show(
     \b
     gnomon tasks show 0199f3a2-7c1e-7d43-a7f5-0c6a53a9d1f0
     gnomon tasks show ID --traceback
+    gnomon tasks show 0199f3a2-7c1e-7d43 --watch
     """
-    task = remote.call(
-        remote.api_url(settings_of(ctx), api), lambda client: views.read(client, task_id)
-    )
+
+    async def read(client: "DocumentClient") -> "Json":
+        whole = await task_id_of(client, task_id)
+        if watch:
+            return await watching.until_over(client, whole, quiet=as_json)
+        return await views.read(client, whole)
+
+    task = remote.call(remote.api_url(settings_of(ctx), api), read)
     if as_json:
         output.document(task)
     else:
@@ -113,20 +124,22 @@ def show(
 def explain(
     ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiUrl = None
 ) -> None:
-    """Explain why a task has not run yet, or how it ended.
+    """Explain why a task has not run yet, how it ended, or what to do about a dead letter.
 
     \b
     gnomon tasks explain ID
     """
-    answer = remote.call(
-        remote.api_url(settings_of(ctx), api), lambda client: client.explain_task(task_id)
-    )
-    if as_json:
-        output.document(answer)
-        return
-    output.echo(answer["summary"])
-    for fact in answer["facts"]:
-        output.echo(f"- {fact}")
+
+    async def ask(client: "DocumentClient") -> "Json":
+        answer: Json = await client.explain_task(await task_id_of(client, task_id))
+        return answer
+
+    def tell(answer: "Json") -> None:
+        output.paragraph(answer["summary"])
+        for fact in answer["facts"]:
+            output.marked("-", fact)
+
+    remote.tell(remote.api_url(settings_of(ctx), api), ask, tell, as_json=as_json)
 
 
 @app.command()
@@ -136,6 +149,7 @@ def cancel(
     interrupt: Annotated[
         bool, typer.Option("--interrupt", help="Also cancel tasks that are running.")
     ] = False,
+    as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
     """Cancel tasks that have not finished.
@@ -145,76 +159,99 @@ def cancel(
     gnomon tasks cancel ID ID --interrupt
     """
 
-    async def act(client: "DocumentClient", task_id: str) -> str:
+    async def act(client: "DocumentClient", task_id: str) -> tuple[str, "Json"]:
         task = await client.cancel_task(task_id, interrupt=interrupt)
         if task["status"] == "RUNNING":
-            return f"{task_id} is being interrupted"
-        return f"{task_id} is {task['status']}"
+            return f"{task_id} is being interrupted", task
+        return f"{task_id} is {task['status']}", task
 
-    remote.for_each(remote.api_url(settings_of(ctx), api), task_ids, act)
+    change_each(remote.api_url(settings_of(ctx), api), task_ids, act, as_json=as_json)
 
 
 @app.command()
-def pause(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
+def pause(
+    ctx: typer.Context, task_ids: TaskIds, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
     """Keep waiting tasks from running until they are resumed.
 
     \b
     gnomon tasks pause ID ID
     """
-    _act(ctx, api, task_ids, "pause")
+    _act(remote.api_url(settings_of(ctx), api), task_ids, "pause", as_json=as_json)
 
 
 @app.command()
-def resume(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
+def resume(
+    ctx: typer.Context, task_ids: TaskIds, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
     """Let paused tasks run when they are due, or now if that is past.
 
     \b
     gnomon tasks resume ID
     """
-    _act(ctx, api, task_ids, "resume")
+    _act(remote.api_url(settings_of(ctx), api), task_ids, "resume", as_json=as_json)
 
 
 @app.command()
-def retry(ctx: typer.Context, task_ids: TaskIds, api: ApiUrl = None) -> None:
+def retry(
+    ctx: typer.Context, task_ids: TaskIds, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
     """Run tasks again: a dead letter under its id, a finished task as a new task.
 
     \b
     gnomon tasks retry ID
     """
-    _act(ctx, api, task_ids, "retry")
+    _act(remote.api_url(settings_of(ctx), api), task_ids, "retry", as_json=as_json)
 
 
 @app.command()
-def delete(ctx: typer.Context, task_ids: TaskIds, yes: Yes = False, api: ApiUrl = None) -> None:
+def delete(
+    ctx: typer.Context,
+    task_ids: TaskIds,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
     """Delete tasks with their payload and executions.
 
     \b
     gnomon tasks delete ID --yes
     """
 
-    async def act(client: "DocumentClient", task_id: str) -> str:
+    async def act(client: "DocumentClient", task_id: str) -> tuple[str, "Json"]:
         await client.delete_task(task_id)
-        return f"{task_id} is deleted"
+        return f"{task_id} is deleted", {"task_id": task_id}
 
     url = remote.api_url(settings_of(ctx), api)
     if not yes:
         output.confirm(f"Delete {', '.join(task_ids)}?")
-    remote.for_each(url, task_ids, act)
+    change_each(url, task_ids, act, as_json=as_json)
 
 
-def _act(ctx: typer.Context, api: str | None, task_ids: list[str], verb: str) -> None:
-    async def act(client: "DocumentClient", task_id: str) -> str:
+app.command("edit")(edit.edit_task)
+app.command("tail")(tail.tail)
+
+
+def change_each(
+    api: remote.ApiAddress, task_ids: list[str], act: remote.Act, *, as_json: bool
+) -> None:
+    """Do one thing to each of these tasks."""
+    remote.for_each(api, task_ids, act, member="tasks", find=task_id_of, as_json=as_json)
+
+
+def _act(api: remote.ApiAddress, task_ids: list[str], verb: str, *, as_json: bool) -> None:
+    async def act(client: "DocumentClient", task_id: str) -> tuple[str, "Json"]:
         calls = {
             "pause": client.pause_task,
             "resume": client.resume_task,
             "retry": client.retry_task,
         }
         task = await calls[verb](task_id)
-        if task["task_id"] != task_id.lower():
-            return f"{task_id} runs again as {task['task_id']}"
-        return f"{task_id} is {task['status']}"
+        if task["task_id"] != task_id:
+            return f"{task_id} runs again as {task['task_id']}", task
+        return f"{task_id} is {task['status']}", task
 
-    remote.for_each(remote.api_url(settings_of(ctx), api), task_ids, act)
+    change_each(api, task_ids, act, as_json=as_json)
 
 
 def _query_value(value: str | datetime) -> str:

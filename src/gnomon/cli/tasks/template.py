@@ -8,7 +8,7 @@ import typer
 
 from gnomon.cli.shared import values
 from gnomon.cli.shared.groups import OptionGroup
-from gnomon.cli.shared.output import compact, span
+from gnomon.cli.shared.output import span
 from gnomon.cli.shared.values import given
 from gnomon.model.task import DeliveryMode, KeepPayload
 
@@ -109,9 +109,19 @@ def facts(shown: "Json") -> list[tuple[str, str]]:
         ("keep payload", "" if shown["keep_payload"] == "always" else shown["keep_payload"]),
         ("delivery", shown["delivery"]),
         ("timeout", span(shown["timeout_seconds"])),
-        ("retry policy", compact(shown["retry_policy"])),
+        ("retries", _retries(shown["retry_policy"])),
         ("tags", " ".join(shown["tags"])),
     ]
+
+
+def _retries(policy: "Json") -> str:
+    most = policy["max_retries"]
+    if not most:
+        return "none"
+    first, last = span(policy["base_seconds"]), span(policy["max_seconds"])
+    pauses = f"{policy['backoff']}, {first} to {last}{' at random' if policy['jitter'] else ''}"
+    also = "; also of HTTP 4xx" if policy["retry_client_errors"] else ""
+    return f"{most}, {pauses}{also}"
 
 
 def _called(target: "Json") -> str:

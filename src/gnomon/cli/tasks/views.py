@@ -1,11 +1,13 @@
 """Tasks, their executions, and lists of tasks, for people."""
 
 from collections.abc import AsyncIterable, Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gnomon.cli.shared import output
-from gnomon.cli.shared.output import compact, moment, shortened
-from gnomon.cli.tasks import template
+from gnomon.cli.shared.output import compact, moment, second, shortened, span
+from gnomon.cli.shared.tables import Column, Fit
+from gnomon.cli.tasks import statuses, template
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
@@ -14,10 +16,51 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 500  # a longer list is printed in pieces, as it comes in
 BODY_SHOWN = 200
 
+_TASKS = (
+    Column("task", Fit.ID),
+    Column("status", Fit.WHOLE),
+    Column("type", lines=2, least=12),
+    Column("priority", Fit.WHOLE, rank=4),
+    Column("queue", rank=5),
+    Column("due", Fit.WHOLE),
+    Column("attempt", Fit.WHOLE, rank=2),
+    Column("name", rank=3),
+    Column("tags", rank=6),
+)
+_DEAD = (
+    Column("task", Fit.ID),
+    Column("type", lines=2),
+    Column("executed", Fit.WHOLE),
+    Column("attempt", Fit.WHOLE, rank=2),
+    Column("error", lines=2, least=30),
+    Column("queue", rank=3),
+    Column("tags", rank=4),
+)
+_EXECUTIONS = (
+    Column("attempt", Fit.WHOLE),
+    Column("outcome", Fit.WHOLE),
+    Column("started", Fit.WHOLE),
+    Column("took", Fit.WHOLE),
+    Column("worker", Fit.WHOLE, rank=2),
+    Column("HTTP", Fit.WHOLE, rank=1),  # errors tell it
+    Column("detail", least=30),
+)
+
+
+def now() -> datetime:
+    from gnomon.clock import SystemClock
+
+    return SystemClock().now()
+
 
 async def task_list(items: AsyncIterable["Json"]) -> None:
     """Print a table with a row for each task."""
-    await in_pieces(items, _task_rows)
+    await in_pieces(items, task_rows)
+
+
+async def dead_list(items: AsyncIterable["Json"]) -> None:
+    """Print a table with a row for each dead letter, and its error."""
+    await in_pieces(items, _dead_rows)
 
 
 async def in_pieces(
@@ -38,19 +81,39 @@ async def in_pieces(
         output.note("nothing found")
 
 
-def _task_rows(tasks: Sequence["Json"]) -> None:
+def task_rows(tasks: Sequence["Json"]) -> None:
+    at = now()
     output.table(
-        ["task", "status", "type", "priority", "queue", "due", "attempt", "name", "tags"],
+        _TASKS,
         [
             (
                 task["task_id"],
-                task["status"],
+                statuses.short(task, at),
                 task["task_type"],
                 task["priority"],
                 task["queue"] or "",
-                moment(task["next_retry_at"] or task["execute_at"]),
+                second(task["next_retry_at"] or task["execute_at"]),
                 str(task["attempt"]),
                 task.get("name") or "",
+                " ".join(task["tags"]),
+            )
+            for task in tasks
+        ],
+    )
+
+
+def _dead_rows(tasks: Sequence["Json"]) -> None:
+    at = now()
+    output.table(
+        _DEAD,
+        [
+            (
+                task["task_id"],
+                task["task_type"],
+                output.age(task.get("started_at"), at),
+                str(task["attempt"]),
+                shortened(task.get("last_error") or "", BODY_SHOWN),
+                task["queue"] or "",
                 " ".join(task["tags"]),
             )
             for task in tasks
@@ -71,10 +134,7 @@ def show(task: "Json", *, all_tracebacks: bool = False) -> None:
     executions = task["executions"]
     if executions:
         output.echo()
-        output.table(
-            ["attempt", "outcome", "worker", "started", "finished", "status", "detail"],
-            [_execution_row(each) for each in executions],
-        )
+        output.table(_EXECUTIONS, [_execution_row(each) for each in executions])
     failed = [each for each in executions if each.get("traceback")]
     for each in failed if all_tracebacks else failed[-1:]:
         output.echo()
@@ -83,18 +143,18 @@ def show(task: "Json", *, all_tracebacks: bool = False) -> None:
 
 
 def _facts(task: "Json") -> list[tuple[str, str]]:
+    at = now()
     return [
         ("task", task["task_id"]),
         ("name", task.get("name") or ""),
-        ("status", task["status"]),
-        ("resolution", task.get("resolution") or ""),
+        ("status", statuses.sentence(task, at)),
         *template.facts(task),
         ("payload", _payload(task)),
         ("due", moment(task["execute_at"])),
         ("created", moment(task["created_at"])),
         ("started", moment(task.get("started_at"))),
         ("finished", moment(task.get("finished_at"))),
-        ("attempt", str(task["attempt"])),
+        ("attempt", _attempt(task)),
         ("progress", _progress(task.get("progress"))),
         ("next retry", moment(task.get("next_retry_at"))),
         ("last error", shortened(task.get("last_error") or "", BODY_SHOWN)),
@@ -110,6 +170,13 @@ def _progress(progress: "Json | None") -> str:
     return f"{share}: {progress['message']}" if progress["message"] else share
 
 
+def _attempt(task: "Json") -> str:
+    most = task["retry_policy"]["max_retries"] + 1
+    done = task["attempt"]
+    # Losses and re-drives count as attempts, and spend no retries.
+    return f"{done} of {most}" if 0 < done <= most else str(done)
+
+
 def _payload(task: "Json") -> str:
     if not task["payload_kept"]:
         return f"not kept (keep_payload: {task['keep_payload']})"
@@ -121,9 +188,19 @@ def _execution_row(each: "Json") -> tuple[str, ...]:
     return (
         str(each["attempt"]),
         each["outcome"],
+        second(each.get("started_at")),
+        _took(each.get("started_at"), each.get("finished_at")),
         each.get("worker") or "",
-        moment(each.get("started_at")),
-        moment(each.get("finished_at")),
         str(each.get("response_status") or ""),
         shortened(detail, BODY_SHOWN),
     )
+
+
+def _took(started: str | None, finished: str | None) -> str:
+    if started is None or finished is None:
+        return ""
+    took = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
+    seconds = max(0.0, took.total_seconds())
+    if seconds >= 60:
+        return span(round(seconds))
+    return f"{seconds:.1f}s" if seconds >= 1 else f"{seconds * 1000:.0f}ms"
