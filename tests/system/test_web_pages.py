@@ -101,7 +101,7 @@ async def test_a_link_opens_an_operation_with_an_example_to_copy(
     assert '<details class="operation" id="submit_task" open=""' in seen
     command = re.search(r'<pre class="curl">(.*?)</pre>', seen, re.DOTALL)
     assert command is not None
-    words = shlex.split(html.unescape(command[1]))
+    words = shlex.split(html.unescape(command[1]).replace("\\\n", ""))
     assert words[:4] == ["curl", "-X", "POST", f"{api_url}{TASKS}"]
     assert "retry_policy.max_retries" in seen
     done = await asyncio.create_subprocess_exec(*words, "--silent", stdout=asyncio.subprocess.PIPE)
