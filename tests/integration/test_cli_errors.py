@@ -221,6 +221,15 @@ def test_the_version(tmp_path: Path) -> None:
     assert (done.code, done.out, done.err) == (0, f"gnomon {__version__}\n", "")
 
 
+def test_a_command_starts_with_no_other_command_line(tmp_path: Path) -> None:
+    """That of httpx brings click, rich and pygments: most of the time to start."""
+    arguments = ("tasks", "list", "--api", "http://127.0.0.1:9")
+    done = gnomon(*arguments, cwd=tmp_path, env={"PYTHONPROFILEIMPORTTIME": "1"})
+    imported = {line.rpartition("|")[2].strip() for line in done.err.splitlines()}
+    assert "httpx" in imported
+    assert not imported & {"click", "rich.console", "pygments", "asyncpg", "litestar"}
+
+
 def test_nothing_heavy_is_imported_for_help(tmp_path: Path) -> None:
     done = gnomon("--help", cwd=tmp_path, env={"PYTHONPROFILEIMPORTTIME": "1"})
     assert "Begin with:" in done.out

@@ -203,7 +203,8 @@ def _why_blocked(around: Circumstances) -> str:
 def _facts(task: Task, around: Circumstances) -> Iterator[str]:
     yield f"status {task.status}, attempt {task.attempt}, priority {task.priority.name}"
     yield f"asked for {_stamp(task.execute_at)}; the time is {_stamp(around.now)}"
-    if around.due_at is not None and around.due_at != task.execute_at:
+    ended = has_ended(task.status)
+    if not ended and around.due_at is not None and around.due_at != task.execute_at:
         yield f"runs next at {_stamp(around.due_at)}"
     if around.cron_job is not None:
         yield f"a run of cron job {around.cron_job!r}"
@@ -211,11 +212,11 @@ def _facts(task: Task, around: Circumstances) -> Iterator[str]:
         yield f"must not start after {_stamp(task.expires_at)}"
     if task.queue is not None:
         yield f"of queue {task.queue!r}"
-    if task.preemptible and not task.status.is_over:
+    if task.preemptible and not ended:
         yield "may be preempted by a CRITICAL task"
-    if task.last_error is not None:
+    if task.last_error is not None and task.status is not Status.DEAD_LETTERED:  # told already
         yield f"last error: {task.last_error}"
-    if not task.status.is_over:
+    if not ended:
         if _lacks_handler(task, around):
             yield _no_handler(task, around)
         yield from map(_breaker, _breakers(task, around))
@@ -223,7 +224,7 @@ def _facts(task: Task, around: Circumstances) -> Iterator[str]:
         yield from map(_failing, around.failing)
     if around.run_until is not None:
         yield f"is taken over by others if it has not ended by {_stamp(around.run_until)}"
-    if not task.status.is_over:
+    if not ended:
         yield f"shard {around.shard}, served by {around.server or 'nobody'}"
 
 

@@ -4,7 +4,6 @@ import typer
 
 from gnomon import loop
 from gnomon.cli.admin.checks.check import Check
-from gnomon.cli.admin.checks.examine import examine
 from gnomon.cli.shared import output
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_file
 
@@ -16,6 +15,9 @@ def doctor(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> N
     gnomon doctor
     gnomon doctor --json
     """
+    # Here and not above: few commands need it.
+    from gnomon.cli.admin.checks.examine import examine
+
     checks = loop.run(examine(settings_file(ctx), api))
     if as_json:
         output.document({"ok": all(check.ok for check in checks), "checks": checks})

@@ -12,16 +12,16 @@ from gnomon.model.shard import SHARDS
 
 _COLUMNS = (
     Column("name", Fit.WHOLE),
-    Column("incarnation", Fit.WHOLE, rank=4),
+    Column("incarnation", Fit.WHOLE, rank=6),
     Column("state", Fit.WHOLE),
-    Column("lease", Fit.WHOLE),
+    Column("lease", Fit.WHOLE, rank=2),
     Column("serves"),
-    Column("shards", Fit.WHOLE),
-    Column("slots", Fit.WHOLE),
+    Column("shards", Fit.WHOLE, rank=3),
+    Column("slots", Fit.WHOLE, rank=1),
     Column("running", Fit.WHOLE),
     Column("lag", Fit.WHOLE),
-    Column("started", Fit.WHOLE, rank=3),
-    Column("version", Fit.WHOLE, rank=2),
+    Column("started", Fit.WHOLE, rank=5),
+    Column("version", Fit.WHOLE, rank=4),
 )
 
 
