@@ -1,6 +1,7 @@
 """Queries, small requests and answers about tasks, as types that check and describe them."""
 
 from enum import StrEnum
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
