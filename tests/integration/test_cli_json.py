@@ -100,6 +100,12 @@ def test_errors_are_json_on_stderr(path: str) -> None:
     assert (wrong.code, message.startswith("No such option: --no-such-option")) == (2, True)
 
 
+def test_nobody_is_asked() -> None:
+    finished = gnomon_here("tasks", "delete", ARGUMENTS["ID"], "--json", stdin="y\n")
+    (message,) = failed(finished)
+    assert "--yes" in message
+
+
 @pytest.mark.parametrize(
     ("variables", "arguments", "told"),
     [

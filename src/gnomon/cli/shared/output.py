@@ -105,7 +105,9 @@ def live_end() -> None:
 
 def confirm(question: str) -> None:
     """Ask on stderr, and end the command unless the answer is yes. CommandFailed where nobody can
-    answer: the command has to be given `--yes` there."""
+    answer, or the output is JSON: the command has to be given `--yes` there."""
+    if _json_only.get():
+        raise CommandFailed(f"nothing was changed: {question} With --json, --yes is the answer")
     echo(f"{question} [y/N]: ", err=True, nl=False)
     answer = sys.stdin.readline() if sys.stdin else ""  # None where stdin is closed
     if not answer:
