@@ -102,12 +102,10 @@ def test_the_quick_start_works_in_an_empty_folder(wheel: Path, tmp_path: Path) -
     folder = tmp_path / "shop"
     folder.mkdir()
     (folder / "shop.py").write_text(quick_start())
-    with environment.beside("gnomon", "up", "--port", "0", cwd=folder) as up:
+    with environment.beside("gnomon", "up", "--app", "shop:app", "--port", "0", cwd=folder) as up:
         eventually_sync(lambda: up.says("API"), 120)
-        with environment.beside("gnomon", "worker", "shop:app", cwd=folder) as worker:
-            done = environment.run("python", "shop.py", cwd=folder)
-            told = f"{done.stderr}\n{worker.text}"
-            assert (done.returncode, done.stdout) == (0, "hello you\n"), told
+        done = environment.run("python", "shop.py", cwd=folder)
+        assert (done.returncode, done.stdout) == (0, "hello you\n"), f"{done.stderr}\n{up.text}"
 
 
 @pytest.fixture(scope="session")

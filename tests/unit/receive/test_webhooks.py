@@ -105,7 +105,7 @@ def test_several_secrets_and_both_schemes_are_taken() -> None:
 
 
 def test_the_clock_may_differ_by_as_much_as_is_tolerated() -> None:
-    assert Webhooks([SECRET], tolerance="10m").read(call(b"1", late=4000), b"1").payload == 1
+    assert Webhooks([SECRET], tolerance="10m").read(call(b"1", late=400), b"1").payload == 1
     with pytest.raises(NotGenuine):
         Webhooks([SECRET], tolerance=60).read(call(b"1", late=100), b"1")
 
