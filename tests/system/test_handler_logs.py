@@ -108,7 +108,7 @@ async def test_lines_say_which_execution_they_are_of(
     assert {name: first[name] for name in ("event", "level", "logger", "order")} == {
         "event": "sending to u_1", "level": "info", "logger": "shop.mail", "order": 7,
     }  # fmt: skip
-    assert (first["attempt"], first["tenant"], first["task_type"]) == (1, "default", "test")
+    assert (first["attempt"], first["tenant"], first["task_type"]) == (1, "default", "on_the_loop")
     assert (second["event"], second["level"]) == ("by the context", "warning")
     assert "printed" in stage.lines()
 
