@@ -1,5 +1,6 @@
 """`gnomon worker` as real processes: one, several, and one whose source changes."""
 
+import json
 import os
 import pty
 import re
@@ -15,6 +16,8 @@ from tests.waiting import eventually, eventually_sync
 
 from gnomon.model.target import PythonTarget
 from gnomon.store.embedded import EmbeddedServer
+
+PATIENCE = 120.0  # seconds: the machine may have other things to do
 
 SHOP = """
 import os
@@ -53,7 +56,7 @@ def environment(dsn: str, **more: str) -> dict[str, str]:
 
 
 def started(errors: Callable[[], str], count: int) -> None:
-    eventually_sync(lambda: errors().count("worker started") >= count, 60.0)
+    eventually_sync(lambda: errors().count("worker started") >= count, PATIENCE)
 
 
 async def results(truth: Truth, ids: list[UUID]) -> set[str]:
@@ -63,7 +66,7 @@ async def results(truth: Truth, ids: list[UUID]) -> set[str]:
         )
         return {row["result"] for row in rows} if len(rows) == len(ids) else None
 
-    return await eventually(look, 60.0)
+    return await eventually(look, PATIENCE)
 
 
 async def test_a_worker_runs_its_handlers_and_drains_when_it_is_interrupted(
@@ -78,10 +81,10 @@ async def test_a_worker_runs_its_handlers_and_drains_when_it_is_interrupted(
         (shop / "go").touch()
         assert worker.wait() == 0, worker.errors
         assert await results(truth, late) == {"done"}, "what runs is waited for"
-    pools = await truth.fetch("SELECT serves::text FROM gnomon.node")
-    assert [sorted(re.findall(r'"(\w+)"', row["serves"])) for row in pools] == [
-        ["dawdle", "default", "greet", "handlers", "tenants", "webhooks"]
-    ]
+    serves = json.loads(await truth.value("SELECT serves::text FROM gnomon.node"))
+    assert serves.pop("app")["name"] == "shop:app"
+    pool = {"handlers": ["dawdle", "greet"], "tenants": ["default"], "webhooks": False}
+    assert serves == pool
 
 
 async def test_processes_that_are_killed_come_back(
@@ -100,7 +103,7 @@ async def test_processes_that_are_killed_come_back(
             await results(truth, await submitter.submit(PythonTarget("greet"), 20))
             return len(set((shop / "pids").read_text().split())) == 3
 
-        await eventually(all_have_run, 60.0)
+        await eventually(all_have_run, PATIENCE)
         worker.process.terminate()
         assert worker.wait() == 0, worker.errors
     assert "was killed by signal 9; starting it again" in worker.errors
@@ -116,7 +119,7 @@ async def test_a_change_of_the_source_is_picked_up_once_it_can_be_imported(
         late = await submitter.submit(PythonTarget("dawdle"), 1)
         await eventually(_exists(shop / "dawdles"))
         (shop / "shop.py").write_text("def broken(:\n" + SHOP)
-        eventually_sync(lambda: "its last good version goes on" in worker.errors, 60.0)
+        eventually_sync(lambda: "its last good version goes on" in worker.errors, PATIENCE)
         assert "SyntaxError" in worker.errors
         assert await results(truth, await submitter.submit(PythonTarget("greet"), 1)) == {"VERSION"}
         (shop / "shop.py").write_text(SHOP.replace("VERSION", "the next version"))
@@ -126,7 +129,7 @@ async def test_a_change_of_the_source_is_picked_up_once_it_can_be_imported(
             one = await submitter.submit(PythonTarget("greet"), 1)
             return await results(truth, one) == {"the next version"}
 
-        await eventually(is_new, 60.0)
+        await eventually(is_new, PATIENCE)
         (shop / "go").touch()
         assert await results(truth, late) == {"done"}, "what the one before ran is waited for"
         worker.process.terminate()
@@ -155,7 +158,7 @@ def test_up_runs_a_worker_and_says_where_it_is_to_whoever_starts_it_again(shop: 
         def announced() -> re.Match[str] | None:
             return re.search(r"API\s+(http://\S+)/api/v1", everything.errors)
 
-        url = eventually_sync(announced, 60.0)[1]
+        url = eventually_sync(announced, PATIENCE)[1]
         started(lambda: everything.errors, 1)
         done = gnomon(
             "submit", "--type", "greet", "--wait", "--api", url, "--payload", "1", cwd=shop
