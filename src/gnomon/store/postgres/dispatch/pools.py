@@ -75,7 +75,7 @@ async def unhandled(
     if not lacking:
         return []
     columns = ([row[name] for row in lacking] for name in ("tenant_id", "lane", "flow"))
-    counts = await connection.fetch(query("count_waiting"), *columns, _MOST_COUNTED)
+    counts = await connection.fetch(query("count_unhandled"), *columns, _MOST_COUNTED)
     found: dict[tuple[str, str], list[int]] = {}
     for row, counted in zip(lacking, counts, strict=True):
         found.setdefault((row["tenant_id"], row["task_type"]), []).append(counted["count"])
