@@ -92,17 +92,14 @@ async def test_a_month_of_a_daily_job_with_retries_takes_under_a_second() -> Non
     assert worked < 1.0, f"{worked:.2f} s of this process, {took:.2f} s in all"
 
 
-async def test_fires_in_the_hour_that_is_skipped_or_repeated() -> None:
+async def test_a_fire_in_the_hour_that_is_repeated() -> None:
     shop = Shop()
 
     @shop.app.cron("30 2 * * *", timezone="Europe/Berlin")
     async def nightly() -> None:
         shop.note("nightly")
 
-    async with shop.virtual(datetime(2026, 3, 28, tzinfo=UTC)) as g:
-        await g.advance("3 days")
-        await g.advance(datetime(2026, 10, 24, 12, tzinfo=UTC))
-        shop.ran.clear()
+    async with shop.virtual(datetime(2026, 10, 24, 12, tzinfo=UTC)) as g:
         await g.advance("3 days")
     # The clocks go back on the 25th: half past two comes twice, and the job fires once.
     fires = [at.isoformat() for at in shop.moments("nightly")]
