@@ -33,21 +33,6 @@ def greet(name: str) -> str:
 assert greet("you") == "hello you"
 print(gnomon.__version__)
 """
-# As the front page should have it.
-_PROGRAM = """
-from gnomon import Gnomon
-
-app = Gnomon()
-
-
-@app.task(retries=5)
-async def greet(name: str) -> str:
-    return f"hello {name}"
-
-
-if __name__ == "__main__":
-    print(greet.submit_sync(name="you").result_sync(timeout="1m"))
-"""
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +78,7 @@ def quick_start() -> str:
     """The program of the front page."""
     blocks = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "README.md").read_text())
     programs: list[str] = [block for block in blocks if "Gnomon()" in block]
-    return programs[0] if programs else _PROGRAM
+    return programs[0]
 
 
 def test_the_quick_start_works_in_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
