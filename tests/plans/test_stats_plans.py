@@ -52,10 +52,10 @@ async def test_waiting_tasks_are_counted_by_the_index_of_flows(connection: Conne
     await connection.execute(_FILL)
     async with behind_the_wall(connection):
         for chosen in FILTERS:
-            for used in await plans(connection, "count_waiting", *WAITING, *chosen):
+            for used in await plans(connection, "count_by_flow", *WAITING, *chosen):
                 assert used.of_tasks == {"task_flow"}
                 assert "task" not in used.scanned
-            read = await read_by(connection, "count_waiting", *WAITING, *chosen)
+            read = await read_by(connection, "count_by_flow", *WAITING, *chosen)
             assert set(read) == {"task_flow"}
             assert read["task_flow"] <= 2 * 50_000 + 1_000
 

@@ -36,7 +36,7 @@ async def stats(database: Database, tenant_id: str, chosen: TaskFilter) -> TaskS
     async with database.scoped(tenant_id) as connection:
         await connection.execute(timeout)
         waiting = await connection.fetch(
-            query("count_waiting"), tenant_id, MOST_FLOWS, MOST_COUNTED + 1, MOST_OF_FLOWS, *filters
+            query("count_by_flow"), tenant_id, MOST_FLOWS, MOST_COUNTED + 1, MOST_OF_FLOWS, *filters
         )
         others = await connection.fetch(
             query("count_others"), tenant_id, MOST_COUNTED + 1, *filters
