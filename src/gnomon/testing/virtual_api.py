@@ -64,14 +64,13 @@ class VirtualServer(DirectServer):
 
 
 class VirtualAccess(DirectAccess):
-    """Always the same application: a test is one process."""
+    """Always the same application, which the test has started: it is one process."""
 
     def __init__(self, settings: Settings, tenant_id: str, server: VirtualServer) -> None:
         super().__init__(settings, tenant_id, "the test's database")
         self._server = server
 
     def server(self) -> DirectServer:
-        self._server.start()
         return self._server
 
     def close(self) -> None:
