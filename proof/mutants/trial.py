@@ -127,7 +127,7 @@ class Trial:
 
             code = pytest.main(
                 [
-                    "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist",
+                    "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:gnomon",
                     "-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-seed=0",
                     f"--basetemp={self._temporary}", *tests,
                 ]
@@ -254,7 +254,8 @@ class Judge:
 
 def preload() -> None:
     """Import what tests use, but for the package itself."""
-    plugins = [each.module for each in entry_points(group="pytest11")]
+    found = [each.module for each in entry_points(group="pytest11")]
+    plugins = [name for name in found if not name.startswith("gnomon")]
     for name in ("pytest", *plugins, *_PRELOADED):
         with suppress(ImportError):
             import_module(name)

@@ -84,7 +84,7 @@ def test_what_submits_imports_with_the_base_alone(package: str) -> None:
         (("api",), "gnomon[server]"),
         (("scheduler",), "gnomon[server]"),
         (("listen",), "gnomon[server]"),
-        (("up",), "gnomon[server,embedded]"),
+        (("up", "--port", "0"), "gnomon[server,embedded]"),
     ],
 )
 def test_a_command_that_lacks_an_extra_says_which_in_one_line(
