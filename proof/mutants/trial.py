@@ -127,7 +127,8 @@ class Trial:
 
             code = pytest.main(
                 [
-                    "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:gnomon",
+                    "-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist",
+                    "-p", "no:gnomon",  # it would import the package too early
                     "-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-seed=0",
                     f"--basetemp={self._temporary}", *tests,
                 ]
