@@ -420,6 +420,36 @@ async def test_a_client_works_on_both_sides_of_a_fork(api: aiohttp.ClientSession
     assert await done.wait() == 0
 
 
+# Loops that asyncio.run ends, and loops that are just closed.
+LOOPS = """
+import asyncio, gc, os
+from gnomon import Client
+
+def files():
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+client = Client()
+asyncio.run(client.get_tenant())
+before = files()
+for _ in range(20):
+    asyncio.run(client.get_tenant())
+assert files() == before, (before, files())
+for _ in range(20):
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(client.get_tenant())
+    loop.close()
+assert files() <= before + 1, (before, files())
+"""
+
+
+async def test_connections_end_with_their_event_loop(api: aiohttp.ClientSession) -> None:
+    done = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", LOOPS, env={"GNOMON_URL": str(api._base_url)}
+    )
+    assert await done.wait() == 0
+
+
 async def test_the_page_about_the_client_runs_as_it_stands(api: aiohttp.ClientSession) -> None:
     page = (DOCS / "how-to" / "use-the-python-client.md").read_text()
     script = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))

@@ -9,9 +9,9 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import httpx
@@ -104,15 +104,24 @@ class BlockingHttp:
         return self._sessions[process]
 
 
+class _Session(NamedTuple):
+    """The connections of an event loop, and what closes them."""
+
+    http: httpx.AsyncClient
+    keeper: AsyncGenerator[None, None]
+
+
+_Sessions: TypeAlias = WeakKeyDictionary[asyncio.AbstractEventLoop, _Session]
+
+
 class AsyncHttp:
     """Carries out exchanges with asyncio."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
         self._process = os.getpid()
-        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
-            WeakKeyDictionary()
-        )
+        self._sessions: _Sessions = WeakKeyDictionary()
+        self._inherited: _Sessions | None = None
 
     async def run(self, steps: Steps[T]) -> T:
         reply: Reply | NoReply | None = None
@@ -132,23 +141,48 @@ class AsyncHttp:
     async def close(self) -> None:
         session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
-            await session.aclose()
+            await session.keeper.aclose()
 
     async def _send(self, sending: Sending) -> Reply | NoReply:
         try:
-            return _reply(await self._session().request(**self._server.request(sending)))
+            session = await self._session()
+            return _reply(await session.request(**self._server.request(sending)))
         except httpx.TransportError as error:
             return _no_reply(error)
 
-    def _session(self) -> httpx.AsyncClient:
-        if self._process != os.getpid():  # forked: these are the parent's
-            self._process, self._sessions = os.getpid(), WeakKeyDictionary()
+    async def _session(self) -> httpx.AsyncClient:
+        if self._process != os.getpid():  # forked: these are the parent's, which closes them
+            self._process, self._inherited = os.getpid(), self._sessions
+            self._sessions = WeakKeyDictionary()
         loop = asyncio.get_running_loop()
-        if loop not in self._sessions:
-            self._sessions[loop] = httpx.AsyncClient(
+        session = self._sessions.get(loop)
+        if session is None:
+            self._forget_closed_loops()
+            http = httpx.AsyncClient(
                 transport=self._server.async_transport, **self._server.options()
             )
-        return self._sessions[loop]
+            session = self._sessions[loop] = _Session(http, self._kept(http, loop))
+            await anext(session.keeper)  # which waits for nothing
+        return session.http
+
+    async def _kept(
+        self, http: httpx.AsyncClient, loop: asyncio.AbstractEventLoop
+    ) -> AsyncGenerator[None, None]:
+        """Closes the connections with their event loop, which closes its generators when it ends:
+        programs that call `asyncio.run` again and again would run out of files."""
+        try:
+            yield
+        finally:
+            self._sessions.pop(loop, None)
+            await http.aclose()
+
+    def _forget_closed_loops(self) -> None:
+        """Of those that ended without closing their generators. Connections hold their loop, so
+        that it never goes by itself."""
+        for reference in self._sessions.keyrefs():  # a copy: other threads have loops, too
+            loop = reference()
+            if loop is not None and loop.is_closed():
+                self._sessions.pop(loop, None)
 
 
 def _reply(response: httpx.Response) -> Reply:
