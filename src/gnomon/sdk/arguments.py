@@ -6,6 +6,7 @@ A handler whose only data parameter is called `payload` gets the whole payload, 
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -50,11 +51,23 @@ class Arguments:
         try:
             given = self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise InvalidArguments(f"{self.handler}: {error}") from None
+            raise InvalidArguments(f"{self.handler}: {self._unbound(error, kwargs)}") from None
         if self._whole:
             value = given[WHOLE] if WHOLE in given else self._signature.parameters[WHOLE].default
             return self._checked(value, given)
         return self._checked(given, given)
+
+    def _unbound(self, error: TypeError, given: Mapping[str, Any]) -> str:
+        """What does not fit the signature, with the names that nothing is called: where one of them
+        is mistyped, Python only tells that the right one is missing."""
+        unknown = [name for name in given if name not in self.names]
+        if not unknown:
+            return str(error)
+        told = f"there is no argument {', '.join(unknown)}"
+        likely = get_close_matches(unknown[0], self.names, 1)
+        if likely:
+            return f"{told}; did you mean {likely[0]}?"
+        return f"{told} (there are: {', '.join(self.names) or 'none'})"
 
     def _checked(self, document: Any, given: Mapping[str, Any]) -> bytes:
         try:

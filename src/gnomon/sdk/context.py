@@ -26,6 +26,8 @@ _COMPLETE_BY = "SELECT gnomon.complete_run(%s::text, %s::uuid, %s::bigint, %s::u
 _PROBE = "gnomon_complete_run"
 _LOGGER = logging.getLogger("gnomon.task")
 
+_check = msgspec.json.Decoder(msgspec.Raw)  # reads without making anything of it
+
 Execute = Callable[..., object]
 
 
@@ -245,11 +247,12 @@ def stored_result(result: object) -> str:
     would be wrong, and the result alone is lost."""
     try:
         text = encoded(result)
+        if len(text) > MAX_RESULT_BYTES:
+            return _note(f"the result has {len(text)} bytes; {MAX_RESULT_BYTES} are kept")
+        _check.decode(text)  # a msgspec.Raw in it, or a model of pydantic's, may be anything
+        return text.decode()
     except BaseException as error:  # noqa: BLE001 - whatever the classes in a result raise
         return _note(f"the result cannot be kept as JSON: {describe(error)}")
-    if len(text) > MAX_RESULT_BYTES:
-        return _note(f"the result has {len(text)} bytes; {MAX_RESULT_BYTES} are kept")
-    return text.decode()
 
 
 def _note(text: str) -> str:

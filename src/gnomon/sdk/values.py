@@ -1,5 +1,6 @@
 """Values as JSON: msgspec's types, and pydantic's models where pydantic is installed."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,10 @@ _encoder: msgspec.json.Encoder
 
 def encoded(value: object) -> bytes:
     """As JSON. Raises whatever classes in it raise, TypeError and ValueError mostly."""
-    return _encoder.encode(value)
+    text = _encoder.encode(value)
+    if b"null" in text:
+        _check_numbers(value)
+    return text
 
 
 def decoder(annotation: Any) -> "msgspec.json.Decoder[Any]":
@@ -58,6 +62,23 @@ def _encode(value: Any) -> Any:
     if is_model(type(value)):
         return msgspec.Raw(value.model_dump_json(by_alias=True).encode())
     raise TypeError(f"{type(value).__qualname__} cannot be written as JSON")
+
+
+def _check_numbers(value: object) -> None:
+    """Raises ValueError for numbers that JSON does not have: they would be read as nothing."""
+    waiting = [msgspec.to_builtins(value, str_keys=True, enc_hook=_plain)]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list | tuple):
+            waiting += one
+        elif isinstance(one, float) and not math.isfinite(one):
+            raise ValueError(f"{one} cannot be written as JSON")
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if is_model(type(value)) else None
 
 
 def _decode(kind: Any, value: Any) -> Any:
