@@ -23,7 +23,7 @@ from gnomon.sdk.app import Gnomon
 from gnomon.sdk.context import TaskContext, stored_result
 from gnomon.sdk.failure import describe, traceback_of
 from gnomon.sdk.handler import Runs
-from gnomon.sdk.signals import Retry, Snooze
+from gnomon.sdk.signals import Retry, Snooze, signal_in
 from gnomon.testing.errors import NothingRuns, NotInThisMode
 from gnomon.testing.records import RecordedTask, recorded
 
@@ -160,19 +160,20 @@ def _settle(
 ) -> None:
     info = state.info
     kind = OutcomeKind.SUCCEEDED if error is None else OutcomeKind.FAILED
-    match error:
+    signal = None if error is None else signal_in(error)
+    match signal:
         case None:
             info.status, info.result, info.finished_at = Status.COMPLETED, result, now
         case Snooze():
             kind = OutcomeKind.SNOOZED
             info.status = Status.SCHEDULED
-            info.execute_at = now + timedelta(seconds=error.seconds)
+            info.execute_at = now + timedelta(seconds=signal.seconds)
         case Retry():
             info.status = Status.FAILED
-            info.next_retry_at = now + timedelta(seconds=error.seconds or 0.0)
+            info.next_retry_at = now + timedelta(seconds=signal.seconds or 0.0)
         case _:
             info.status = Status.DEAD_LETTERED
-    info.last_error = None if error is None else describe(error)
+    info.last_error = None if signal is None else describe(signal)
     state.error = error
     state.execution = ExecutionInfo(
         attempt=1,

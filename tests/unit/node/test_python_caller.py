@@ -14,7 +14,7 @@ from gnomon.model.target import PythonTarget
 from gnomon.model.verdict import VerdictKind, decide
 from gnomon.sdk.context import MAX_RESULT_BYTES, TaskContext, stored_result
 from gnomon.sdk.failure import MAX_TRACEBACK_BYTES, traceback_of
-from gnomon.sdk.signals import Reject, Retry
+from gnomon.sdk.signals import Reject, Retry, Snooze
 
 
 async def outcome_of(world: World, name: str, timeout: float = 60.0) -> Outcome:
@@ -64,6 +64,35 @@ async def test_a_rejection_has_one_and_is_not_retried() -> None:
     outcome = await outcome_of(World(None, refuse), "refuse")
     assert (outcome.error, outcome.retryable) == ("Reject: no use", False)
     assert "in refuse" in (outcome.traceback or "")
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "told", "retryable", "wait"),
+    [
+        ([Reject("no")], OutcomeKind.FAILED, "Reject: no", False, None),
+        ([ValueError("v"), Snooze(1), Reject("no")], OutcomeKind.FAILED, "Reject: no", False, None),
+        ([ValueError("v"), Retry(after=9)], OutcomeKind.FAILED, "ExceptionGroup: ", True, None),
+        ([Retry("a"), Retry("b", after=2), Snooze(9)], OutcomeKind.FAILED, "Retry: b", True, 2.0),
+        (
+            [Snooze(3), ExceptionGroup("inner", [Snooze(7), Snooze(5)])],
+            OutcomeKind.SNOOZED,
+            None,
+            True,
+            7.0,
+        ),
+    ],
+)
+async def test_signals_in_a_group_decide_as_those_raised_alone(
+    raised: list[Exception], kind: OutcomeKind, told: str | None, retryable: bool, wait: float
+) -> None:
+    async def fan_out(payload: Any) -> None:
+        raise ExceptionGroup("several", raised)
+
+    outcome = await outcome_of(World(None, fan_out), "fan_out")
+    assert (outcome.kind, outcome.retryable, outcome.retry_after) == (kind, retryable, wait)
+    assert (outcome.error or "").startswith(told or "")
+    assert (outcome.error is None) is (told is None)
+    assert ("in fan_out" in (outcome.traceback or "")) is (kind is OutcomeKind.FAILED)
 
 
 async def test_arguments_that_do_not_fit_are_rejected_by_name() -> None:

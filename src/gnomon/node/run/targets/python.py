@@ -20,7 +20,7 @@ from gnomon.sdk.context import TaskContext, current, stored_result
 from gnomon.sdk.errors import UnknownHandler
 from gnomon.sdk.failure import MAX_ERROR, describe, traceback_of
 from gnomon.sdk.handler import Runs
-from gnomon.sdk.signals import RETRIES, SNOOZES, Reject, Retry, Snooze
+from gnomon.sdk.signals import RETRIES, SNOOZES, Reject, Retry, Snooze, signal_in
 
 _NEVER_AGAIN = "asked to be called again, which at_most_once never is"
 _UNCOMMITTED = Outcome(
@@ -94,16 +94,17 @@ class PythonCaller:
 
 def outcome_of(error: BaseException, run: TaskContext) -> Outcome:
     """The outcome of an execution whose handler raised this."""
-    match error:
+    signal = signal_in(error)
+    match signal:
         case Snooze():
-            return _snoozed(error, run)
+            return _snoozed(signal, run)
         case Retry():
-            return _retried(error)
+            return _retried(signal, error)
         case _:
             return Outcome(
                 OutcomeKind.FAILED,
-                error=describe(error),
-                retryable=not isinstance(error, Reject),
+                error=describe(signal),
+                retryable=not isinstance(signal, Reject),
                 traceback=traceback_of(error),
             )
 
@@ -120,7 +121,7 @@ def _snoozed(snooze: Snooze, run: TaskContext) -> Outcome:
     )
 
 
-def _retried(retry: Retry) -> Outcome:
+def _retried(retry: Retry, raised: BaseException) -> Outcome:
     waits = getattr(retry, "seconds", None) is not None
     seconds = _seconds_of(retry, LONGEST_RETRY_AFTER) if waits else None
     if waits and seconds is None:
@@ -130,7 +131,7 @@ def _retried(retry: Retry) -> Outcome:
         error=describe(retry),
         retry_after=seconds,
         overrides_policy=waits,
-        traceback=traceback_of(retry),
+        traceback=traceback_of(raised),
     )
 
 
