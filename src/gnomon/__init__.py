@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     )
     from gnomon.cron.dst import Dst, Fold, Gap
     from gnomon.cron.job import Missed, Overlap
+    from gnomon.model.errors import ExecutionLost, GnomonError, NoTransaction
     from gnomon.model.lifecycle import Status
     from gnomon.model.priority import Priority
     from gnomon.model.retry import Backoff, RetryPolicy
@@ -138,12 +139,14 @@ __all__ = [
     "Dst",
     "EventInfo",
     "ExecutionInfo",
+    "ExecutionLost",
     "ExplanationInfo",
     "FireInfo",
     "Fold",
     "Forbidden",
     "Gap",
     "Gnomon",
+    "GnomonError",
     "Handle",
     "Handler",
     "HttpTarget",
@@ -162,6 +165,7 @@ __all__ = [
     "ListedItems",
     "Missed",
     "NewKeyInfo",
+    "NoTransaction",
     "NodeInfo",
     "NodesInfo",
     "NotConnected",
@@ -313,6 +317,11 @@ _MODULES = {
     "gnomon.cron.job": (
         "Missed",
         "Overlap",
+    ),
+    "gnomon.model.errors": (
+        "ExecutionLost",
+        "GnomonError",
+        "NoTransaction",
     ),
     "gnomon.model.lifecycle": ("Status",),
     "gnomon.model.priority": ("Priority",),

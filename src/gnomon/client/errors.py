@@ -1,6 +1,6 @@
 """Errors of calls to the API.
 
-ClientError
+ClientError             a GnomonError
 ├── ApiUnreachable      no answer
 ├── NotConnected        what to submit to cannot be used: no server installed, no database
 ├── WaitTimeout         the task has not ended in time (a TimeoutError too)
@@ -20,6 +20,7 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.model.errors import GnomonError
 from gnomon.model.lifecycle import Status
 
 
@@ -42,7 +43,7 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
     used: float | None = None
 
 
-class ClientError(Exception):
+class ClientError(GnomonError):
     """The root of the client's errors."""
 
 
@@ -57,9 +58,6 @@ class ApiUnreachable(ClientError):
         self.reason = reason
         self.advice = advice
 
-    def __reduce__(self) -> tuple[type, tuple[str, str, str | None]]:
-        return type(self), (self.url, self.reason, self.advice)
-
 
 class NotConnected(ClientError):
     """What an app is to submit to cannot be used, and what would be right."""
@@ -73,9 +71,6 @@ class WaitTimeout(ClientError, TimeoutError):
         self.task_id = task_id
         self.status = status
         self.seconds = seconds
-
-    def __reduce__(self) -> tuple[type, tuple[UUID, Status, float]]:
-        return type(self), (self.task_id, self.status, self.seconds)
 
 
 class ApiProblem(ClientError):
@@ -94,9 +89,6 @@ class ApiProblem(ClientError):
         self.status = status
         self.problem = problem
         self.retry_after = retry_after  # seconds
-
-    def __reduce__(self) -> tuple[type, tuple[int, ProblemDocument, float | None]]:
-        return type(self), (self.status, self.problem, self.retry_after)
 
     @property
     def type(self) -> str:

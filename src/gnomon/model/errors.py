@@ -50,12 +50,13 @@
     ├── ExecutionLost          an execution whose task was taken over, or is completed already
     └── NoTransaction          an execution that was to be completed outside of a transaction
 
-Beside it, `BrokenInvariant`: what a process knows of its own work cannot be true. An error names a
-condition; what to do about it is the catcher's business.
+And those of declaring and submitting handlers (sdk/errors.py, sdk/handle.py) and of calls to the
+API (client/errors.py). Beside it, `BrokenInvariant`: what a process knows of its own work cannot be
+true. An error names a condition; what to do about it is the catcher's business.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from gnomon.model.quota_words import refusal_of
@@ -66,6 +67,17 @@ if TYPE_CHECKING:
 
 class GnomonError(Exception):
     """The root of every error that Gnomon raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With its text and its data, whatever its class is made with: so that it can be copied,
+        and told by a process to another."""
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[GnomonError], args: tuple[Any, ...]) -> GnomonError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 class OverQuota(NamedTuple):

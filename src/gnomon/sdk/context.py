@@ -26,6 +26,8 @@ _COMPLETE_BY = "SELECT gnomon.complete_run(%s::text, %s::uuid, %s::bigint, %s::u
 _PROBE = "gnomon_complete_run"
 _LOGGER = logging.getLogger("gnomon.task")
 
+_TOO_LARGE = "the result has"
+_NO_JSON = "the result cannot be kept as JSON"
 _check = msgspec.json.Decoder(msgspec.Raw)  # reads without making anything of it
 
 Execute = Callable[..., object]
@@ -248,11 +250,16 @@ def stored_result(result: object) -> str:
     try:
         text = encoded(result)
         if len(text) > MAX_RESULT_BYTES:
-            return _note(f"the result has {len(text)} bytes; {MAX_RESULT_BYTES} are kept")
+            return _note(f"{_TOO_LARGE} {len(text)} bytes; {MAX_RESULT_BYTES} are kept")
         _check.decode(text)  # a msgspec.Raw in it, or a model of pydantic's, may be anything
         return text.decode()
     except BaseException as error:  # noqa: BLE001 - whatever the classes in a result raise
-        return _note(f"the result cannot be kept as JSON: {describe(error)}")
+        return _note(f"{_NO_JSON}: {describe(error)}")
+
+
+def is_note(text: str) -> bool:
+    """Whether it is what `stored_result` says in place of a result."""
+    return text.startswith((_TOO_LARGE, _NO_JSON))
 
 
 def _note(text: str) -> str:

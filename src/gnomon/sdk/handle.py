@@ -15,12 +15,13 @@ import msgspec
 
 from gnomon.client import exchange
 from gnomon.client.calls import tasks
-from gnomon.client.errors import ApiProblem, NotFound
+from gnomon.client.errors import ClientError, NotFound
 from gnomon.client.exchange import Rules, Steps
 from gnomon.client.types.tasks import SubmittedTask, TaskInfo
 from gnomon.model.duration import Duration, seconds_of
 from gnomon.model.errors import GnomonError
 from gnomon.model.lifecycle import Status
+from gnomon.sdk.context import is_note
 
 if TYPE_CHECKING:
     from gnomon.sdk.app import Gnomon
@@ -35,9 +36,6 @@ class TaskFailed(GnomonError):
         super().__init__(self._summary(task) + _quoted(traceback))
         self.task = task
         self.traceback = traceback  # of the last execution, as text
-
-    def __reduce__(self) -> tuple[type, tuple[TaskInfo, str | None]]:
-        return type(self), (self.task, self.traceback)
 
     @property
     def task_id(self) -> UUID:
@@ -90,9 +88,6 @@ class ResultUnavailable(GnomonError):
         super().__init__(f"the result of task {task_id} is not available: {reason}")
         self.task_id = task_id
         self.reason = reason
-
-    def __reduce__(self) -> tuple[type, tuple[UUID, str]]:
-        return type(self), (self.task_id, self.reason)
 
 
 class Handle(Generic[R]):
@@ -175,7 +170,7 @@ def _result(
     try:
         call = tasks.get_task(task_id, include="executions")
         traceback = _last_traceback((yield from exchange.perform(call, rules)))
-    except ApiProblem:  # its failure is known; where it happened is not
+    except ClientError:  # its failure is known; where it happened is not
         pass
     match task.status:
         case Status.CANCELLED:
@@ -193,8 +188,7 @@ def _last_traceback(task: TaskInfo) -> str | None:
 
 def _decoded(task: TaskInfo, decode: Callable[[bytes], R]) -> R:
     match task.result:
-        case {"gnomon": str(note), **rest} if not rest and note.startswith("the result "):
-            # What the node keeps in place of a result that is too large, or is no JSON.
+        case {"gnomon": str(note), **rest} if not rest and is_note(note):
             raise ResultUnavailable(task.task_id, note)
     return decode(msgspec.json.encode(task.result))
 
