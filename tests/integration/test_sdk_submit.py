@@ -4,7 +4,7 @@ import asyncio
 import pickle
 import sys
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -30,6 +30,7 @@ from gnomon import (
     ApiUnreachable,
     BatchProgress,
     Gnomon,
+    InvalidArguments,
     InvalidRequest,
     InvalidResult,
     NotConnected,
@@ -165,6 +166,23 @@ async def test_ten_thousand_tasks_with_progress(reached: str) -> None:
     assert await app.submit_many(again(), batch_size=2_500, key="all") == 10_000
     async with await _connected(reached) as connection:
         assert await connection.fetchval("SELECT count(*) FROM gnomon.task") == 10_000
+
+
+async def test_many_tasks_that_break_off_are_told_how_far_they_came(reached: str) -> None:
+    def some() -> Iterator[Prepared[Receipt]]:
+        for number in range(5):
+            yield send_email.options(delay="1h").prepare(f"u_{number}")
+        raise LookupError("no more")
+
+    wrong: list[Any] = [send_email.prepare("u"), send_email.submit("u")]
+    with pytest.raises(LookupError) as broken:
+        await app.submit_many(some(), batch_size=2)
+    told = "4 tasks were submitted; the batch after them was not"
+    assert broken.value.__notes__ == [told]
+    with pytest.raises(InvalidArguments, match=r"takes what prepare\(\) gives.*, not coroutine"):
+        await app.submit_many(wrong)
+    async with await _connected(reached) as connection:
+        assert await connection.fetchval("SELECT count(*) FROM gnomon.task") == 4
 
 
 @asynccontextmanager

@@ -94,10 +94,11 @@ class Client(Operations, AsyncCaller):
         submitted again after a failure: batches that were stored are not repeated."""
         with shown(progress, tasks) as report:
             many = BatchedSubmission(batch_size, idempotency_key, report, self._rules)
-            async for spec in _each(tasks):
-                for batch in many.add(spec):
-                    await self._http.run(many.send(batch))
-            await self._http.run(many.send(many.rest()))
+            with many.telling():
+                async for spec in _each(tasks):
+                    for batch in many.add(spec):
+                        await self._http.run(many.send(batch))
+                await self._http.run(many.send(many.rest()))
         return many.submitted
 
     async def wait(self, task_id: str | UUID, *, timeout: float | None = None) -> TaskInfo:
@@ -174,10 +175,11 @@ class SyncClient(Operations, SyncCaller):
         """Submits tasks from any iterable in batches: see Client.submit_many."""
         with shown(progress, tasks) as report:
             many = BatchedSubmission(batch_size, idempotency_key, report, self._rules)
-            for spec in tasks:
-                for batch in many.add(spec):
-                    self._http.run(many.send(batch))
-            self._http.run(many.send(many.rest()))
+            with many.telling():
+                for spec in tasks:
+                    for batch in many.add(spec):
+                        self._http.run(many.send(batch))
+                self._http.run(many.send(many.rest()))
         return many.submitted
 
     def wait(self, task_id: str | UUID, *, timeout: float | None = None) -> TaskInfo:

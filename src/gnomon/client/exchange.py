@@ -7,6 +7,7 @@ the result; `http.py` has the two loops that carry this out, one with asyncio an
 import math
 import secrets
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from itertools import count
 from typing import Any, TypeAlias, TypeVar
@@ -40,6 +41,7 @@ _LONGEST_OUTAGE = 300.0
 _MOST_BATCH_BYTES = 8 * 1024 * 1024  # the API takes 32 MiB
 _ASKED_TO_RETRY = (HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
 _MAYBE_DONE = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
+_IN_DOUBT = (ApiUnreachable, Unavailable)  # of a change: it may have taken effect
 
 
 class Sending(msgspec.Struct, frozen=True):
@@ -164,6 +166,18 @@ class BatchedSubmission:
         self._batch: list[msgspec.Raw] = []
         self._size = 0
         self._number = 0
+        self._is_sending = False
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Adds to an error, be it of where the tasks come from, how far this has come."""
+        try:
+            yield
+        except Exception as error:
+            refused = isinstance(error, ClientError) and not isinstance(error, _IN_DOUBT)
+            fate = "may or may not have been" if self._is_sending and not refused else "was not"
+            error.add_note(f"{self.submitted} tasks were submitted; the batch after them {fate}")
+            raise
 
     def add(self, spec: TaskSpec) -> Iterator[list[msgspec.Raw]]:
         """Adds a task; yields the batches to send: one that has no room for it, one that is
@@ -187,14 +201,10 @@ class BatchedSubmission:
             return
         key = None if self._key is None else f"{self._key}-{self._number}"
         self._number += 1
-        try:
-            call = tasks.submit_encoded(batch, idempotency_key=key)
-            done = yield from perform(call, self._rules)
-        except ClientError as error:
-            unsure = isinstance(error, ApiUnreachable | Unavailable)
-            fate = "may or may not have been" if unsure else "was not"
-            error.add_note(f"{self.submitted} tasks were submitted; the batch after them {fate}")
-            raise
+        self._is_sending = True
+        call = tasks.submit_encoded(batch, idempotency_key=key)
+        done = yield from perform(call, self._rules)
+        self._is_sending = False
         self.submitted += len(done)
         if self._progress is not None:
             self._progress(BatchProgress(self.submitted, done))

@@ -1,6 +1,6 @@
 """The submitting half of an app."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
@@ -12,7 +12,7 @@ import msgspec
 from gnomon.client.exchange import BATCH_SIZE
 from gnomon.client.progress import Progress, shown
 from gnomon.client.types.tasks import SubmittedTask, TaskInfo, TaskSpec
-from gnomon.sdk.errors import InvalidOption
+from gnomon.sdk.errors import InvalidArguments, InvalidOption
 from gnomon.sdk.handle import Handle
 from gnomon.sdk.prepared import Prepared
 
@@ -188,6 +188,13 @@ async def _async_specs(
 
 
 def _spec(prepared: Prepared[Any], key: str | None) -> TaskSpec:
+    if not isinstance(prepared, Prepared):
+        if isinstance(prepared, Coroutine):
+            prepared.close()
+        raise InvalidArguments(
+            f"submit_many takes what prepare() gives, as in send_email.prepare(user), not "
+            f"{type(prepared).__name__}"
+        )
     if key is not None and prepared.lifetime is not None:
         raise InvalidOption(
             "expires= must be a time where submit_many has a key=: batches that are repeated have "

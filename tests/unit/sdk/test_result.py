@@ -33,24 +33,9 @@ def task(status: str, **fields: Any) -> Reply:
         "attempt": 1,
         "cancel_requested": False,
         "payload_kept": True,
-        **dict.fromkeys(
-            [
-                "queue",
-                "name",
-                "payload",
-                "expires_at",
-                "created_by",
-                "started_at",
-                "finished_at",
-                "next_retry_at",
-                "last_error",
-                "result",
-                "resolution",
-                "cron_job_id",
-                "retry_of",
-                "idempotency_key",
-            ]
-        ),
+        **dict.fromkeys(("queue", "name", "payload", "expires_at", "created_by", "started_at")),
+        **dict.fromkeys(("finished_at", "next_retry_at", "last_error", "result", "resolution")),
+        **dict.fromkeys(("cron_job_id", "retry_of", "idempotency_key")),
         **fields,
     }
     return Reply(200, "OK", msgspec.json.encode(document))
