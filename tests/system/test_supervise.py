@@ -146,6 +146,19 @@ def test_the_next_child_is_asked_only_when_the_one_before_has_stopped(start: Sta
     assert supervisor.code() == 0
 
 
+def test_children_that_stop_together_are_all_asked_at_once(start: Start) -> None:
+    supervisor = start(
+        "policy = Policy(together=True)\nchildren = [child(n, SLOW) for n in ('first', 'second')]"
+    )
+    pids = supervisor.pids(2)
+    supervisor.send(signal.SIGTERM)
+    assert {supervisor.line()[0] for _ in range(2)} == {"first", "second"}
+    for pid in pids.values():
+        os.kill(pid, signal.SIGUSR1)
+    assert supervisor.code() == 0
+    assert supervisor.errors == ""
+
+
 def test_a_second_interrupt_at_once_is_the_same_one(start: Start) -> None:
     supervisor = start("children = [child('api', SLOW)]")
     pids = supervisor.pids(1)

@@ -1,5 +1,6 @@
 """`gnomon worker` as real processes: one, several, and one whose source changes."""
 
+import contextlib
 import json
 import os
 import pty
@@ -14,6 +15,8 @@ from tests.commands import gnomon, running
 from tests.system.harness import Submitter, Truth, start_server, stop_server, submitting
 from tests.waiting import eventually, eventually_sync
 
+from gnomon.cli.run.sources import IMPORT_SECONDS
+from gnomon.clock import SystemClock
 from gnomon.model.target import PythonTarget
 from gnomon.store.embedded import EmbeddedServer
 
@@ -134,6 +137,40 @@ async def test_a_change_of_the_source_is_picked_up_once_it_can_be_imported(
         assert await results(truth, late) == {"done"}, "what the one before ran is waited for"
         worker.process.terminate()
         assert worker.wait() == 0, worker.errors
+
+
+HANGING = """
+import time
+from pathlib import Path
+(Path(__file__).parent / "importing").touch()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_an_import_that_hangs_ends_with_the_supervisor(
+    database_dsn: str, shop: Path, number: signal.Signals
+) -> None:
+    env = environment(database_dsn)
+    with running("worker", "shop:app", "--reload", cwd=shop, env=env) as worker:
+        started(lambda: worker.errors, 1)
+        (shop / "shop.py").write_text(HANGING)
+        await eventually(_exists(shop / "importing"), PATIENCE)
+        worker.process.send_signal(number)
+        began = SystemClock().monotonic()
+        assert worker.wait() == (0 if number == signal.SIGTERM else -number), worker.errors
+        assert SystemClock().monotonic() - began < IMPORT_SECONDS, "it did not wait for the import"
+    eventually_sync(lambda: not _processes_in(shop), PATIENCE)
+
+
+def _processes_in(folder: Path) -> list[str]:
+    """The processes that work in a folder."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):
+            if each.readlink() == folder:
+                found.append(each.parent.name)
+    return found
 
 
 async def test_a_worker_outlives_a_restart_of_postgresql(

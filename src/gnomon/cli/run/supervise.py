@@ -46,6 +46,7 @@ class Policy:
     longest_delay: float = 15.0
     failures: int = 5  # this many failures ...
     failures_within: float = 30.0  # ... in this time, and the child is not restarted
+    together: bool = False  # all stop at the same time, and not one after the other
 
 
 class Interrupts:
@@ -279,13 +280,18 @@ class _Supervisor:
     def stop(self) -> bool:
         """Stop the children, the last one first. True if none had to be killed."""
         clean = True
+        began = self._clock.monotonic()
+        together = [runner for runner in reversed(self._runners) if runner.policy.together]
+        for runner in together:
+            runner.ask_to_stop()
         for runner in reversed(self._runners):
-            clean = self._stop_one(runner) and clean
+            if runner not in together:
+                runner.ask_to_stop()
+                began = self._clock.monotonic()
+            clean = self._see_stopped(runner, began + runner.policy.stop_seconds) and clean
         return clean
 
-    def _stop_one(self, runner: _Runner) -> bool:
-        runner.ask_to_stop()
-        deadline = self._clock.monotonic() + runner.policy.stop_seconds
+    def _see_stopped(self, runner: _Runner, deadline: float) -> bool:
         while runner.alive and not self._interrupts.forced:
             left = deadline - self._clock.monotonic()
             if left <= 0:

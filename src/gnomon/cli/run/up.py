@@ -84,8 +84,11 @@ def up(
     variables["GNOMON_API_PORT"] = str(api.port)
     with Interrupts() as interrupts:
         worker = () if app is None else (app, *(["--reload"] if reload else []))
-        if app is not None and not Sources(app, os.environ | variables, Path.cwd()).look():
-            raise typer.Exit(1)  # the reason is told
+        if app is not None:
+            environ = {**os.environ, **variables}
+            sources = Sources(app, environ, Path.cwd(), lambda: interrupts.requested)
+            if not sources.look():
+                raise typer.Exit(0 if interrupts.requested else 1)  # the reason is told
         code = _up(settings, variables, interrupts, worker, quiet=quiet)
     if not quiet:
         output.note("Gnomon has stopped.")

@@ -125,11 +125,16 @@ def _supervise(
     from gnomon.cli.run import supervise
     from gnomon.cli.run.sources import Sources
 
-    sources = Sources(path, environ, Path.cwd()) if reload else None
-    if sources is not None and not sources.look():
-        return 1  # the reason is told
-    return supervise.run(
-        children,
-        policy=supervise.Policy(stop_seconds=settings.node.drain_seconds + _GRACE_SECONDS),
-        changed=None if sources is None else sources.changed,
-    )
+    stop_seconds = settings.node.drain_seconds + _GRACE_SECONDS
+    with supervise.Interrupts() as interrupts:
+        sources = None
+        if reload:
+            sources = Sources(path, environ, Path.cwd(), lambda: interrupts.requested)
+            if not sources.look():
+                return 0 if interrupts.requested else 1  # the reason is told
+        return supervise.run(
+            children,
+            interrupts=interrupts,
+            policy=supervise.Policy(stop_seconds=stop_seconds, together=True),
+            changed=None if sources is None else sources.changed,
+        )
