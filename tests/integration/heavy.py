@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -71,3 +72,14 @@ def die(signal_number: int) -> None:
 def fail() -> None:
     logging.getLogger("heavy").warning("about to fail")
     raise ValueError("in a process")
+
+
+@app.task(process=True)
+def start_more(notes: str, signal_number: int) -> None:
+    """Starts a program that outlives it, and dies or spins."""
+    program = subprocess.Popen(["sleep", "600"])
+    Path(notes, f"begun.{program.pid}").touch()
+    if signal_number:
+        os.kill(os.getpid(), signal_number)
+    while True:
+        time.sleep(0.1)

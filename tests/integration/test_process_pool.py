@@ -130,6 +130,26 @@ async def test_one_that_does_not_stop_is_killed_and_replaced(
     assert await pool.result("where") != pid
 
 
+@pytest.mark.parametrize("number", [0, int(signal.SIGKILL)])
+async def test_what_a_handler_has_started_ends_with_its_process(
+    pool: Pool, tmp_path: Path, number: int
+) -> None:
+    task = pool.call("start_more", notes=str(tmp_path), signal_number=number)
+    (begun,) = await noted(tmp_path, "begun")
+    if not number:
+        task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    async def gone() -> bool:
+        try:
+            stat = Path(f"/proc/{begun.suffix[1:]}/stat").read_text()
+        except FileNotFoundError:
+            return True
+        return stat.rpartition(")")[2].split()[0] == "Z"  # nobody here reaps orphans
+
+    await eventually(gone)
+
+
 async def test_one_that_looks_stops_by_itself_and_its_process_stays(
     pool: Pool, tmp_path: Path
 ) -> None:

@@ -229,7 +229,16 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self.retired = self._closing = True
         self._closed_why = self._closed_why or why
         if self._transport is not None and self._transport.get_returncode() is None:
-            self._transport.kill()
+            self._kill(self._transport)
+
+    def _kill(self, transport: asyncio.SubprocessTransport) -> None:
+        self._kill_group(transport)
+        transport.kill()
+
+    def _kill_group(self, transport: asyncio.SubprocessTransport) -> None:
+        """What handlers have started in it: it leads a session, and so a group, of its own."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(transport.get_pid(), signal.SIGKILL)
 
     def close_as_blocked(self, why: str) -> None:
         self._blocked = True
@@ -244,7 +253,8 @@ class ChildProcess(asyncio.SubprocessProtocol):
         if self._transport is None:
             return  # it never began
         await self._exited.wait()
-        # What it has started may hold the pipe open.
+        self._kill_group(self._transport)
+        # What it has started, and what has left the group, may hold the pipe open.
         await self._clock.wait(self._drained, _LAST_WORDS_SECONDS)
         self._transport.close()
 
@@ -297,7 +307,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         stdin = self._transport.get_pipe_transport(0)
         self._stdin = cast("asyncio.WriteTransport", stdin)
         if self._closing:  # meanwhile
-            self._transport.kill()
+            self._kill(self._transport)
         settings = self._settings
         self._send(
             Hello(
