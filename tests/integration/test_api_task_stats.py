@@ -110,6 +110,21 @@ async def test_all_statuses_lanes_types_and_queues(
         assert problem["errors"][0]["pointer"] == f"/{wrong.partition('=')[0]}"
 
 
+async def test_only_tasks_whose_ids_begin_with_given_digits_are_counted(
+    api: Api, database: Database, connection: Connection
+) -> None:
+    await prepared(api, database, connection)
+    everything = counts(await call(api, "GET", STATS, 200))
+    for status in everything:
+        [one, *_] = (await call(api, "GET", TASKS, 200, params={"status": status}))["tasks"]
+        found = await call(api, "GET", STATS, 200, params={"id_prefix": one["task_id"]})
+        assert counts(found) == {status: 1}
+        loaded = {"READY": [(1, 0)], "RUNNING": [(0, 1)]}.get(status, [])
+        assert list(loads(found, "task_types", "task_type").values()) == loaded
+    assert counts(await call(api, "GET", STATS, 200, params={"id_prefix": "f"})) == {}
+    assert counts(await call(api, "GET", STATS, 200, params={"id_prefix": "0"})) == everything
+
+
 async def test_a_count_stops_where_it_is_capped(api: Api, connection: Connection) -> None:
     await connection.execute(f"""
         INSERT INTO gnomon.task_archive (

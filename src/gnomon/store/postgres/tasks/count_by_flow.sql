@@ -3,7 +3,7 @@
 -- all flows together have a bound. Counts are lower bounds where `more` says so; a row without a
 -- lane says that there are more flows.
 -- $2 flows, $3 tasks of a flow at the most, $4 of all flows, $5 type, $6 lane, $7 tag, $8 cron job,
--- $9 due from, $10 due before, $11 queue. Null filters nothing.
+-- $9 due from, $10 due before, $11 queue; null filters nothing. $12 the first id, $13 the last.
 WITH RECURSIVE moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), flow AS (
@@ -50,7 +50,10 @@ CROSS JOIN LATERAL (
         min(e.due_at) FILTER (WHERE e.fits) AS oldest,
         count(*) >= (SELECT most FROM room) AS more
     FROM (
-        SELECT due_at, ($7::text IS NULL OR tags ? $7) AND ($8::uuid IS NULL OR cron_job_id = $8) AS fits
+        SELECT
+            due_at,
+            ($7::text IS NULL OR tags ? $7) AND ($8::uuid IS NULL OR cron_job_id = $8)
+                AND id BETWEEN $12 AND $13 AS fits
         FROM gnomon.task
         WHERE state = 0 AND tenant_id = $1 AND lane = c.lane AND flow = c.flow
           AND due_at <= (SELECT now FROM moment)
@@ -66,7 +69,10 @@ CROSS JOIN LATERAL (
         count(*) FILTER (WHERE e.fits AND e.attempt > 0) AS failed,
         count(*) >= (SELECT most FROM room) AS more
     FROM (
-        SELECT attempt, ($7::text IS NULL OR tags ? $7) AND ($8::uuid IS NULL OR cron_job_id = $8) AS fits
+        SELECT
+            attempt,
+            ($7::text IS NULL OR tags ? $7) AND ($8::uuid IS NULL OR cron_job_id = $8)
+                AND id BETWEEN $12 AND $13 AS fits
         FROM gnomon.task
         WHERE state = 0 AND tenant_id = $1 AND lane = c.lane AND flow = c.flow
           AND due_at > (SELECT now FROM moment)

@@ -1,22 +1,23 @@
 -- Tasks of a tenant by state: dead letters by their own index; paused and blocked ones among the
 -- newest live tasks; those that are over among the newest of these. At most $2 of each are examined.
--- $3 type, $4 lane, $5 tag, $6 cron job, $7 due from, $8 due before, $9 queue. Null filters nothing.
+-- $3 type, $4 lane, $5 tag, $6 cron job, $7 due from, $8 due before, $9 queue; null filters nothing.
+-- $10 the first id, $11 the last.
 WITH dead AS MATERIALIZED (
-    SELECT state, task_type, lane, tags, cron_job_id, due_at, queue
+    SELECT id, state, task_type, lane, tags, cron_job_id, due_at, queue
     FROM gnomon.task
-    WHERE state = 4 AND tenant_id = $1
+    WHERE state = 4 AND tenant_id = $1 AND id <= $11
     ORDER BY id DESC
     LIMIT $2
 ), live AS MATERIALIZED (
-    SELECT state, task_type, lane, tags, cron_job_id, due_at, queue
+    SELECT id, state, task_type, lane, tags, cron_job_id, due_at, queue
     FROM gnomon.task
-    WHERE tenant_id = $1
+    WHERE tenant_id = $1 AND id <= $11
     ORDER BY id DESC
     LIMIT $2
 ), over AS MATERIALIZED (
-    SELECT state, task_type, lane, tags, cron_job_id, execute_at AS due_at, queue
+    SELECT id, state, task_type, lane, tags, cron_job_id, execute_at AS due_at, queue
     FROM gnomon.task_archive
-    WHERE tenant_id = $1
+    WHERE tenant_id = $1 AND id <= $11
     ORDER BY id DESC
     LIMIT $2
 ), examined AS (
@@ -35,6 +36,7 @@ WITH dead AS MATERIALIZED (
       AND ($7::timestamptz IS NULL OR due_at >= $7)
       AND ($8::timestamptz IS NULL OR due_at < $8)
       AND ($9::text IS NULL OR queue = $9)
+      AND id >= $10
     GROUP BY state
 )
 SELECT s.state, coalesce(c.number, 0) AS number, s.more

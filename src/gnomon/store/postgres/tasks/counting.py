@@ -12,7 +12,7 @@ from gnomon.store.ports.tasks import TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import lane_of
-from gnomon.store.postgres.tasks.reading import filter_columns
+from gnomon.store.postgres.tasks.reading import ALL_IDS, filter_columns
 
 MOST_FLOWS = 1_000
 MOST_OF_FLOWS = 50_000  # tasks examined in all flows together
@@ -32,7 +32,8 @@ _STATES = {
 
 async def stats(database: Database, tenant_id: str, chosen: TaskFilter) -> TaskStats:
     """Raises StoreUnavailable where a statement takes too long."""
-    filters, timeout = filter_columns(chosen), f"SET LOCAL statement_timeout = '{_milliseconds()}'"
+    filters = *filter_columns(chosen), *(chosen.ids or ALL_IDS)
+    timeout = f"SET LOCAL statement_timeout = '{_milliseconds()}'"
     async with database.scoped(tenant_id) as connection:
         await connection.execute(timeout)
         waiting = await connection.fetch(

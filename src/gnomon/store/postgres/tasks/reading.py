@@ -25,6 +25,7 @@ from gnomon.store.postgres.rows import execution_of, lane_of, outcome_code, read
 from gnomon.store.postgres.statuses import status_columns
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
+ALL_IDS = (UUID(int=0), _AFTER_ALL)  # the first and the last
 _BEFORE_ALL = -1  # no fence is lower than 0
 
 
@@ -150,7 +151,7 @@ async def page_of_dead(
 
 
 def filter_columns(chosen: TaskFilter) -> tuple[object, ...]:
-    """The parameters that all lists share, but for the status, in their order."""
+    """The parameters that all lists share, but for the status and the ids, in their order."""
     return (
         chosen.task_type,
         chosen.priority,
