@@ -2,9 +2,11 @@
 
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ def edited(
     while True:
         file.write_text(_heading(title, refused) + text, encoding="utf-8")
         _open(file)
-        text = _without_comments(file.read_text(encoding="utf-8"))
+        text = _without_comments(_read(file))
         try:
             changes = differences(before, _parsed(text))
             if not changes:
@@ -64,7 +66,8 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
     unknown = sorted(after.keys() - before.keys())
     if unknown:
         raise _Refused(f"{unknown[0]!r} cannot be changed; what can is {', '.join(before)}")
-    changed = {name: value for name, value in after.items() if value != before[name]}
+    # As JSON: for Python 1, 1.0 and true are the same.
+    changed = {name: value for name, value in after.items() if _json(value) != _json(before[name])}
     for name, value in changed.items():
         if MASK in _strings(value):
             raise _Refused(f"{name} holds {MASK} in the place of a secret: write the secret there")
@@ -73,6 +76,10 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
 
 class _Refused(ValueError):
     """The text is no document that can be sent."""
+
+
+def _json(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -97,8 +104,21 @@ def _heading(title: str, refused: str) -> str:
 
 
 def _without_comments(text: str) -> str:
-    lines = text.splitlines(keepends=True)
-    return "".join(line for line in lines if not line.lstrip().startswith(_COMMENT))
+    # Only at line feeds: JSON text may contain other characters that separate lines.
+    lines = text.split("\n")
+    return "\n".join(line for line in lines if not line.lstrip().startswith(_COMMENT))
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise CommandFailed(f"nothing was changed: the editor has removed {file}") from None
+    except UnicodeDecodeError as error:
+        raise CommandFailed(
+            f"nothing was changed: the text is not UTF-8 ({error.reason} at byte {error.start}); "
+            f"it is kept in {file}"
+        ) from error
 
 
 def _parsed(text: str) -> Json:
@@ -114,14 +134,27 @@ def _parsed(text: str) -> Json:
 def _open(file: Path) -> None:
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
-        done = subprocess.run([*shlex.split(command), str(file)], check=False)  # noqa: S603
+        with _interrupts_left_to_it():
+            done = subprocess.run([*shlex.split(command), str(file)], check=False)  # noqa: S603
     except (OSError, ValueError) as error:
-        file.unlink()
-        raise CommandFailed(f"$EDITOR ({command}) cannot be started: {error}") from error
+        raise CommandFailed(
+            f"$EDITOR ({command}) cannot be started: {error}; the text is in {file}"
+        ) from error
     if done.returncode:
         raise CommandFailed(
             f"the editor ended with {done.returncode}: nothing was changed; the text is in {file}"
         )
+
+
+@contextmanager
+def _interrupts_left_to_it() -> Iterator[None]:
+    """Within, Ctrl-C is the editor's: the terminal sends it to this process as well, which would
+    kill the editor and what was written in it. (A handler, because a child inherits SIG_IGN.)"""
+    before = signal.signal(signal.SIGINT, lambda _signal, _frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _ask_again(file: Path) -> None:
