@@ -17,8 +17,8 @@ from gnomon.cli.shared.options import (
 from gnomon.cli.shared.output import shortened
 from gnomon.cli.shared.tables import SHORT_ID, cut
 from gnomon.cli.tasks import statuses, views
-from gnomon.cli.tasks.watching import OVER
-from gnomon.client.errors import ApiUnreachable, NotFound, Unavailable
+from gnomon.cli.tasks.watching import ABSENT, OVER
+from gnomon.client.errors import NotFound
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
@@ -109,7 +109,7 @@ async def _changes(client: "DocumentClient", filters: dict[str, str]) -> AsyncIt
         try:
             seen = await _seen(client, filters)
             seen += await _gone(client, follower, {task["task_id"] for task in seen})
-        except (ApiUnreachable, Unavailable) as error:
+        except ABSENT as error:
             if not lost:
                 output.note(f"{error}; trying again")
             lost = True

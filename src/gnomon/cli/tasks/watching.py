@@ -8,6 +8,7 @@ import typer
 
 from gnomon.cli.shared import output
 from gnomon.cli.tasks import statuses, views
+from gnomon.client.errors import ApiUnreachable, RateLimited, Unavailable
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 OVER = {"COMPLETED", "DEAD_LETTERED", "CANCELLED", "EXPIRED"}
 INTERRUPTED = 130  # as shells tell of SIGINT
+ABSENT = (ApiUnreachable, Unavailable, RateLimited)  # the API, for a while
 _LOOK_SECONDS = 1.0  # the longest that a change goes untold
 
 
@@ -35,11 +37,24 @@ async def until_over(client: "DocumentClient", task_id: str, *, quiet: bool) -> 
 
 
 async def states(client: "DocumentClient", task_id: str) -> AsyncIterator["Json"]:
-    """The task once a second, and at its end at once."""
+    """The task once a second, and at its end at once. It goes on when the API does not answer for
+    a while."""
+    from gnomon.clock import SystemClock
+
+    clock = SystemClock()
     task = await client.get_task(task_id)
     yield task
+    lost = False
     while task["status"] not in OVER:
-        task = await client.get_task(task_id, wait=_LOOK_SECONDS)
+        try:
+            task = await client.get_task(task_id, wait=_LOOK_SECONDS)
+        except ABSENT as error:
+            if not lost:
+                output.live(f"{error}; trying again", new=True)
+            lost = True
+            await clock.sleep(_LOOK_SECONDS)
+            continue
+        lost = False
         yield task
 
 
