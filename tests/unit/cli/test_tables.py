@@ -14,6 +14,7 @@ from gnomon.cli.shared.tables import (
     Fit,
     Laid,
     cell_length,
+    cut,
     laid_out,
     short_ids,
     wrapped,
@@ -108,3 +109,19 @@ def test_words_are_broken_after_a_joint() -> None:
 def test_a_status_keeps_its_colour_with_what_is_told_after_it() -> None:
     assert output.style_of("FAILED, retry in 12s") == output.STATUS_STYLES["FAILED"]
     assert not re.search("FAIL", output.style_of("something FAILED"))
+
+
+def test_a_long_name_is_wrapped_in_a_terminal_only() -> None:
+    columns = (Column("job", Fit.NAME), Column("when"), Column("next", Fit.WHOLE))
+    rows = [("nightly-" * 12, "0 9 * * *", "2026-11-16 15:50:00Z"), ("report", "@daily", "")]
+    laid = laid_out(columns, rows, 80)
+    assert max(map(len, lines(laid))) <= 80
+    assert "".join(laid.rows[0][0]) == rows[0][0]
+    assert laid_out(columns, rows, 80, shorten=False).rows[0][0] == [rows[0][0]]
+    short = [("n" * 32, "0 9 * * *", "2026-11-16 15:50:00Z")]
+    assert laid_out(columns, short, 80).rows[0][0] == [short[0][0]]
+
+
+def test_a_line_is_cut_to_nothing_where_there_is_no_room() -> None:
+    assert len(cut("text", 1)) == 1
+    assert len(cut("text", 0)) <= 1

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _JOBS = (
-    Column("job", Fit.WHOLE),
+    Column("job", Fit.NAME),
     Column("status", Fit.WHOLE),
     Column("when"),
     Column("zone", Fit.WHOLE, rank=1),

@@ -168,7 +168,7 @@ def marked(mark: str, text: str, style: str = "") -> None:
 
 def table(columns: Sequence[str | Column], rows: Iterable[Sequence[str]]) -> None:
     """Print rows under headings, as wide as the terminal. Of columns that are only named, the first
-    is never wrapped."""
+    has names."""
     shown = [[visible(cell) for cell in row] for row in rows]
     known = [_column(column, first=not n) for n, column in enumerate(columns)]
     # A reader of a pipe, and grep, want whole ids.
@@ -207,7 +207,7 @@ def style_of(text: str) -> str:
 def _column(column: str | Column, *, first: bool) -> Column:
     if isinstance(column, Column):
         return column
-    return Column(column, Fit.WHOLE if first else Fit.TEXT)
+    return Column(column, Fit.NAME if first else Fit.TEXT)
 
 
 def _row(cells: Sequence[Sequence[str]], laid: Laid, style: str = "") -> None:

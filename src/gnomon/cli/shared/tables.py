@@ -15,6 +15,7 @@ GAP = 2  # spaces between columns
 SHORT_ID = 18
 _JOINTS = "./_-:,@"
 LEAST_TEXT = 16  # columns that text needs to be readable
+LEAST_NAME = 32  # columns that a name has at the least: most are shorter
 _ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
@@ -22,6 +23,7 @@ class Fit(Enum):
     """What may be done to the texts of a column so that the table fits."""
 
     ID = auto()  # shortened to its first characters
+    NAME = auto()  # wrapped in a terminal, where it is very long; a reader of a pipe wants it whole
     WHOLE = auto()  # nothing: numbers, times, statuses
     TEXT = auto()  # wrapped at words, and cut after some lines
 
@@ -49,8 +51,9 @@ class Laid(msgspec.Struct, frozen=True):
 def laid_out(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, *, shorten: bool = True
 ) -> Laid:
-    """The table in `width` columns, or in as few more as it needs. Ids stay whole unless
+    """The table in `width` columns, or in as few more as it needs. Ids and names stay whole unless
     `shorten`."""
+    columns = [_with_name(column, shorten=shorten) for column in columns]
     kept = [n for n in range(len(columns)) if any(row[n] for row in rows)]
     cells = [[_flat(row[n], columns[n]) for n in kept] for row in rows]
     left = [columns[n] for n in kept]
@@ -105,7 +108,7 @@ def cut(text: str, width: int) -> str:
     """The text in one line of at most `width` columns, with … where something is left out."""
     if cell_length(text) <= width:
         return text
-    while cell_length(text) >= width:
+    while text and cell_length(text) >= width:
         text = text[:-1]
     return f"{text}…"
 
@@ -136,6 +139,13 @@ def _broken(word: str, width: int) -> list[str]:
             piece = piece[end:]
         piece += character
     return [*pieces, piece]
+
+
+def _with_name(column: Column, *, shorten: bool) -> Column:
+    if column.fit is not Fit.NAME:
+        return column
+    fit = Fit.TEXT if shorten else Fit.WHOLE
+    return msgspec.structs.replace(column, fit=fit, least=LEAST_NAME)
 
 
 def _flat(text: str, column: Column) -> str:

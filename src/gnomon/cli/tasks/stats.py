@@ -61,7 +61,11 @@ def _show(found: "Json") -> None:
 
 
 def _load(each: "Json") -> tuple[str, str, str]:
-    return _count(each["ready"]), _count(each["running"]), span(each["oldest_ready_seconds"])
+    return _count(each["ready"]), _count(each["running"]), _age(each["oldest_ready_seconds"])
+
+
+def _age(seconds: float | None) -> str:
+    return "" if seconds is None else span(round(seconds, 0 if seconds >= 1 else 3))
 
 
 def _count(count: "Json") -> str:
