@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
+import pytest
 from tests.waiting import eventually
 
 from gnomon.testing.databases import fresh_database
@@ -65,15 +66,19 @@ async def test_it_holds_what_is_finished_at_any_time() -> None:
         await connection.close()
 
 
-async def test_a_killed_test_run_leaves_no_postgresql_behind() -> None:
+# A closed terminal and a CI that gives up tell the whole process group.
+@pytest.mark.parametrize("whole_group", [False, True])
+async def test_a_killed_test_run_leaves_no_postgresql_behind(whole_group: bool) -> None:
     command = [sys.executable, "-c", _PROGRAM]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as killed:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as killed:
         assert killed.stdout is not None
         pid, dsn = json.loads(await asyncio.to_thread(killed.stdout.readline))
         folder = Path(dsn.partition("host=")[2].partition("&")[0]).parents[1]
         assert folder.exists()
         assert _is_alive(pid)
-        killed.send_signal(signal.SIGKILL)
+        (os.killpg if whole_group else os.kill)(killed.pid, signal.SIGKILL)
 
     async def gone() -> bool:
         return not _is_alive(pid) and not folder.exists()

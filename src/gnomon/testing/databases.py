@@ -43,6 +43,9 @@ class DatabaseServer:
             [sys.executable, "-m", "gnomon.testing.server_process", str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            # What ends a whole process group, as a closed terminal does, must not end it before it
+            # has stopped PostgreSQL.
+            start_new_session=True,
         )
         assert self._process.stdout is not None
         with self._process.stdout as answer:

@@ -9,7 +9,6 @@ import asyncio
 import json
 import logging
 import shutil
-import signal
 import sys
 from datetime import date
 from pathlib import Path
@@ -51,8 +50,6 @@ async def make_template(server: EmbeddedServer) -> None:
 
 
 def main(folder: Path) -> int:
-    # Ctrl-C reaches the whole process group. The tests decide when they are done with the server.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # stdout is for whoever started this process.
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
