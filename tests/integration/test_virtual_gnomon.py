@@ -262,6 +262,26 @@ async def test_handlers_submit_and_wait_for_each_other_from_loop_and_thread() ->
             (await square.options(delay="1h").submit(number=1)).result_sync()
 
 
+async def test_a_handler_waits_for_another_that_is_due_later() -> None:
+    shop = Shop()
+
+    @shop.app.task
+    async def inner(number: int) -> int:
+        return number + 1
+
+    @shop.app.task(timeout="1h")
+    async def outer(number: int) -> int:
+        handle = await inner.options(delay="10m").submit(number=number)
+        return await handle.result()
+
+    async with shop.virtual(patience=1.0) as g:
+        handle = await outer.submit(number=1)
+        await g.advance("11m")
+        assert await handle.result() == 2
+        assert [each.outcome for each in await g.executions(handle)] == ["succeeded"]
+        assert g.now == START + timedelta(minutes=11)
+
+
 async def test_a_limit_spreads_starts_over_virtual_time() -> None:
     shop = Shop()
 

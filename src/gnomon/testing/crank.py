@@ -100,6 +100,7 @@ class Crank:
         """Told by the node."""
         if isinstance(event, TasksSettled):
             self._settled.set()
+            self._left_running = 0  # one of them may have waited for this
         elif isinstance(event, TasksStarted | RunSkipped):
             self._progress += 1
 
