@@ -69,8 +69,8 @@ async def test_an_edited_migration_stops_every_process(
 ) -> None:
     env = {"DATABASE_URL": database_dsn}
     await connection.execute("UPDATE gnomon.migration SET checksum = 'other' WHERE version = 18")
-    for command in ("migrate", "api", "scheduler", "up"):
-        refused = gnomon(command, cwd=tmp_path, env=env)
+    for command in (("migrate",), ("api", "--port", "0"), ("scheduler",), ("up", "--port", "0")):
+        refused = gnomon(*command, cwd=tmp_path, env=env)
         assert refused.code == 1
         assert "migration 0018 baseline was edited" in refused.err
         assert "gnomon migrate accept 18" in refused.err
@@ -102,8 +102,8 @@ async def test_a_database_of_a_release_before_the_baseline_is_told_what_to_do(
     connection = await connected(empty_dsn)
     await migrate_as_before(connection, 12)
     await connection.close()
-    for command in ("migrate", "api", "scheduler", "up"):
-        refused = gnomon(command, cwd=tmp_path, env=env)
+    for command in (("migrate",), ("api", "--port", "0"), ("scheduler",), ("up", "--port", "0")):
+        refused = gnomon(*command, cwd=tmp_path, env=env)
         assert refused.code == 1
         assert "the database is at migration 12" in refused.err
         assert "git checkout 37322fc" in refused.err
@@ -222,7 +222,8 @@ async def test_a_node_starts_and_stops(
         assert await asyncio.to_thread(node.wait) == 0, node.errors
         assert await PostgresRoster(database).roster() == []
     assert (me.name, me.slots) == ("me", 7)
-    assert me.pool == Pool(tenants=frozenset({"a", "b"}), lanes=frozenset({Lane.LOW}))
+    tenants, lanes = frozenset({"a", "b"}), frozenset({Lane.LOW})
+    assert me.pool == Pool(tenants=tenants, lanes=lanes, handlers=frozenset())
     assert {json.loads(line)["level"] for line in node.errors.splitlines()} == {"info"}
 
 

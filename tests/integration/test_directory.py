@@ -47,10 +47,10 @@ async def test_only_what_is_of_changed_tenants_is_read_again(
     connection: Connection, store: Watched, directory: TenantCache
 ) -> None:
     assert {"acme", "zed", "default"} <= set(store.read)
-    await connection.execute(TYPE, "acme", "call", "true")
+    await connection.execute(TYPE, "acme", "call", '{"type": "string"}')
     assert await directory.load()
     assert set(store.read) == {"acme"}
-    assert directory.schema("acme", "call") == b"true"
+    assert directory.schema("acme", "call") == b'{"type": "string"}'
     assert directory.schema("acme", "mail") == directory.schema("zed", "mail") is not None
     await connection.execute(LIMITER, "zed")
     assert await directory.load()
