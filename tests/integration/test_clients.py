@@ -493,9 +493,14 @@ async def test_the_address_and_the_key_come_from_the_environment(
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://host", "http://user:secret@host"])
-def test_an_address_that_cannot_be_one_is_refused_at_once(url: str) -> None:
-    with pytest.raises(ValueError, match="must be like http"):
+def test_an_address_that_cannot_be_one_is_refused_at_once(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match=r"^the address must be like http"):
         SyncClient(url)
+    monkeypatch.setenv("GNOMON_URL", url)
+    with pytest.raises(ValueError, match=r"^GNOMON_URL: the address must be like http"):
+        SyncClient()
 
 
 def test_the_former_variable_of_the_address_is_told_the_new_one(

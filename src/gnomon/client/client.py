@@ -268,7 +268,8 @@ def url_of(given: str | None) -> str:
     url = given or os.environ.get("GNOMON_URL") or DEFAULT_URL
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise ValueError("the address must be like http://127.0.0.1:8080, without a key")
+        source = "" if given or url == DEFAULT_URL else "GNOMON_URL: "
+        raise ValueError(f"{source}the address must be like http://127.0.0.1:8080, without a key")
     return url.rstrip("/").removesuffix("/api/v1")
 
 

@@ -15,7 +15,7 @@ from gnomon.sdk.errors import InvalidArguments, InvalidHandler
 from gnomon.sdk.parameters import REQUIRED, Parameter
 from gnomon.sdk.payload_schema import payload_schema
 from gnomon.sdk.signals import Reject
-from gnomon.sdk.values import UNREADABLE, decoder, encoded, unreadable
+from gnomon.sdk.values import UNREADABLE, decoder, encoded, has_sets, unreadable
 
 WHOLE = "payload"
 
@@ -28,7 +28,16 @@ _SHAREABLE = (type(None), bool, int, float, str, bytes)
 class Arguments:
     """The data parameters of a handler, ready to be checked, written and read."""
 
-    __slots__ = ("_read", "_signature", "_type", "_whole", "decode", "handler", "names")
+    __slots__ = (
+        "_has_sets",
+        "_read",
+        "_signature",
+        "_type",
+        "_whole",
+        "decode",
+        "handler",
+        "names",
+    )
 
     def __init__(self, handler: str, parameters: Sequence[Parameter]) -> None:
         """Raises InvalidHandler where a type cannot be read from JSON."""
@@ -37,6 +46,8 @@ class Arguments:
         self.handler = handler
         self.names = tuple(parameter.name for parameter in parameters)
         self._whole = self.names == (WHOLE,)
+        # The same arguments under one key are the same task, whichever process submits them.
+        self._has_sets = any(has_sets(parameter.annotation) for parameter in parameters)
         self._signature = inspect.Signature([_in_signature(each) for each in parameters])
         self._type = parameters[0].annotation if self._whole else _struct(parameters)
         self._read = decoder(self._type).decode
@@ -71,7 +82,7 @@ class Arguments:
 
     def _checked(self, document: Any, given: Mapping[str, Any]) -> bytes:
         try:
-            payload = encoded(document)
+            payload = encoded(document, ordered=self._has_sets)
         except Exception as error:
             raise self._unwritable(error, given) from error
         try:

@@ -11,11 +11,13 @@ from msgspec import inspect
 UNREADABLE = (ValueError, RecursionError)
 
 _encoder: msgspec.json.Encoder
+_ordering_encoder: msgspec.json.Encoder
 
 
-def encoded(value: object) -> bytes:
-    """As JSON. Raises whatever classes in it raise, TypeError and ValueError mostly."""
-    text = _encoder.encode(value)
+def encoded(value: object, *, ordered: bool = False) -> bytes:
+    """As JSON; `ordered`: the same for all values that are equal. Raises whatever classes in it
+    raise, TypeError and ValueError mostly."""
+    text = (_ordering_encoder if ordered else _encoder).encode(value)
     if b"null" in text:
         _check_numbers(value)
     return text
@@ -37,25 +39,33 @@ def unreadable(annotation: Any) -> str | None:
         info = inspect.type_info(annotation)
     except (TypeError, NameError) as error:
         return str(error)
-    for custom in _custom_types(info, set()):
+    for each in _parts(info, set()):
+        # Every class within it that msgspec leaves to others.
+        custom = each.cls if isinstance(each, inspect.CustomType) else object
         if custom is not object and not is_model(custom):
             return f"{getattr(custom, '__qualname__', custom)} cannot be read from JSON"
     return None
 
 
-def _custom_types(info: Any, seen: set[int]) -> Iterator[Any]:
-    """Every class within a type that msgspec leaves to others."""
+def has_sets(annotation: Any) -> bool:
+    """Whether a type that can be read has sets in it, whose order differs between processes."""
+    parts = _parts(inspect.type_info(annotation), set())
+    return any(isinstance(each, inspect.SetType | inspect.FrozenSetType) for each in parts)
+
+
+def _parts(info: Any, seen: set[int]) -> Iterator[inspect.Type]:
+    """A type, and every one within it."""
     if id(info) in seen:
         return
     seen.add(id(info))
-    if isinstance(info, inspect.CustomType):
-        yield info.cls
-    elif isinstance(info, inspect.Type | inspect.Field):
+    if isinstance(info, inspect.Type):
+        yield info
+    if isinstance(info, inspect.Type | inspect.Field):
         for name in info.__struct_fields__:
-            yield from _custom_types(getattr(info, name), seen)
+            yield from _parts(getattr(info, name), seen)
     elif isinstance(info, tuple):
         for each in info:
-            yield from _custom_types(each, seen)
+            yield from _parts(each, seen)
 
 
 def _encode(value: Any) -> Any:
@@ -103,3 +113,4 @@ def _told(error: Any) -> str:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_encode)
+_ordering_encoder = msgspec.json.Encoder(enc_hook=_encode, order="deterministic")

@@ -391,6 +391,23 @@ def test_a_payload_that_cannot_be_read_is_rejected(payload: bytes | None, told: 
         work.decode(payload)
 
 
+def test_equal_sets_make_equal_payloads() -> None:
+    """Else a key that is used again by another process would be one of another task."""
+    app = Gnomon()
+
+    @app.task
+    async def notify(users: set[str], groups: dict[str, frozenset[int]] | None = None) -> None: ...
+
+    numbers = range(0, 8 * 40, 8)  # which collide: their order is that of insertion
+    one, other = {f"{n}" for n in numbers}, {f"{n}" for n in reversed(numbers)}
+    payload = notify.arguments.encode((one,), {"groups": {"a": frozenset(numbers)}})
+    assert payload == notify.arguments.encode(
+        (other,), {"groups": {"a": frozenset(reversed(numbers))}}
+    )
+    users = msgspec.json.decode(payload)["users"]
+    assert users == sorted(users)
+
+
 @pytest.mark.parametrize(
     ("result", "told"),
     [
