@@ -1,17 +1,21 @@
 """What the node makes of what handlers return and raise, and where it says that they were."""
 
 import asyncio
+import re
 import time
 from typing import Any
 
 import pytest
 from tests.unit.node.worker_world import World, working
+from tests.unit.sdk.claimed import context, in_thread
 from tests.waiting import eventually
 
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import PythonTarget
 from gnomon.model.verdict import VerdictKind, decide
+from gnomon.node.run import stacks
+from gnomon.sdk.app import CallNext, Gnomon
 from gnomon.sdk.context import MAX_RESULT_BYTES, TaskContext, stored_result
 from gnomon.sdk.failure import MAX_TRACEBACK_BYTES, traceback_of
 from gnomon.sdk.signals import Reject, Retry, Snooze
@@ -125,6 +129,32 @@ async def test_a_timeout_shows_what_the_coroutine_waited_for() -> None:
     shown = outcome.traceback or ""
     assert shown.startswith("Where it was when it was told to stop (most recent call last):")
     assert shown.index("in waits") < shown.index("in wait_inside") < shown.index("event.wait()")
+
+
+async def test_what_leads_from_middleware_to_the_handler_is_left_out() -> None:
+    app = Gnomon()
+
+    @app.middleware
+    async def around(ctx: TaskContext, call_next: CallNext) -> object:
+        return await call_next()
+
+    app.task(waits)
+    execution = app.execute("waits", b"null", context(), in_thread)
+    running = asyncio.create_task(execution)
+    await asyncio.sleep(0)
+    shown = stacks.of_coroutine(execution) or ""
+    running.cancel()
+    places = re.findall(r"in (\w+)\n", shown)
+    assert places == ["around", "waits", "wait_inside", "wait"]
+
+
+async def test_a_stop_iteration_of_a_thread_has_its_traceback() -> None:
+    def take_next(payload: Any) -> object:
+        return next(iter(()))
+
+    outcome = await outcome_of(World(None, take_next), "take_next")
+    assert outcome.error == "RuntimeError: the handler raised StopIteration"
+    assert "return next(iter(()))" in (outcome.traceback or "")
 
 
 async def test_a_timeout_shows_what_the_thread_was_at() -> None:

@@ -52,9 +52,11 @@ def _awaiting(coroutine: Any) -> Iterator[FrameType]:
 
 
 def _told(frames: list[FrameType]) -> str | None:
-    """As text, from the first line of the handler's own code on; None where there is none."""
+    """As text, from the first line of the handler's own code on; None where there is none. Without
+    the lines that lead from middleware to the handler."""
     while frames and _leads_to_handler(frames[0].f_code.co_filename):
         del frames[0]
+    frames = [frame for frame in frames if not is_own(frame.f_code.co_filename)]
     if not frames:
         return None
     lines = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in frames).format()

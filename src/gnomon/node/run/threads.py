@@ -57,9 +57,10 @@ class _Call:
     def make(self) -> None:
         try:
             self._value = self._function(*self._arguments)
-        except StopIteration:
+        except StopIteration as error:
             # No coroutine may raise this one.
-            self.refuse(RuntimeError("StopIteration"))
+            told = RuntimeError("the handler raised StopIteration")
+            self.refuse(told.with_traceback(error.__traceback__))
         except BaseException as error:  # noqa: BLE001 - it is raised again where the call is awaited
             self.refuse(error)
 
