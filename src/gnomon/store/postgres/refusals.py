@@ -62,7 +62,7 @@ def of_driver(error: Exception) -> StoreError:
             error, asyncpg.PostgresConnectionError
         ):
             return StatementRefused(f"PostgreSQL refused the statement: {error}")
-        return StoreUnavailable(f"PostgreSQL is unavailable: {error or type(error).__name__}")
+        return StoreUnavailable(f"PostgreSQL is unavailable: {str(error) or type(error).__name__}")
     detail = f"{error} (SQLSTATE {sqlstate})"
     if sqlstate.startswith(_NOT_NOW):
         return StoreUnavailable(f"PostgreSQL is unavailable: {detail}", sqlstate)
