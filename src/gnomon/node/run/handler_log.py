@@ -17,6 +17,8 @@ log = structlog.get_logger("gnomon.node.run")
 
 BURST = 1000  # lines of an execution that are printed at once
 PER_SECOND = 100.0  # and afterwards
+# Handlers submit by it: a line for each request would be in the log of every one that does.
+_REQUESTS = "httpx"
 
 
 class LineBudget:
@@ -60,7 +62,7 @@ class HandlerScope:
 
     def filter(self, record: logging.LogRecord) -> bool:
         context = current.get()
-        if context is None:
+        if context is None or record.name == _REQUESTS:
             return record.levelno >= self._others
         if record.levelno < self.level:
             return False

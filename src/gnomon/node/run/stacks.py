@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+import structlog
+
 from gnomon.sdk.failure import bounded, is_own
+
+log = structlog.get_logger("gnomon.node.run")
 
 _DEEPEST = 100  # frames of one stack
 _ENTERED = "Where it was when it was told to stop (most recent call last):\n"
@@ -22,8 +26,13 @@ class Interrupted(asyncio.CancelledError):
 
 
 def of_coroutine(coroutine: Any) -> str | None:
-    """The stack of a coroutine that waits, down to what it waits for."""
-    return _told(list(_awaiting(coroutine)))
+    """The stack of a coroutine that waits, down to what it waits for. That may be an object of the
+    user's, which answers as it likes; whoever asks is about to stop the handler, and must."""
+    try:
+        return _told(list(_awaiting(coroutine)))
+    except Exception:
+        log.exception("the stack of a handler cannot be told")
+        return None
 
 
 def of_thread(ident: int | None) -> str | None:
@@ -43,7 +52,7 @@ def _awaiting(coroutine: Any) -> Iterator[FrameType]:
     for _ in range(_DEEPEST):
         for prefix, below in (("cr", "await"), ("gi", "yieldfrom"), ("ag", "await")):
             frame = getattr(coroutine, f"{prefix}_frame", None)
-            if frame is not None:
+            if isinstance(frame, FrameType):
                 yield frame
                 coroutine = getattr(coroutine, f"{prefix}_{below}")
                 break
