@@ -154,7 +154,8 @@ def _lacks_handler(task: Task, around: Circumstances) -> bool:
 
 def _no_handler(task: Task, around: Circumstances) -> str:
     known = in_few_words(around.handled or ()) or "nothing"
-    return f"no live worker handles the task type {task.task_type!r}; workers handle: {known}"
+    told = f"no live worker handles the task type {task.task_type!r}"
+    return f"{told}; workers of its tenant handle: {known}"
 
 
 def _breakers(task: Task, around: Circumstances) -> Iterator[OpenBreaker]:

@@ -9,6 +9,7 @@ from gnomon.node.signals import Signals
 
 _LONGEST_SLEEP = 1.0
 _SHORTEST_STEAL = 0.02  # between looks for more: a probe of many shards for one slot is dear
+_REST, _LONGEST_REST = 10, 5.0  # times as long as a look that found nothing; seconds
 
 
 class DispatchStage:
@@ -30,6 +31,7 @@ class DispatchStage:
         self._clock = clock
         self._steal_seconds = steal_seconds
         self._more_to_steal = False
+        self._rest = 0.0  # seconds, after a look that took long and found nothing
 
     def services(self) -> list[Service]:
         ready = self._signals.ready
@@ -51,7 +53,12 @@ class DispatchStage:
         if not self._dispatcher.idle():
             return
         self._more_to_steal = False
-        self._more_to_steal = (await self._stealer.run_once()).more
+        began = self._clock.monotonic()
+        result = await self._stealer.run_once()
+        # What others cannot serve either may be walked in vain, by every node that is idle.
+        took = 0.0 if result.found else self._clock.monotonic() - began
+        self._rest = min(_REST * took, _LONGEST_REST)
+        self._more_to_steal = result.more
         if self._more_to_steal and self._dispatcher.idle():
             self._signals.room.set()
 
@@ -62,5 +69,5 @@ class DispatchStage:
             await self._clock.wait(self._signals.room, interval)
             await self._clock.sleep(min(_SHORTEST_STEAL, interval))
         else:
-            await self._clock.sleep(interval)
+            await self._clock.sleep(max(interval, self._rest))
         self._signals.room.clear()
