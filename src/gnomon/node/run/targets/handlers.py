@@ -1,6 +1,7 @@
 """Handlers of the node's app: called in the node, in a process, or in quarantine."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
+from typing import Any
 
 from gnomon.model.outcome import Outcome
 from gnomon.model.quarantine import is_suspect
@@ -47,14 +48,14 @@ class HandlerCaller:
             return self._processes.ready(delivery)
         return None
 
-    async def call(
+    def call(
         self, delivery: Delivery, payload: bytes | None, run: TaskContext
-    ) -> Outcome | None:
+    ) -> Coroutine[Any, Any, Outcome | None]:
         if delivery.losses and is_suspect(delivery.losses):
-            return await self._quarantine.call(delivery, payload, run)
+            return self._quarantine.call(delivery, payload, run)
         if self._own_process and self._in_process(delivery.target):
-            return await self._processes.call(delivery, payload, run)
-        return await self._in_node.call(delivery, payload, run)
+            return self._processes.call(delivery, payload, run)
+        return self._in_node.call(delivery, payload, run)
 
     def _in_process(self, target: Target) -> bool:
         return isinstance(target, PythonTarget) and target.function in self._own_process
