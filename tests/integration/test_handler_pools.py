@@ -82,8 +82,8 @@ async def test_each_node_runs_its_own_handlers_and_what_nobody_handles_waits(
         )
         assert told.summary == (
             "It is due, but no live worker handles the task type 'unknown'; workers of its tenant "
-            "handle: both, mail, report. Start one with `gnomon worker`; if the handler was renamed, give it "
-            'aliases=["unknown"].'
+            "handle: both, mail, report. Start one with `gnomon worker`; if the handler was "
+            'renamed, give it aliases=["unknown"].'
         )
         assert {work.task_type for work in await PostgresRoster(database).unserved()} == {"unknown"}
         async with running_node(database_dsn, node_name="late", served=worker_for("unknown")):

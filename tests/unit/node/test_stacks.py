@@ -11,7 +11,7 @@ from gnomon.node.run import stacks
 class Waits:
     """Something to wait for that never comes, and answers whatever it is asked."""
 
-    def __await__(self) -> Iterator[None]:
+    def __await__(self) -> Any:
         return self
 
     def __iter__(self) -> Iterator[None]:
