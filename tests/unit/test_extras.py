@@ -94,3 +94,13 @@ def test_a_command_that_lacks_an_extra_says_which_in_one_line(
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert f"pip install '{what}'" in done.stderr
+
+
+def test_the_testing_kit_names_the_extra_that_it_lacks(tmp_path: Path) -> None:
+    inline = _run("from gnomon.testing import inline, inline_sync, recording", cwd=tmp_path)
+    assert (inline.returncode, inline.stderr) == (0, "")
+    for name in ("virtual_gnomon", "fresh_database"):
+        done = _run(f"from gnomon.testing import {name}", cwd=tmp_path)
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith(f"ModuleNotFoundError: gnomon.testing.{name}: ")
+        assert "pip install 'gnomon[server,embedded]'" in last

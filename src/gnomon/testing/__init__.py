@@ -8,6 +8,8 @@ in `gnomon.testing.pytest_plugin`. Contract suites for new pipes and stores: `co
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gnomon.extras import advice
+
 if TYPE_CHECKING:
     from gnomon.testing.databases import fresh_database
     from gnomon.testing.errors import NothingRuns, NotInThisMode
@@ -46,7 +48,14 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'gnomon.testing' has no attribute {name!r}")
-    return getattr(import_module(f"gnomon.testing.{_HOMES[name]}"), name)
+    try:
+        return getattr(import_module(f"gnomon.testing.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as missing:
+        told = advice(missing)
+        if told is None:
+            raise
+        # From None: what imports what is of no use to whoever lacks the extra.
+        raise ModuleNotFoundError(f"gnomon.testing.{name}: {told}", name=missing.name) from None
 
 
 def __dir__() -> list[str]:

@@ -67,6 +67,7 @@ def up(
     gnomon up --port 8081 --data-dir /var/lib/gnomon --slots 2000
     DATABASE_URL=postgresql://localhost/gnomon gnomon up
     """
+    import gnomon.store.postgres.identity.installation  # noqa: F401 - the extra is asked for first
     from gnomon.cli.run.supervise import Interrupts
 
     variables = overrides(port=port, slots=slots, data_dir=data_dir)
