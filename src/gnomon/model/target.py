@@ -109,7 +109,7 @@ class HttpTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="h
 
 
 class PythonTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="python"):
-    """A function that the nodes know by this name (setting `functions`)."""
+    """A handler of an app, by its name or alias."""
 
     function: Annotated[
         str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": _MOST_NAME_CHARACTERS})

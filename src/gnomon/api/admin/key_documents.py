@@ -43,7 +43,7 @@ class CreateKey(Strict):
     task_types: Annotated[tuple[TaskType, ...], msgspec.Meta(max_length=100)] | None = None
     functions: Annotated[
         Patterns | None,
-        msgspec.Meta(description="Python functions that it may call, as billing.*; null: all"),
+        msgspec.Meta(description="handlers that it may call, by name, as billing.*; null: all"),
     ] = None
     hosts: Annotated[
         Patterns | None,

@@ -33,7 +33,7 @@ Networks = Annotated[
 ]
 Functions = Annotated[
     Patterns | None,
-    msgspec.Meta(description="Python functions that it may call, as billing.*; null: all"),
+    msgspec.Meta(description="handlers that it may call, by name, as billing.*; null: all"),
 ]
 Hosts = Annotated[
     Patterns | None,
