@@ -1,12 +1,11 @@
-"""Fixtures for pytest. Loading them imports nothing of Gnomon but this file.
+"""Fixtures for pytest. Every run of pytest loads this file where Gnomon is installed, so it imports
+what it needs where it needs it.
 
 The app is named by the setting `gnomon_app = "shop:app"`, or given by a fixture `gnomon_app` of
 your own.
 """
 
-import asyncio
 import inspect
-import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -125,6 +124,9 @@ async def _gnomon_virtual_anyio(
 
 def _blocking(work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine, whatever loop this thread may run."""
+    import asyncio
+    import threading
+
     results: list[T] = []
     errors: list[BaseException] = []
 
