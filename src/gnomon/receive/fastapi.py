@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -33,7 +34,9 @@ def endpoint(webhooks: Webhooks) -> Callable[[Callable[..., Any]], View]:
                     return _sent(success(await function(**others)))
                 return _sent(success(await run_in_threadpool(function, **others)))
             except ANSWERED as raised:
-                return _sent(answer_to(raised))
+                # Raised, not returned: a dependency that holds a transaction must not commit it.
+                answer = answer_to(raised)
+                raise HTTPException(answer.status, str(raised), answer.headers) from raised
 
         request = inspect.Parameter(
             "_request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Request
