@@ -52,6 +52,8 @@ class Webhooks:
         tenant: str | None = None,
         tolerance: Duration = TOLERANCE_SECONDS,
     ) -> None:
+        if isinstance(secrets, str):  # its characters would be taken for secrets
+            raise TypeError("secrets are a list: Webhooks([secret])")
         self._secrets = tuple(_from_environment() if secrets is None else secrets)
         if not self._secrets:
             raise ValueError(

@@ -145,3 +145,8 @@ def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_no_secret_and_nonsense_are_refused_at_once(secrets: list[str]) -> None:
     with pytest.raises(ValueError, match="secret"):
         Webhooks(secrets)
+
+
+def test_one_secret_is_not_taken_for_a_list_of_its_characters() -> None:
+    with pytest.raises(TypeError, match=r"Webhooks\(\[secret\]\)"):
+        Webhooks(SECRET)
