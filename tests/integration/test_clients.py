@@ -503,6 +503,19 @@ def test_an_address_that_cannot_be_one_is_refused_at_once(
         SyncClient()
 
 
+@pytest.mark.parametrize(
+    "key", ["gn_topsecret\r", "gn_top\nsecret", "gn_töpsecret", "gn_ topsecret"]
+)
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GNOMON_API_KEY", key)
+    for given in (None, key):
+        with pytest.raises(ValueError, match="GNOMON_API_KEY") as caught:
+            SyncClient("http://127.0.0.1:1", key=given)
+        assert "secret" not in str(caught.value)
+
+
 def test_the_former_variable_of_the_address_is_told_the_new_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -342,3 +342,10 @@ def test_a_number_has_its_largest_value(name: str, most: Any, too_much: Any) -> 
     assert settings_with(ten, **{name: most})
     with pytest.raises(ValueError, match=name.replace("_", ".", 1)):
         settings_with(ten, **{name: too_much})
+
+
+@pytest.mark.parametrize("key", ["topsecret\r", "top\nsecret", "töpsecret", "top secret"])
+def test_a_key_that_no_header_can_carry_is_named_and_not_shown(key: str) -> None:
+    with pytest.raises(SettingsError, match=r"^GNOMON_API_KEY: .* must be printable") as caught:
+        load({"GNOMON_API_KEY": key})
+    assert "secret" not in str(caught.value)

@@ -33,6 +33,13 @@ class ApiServer(msgspec.Struct, frozen=True):
     transport: httpx.BaseTransport | None = None
     async_transport: httpx.AsyncBaseTransport | None = None
 
+    def __post_init__(self) -> None:
+        key = self.key or ""
+        if not (key.isascii() and key.isprintable() and " " not in key):  # httpx would show it
+            raise ValueError(
+                "the API key (or GNOMON_API_KEY) must be printable ASCII, no spaces or line ends"
+            )
+
     def options(self) -> dict[str, Any]:
         """The arguments of a client of httpx."""
         headers = {"User-Agent": f"gnomon/{VERSION}", "Accept": "application/json"}

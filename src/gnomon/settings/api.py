@@ -44,6 +44,9 @@ class ApiSettings(Section, frozen=True):
         self.require_networks("unlimited_addresses", "trusted_proxies")
         in_range = 0 <= self.port <= 65535
         self.require("port", "be between 0 and 65535 (0 picks a free one)", holds=in_range)
+        key = self.key or ""  # as the client has it: else an error of the HTTP library shows it
+        sendable = key.isascii() and key.isprintable() and " " not in key
+        self.require("key", "be printable ASCII without spaces or line ends", holds=sendable)
         known = self.forwarded_header.lower() in _FORWARDED_HEADERS
         rule = f"be one of {', '.join(_FORWARDED_HEADERS)}"
         self.require("forwarded_header", rule, holds=known)

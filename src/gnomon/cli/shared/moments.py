@@ -63,10 +63,10 @@ def _later(words: str, text: str, now: datetime) -> datetime:
     parts = _PART.findall(words) if _SPAN.fullmatch(words) else []
     if not parts or any(unit not in _NAMED for _, unit in parts):
         raise ValueError(f"{text!r} is not a time from now, like 'in 10 minutes' or 'in 1h30m'")
-    wait = timedelta(seconds=sum(float(count) * _NAMED[unit] for count, unit in parts))
-    if wait > LONGEST:
+    seconds = sum(float(count) * _NAMED[unit] for count, unit in parts)
+    if seconds > LONGEST.total_seconds():
         raise ValueError(f"{text!r} is more than 200 years away")
-    return (now + wait).astimezone(UTC)
+    return (now + timedelta(seconds=seconds)).astimezone(UTC)
 
 
 def _named_day(words: str, text: str, now: datetime, zone: tzinfo) -> datetime | None:

@@ -46,7 +46,8 @@ def _url(settings: Settings, given: str | None) -> str:
     parts = urlsplit(given)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise typer.BadParameter(
-            "--api must be like http://127.0.0.1:8080; a key goes into GNOMON_API_KEY"
+            "--api (or GNOMON_URL) must be like http://127.0.0.1:8080; a key goes into "
+            "GNOMON_API_KEY"
         )
     return given.rstrip("/").removesuffix("/api/v1")
 
