@@ -84,6 +84,13 @@ async def test_a_task_has_what_its_submission_leaves_out(api: Api) -> None:
     assert (other["queue"], other["priority"], other["expires_at"]) == (None, "MEDIUM", None)
 
 
+async def test_they_are_in_force_where_they_were_put_at_once(api: Api) -> None:
+    for number, status in ((1, 201), (2, 200), (3, 200)):
+        await put_defaults(api, {"timeout_seconds": float(number)}, status)
+        task = await call(api, "POST", TASKS, 202, BARE)
+        assert task["timeout_seconds"] == number
+
+
 async def test_what_a_submission_says_counts_also_where_it_is_the_built_in_value(api: Api) -> None:
     await put_defaults(api, DEFAULTS)
     await in_force(api, BARE, queue="mails")

@@ -120,6 +120,7 @@ async def put_task_type(request: Request) -> ASGIResponse:
     asked = decoded(body, PutTaskType)
     schema = ANY_PAYLOAD if asked.schema is msgspec.UNSET else bytes(asked.schema)
     found, created = await task_types.put(context.task_types, by, name, schema, asked.defaults)
+    await context.directory.look_again()  # for the requests that follow this one here
     return respond(answer(201 if created else 200, _view(found)))
 
 

@@ -21,7 +21,8 @@ async def task_id_of(client: "DocumentClient", given: str) -> str:
     if (whole := _whole(given)) is not None:
         return whole
     _check(given, "task")
-    found = [task async for task in client.list_tasks(id_prefix=given, limit=CANDIDATES + 1)]
+    digits = given.strip().replace("-", "")
+    found = [task async for task in client.list_tasks(id_prefix=digits, limit=CANDIDATES + 1)]
     told = [f"{t['task_id']}  {t['status']}  {t['task_type']}" for t in found]
     return _only(given, "task", [task["task_id"] for task in found], told)
 
