@@ -48,7 +48,7 @@ func call(url string) error {
 	if err != nil {
 		return err
 	}
-	task, err := submitted.JSON202.AsTaskView()
+	task, err := submitted.JSON202.AsNewTaskView()
 	if err != nil {
 		return err
 	}
