@@ -99,6 +99,7 @@ def get_task_stats(
     cron_job_id: Id | None = None,
     due_after: datetime | str | None = None,
     due_before: datetime | str | None = None,
+    id_prefix: str | None = None,
 ) -> Call[TaskStatsInfo]:
     """Counts tasks by status, and what is due and running by lane, task type and queue."""
     query = {
@@ -110,6 +111,7 @@ def get_task_stats(
         "cron_job_id": cron_job_id,
         "due_after": due_after,
         "due_before": due_before,
+        "id_prefix": id_prefix,
     }
     return Call(method="GET", path=f"{_TASKS}/stats", answer=TaskStatsInfo, query=query)
 
