@@ -10,6 +10,7 @@ MOST_OF_A_PART_OF_A_NODE = 6  # constructors in node/ and wiring/: see CONTRIBUT
 
 _COMMANDS = SOURCE / "cli"
 _CALLS = SOURCE / "client" / "calls"
+_FILTERED = ("list_", "get_task_stats")
 
 
 def constructors_and_functions(folder: Path) -> Iterator[tuple[str, str, int]]:
@@ -19,7 +20,7 @@ def constructors_and_functions(folder: Path) -> Iterator[tuple[str, str, int]]:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 if path.is_relative_to(_COMMANDS) and not node.name.startswith("_"):
                     continue  # the parameters of a command are its options, as Typer reads them
-                if path.is_relative_to(_CALLS) and node.name.startswith("list_"):
+                if path.is_relative_to(_CALLS) and node.name.startswith(_FILTERED):
                     continue  # the parameters of a list are its filters in the API
                 given = node.args
                 named = [*given.posonlyargs, *given.args, *given.kwonlyargs]
