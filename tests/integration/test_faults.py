@@ -27,7 +27,9 @@ from gnomon.store.postgres.database import Database
 ALL_CLASSES = os.environ.get("GNOMON_FAULTS") == "all"
 ONCE = RetryPolicy(max_retries=0)
 # Named in the same modules, and asked by others: the API, a joining or leaving node, its lease.
-NOT_OF_CHORES = {"join_roster", "leave_roster", "list_events", "renew", "task_schemas"}
+NOT_OF_CHORES = {
+    "deciding_version", "join_roster", "leave_roster", "list_events", "renew", "task_types",
+}  # fmt: skip
 # Asked only after another one has failed.
 AFTER = {"next_to_judge": "judge_fires", "park_job": "insert_occurrences"}
 # Where nothing can be told, nothing is: but it is in the log and among the metrics.
