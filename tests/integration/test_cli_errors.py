@@ -72,7 +72,7 @@ def test_an_api_of_another_program(
         (["submit", "http://x/", "--at", "2030-01-01", "--delay", "1"], "either --delay or --at"),
         (["submit", "http://x/", "--priority", "urgent"], "'urgent' is not one of"),
         (["tasks", "list", "--status", "lost"], "'lost' is not one of"),
-        (["tasks", "list", "--api", "127.0.0.1:8080"], "--api must be like"),
+        (["tasks", "list", "--api", "127.0.0.1:8080"], "--api (or GNOMON_URL) must be like"),
         (["tasks", "cancel"], "Missing argument 'ID'"),
         (["dead", "retry"], "give the ids of dead letters, or --all"),
         (["dead", "retry", "1", "--all"], "give the ids of dead letters, or --all"),

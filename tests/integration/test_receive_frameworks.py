@@ -30,6 +30,7 @@ from gnomon.store.postgres.database import Database
 OTHER = "whsec_" + "QUJD" * 8
 NEVER = RetryPolicy(max_retries=0)
 ONCE = RetryPolicy(max_retries=1, backoff=Backoff.FIXED, base_seconds=0.0)
+AGAIN = RetryPolicy(max_retries=3, backoff=Backoff.FIXED, base_seconds=0.0)
 PATHS = {
     "fastapi": "orders/north",
     "flask": "orders/north",
@@ -126,7 +127,8 @@ async def a_receiver_says_what_becomes_of_a_task(world: World) -> None:
     assert row["state"] == State.COMPLETED
     retried, row = await world.ended("a retry", ONCE)
     assert row["state"] == State.COMPLETED
-    broken, row = await world.ended("an error", ONCE)
+    # A server may close the connection after an error, while the next call begins on it.
+    broken, row = await world.ended("an error", AGAIN)
     assert row["state"] == State.COMPLETED
 
     rejected, row = await world.ended("a rejection", ONCE)

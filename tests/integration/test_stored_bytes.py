@@ -281,7 +281,7 @@ async def test_a_fire_without_room_is_one_entry(database: Database, connection: 
     job = await created(database, interval_seconds=60)
     now = await database_now(connection)
     planning = PostgresPlanning(database, SystemClock(), 10.0, is_full=lambda: True)
-    until = now + timedelta(seconds=70)
+    until = now + timedelta(seconds=60)
     assert await planning.advance([plan(job, now, until)]) == []
     (entry,) = await ledger(connection, job)
     assert (entry["task_id"], entry["skipped"]) == (None, Skipped.NO_ROOM)

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import UUID
 
 from tests.integration.support import Connection
 from tests.plans.test_hot_plans import plans
@@ -11,7 +12,11 @@ from gnomon.store.postgres.queries import query
 
 ROWS = 100_000
 MOST = 10_001
-FILTERS = (NO_FILTER, ("type3", *NO_FILTER[1:]), (None, None, "a", *NO_FILTER[3:]))
+ALL_IDS = (UUID(int=0), UUID(int=2**128 - 1))
+FILTERS = tuple(
+    (*chosen, *ALL_IDS)
+    for chosen in (NO_FILTER, ("type3", *NO_FILTER[1:]), (None, None, "a", *NO_FILTER[3:]))
+)
 WAITING = ("default", 1_000, MOST, 50_000)
 
 _ID = """

@@ -99,14 +99,14 @@ def test_a_task_from_the_command_line_to_its_receiver_and_over_a_restart(tmp_pat
         assert task["status"] == "COMPLETED"
         assert [each["outcome"] for each in task["executions"]] == ["failed", "succeeded"]
         assert [node["alive"] for node in first.json("nodes")["nodes"]] == [True]
+        healthy = gnomon("doctor", cwd=tmp_path, env=first.env)
+        assert healthy.code == 0, healthy.out
         program = [sys.executable, "-c", PROGRAM_IN_THE_FOLDER]
         done = subprocess.run(
             program, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
         assert first.json("tasks", "show", done.stdout.strip())["payload"] == {"name": "x"}
-        healthy = gnomon("doctor", cwd=tmp_path, env=first.env)
-        assert healthy.code == 0, healthy.out
         first.command.interrupt()
         assert first.command.wait() == 0
 
@@ -136,7 +136,7 @@ def test_a_killed_api_comes_back_and_a_second_up_is_refused(tmp_path: Path) -> N
     with up(tmp_path) as everything:
         second = gnomon("up", "--port", "0", cwd=tmp_path)
         assert second.code == 1
-        assert "is already in use by process" in second.err
+        assert f"gnomon is already up, at {everything.env['GNOMON_URL']}" in second.err
         assert second.err.count("\n") == 1
 
         lines = subprocess.run(
