@@ -15,7 +15,9 @@ from operator import attrgetter
 import msgspec
 
 from gnomon.clock import Clock
+from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.pool import EVERYTHING, Territory, Work
+from gnomon.model.priority import Lane
 from gnomon.model.shard import SHARDS, shard_of
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.backlog import Backlog
@@ -120,8 +122,10 @@ class Scanner:
 
     def own_of(self, entries: Iterable[Entry]) -> list[Entry]:
         """Entries of the work that this node owns, as far as is known of their flows."""
-        if not self._by_kind:
+        if self.territory.others:
             return [e for e in entries if self._may_own(e)]
+        if not self._by_kind:
+            return self._own_of_pool(entries)
         if self.territory.pool != EVERYTHING:
             serves = self.territory.pool.kinds
             entries = [e for e in entries if serves[e.by_handler]]
@@ -135,13 +139,32 @@ class Scanner:
         in the pool, but where others go first, the flow of some was not known."""
         return self.own_of(entries) if self.territory.others else entries
 
+    def _own_of_pool(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Where nobody goes first in any shard, the pool is asked once for each flow."""
+        shards, pool = self.territory.shards, self.territory.pool
+        everywhere = len(shards) == SHARDS
+        accepts: dict[tuple[str, Lane, int, bool], bool] = {}
+        own = []
+        for entry in entries:
+            flow = (entry.key.tenant_id, entry.lane, entry.flow, entry.by_handler)
+            accepted = accepts.get(flow)
+            if accepted is None:
+                accepted = pool.may_accept(self._work_of(entry))
+                if entry.flow != UNKNOWN_FLOW:
+                    accepts[flow] = accepted
+            if accepted and (everywhere or shard_of(entry.key.id) in shards):
+                own.append(entry)
+        return own
+
     def _may_own(self, entry: Entry) -> bool:
+        return self.territory.may_own(shard_of(entry.key.id), self._work_of(entry))
+
+    def _work_of(self, entry: Entry) -> Work:
         flow = self._flows.known(entry)
         tenant_id, lane, by_handler = entry.key.tenant_id, entry.lane, entry.by_handler
-        work = Work(tenant_id, lane, by_handler=by_handler)
-        if flow is not None:
-            work = Work(tenant_id, lane, flow.task_type, flow.queue, by_handler)
-        return self.territory.may_own(shard_of(entry.key.id), work)
+        if flow is None:
+            return Work(tenant_id, lane, by_handler=by_handler)
+        return Work(tenant_id, lane, flow.task_type, flow.queue, by_handler)
 
     def _surely_own(self, entries: Iterable[Entry]) -> list[Entry]:
         """Hints of unknown flows are left to a repair, which asks for what this node serves."""
