@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     )
     from gnomon.cron.dst import Dst, Fold, Gap
     from gnomon.cron.job import Missed, Overlap
-    from gnomon.model.errors import ExecutionLost, GnomonError, NoTransaction
+    from gnomon.model.errors import GnomonError
     from gnomon.model.lifecycle import Status
     from gnomon.model.priority import Priority
     from gnomon.model.retry import Backoff, RetryPolicy
@@ -101,10 +101,12 @@ if TYPE_CHECKING:
     from gnomon.sdk.dependencies import Depends
     from gnomon.sdk.errors import (
         AppNotLoaded,
+        ExecutionLost,
         InvalidArguments,
         InvalidHandler,
         InvalidOption,
         InvalidResult,
+        NoTransaction,
         UnknownHandler,
     )
     from gnomon.sdk.handle import Handle, ResultUnavailable, TaskCancelled, TaskExpired, TaskFailed
@@ -318,11 +320,7 @@ _MODULES = {
         "Missed",
         "Overlap",
     ),
-    "gnomon.model.errors": (
-        "ExecutionLost",
-        "GnomonError",
-        "NoTransaction",
-    ),
+    "gnomon.model.errors": ("GnomonError",),
     "gnomon.model.lifecycle": ("Status",),
     "gnomon.model.priority": ("Priority",),
     "gnomon.model.retry": (
@@ -345,10 +343,12 @@ _MODULES = {
     "gnomon.sdk.dependencies": ("Depends",),
     "gnomon.sdk.errors": (
         "AppNotLoaded",
+        "ExecutionLost",
         "InvalidArguments",
         "InvalidHandler",
         "InvalidOption",
         "InvalidResult",
+        "NoTransaction",
         "UnknownHandler",
     ),
     "gnomon.sdk.handle": (

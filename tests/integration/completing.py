@@ -14,8 +14,8 @@ import psycopg
 from asyncpg.pool import PoolConnectionProxy
 from tests.integration.handlers import app, calls, gates, note
 
-from gnomon.model.errors import ExecutionLost
 from gnomon.sdk.context import TaskContext
+from gnomon.sdk.errors import ExecutionLost
 from gnomon.sdk.signals import Reject, Snooze
 
 Connection: TypeAlias = "asyncpg.Connection[Any]"

@@ -26,12 +26,12 @@ from tests.integration.support import (
 from tests.waiting import eventually
 
 from gnomon.cron.job import Overlap
-from gnomon.model.errors import ExecutionLost
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retry import Backoff, RetryPolicy
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.sdk.errors import ExecutionLost
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 

@@ -21,7 +21,8 @@ from gnomon.model.quarantine import ALONE_FROM, STEP
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DeliveryMode
 from gnomon.node.run.children.frames import Ended, Started, framed
-from gnomon.node.run.children.process import ChildProcess, Job, Unstarted
+from gnomon.node.run.children.jobs import Job, Unstarted
+from gnomon.node.run.children.process import ChildProcess
 from gnomon.node.run.quarantine.pool import Quarantine
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe.events import ChildDied, ChildUnfit, Event
@@ -392,7 +393,8 @@ async def test_one_that_is_told_to_stop_before_it_could_begin_is_not_called(
     await asyncio.sleep(0)  # until they are sent
     for task in tasks:
         task.cancel()
-    await asyncio.sleep(0)
+    for _ in range(10):  # turns of the loop, until that is sent, too
+        await asyncio.sleep(0)
     go.touch()
     assert await asyncio.gather(*tasks) == [None] * 5
     assert len(ward.notes("begun")) == 1

@@ -46,9 +46,7 @@
     │   │   └── TenantBusy     others hold what decides about a tenant's quotas
     │   ├── Unstorable         not this value: trying again cannot help
     │   └── StatementRefused   anything else; only a person can say what
-    ├── LeaseLost              this node was declared dead
-    ├── ExecutionLost          an execution whose task was taken over, or is completed already
-    └── NoTransaction          an execution that was to be completed outside of a transaction
+    └── LeaseLost              this node was declared dead
 
 And those of declaring and submitting handlers (sdk/errors.py, sdk/handle.py) and of calls to the
 API (client/errors.py). Beside it, `BrokenInvariant`: what a process knows of its own work cannot be
@@ -392,28 +390,6 @@ class TenantBusy(StoreUnavailable):
 
 class LeaseLost(GnomonError):
     """This incarnation of the node was declared dead and may write nothing more."""
-
-
-class ExecutionLost(GnomonError):
-    """The execution no longer owns its task: what it wrote must be rolled back."""
-
-    def __init__(self, task_id: UUID) -> None:
-        super().__init__(
-            f"task {task_id} cannot be completed by this execution: another one took it over, "
-            "or it is completed already; roll back"
-        )
-        self.task_id = task_id
-
-
-class NoTransaction(GnomonError):
-    """Outside of a transaction nothing would hold the completion and the writes together."""
-
-    def __init__(self, task_id: UUID) -> None:
-        super().__init__(
-            f"task {task_id} can only be completed within a transaction, together with what the "
-            "function writes; begin one, and do not use autocommit"
-        )
-        self.task_id = task_id
 
 
 class BrokenInvariant(AssertionError):

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.errors import ExecutionLost, NoTransaction
 from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.model.text import storable
+from gnomon.sdk.errors import ExecutionLost, NoTransaction
 from gnomon.sdk.failure import describe
 from gnomon.sdk.values import encoded
 

@@ -1,4 +1,4 @@
-"""Errors of declaring and submitting handlers.
+"""Errors of declaring, submitting and completing tasks of handlers.
 
 GnomonError
 ├── InvalidHandler     a function or an option that no handler can have
@@ -6,10 +6,13 @@ GnomonError
 ├── InvalidOption      an option of a submission that makes no sense; also a ValueError
 ├── InvalidResult      a result that is not of the type that the handler returns
 ├── UnknownHandler     a name that no handler of the app has
-└── AppNotLoaded       a path that leads to no app
+├── AppNotLoaded       a path that leads to no app
+├── ExecutionLost      an execution whose task was taken over, or is completed already
+└── NoTransaction      an execution that was to be completed outside of a transaction
 """
 
 from collections.abc import Iterable
+from uuid import UUID
 
 from gnomon.model.errors import GnomonError
 
@@ -42,3 +45,25 @@ class UnknownHandler(GnomonError):
 
 class AppNotLoaded(GnomonError):
     """A path that leads to no app, and why."""
+
+
+class ExecutionLost(GnomonError):
+    """The execution no longer owns its task: what it wrote must be rolled back."""
+
+    def __init__(self, task_id: UUID) -> None:
+        super().__init__(
+            f"task {task_id} cannot be completed by this execution: another one took it over, "
+            "or it is completed already; roll back"
+        )
+        self.task_id = task_id
+
+
+class NoTransaction(GnomonError):
+    """Outside of a transaction nothing would hold the completion and the writes together."""
+
+    def __init__(self, task_id: UUID) -> None:
+        super().__init__(
+            f"task {task_id} can only be completed within a transaction, together with what the "
+            "function writes; begin one, and do not use autocommit"
+        )
+        self.task_id = task_id

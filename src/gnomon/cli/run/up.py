@@ -70,13 +70,9 @@ def up(
     import gnomon.store.postgres.identity.installation  # noqa: F401 - the extra is asked for first
     from gnomon.cli.run.supervise import Interrupts
 
-    variables = overrides(port=port, slots=slots, data_dir=data_dir)
-    if (file := settings_file(ctx)) is not None:
-        variables[SETTINGS_VARIABLE] = str(file.resolve())
-    if quiet:
-        variables["GNOMON_OUTPUT_LOG_LEVEL"] = "warning"
     if reload and app is None:
         raise typer.BadParameter("--reload is for --app")
+    variables = overrides(port=port, slots=slots, data_dir=data_dir) | _variables(ctx, quiet=quiet)
     settings = settings_of(ctx, variables)
     check_setting(settings)
     _check_not_running(settings)
@@ -94,6 +90,14 @@ def up(
     if not quiet:
         output.note("Gnomon has stopped.")
     raise typer.Exit(code)
+
+
+def _variables(ctx: typer.Context, *, quiet: bool) -> dict[str, str]:
+    """What the processes are told beside the options of the command."""
+    variables = {"GNOMON_OUTPUT_LOG_LEVEL": "warning"} if quiet else {}
+    if (file := settings_file(ctx)) is not None:
+        variables[SETTINGS_VARIABLE] = str(file.resolve())
+    return variables
 
 
 def _up(

@@ -12,8 +12,9 @@ import structlog
 from gnomon.clock import Clock
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.node.run.children.frames import Cancelled, Ended, Left
+from gnomon.node.run.children.jobs import Died, End, Job, Newcomer, Unstarted
 from gnomon.node.run.children.pool import ChildPool
-from gnomon.node.run.children.process import ChildProcess, Died, End, Job, Newcomer, Unstarted
+from gnomon.node.run.children.process import ChildProcess
 from gnomon.node.run.stacks import Interrupted
 from gnomon.node.run.targets import Place
 from gnomon.observe.events import Observer

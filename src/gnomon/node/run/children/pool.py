@@ -6,7 +6,8 @@ from itertools import count
 
 from gnomon.clock import Clock
 from gnomon.model.task import TaskKey
-from gnomon.node.run.children.process import ChildProcess, Died, Job, Newcomer
+from gnomon.node.run.children.jobs import Died, Job, Newcomer
+from gnomon.node.run.children.process import ChildProcess
 from gnomon.observe.events import ChildUnfit, Observer
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.context import TaskContext

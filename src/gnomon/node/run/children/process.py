@@ -7,7 +7,6 @@ import signal
 import sys
 from typing import cast
 
-import msgspec
 import structlog
 
 from gnomon.clock import Clock
@@ -37,61 +36,13 @@ from gnomon.node.run.children.frames import (
     framed,
     frames_to_node,
 )
-from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.node.run.children.jobs import Died, End, Job, Newcomer, Unstarted
 from gnomon.settings import Settings
 
 log = structlog.get_logger("gnomon.node.run")
 
 _LAST_WORDS_SECONDS = 1.0  # for what a process wrote before it died
 _OUT = 1
-
-
-class Died(msgspec.Struct, frozen=True):
-    """The process ended before the call did."""
-
-    how: str
-    others: int  # calls that it was making at the end
-    alone: bool  # it had never made another call
-    by_node: bool  # the node has ended it, or was not heard of: nobody in it is to blame
-    blocked: bool
-
-
-class Unstarted(msgspec.Struct, frozen=True):
-    """The call was not made, and will not be."""
-
-
-End = Ended | Cancelled | Left | Died | Unstarted
-
-
-class Newcomer:
-    """A task that needs a process."""
-
-    def __init__(self, delivery: Delivery) -> None:
-        self.delivery = delivery
-        self.tenant_id = delivery.key.tenant_id
-        self.group_size = group_size(delivery.losses, delivery.mode)
-
-
-class Job(Newcomer):
-    """One call."""
-
-    def __init__(
-        self, number: int, delivery: Delivery, payload: bytes | None, run: TaskContext
-    ) -> None:
-        super().__init__(delivery)
-        loop = asyncio.get_running_loop()
-        self.number = number
-        self.payload = payload
-        self.run = run
-        self.started = False
-        self.told_at: float | None = None  # to stop
-        self.over: asyncio.Future[End] = loop.create_future()
-        self.returned: asyncio.Future[None] = loop.create_future()  # of one that was left running
-
-    def end(self, end: End) -> None:
-        if not self.over.done():
-            self.over.set_result(end)
 
 
 class ChildProcess(asyncio.SubprocessProtocol):

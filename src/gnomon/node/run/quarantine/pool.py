@@ -10,8 +10,9 @@ from gnomon.clock import Clock
 from gnomon.model.outcome import Loss, Outcome, OutcomeKind
 from gnomon.model.task import DeliveryMode
 from gnomon.node.run.children.frames import Cancelled, Ended, Left
+from gnomon.node.run.children.jobs import Died, End, Job, Newcomer, Unstarted
 from gnomon.node.run.children.pool import ChildPool
-from gnomon.node.run.children.process import ChildProcess, Died, End, Job, Newcomer, Unstarted
+from gnomon.node.run.children.process import ChildProcess
 from gnomon.node.run.quarantine.placement import place
 from gnomon.node.run.stacks import Interrupted
 from gnomon.node.run.threads import LeftRunning
