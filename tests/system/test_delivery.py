@@ -33,8 +33,7 @@ from pathlib import Path
 
 import asyncpg
 
-from gnomon.model.errors import ExecutionLost
-from gnomon import Gnomon, TaskContext
+from gnomon import ExecutionLost, Gnomon, TaskContext
 
 app = Gnomon()
 
