@@ -59,6 +59,11 @@ if TYPE_CHECKING:
         TypeDefaultsSpec,
         UsageInfo,
     )
+    from gnomon.client.types.bulk import (
+        BegunBulkOperation,
+        BulkOperationInfo,
+        BulkRefusalInfo,
+    )
     from gnomon.client.types.cron import (
         BackfillInfo,
         BackfillSpec,
@@ -80,7 +85,6 @@ if TYPE_CHECKING:
         ExplanationInfo,
         LaneLoadInfo,
         QueueLoadInfo,
-        RetriedInfo,
         SubmittedTask,
         TaskEdit,
         TaskInfo,
@@ -125,6 +129,9 @@ __all__ = [
     "BackfillSpec",
     "Backoff",
     "BatchProgress",
+    "BegunBulkOperation",
+    "BulkOperationInfo",
+    "BulkRefusalInfo",
     "CallNext",
     "Client",
     "ClientError",
@@ -188,7 +195,6 @@ __all__ = [
     "RateLimited",
     "Reject",
     "ResultUnavailable",
-    "RetriedInfo",
     "Retry",
     "RetryPolicy",
     "Role",
@@ -282,6 +288,7 @@ _MODULES = {
         "TypeDefaultsSpec",
         "UsageInfo",
     ),
+    "gnomon.client.types.bulk": ("BegunBulkOperation", "BulkOperationInfo", "BulkRefusalInfo"),
     "gnomon.client.types.cron": (
         "BackfillInfo",
         "BackfillSpec",
@@ -303,7 +310,6 @@ _MODULES = {
         "ExplanationInfo",
         "LaneLoadInfo",
         "QueueLoadInfo",
-        "RetriedInfo",
         "SubmittedTask",
         "TaskEdit",
         "TaskInfo",

@@ -22,7 +22,7 @@ from gnomon.api.cron import cron_jobs
 from gnomon.api.http import documents, health
 from gnomon.api.http.openapi import document
 from gnomon.api.http.problems import answer_error
-from gnomon.api.tasks import batches, dead_letters, explain, stats, tasks
+from gnomon.api.tasks import batches, bulk_operations, dead_letters, explain, stats, tasks
 
 
 def create_app(context: Context) -> Litestar:
@@ -33,6 +33,7 @@ def create_app(context: Context) -> Litestar:
             explain.explain_task,
             stats.get_task_stats,
             dead_letters.router,
+            bulk_operations.router,
             cron_jobs.router,
             events.list_events,
             keys.router,

@@ -17,6 +17,7 @@ from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
 from gnomon.store.ports.roster import RosterStore
+from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
 from gnomon.store.postgres.cron.events import PostgresEvents
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
@@ -47,6 +48,7 @@ class Context(msgspec.Struct, frozen=True):
     batcher: SubmissionBatcher
     ends: EndWatch
     handlers: LiveHandlers
+    bulk: PostgresBulk
     cron: PostgresCronJobs
     events: PostgresEvents
     roster: RosterStore

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from gnomon.client.call import Call, ListedItems, Listing
-from gnomon.client.calls import access, administration, cron, tasks
+from gnomon.client.calls import access, administration, bulk, cron, tasks
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -141,7 +141,10 @@ class Operations:
     retry_dead_letter = CallMethod(tasks.retry_dead_letter)
     archive_dead_letter = CallMethod(tasks.archive_dead_letter)
     discard_dead_letter = CallMethod(tasks.discard_dead_letter)
-    retry_dead_letters = CallMethod(tasks.retry_dead_letters)
+    create_bulk_operation = CallMethod(bulk.create_bulk_operation)
+    list_bulk_operations = ListMethod(bulk.list_bulk_operations)
+    get_bulk_operation = CallMethod(bulk.get_bulk_operation)
+    stop_bulk_operation = CallMethod(bulk.stop_bulk_operation)
     list_events = ListMethod(tasks.list_events)
 
     create_cron_job = CallMethod(cron.create_cron_job)

@@ -13,3 +13,4 @@ class RowKind(StrEnum):
     SESSIONS = "sessions"  # of usage, which are added up when they have ended
     NODES = "nodes"  # that ended
     PROGRESS = "progress"  # of executions that ended
+    BULK_OPERATIONS = "bulk_operations"  # that ended

@@ -31,6 +31,7 @@ from gnomon.model.errors import TenantNotFound
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
 from gnomon.store.guards import Guards
+from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
 from gnomon.store.postgres.cron.events import PostgresEvents
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
@@ -190,6 +191,7 @@ async def _assembled(
         batcher=SubmissionBatcher(store),
         ends=EndWatch(store, clock, requests),
         handlers=LiveHandlers(PostgresRoster(database)),
+        bulk=PostgresBulk(database),
         cron=PostgresCronJobs(database),
         events=PostgresEvents(database),
         roster=PostgresRoster(database),

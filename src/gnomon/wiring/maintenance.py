@@ -2,6 +2,8 @@
 
 from gnomon.chores import Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
+from gnomon.node.maintenance.bulk_runner import EVERY_SECONDS as BULK_SECONDS
+from gnomon.node.maintenance.bulk_runner import BulkRunner
 from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.node.maintenance.pruner import Pruner
 from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
@@ -9,14 +11,18 @@ from gnomon.node.maintenance.storage_counter import StorageCounter
 from gnomon.node.maintenance.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.node.maintenance.watchdog import Watchdog
 from gnomon.node.membership.lease import Lease
+from gnomon.store.ports.bulk import BulkKey
+from gnomon.store.postgres.bulk.bulk_store import CollectedHints, PostgresBulk
 from gnomon.store.postgres.cron.events import PostgresWatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.usage.room import PostgresRoom
 from gnomon.store.postgres.usage.storage import PostgresStorage
 from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS
+from gnomon.usecases.tasks.bulk_operations import run_chunk
 from gnomon.wiring.node_inputs import NodeInputs
 
 
@@ -42,7 +48,25 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every("directory", directory.load, clock, LOOK_SECONDS),
         every("prune", pruner.run_once, clock, PRUNE_SECONDS),
         every("count-storage", counter.run_once, clock, COUNT_SECONDS),
+        every("bulk", _bulk(inputs, lease, troubles).run_once, clock, BULK_SECONDS),
         every("room", room.run_once, clock, ROOM_SECONDS),
         every("watch", watchdog.run_once, clock, WATCH_SECONDS),
         every("troubles", keeper.run_once, clock, TROUBLE_SECONDS),
     ]
+
+
+def _bulk(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> BulkRunner:
+    database, directory, clock = inputs.database, inputs.directory, inputs.clock
+    hints = CollectedHints(database)
+    kept = inputs.settings.api.idempotency_seconds
+    store = PostgresTasks(database, hints, kept, directory.quotas, directory.limiters)
+
+    async def do_chunk(key: BulkKey, most: int, skip: bool) -> bool:
+        more = await run_chunk(
+            store, lambda tenant: directory.tenant(tenant).allow, key, most, skip=skip
+        )
+        await hints.send()
+        return more
+
+    chores = PostgresChores(database, clock)
+    return BulkRunner(PostgresBulk(database), chores, lease, do_chunk, clock, troubles)

@@ -18,6 +18,8 @@ from gnomon.access.grant_errors import (
 from gnomon.access.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
 from gnomon.api.http.pace import pace_headers
 from gnomon.model.errors import (
+    BulkOperationNotFound,
+    CountChanged,
     CronJobNotFound,
     GnomonError,
     IdempotencyConflict,
@@ -42,6 +44,7 @@ from gnomon.model.errors import (
     TenantExists,
     TenantInUse,
     TenantNotFound,
+    TooManyBulkOperations,
     TooManyKeys,
     TooManyLimiters,
     TooManyTaskTypes,
@@ -67,6 +70,8 @@ _STATUSES: dict[type, int] = {
     **dict.fromkeys((IllegalTransition, Overlapping, KeyEnded, SecretEnded, LastSecret), 409),
     **dict.fromkeys((TooManyKeys, KeyRingFull, TooManySecrets, TooManyLimiters), 409),
     **dict.fromkeys((TooManyTaskTypes, SchemasTooLarge, TenantExists, TenantInUse), 409),
+    BulkOperationNotFound: 404,
+    **dict.fromkeys((TooManyBulkOperations, CountChanged), 409),
     PayloadTooLarge: 413,
     **dict.fromkeys((Unstorable, IdempotencyConflict), 422),
 }

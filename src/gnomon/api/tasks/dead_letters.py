@@ -10,7 +10,6 @@ from gnomon.api.http.idempotency import Answer, answer, changed, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import (
-    DeadLetterFilter,
     DeadLetterPage,
     NoQuery,
     Nothing,
@@ -127,29 +126,6 @@ async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-@Operation(
-    "POST",
-    "/retry",
-    name="retry_dead_letters",
-    role=Role.OPERATE,
-    summary="Run the dead letters that match again, at most 10 000 in one request",
-    body=DeadLetterFilter,
-    answers={202: dead_letters.Redriven},
-    grows=True,
-    keyed=True,
-)
-async def retry_dead_letters(request: Request) -> ASGIResponse:
-    body = await read_body(request, OVERHEAD_BYTES)
-    chosen = decoded(body, DeadLetterFilter).chosen()
-    by = principal_of(request)
-    dead_letters.check_matching(by, chosen)  # also before the answer to another's request is shown
-
-    async def act(change: PostgresTaskChange) -> Answer:
-        return answer(202, await dead_letters.retry_matching(change, by, chosen))
-
-    return await changed(request, body, act)
-
-
 router = Router(
     "/api/v1/dead-letters",
     route_handlers=[
@@ -158,6 +134,5 @@ router = Router(
         retry_dead_letter,
         archive_dead_letter,
         discard_dead_letter,
-        retry_dead_letters,
     ],
 )

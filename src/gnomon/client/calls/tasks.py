@@ -12,7 +12,6 @@ from gnomon.client.types.tasks import (
     EventInfo,
     ExecutionInfo,
     ExplanationInfo,
-    RetriedInfo,
     SubmittedTask,
     TaskEdit,
     TaskInfo,
@@ -219,34 +218,6 @@ def archive_dead_letter(task_id: Id, *, idempotency_key: str | None = None) -> C
 def discard_dead_letter(task_id: Id, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
     """Archives a dead letter that is not worth dealing with."""
     return _changing("POST", f"{_dead(task_id)}/discard", key=idempotency_key)
-
-
-def retry_dead_letters(
-    *,
-    task_type: str | None = None,
-    priority: Priority | str | None = None,
-    tag: str | None = None,
-    queue: str | None = None,
-    cron_job_id: Id | None = None,
-    due_after: datetime | str | None = None,
-    due_before: datetime | str | None = None,
-    idempotency_key: str | None = None,
-) -> Call[RetriedInfo]:
-    """Runs the dead letters that match again, at most 10 000: repeat it while there are `more`."""
-    given = {
-        "task_type": task_type,
-        "priority": priority,
-        "tag": tag,
-        "queue": queue,
-        "cron_job_id": cron_job_id,
-        "due_after": due_after,
-        "due_before": due_before,
-    }
-    body = {name: value for name, value in given.items() if value is not None}
-    path = f"{_DEAD}/retry"
-    return Call(
-        method="POST", path=path, body=body, answer=RetriedInfo, keyed=True, key=idempotency_key
-    )
 
 
 def list_events(

@@ -195,13 +195,6 @@ class ExplanationInfo(msgspec.Struct, kw_only=True):
     task: TaskInfo
 
 
-class RetriedInfo(msgspec.Struct, kw_only=True):
-    """How many dead letters run again, and whether the same call would find more."""
-
-    retried: int
-    more: bool
-
-
 class EventInfo(msgspec.Struct, kw_only=True):
     """An event; the members of `detail` depend on its kind."""
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 from uuid import UUID
 
 import structlog
@@ -20,6 +20,9 @@ from gnomon.model.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import connect, is_pooled
 from gnomon.store.postgres.refusals import translated
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection, DriverConnection
 
 log = structlog.get_logger("gnomon.store")
 
@@ -112,13 +115,19 @@ class Announcer:
                     self._wake.clear()
                     due, self._due = self._due, []
                     cancels, self._cancels = self._cancels, []
-                    if due:
-                        await connection.execute(_NOTIFY, DUE_CHANNEL, encode_entries(due))
-                    for key in cancels:
-                        text = f"{key.tenant_id}\t{key.id.hex}"
-                        await connection.execute(_NOTIFY, CANCEL_CHANNEL, text)
+                    await send_hints(connection, due, cancels)
         finally:
             connection.terminate()
+
+
+async def send_hints(
+    connection: "Connection | DriverConnection", due: Sequence[Entry], cancels: Sequence[TaskKey]
+) -> None:
+    """Tell all nodes, outside of any transaction."""
+    if due:
+        await connection.execute(_NOTIFY, DUE_CHANNEL, encode_entries(due))
+    for key in cancels:
+        await connection.execute(_NOTIFY, CANCEL_CHANNEL, f"{key.tenant_id}\t{key.id.hex}")
 
 
 class Listener:

@@ -46,6 +46,7 @@ class ExpiredRows:
             RowKind.SESSIONS: self._sessions,
             RowKind.NODES: self._nodes,
             RowKind.PROGRESS: self._progress,
+            RowKind.BULK_OPERATIONS: self._bulk_operations,
         }
 
     async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
@@ -113,6 +114,14 @@ class ExpiredRows:
     async def _progress(self, most: int, _retention_days: float) -> Removal:
         async with self._by_index() as connection:
             removed = _count(await connection.execute(query("remove_progress"), most))
+        return Removal(removed, removed == most)
+
+    async def _bulk_operations(self, most: int, retention_days: float) -> Removal:
+        async with self._by_index() as connection:
+            now: datetime = await connection.fetchval("SELECT gnomon.now()")
+            first_kept = lowest_id(now - timedelta(days=retention_days))
+            answer = await connection.execute(query("remove_bulk_operations"), first_kept, most)
+        removed = _count(answer)
         return Removal(removed, removed == most)
 
     @asynccontextmanager

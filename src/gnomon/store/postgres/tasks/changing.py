@@ -2,20 +2,21 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 import asyncpg
 import msgspec
 
 from gnomon.limits.limiter import Limiter, limit_keys
-from gnomon.model.errors import IllegalTransition, InvalidTask, QuotaExceeded, TaskNotFound
+from gnomon.model.errors import IllegalTransition, InvalidTask, TaskNotFound
 from gnomon.model.lifecycle import Event, State, Status, after, status_of
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.task import Resolution, Submission, Task, TaskKey, TaskPatch
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import NewTask, Receipt, TaskFilter
+from gnomon.store.ports.tasks import NewTask, Receipt
+from gnomon.store.postgres.bulk.bulk_change import PostgresBulkChange
 from gnomon.store.postgres.cron.changing import PostgresCronChange
 from gnomon.store.postgres.limits.limit_keys import limited
 from gnomon.store.postgres.queries import query
@@ -34,13 +35,9 @@ from gnomon.store.postgres.rows import (
 from gnomon.store.postgres.tasks import admitting
 from gnomon.store.postgres.tasks.admitting import Asked
 from gnomon.store.postgres.tasks.inserting import insert_once
-from gnomon.store.postgres.tasks.reading import filter_columns
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
-
-_REDRIVE_BATCH = 1000
-_AFTER_ALL = UUID(int=(1 << 128) - 1)
 
 _T = TypeVar("_T")
 
@@ -54,15 +51,6 @@ _REMEDIES = {
     (State.BLOCKED, Event.REDRIVE): "it runs when the tasks it waits for have completed",
     (State.WAITING, Event.RESUME): "only a paused task can be resumed",
 }
-
-
-class _Redriven(NamedTuple):
-    """The result of redriving a batch of dead letters."""
-
-    retried: int
-    counted: int  # of those, against the quota
-    left_out: bool  # some match and would count, and there is no room
-    stopped_at: UUID | None  # None: these were the last
 
 
 class PostgresTaskChange:
@@ -82,6 +70,7 @@ class PostgresTaskChange:
         self.due: list[Entry] = []
         self.cancels: list[TaskKey] = []
         self.cron = PostgresCronChange(connection, tenant_id, quotas, limiters, self.due)
+        self.bulk = PostgresBulkChange(connection, tenant_id, quotas, self.due, self.cancels)
         self._connection = connection
         self._tenant_id = tenant_id
         self._quotas = quotas
@@ -186,57 +175,6 @@ class PostgresTaskChange:
             raise IllegalTransition(task_id, f"already {task.resolution}", resolution)
         await self._archive(task_id, _next(task_id, row, Event.RESOLVE), resolution)
         return await self._read(task_id)
-
-    async def redrive_matching(self, chosen: TaskFilter, most: int) -> tuple[int, bool]:
-        """Run up to `most` dead letters again, newest first; gives how many, and whether there
-        may be more. Raises QuotaExceeded where there is no room for any that counts, and none
-        that does not."""
-        refusal: QuotaExceeded | None = None
-        await admitting.check_stored(self._connection, self._tenant_id, self._quotas)
-        try:
-            allowed = await admitting.take_room(
-                self._connection, self._tenant_id, self._quotas, most, whole=False
-            )
-        except QuotaExceeded as error:
-            allowed, refusal = 0, error
-        retried, room, left_out, cursor = 0, allowed, False, _AFTER_ALL
-        more = True
-        while retried < most and more:
-            batch = await self._redrive_batch(chosen, cursor, most - retried, room)
-            retried += batch.retried
-            room -= batch.counted
-            left_out = left_out or batch.left_out
-            more, cursor = batch.stopped_at is not None, batch.stopped_at or cursor
-        if refusal is not None and left_out and not retried:
-            raise refusal
-        await admitting.leave_room(self._connection, self._tenant_id, self._quotas, room)
-        return retried, more or left_out
-
-    async def _redrive_batch(
-        self, chosen: TaskFilter, cursor: UUID, most: int, room: int
-    ) -> "_Redriven":
-        columns = filter_columns(chosen)
-        number = min(_REDRIVE_BATCH, most)
-        rows = await self._connection.fetch(
-            query("redrive_dead"), self._tenant_id, cursor, number, *columns, room
-        )
-        moved = [row for row in rows if row["lane"] is not None]
-        self.due += [
-            Entry(
-                TaskKey(self._tenant_id, row["id"]),
-                row["due_at"],
-                lane_of(row["lane"]),
-                flow=row["flow"],
-                by_handler=row["by_handler"],
-            )
-            for row in moved
-        ]
-        return _Redriven(
-            retried=len(moved),
-            counted=sum(not row["recurring"] for row in moved),
-            left_out=any(row["left_out"] for row in rows),
-            stopped_at=next((row["id"] for row in rows if row["lane"] is None and row["id"]), None),
-        )
 
     async def _lock(self, task_id: UUID) -> asyncpg.Record | None:
         return await self._connection.fetchrow(query("lock_task"), self._tenant_id, task_id)

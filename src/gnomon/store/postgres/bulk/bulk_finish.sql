@@ -1,0 +1,20 @@
+-- As archive_task, for many that this transaction has locked. $3 state, $4 resolution, $5 and $6 the
+-- lowest and the highest id, for the partitions.
+WITH gone AS (
+    DELETE FROM gnomon.task WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
+    RETURNING *, gnomon.removes_payload(keep_payload, $3::integer) AS removed
+), payload AS (
+    DELETE FROM gnomon.task_payload
+    WHERE tenant_id = $1 AND task_id IN (SELECT id FROM gone WHERE removed AND payload_size IS NOT NULL)
+      AND task_id >= $5 AND task_id <= $6
+)
+INSERT INTO gnomon.task_archive (
+    {carried}, state, started_at, finished_at, attempt, payload_size, payload, payload_removed,
+    last_error, resolution
+)
+SELECT
+    {carried}, $3::smallint, started_at, gnomon.now(), attempt,
+    CASE WHEN NOT removed THEN payload_size END, CASE WHEN NOT removed THEN payload END,
+    removed AND (payload_size IS NOT NULL OR payload IS NOT NULL), last_error, $4::text
+FROM gone
+RETURNING id

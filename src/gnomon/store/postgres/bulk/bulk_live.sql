@@ -1,0 +1,29 @@
+-- Tasks that are not over, newest first, that a bulk operation is for: at most $3, among $4 that are examined. A last row
+-- without a match says where the examining stopped (stopped_at), where that was before the end.
+-- $1 tenant, $2 older than this id; the others are filters: see bulk_matching.
+WITH moment AS MATERIALIZED (
+    SELECT gnomon.now() AS now
+), page AS MATERIALIZED (
+    SELECT e.id
+    FROM (
+        SELECT
+            id, state, task_type, lane, tags, cron_job_id, due_at, queue, attempt, last_error,
+            CASE WHEN state = 4 THEN due_at END AS over_at
+        FROM gnomon.task
+        WHERE tenant_id = $1 AND id < $2
+        ORDER BY id DESC
+        LIMIT $4::integer
+    ) AS e
+    WHERE {bulk_matching}
+    ORDER BY e.id DESC
+    LIMIT $3::integer
+), stop AS (
+    SELECT id
+    FROM gnomon.task
+    WHERE tenant_id = $1 AND id < $2 AND (SELECT count(*) FROM page) < $3
+    ORDER BY id DESC
+    OFFSET $4::integer - 1 LIMIT 1
+)
+SELECT id, NULL::uuid AS stopped_at FROM page
+UNION ALL
+SELECT NULL, id FROM stop

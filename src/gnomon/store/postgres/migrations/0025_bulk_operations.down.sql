@@ -1,0 +1,1 @@
+DROP TABLE gnomon.bulk_operation;
