@@ -109,10 +109,10 @@ BUGS: Sequence[Bug] = (
     ),
     Bug(
         "losses-kept-by-a-bulk-re-drive",
-        "store/postgres/tasks/redrive_dead.sql",
-        "        losses = 0\n",
-        "        losses = t.losses\n",
-        ("tests/integration/test_task_store.py",),
+        "store/postgres/bulk/bulk_redrive.sql",
+        "    losses = 0\n",
+        "    losses = t.losses\n",
+        ("tests/integration/test_bulk_operations.py",),
     ),
     Bug(
         "breakers-count-cancellations",

@@ -55,15 +55,3 @@ async def test_archive_and_discard(api: Api, connection: Connection) -> None:
     assert (await call(api, "GET", DEAD, 200))["dead_letters"] == []
     page = await call(api, "GET", TASKS, 200, params={"status": "DEAD_LETTERED"})
     assert len(page["tasks"]) == 2
-
-
-async def test_retry_by_filter(api: Api, connection: Connection) -> None:
-    for tag in ("a", "a", "b"):
-        await dead(api, connection, BODY | {"tags": [tag]})
-    assert await call(api, "POST", f"{DEAD}/retry", 202, {"tag": "a"}) == {
-        "retried": 2,
-        "more": False,
-    }
-    assert len((await call(api, "GET", DEAD, 200))["dead_letters"]) == 1
-    await call(api, "POST", f"{DEAD}/retry", 422, {"tagg": "a"})
-    assert (await call(api, "POST", f"{DEAD}/retry", 202))["retried"] == 1

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from tests.integration.api_calls import LATER, TASKS, Api, call, put, submitted
+from tests.integration.bulk_calls import Stepper
 from tests.integration.quota_calls import (
     TENANT,
     ended,
@@ -16,6 +17,8 @@ from tests.integration.quota_calls import (
 )
 from tests.integration.support import Connection
 from tests.waiting import eventually
+
+from gnomon.store.postgres.database import Database
 
 JOBS = "/api/v1/cron-jobs"
 JOB: dict[str, Any] = {
@@ -49,7 +52,6 @@ async def test_scheduled_tasks_are_bounded_and_ends_make_room(
     assert not await fits(LATER)
     dead = f"/api/v1/dead-letters/{tasks[0]['task_id']}/retry"
     over(await call(api, "POST", dead, 429), "scheduled_tasks", 5, 5)
-    over(await call(api, "POST", "/api/v1/dead-letters/retry", 429, {}), "scheduled_tasks", 5, 5)
     await call(api, "POST", f"{TASKS}/{tasks[1]['task_id']}/cancel", 200)
     await eventually(lambda: fits({}, dead))
     assert await live(connection) == 5
@@ -66,30 +68,20 @@ async def test_a_batch_is_stored_as_a_whole_or_not_at_all(api: Api, connection: 
 
 
 async def test_dead_letters_are_driven_again_as_far_as_there_is_room(
-    api: Api, connection: Connection
+    api: Api, connection: Connection, database: Database
 ) -> None:
     await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": [LATER] * 7})
     await connection.execute("UPDATE gnomon.task SET state = 4")
     await give(connection, api, scheduled_tasks=5)
     await submitted(api)
-    path = "/api/v1/dead-letters/retry"
-    assert await call(api, "POST", path, 202, {}) == {"retried": 4, "more": True}
-    assert await live(connection) == 5
-    await ended(connection, 5)
-
-    async def again() -> Any:
-        async with api.post(path, json={}) as answer:
-            return answer.status == 202 and await answer.json()
-
-    assert await eventually(again) == {"retried": 3, "more": False}
-    # What was taken and not needed was given back.
-    assert await connection.fetchval("SELECT sum(room) FROM gnomon.tenant_room") == 2
-    await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": [LATER] * 2})
+    found = await Stepper(database, scheduled_tasks=5).done(api, {"action": "retry"})
+    assert (found["changed"], found["refused"]) == (4, 3)
+    assert found["refusals"] == [{"reason": "the quota scheduled_tasks is used up", "count": 3}]
     assert await live(connection) == 5
 
 
 async def test_a_full_quota_holds_up_only_dead_letters_that_count(
-    api: Api, connection: Connection
+    api: Api, connection: Connection, database: Database
 ) -> None:
     tasks = [LATER | {"task_type": kind} for kind in ("run", "run", "mail", "mail")]
     await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": tasks})
@@ -99,13 +91,9 @@ async def test_a_full_quota_holds_up_only_dead_letters_that_count(
     )
     await give(connection, api, scheduled_tasks=1)
     await submitted(api)
-    path = "/api/v1/dead-letters/retry"
-    none = {"retried": 0, "more": False}
-    assert await call(api, "POST", path, 202, {"task_type": "nothing"}) == none
-    over(await call(api, "POST", path, 429, {"task_type": "mail"}), "scheduled_tasks", 1, 1)
     # The runs of cron jobs, which are older here, and not the others.
-    assert await call(api, "POST", path, 202, {}) == {"retried": 2, "more": True}
-    over(await call(api, "POST", path, 429, {}), "scheduled_tasks", 1, 1)
+    found = await Stepper(database, scheduled_tasks=1).done(api, {"action": "retry"})
+    assert (found["changed"], found["refused"]) == (2, 2)
     assert await live(connection) == 1  # the runs do not count
 
 

@@ -133,18 +133,6 @@ async def test_a_change_of_a_task(api: Api, connection: Connection) -> None:
     await sent(api, change, 413, path, "PATCH", headers=key("other"))
 
 
-async def test_dead_letters_of_more_than_a_key_may_retry(
-    database_dsn: str, database: Database
-) -> None:
-    _, whole = await make_key(database)
-    _, limited = await make_key(database, task_types=["mail"])
-    path = "/api/v1/dead-letters/retry"
-    async with serving(database_dsn, auth_enabled=True) as api:
-        await sent(api, {}, path=path, headers=key("k") | bearer(whole))
-        problem, again = await sent(api, {}, 403, path, headers=key("k") | bearer(limited))
-    assert (problem["errors"][0]["pointer"], again) == ("/task_type", False)
-
-
 async def test_what_cannot_have_been_accepted_is_refused_for_what_it_is(api: Api) -> None:
     task = (
         b'{"task_type":"mail","callback_url":"http://127.0.0.1:9/",'

@@ -23,11 +23,12 @@ ROLES = {
         "list_tasks", "get_task", "get_task_stats", "list_executions", "explain_task",
         "list_dead_letters",
         "get_dead_letter", "list_cron_jobs", "get_cron_job", "list_cron_runs", "preview_cron_job",
-        "list_events", "get_tenant", "metrics",
+        "list_bulk_operations", "get_bulk_operation", "list_events", "get_tenant", "metrics",
     },
     Role.OPERATE: {
         "patch_task", "delete_task", "cancel_task", "pause_task", "resume_task", "retry_task",
-        "retry_dead_letter", "archive_dead_letter", "discard_dead_letter", "retry_dead_letters",
+        "retry_dead_letter", "archive_dead_letter", "discard_dead_letter",
+        "create_bulk_operation", "stop_bulk_operation",
         "delete_cron_job", "pause_cron_job", "resume_cron_job", "backfill_cron_job",
     },
     Role.ADMIN: {
@@ -53,7 +54,7 @@ def operations(document: Any) -> Iterator[tuple[str, str, str, Role | None]]:
 
 
 def filled(path: str) -> str:
-    for name in ("task_id", "key_id", "secret_id"):
+    for name in ("task_id", "operation_id", "key_id", "secret_id"):
         path = path.replace(f"{{{name}}}", ID)
     return path.replace("{", "").replace("}", "")
 

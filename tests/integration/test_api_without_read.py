@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 from tests.conftest import serving
 from tests.integration.api_calls import TASKS, call, put
+from tests.integration.bulk_calls import BULK
 from tests.integration.identity import bearer, make_key
 from tests.integration.support import Connection
 from tests.integration.test_api_roles import operations
@@ -92,7 +93,9 @@ async def test_no_change_shows_what_may_not_be_read(
     await told.of("discard_dead_letter", "POST", f"{DEAD}/{await task(dead)}/discard", 200)
     await told.of("delete_task", "DELETE", f"{TASKS}/{await task()}", 204)
     await task(dead)
-    await told.of("retry_dead_letters", "POST", f"{DEAD}/retry", 202, {})
+    begun = await told.of("create_bulk_operation", "POST", BULK, 202, {"action": "retry"})
+    await told.of("create_bulk_operation", "POST", BULK, 200, {"action": "retry", "dry_run": True})
+    await told.of("stop_bulk_operation", "POST", f"{BULK}/{begun['operation_id']}/stop", 200)
 
     await call(secured, "POST", CRON, 201, JOB | {"name": "j"}, headers=full)
     await told.of("patch_cron_job", "PATCH", f"{CRON}/j", 200, {})

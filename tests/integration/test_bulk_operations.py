@@ -4,32 +4,29 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
 
+import pytest
+from tests.conftest import serving
 from tests.integration.api_calls import BODY, LATER, TASKS, Api, call, put, submitted
+from tests.integration.bulk_calls import BULK, Stepper
 from tests.integration.identity import bearer, make_key
 from tests.integration.nodes import running_node
 from tests.waiting import eventually
 
 from gnomon.access.principal import Role
 from gnomon.model.retention import RowKind
-from gnomon.store.ports.bulk import MOST_OPEN, BulkKey
-from gnomon.store.postgres.bulk.bulk_store import CollectedHints
+from gnomon.store.ports.bulk import MOST_OPEN
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
-from gnomon.store.postgres.tasks.task_store import PostgresTasks
-from gnomon.usecases.tasks.bulk_operations import run_chunk
+from gnomon.wiring.node_inputs import Served
 
 if TYPE_CHECKING:
     import asyncpg
 
-    from gnomon.model.allow_list import AllowList
-
-from uuid import UUID
-
-from gnomon.model.allow_list import EVERYTHING
-
-BULK = "/api/v1/bulk-operations"
 Connection: TypeAlias = "asyncpg.Connection[Any]"
 
 _ID = """
@@ -70,22 +67,6 @@ async def ended(api: Api, operation_id: str, **options: Any) -> Any:
     return await eventually(look, timeout=60)
 
 
-class Stepper:
-    """Does the chunks of operations by hand, as a node would."""
-
-    def __init__(self, database: Database, allow: "AllowList" = EVERYTHING) -> None:
-        self._store = PostgresTasks(database, CollectedHints(database), 3600.0)
-        self._allow = allow
-
-    async def chunk(self, operation: Any, most: int = 500, tenant: str = "default") -> bool:
-        key = BulkKey(tenant, UUID(operation["operation_id"]))
-        return await run_chunk(self._store, lambda _: self._allow, key, most)
-
-    async def finish(self, operation: Any) -> None:
-        while await self.chunk(operation):
-            pass
-
-
 async def test_ten_thousand_dead_letters_are_retried_by_error_while_new_ones_come(
     api: Api, database_dsn: str, connection: Connection
 ) -> None:
@@ -96,7 +77,7 @@ async def test_ten_thousand_dead_letters_are_retried_by_error_while_new_ones_com
     assert (seen["operation_id"], seen["total"], seen["total_capped"]) == (None, 10_000, False)
     assert len(seen["examples"]) == 10
     begun = await call(api, "POST", BULK, 202, chosen | {"expect": 10_000})
-    async with running_node(database_dsn):
+    async with running_node(database_dsn, served=Served(handlers=frozenset())):
         for _ in range(5):
             await fill(connection, 20, "HTTP 503 from mail", ago=-10_000)
         found = await ended(api, begun["operation_id"])
@@ -137,12 +118,12 @@ async def test_another_node_goes_on_after_one_was_killed(
     await fill(connection, 6_000, ago=1000)
     begun = await call(api, "POST", BULK, 202, {"action": "archive"})
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _NODE, database_dsn, env=os.environ | {"PYTHONPATH": os.getcwd()}
+        sys.executable, "-c", _NODE, database_dsn, env=os.environ | {"PYTHONPATH": str(Path.cwd())}
     )
 
     async def in_the_middle() -> bool:
         found = await call(api, "GET", f"{BULK}/{begun['operation_id']}", 200)
-        return 0 < found["done"] < 6_000
+        return 0 < int(found["done"]) < 6_000
 
     try:
         await eventually(in_the_middle)
@@ -169,9 +150,7 @@ async def test_two_operations_on_the_same_tasks(
     stepper = Stepper(database)
     more = [True, True]
     while any(more):  # at the same time, chunk by chunk
-        more = list(
-            await asyncio.gather(stepper.chunk(first, 50), stepper.chunk(second, 50))
-        )
+        more = list(await asyncio.gather(stepper.chunk(first, 50), stepper.chunk(second, 50)))
     ends = [await call(api, "GET", f"{BULK}/{o['operation_id']}", 200) for o in (first, second)]
     assert [each["status"] for each in ends] == ["FINISHED", "FINISHED"]
     assert sum(each["changed"] for each in ends) == 300
@@ -276,6 +255,12 @@ async def test_a_tenant_has_a_bounded_number_under_way(api: Api) -> None:
     assert len(page["bulk_operations"]) == 15
     rest = await call(api, "GET", BULK, 200, params={"cursor": page["next_cursor"]})
     assert len(rest["bulk_operations"]) == MOST_OPEN - 15
+
+
+@pytest.fixture
+async def secured(database_dsn: str) -> AsyncIterator[Api]:
+    async with serving(database_dsn, auth_enabled=True) as client:
+        yield client
 
 
 async def test_keys_hold_as_for_single_actions(

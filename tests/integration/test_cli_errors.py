@@ -122,7 +122,6 @@ def test_an_api_that_does_not_answer(
     "arguments",
     [
         ["tasks", "delete", "1"],
-        ["dead", "retry", "--all"],
         ["cron", "rm", "report"],
         ["migrate", "down", "--to", "0"],
         ["migrate", "accept", "6"],

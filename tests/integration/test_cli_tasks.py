@@ -204,8 +204,23 @@ def test_dead_letters(cli: Cli) -> None:
     assert dead() == sorted(ids[:2])
     assert cli("dead", "retry", "--all", "--type", "b", "--yes").out == "0 retried\n"
     assert cli("dead", "retry", ids[0]).out == f"{ids[0]} is READY\n"
-    assert cli("dead", "retry", "--all", "--type", "a", "--yes").out == "1 retried\n"
-    assert dead() == []
+    begun = cli("dead", "retry", "--all", "--type", "a", "--yes", "--no-wait", "--json").json
+    assert (begun["status"], begun["total"], begun["done"]) == ("RUNNING", 1, 0)
+    operation = begun["operation_id"]
+    assert operation in cli("bulk", "list").out
+    assert "0 of 1" in cli("bulk", "show", operation).out
+    assert cli("bulk", "stop", operation).out == f"{operation} is STOPPED\n"
+    assert dead() == [ids[1]]
+
+
+def test_cancel_all_that_match(cli: Cli) -> None:
+    cli.submit("--tag", "x", "--delay", "1h")
+    declined = cli("tasks", "cancel", "--all", "--tag", "x", stdin="n\n")
+    assert declined.code == 1
+    assert "Cancel 1 tasks with tag x?" in declined.err
+    begun = cli("tasks", "cancel", "--all", "--tag", "x", "--yes", "--no-wait", "--json").json
+    assert (begun["action"], begun["filter"], begun["total"]) == ("cancel", {"tag": "x"}, 1)
+    assert "choose among --all" in cli("tasks", "cancel", NOBODY, "--tag", "x").err
 
 
 def test_a_second_api_on_the_same_port(cli: Cli, database_dsn: str, tmp_path: Path) -> None:

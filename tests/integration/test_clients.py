@@ -112,11 +112,23 @@ async def test_errors_say_what_and_where(client: EitherClient) -> None:
 
 async def test_dead_letters(client: EitherClient) -> None:
     assert await client.all_of("list_dead_letters", task_type="x") == []
-    found = await client.ask("retry_dead_letters", task_type="x")
-    assert (found.retried, found.more) == (0, False)
     for name in ("get", "retry", "archive", "discard"):
         with pytest.raises(NotFound):
             await client.ask(f"{name}_dead_letter", UUID(int=7))
+
+
+async def test_bulk_operations(client: EitherClient) -> None:
+    await client.ask("submit_task", later())
+    seen = await client.ask("create_bulk_operation", "cancel", dry_run=True)
+    assert (seen.operation_id, seen.total, len(seen.examples)) == (None, 1, 1)
+    begun = await client.ask(
+        "create_bulk_operation", "cancel", filter={"status": "SCHEDULED"}, expect=1
+    )
+    assert [each.operation_id for each in await client.all_of("list_bulk_operations")] == [
+        begun.operation_id
+    ]
+    assert (await client.ask("get_bulk_operation", begun.operation_id)).done == 0
+    assert (await client.ask("stop_bulk_operation", begun.operation_id)).status == "STOPPED"
 
 
 async def test_a_cron_job_from_declaration_to_removal(client: EitherClient) -> None:

@@ -59,7 +59,7 @@ async def test_new_work_is_refused_and_accepted_again(
         ("PATCH", path, {"name": "n"}),
         ("POST", f"{path}/retry", {}),
         ("POST", f"/api/v1/dead-letters/{dead['task_id']}/retry", {}),
-        ("POST", "/api/v1/dead-letters/retry", {}),
+        ("POST", "/api/v1/bulk-operations", {"action": "retry"}),
         ("POST", JOBS, JOB | {"name": "other"}),
         ("PUT", f"{JOBS}/report", JOB),
         ("PATCH", f"{JOBS}/report", {"timezone": "Europe/Rome"}),

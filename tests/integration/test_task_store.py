@@ -417,23 +417,6 @@ async def test_resolve(
             await change.resolve(new.id, Resolution.DISCARDED)
 
 
-async def test_redrive_matching_goes_through_all(
-    store: PostgresTasks, clock: SystemClock, connection: "asyncpg.Connection[Any]"
-) -> None:
-    batch = [NewTask(submission(clock, tags=("odd",) if n % 2 else ())) for n in range(2500)]
-    await store.insert(batch)
-    await connection.execute("UPDATE gnomon.task SET state = 4, retries_left = 0, losses = 5")
-    chosen = TaskFilter(tag="odd")
-    async with store.change(DEFAULT_TENANT) as change:
-        assert await change.redrive_matching(chosen, 1100) == (1100, True)
-    async with store.change(DEFAULT_TENANT) as change:
-        assert await change.redrive_matching(chosen, 1100) == (150, False)
-    rows = await connection.fetch(
-        "SELECT state, retries_left, losses, count(*) FROM gnomon.task GROUP BY 1, 2, 3 ORDER BY 1"
-    )
-    assert [tuple(row) for row in rows] == [(0, 3, 0, 1250), (4, 0, 5, 1250)]
-
-
 async def test_delete_leaves_nothing(
     store: PostgresTasks, clock: SystemClock, connection: "asyncpg.Connection[Any]"
 ) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from tests.integration.support import Connection
 
-from gnomon.access.grant_errors import LimitedKey, TargetForbidden, TypeForbidden
+from gnomon.access.grant_errors import TargetForbidden, TypeForbidden
 from gnomon.access.principal import TENANT_ROLES, Principal
 from gnomon.clock import SystemClock
 from gnomon.model.allow_list import AllowList
@@ -18,7 +18,7 @@ from gnomon.model.task import DEFAULT_TENANT, Resolution, Submission, Task, Task
 from gnomon.store.guards import Guards
 from gnomon.store.ports.cron import Put
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import NewTask, Once, TaskFilter
+from gnomon.store.ports.tasks import NewTask, Once
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
@@ -113,12 +113,6 @@ async def test_a_key_with_limits_changes_no_other_work(
         with pytest.raises(refusal):
             async with store.change(DEFAULT_TENANT) as change:
                 await change_task.patch(change, rules, by, task_id, PatchTask(name="x"))
-    with pytest.raises(LimitedKey):
-        async with store.change(DEFAULT_TENANT) as change:
-            await dead_letters.retry_matching(change, CALLER, TaskFilter())
-    with pytest.raises(TypeForbidden):
-        async with store.change(DEFAULT_TENANT) as change:
-            await dead_letters.retry_matching(change, MAILER, TaskFilter())
     assert (await store.get(TaskKey(DEFAULT_TENANT, task_id))).status is Status.SCHEDULED
 
 
@@ -132,8 +126,7 @@ async def test_a_dead_letter_is_found_until_it_runs_again(
         await _dead(connection, task_id)
     async with store.change(DEFAULT_TENANT) as change:
         await dead_letters.resolve(change, MAILER, resolved, Resolution.ARCHIVED)
-        found = await dead_letters.retry_matching(change, MAILER, TaskFilter(task_type="mail"))
-    assert (found.retried, found.more) == (1, False)
+        await dead_letters.retry(change, rules, MAILER, retried)
     read = await dead_letters.read(store, TaskKey(DEFAULT_TENANT, resolved))
     assert read.resolution is Resolution.ARCHIVED
     with pytest.raises(TaskNotFound):

@@ -26,7 +26,7 @@ from gnomon.cli.run import listen, processes, up, worker
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.database import WrongAddress
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, Invocation
-from gnomon.cli.tasks import dead, events, submit, tasks
+from gnomon.cli.tasks import bulk, dead, events, submit, tasks
 from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
 from gnomon.model.errors import GnomonError, InvalidTask, StoreUnavailable
 from gnomon.settings import SettingsError
@@ -56,6 +56,7 @@ app.command("doctor")(doctor.doctor)
 app.command("settings")(settings.settings)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(dead.app, name="dead")
+app.add_typer(bulk.app, name="bulk")
 app.add_typer(cron.app, name="cron")
 app.add_typer(migrate.app, name="migrate")
 app.add_typer(tenants.app, name="tenants")

@@ -19,12 +19,14 @@ from gnomon.cli.shared.options import (
     settings_of,
 )
 from gnomon.cli.shared.short_ids import task_id_of
-from gnomon.cli.tasks import views
+from gnomon.cli.tasks import bulk, views
 from gnomon.cli.tasks.tasks import change_each
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
     from gnomon.client.client import DocumentClient
+
+DeadIds = Annotated[list[str] | None, typer.Argument(metavar="ID")]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -75,14 +77,14 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiU
 @app.command()
 def retry(
     ctx: typer.Context,
-    task_ids: Annotated[list[str] | None, typer.Argument(metavar="ID")] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="All, or all that match the filters.")
-    ] = False,
+    task_ids: DeadIds = None,
+    everything: bulk.AllMatching = False,
     task_type: TypeFilter = None,
     tag: TagFilter = None,
     queue: QueueFilter = None,
+    error: bulk.ErrorFilter = None,
     yes: Yes = False,
+    no_wait: bulk.NoWait = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
@@ -90,37 +92,44 @@ def retry(
 
     \b
     gnomon dead retry ID ID
-    gnomon dead retry --all --type email.send
+    gnomon dead retry --all --type email.send --error "connection refused"
     """
-    if everything == bool(task_ids):
-        raise typer.BadParameter("give the ids of dead letters, or --all")
-    filters = _filters(task_type, tag, queue)
-    if filters and not everything:
-        raise typer.BadParameter("--type, --tag and --queue choose among --all")
+    filters = bulk.given_filters(task_type=task_type, tag=tag, queue=queue, error=error)
+    bulk.check_chosen(task_ids, filters, everything=everything, what="dead letters")
     url = remote.api_url(settings_of(ctx), api)
     if task_ids:
         _act(url, task_ids, "retry", as_json=as_json)
-        return
-    if not yes:
-        chosen = ", ".join(f"{name} {value}" for name, value in filters.items())
-        output.confirm(f"Retry all dead letters{f' with {chosen}' if chosen else ''}?")
-    total = remote.call(url, lambda client: _retry_all(client, filters))
-    if as_json:
-        output.document({"retried": total})
     else:
-        output.echo(f"{total} retried")
+        bulk.run_all(url, "retry", filters, yes=yes, no_wait=no_wait, as_json=as_json)
 
 
 @app.command()
 def archive(
-    ctx: typer.Context, task_ids: TaskIds, as_json: AsJson = False, api: ApiUrl = None
+    ctx: typer.Context,
+    task_ids: DeadIds = None,
+    everything: bulk.AllMatching = False,
+    task_type: TypeFilter = None,
+    tag: TagFilter = None,
+    queue: QueueFilter = None,
+    error: bulk.ErrorFilter = None,
+    yes: Yes = False,
+    no_wait: bulk.NoWait = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
 ) -> None:
     """Archive dead letters that have been dealt with. Their history is kept.
 
     \b
     gnomon dead archive ID
+    gnomon dead archive --all --type email.send
     """
-    _act(remote.api_url(settings_of(ctx), api), task_ids, "archive", as_json=as_json)
+    filters = bulk.given_filters(task_type=task_type, tag=tag, queue=queue, error=error)
+    bulk.check_chosen(task_ids, filters, everything=everything, what="dead letters")
+    url = remote.api_url(settings_of(ctx), api)
+    if task_ids:
+        _act(url, task_ids, "archive", as_json=as_json)
+    else:
+        bulk.run_all(url, "archive", filters, yes=yes, no_wait=no_wait, as_json=as_json)
 
 
 @app.command()
@@ -138,18 +147,6 @@ def discard(
 def _filters(task_type: str | None, tag: str | None, queue: str | None) -> dict[str, str]:
     wanted = {"task_type": task_type, "tag": tag, "queue": queue}
     return {name: value for name, value in wanted.items() if value is not None}
-
-
-async def _retry_all(client: "DocumentClient", filters: dict[str, str]) -> int:
-    total = 0
-    more = True
-    while more:
-        answer = await client.retry_dead_letters(**filters)
-        total += answer["retried"]
-        more = answer["more"]
-        if more:
-            output.note(f"{total} so far")
-    return total
 
 
 def _act(url: remote.ApiAddress, task_ids: list[str], verb: str, *, as_json: bool) -> None:

@@ -20,7 +20,7 @@ from gnomon.cli.shared.options import (
     settings_of,
 )
 from gnomon.cli.shared.short_ids import task_id_of
-from gnomon.cli.tasks import edit, statuses, tail, views, watching
+from gnomon.cli.tasks import bulk, edit, statuses, tail, views, watching
 from gnomon.cli.tasks.stats import stats
 from gnomon.cli.tasks.template import PriorityName
 from gnomon.model.lifecycle import Status
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
     from gnomon.client.client import DocumentClient
 
+SomeTaskIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help="One task or several.")]
+StatusFilter = Annotated[
+    Status | None,
+    typer.Option(
+        case_sensitive=False, metavar="STATUS", help="Only in this status, such as failed."
+    ),
+]
+
 app = typer.Typer(no_args_is_help=True, help="List, show and change tasks.", rich_markup_mode=None)
 app.command()(stats)
 
@@ -36,12 +44,7 @@ app.command()(stats)
 @app.command("list", epilog=statuses.LEGEND)
 def list_(
     ctx: typer.Context,
-    status: Annotated[
-        Status | None,
-        typer.Option(
-            case_sensitive=False, metavar="STATUS", help="Only in this status, such as failed."
-        ),
-    ] = None,
+    status: StatusFilter = None,
     task_type: TypeFilter = None,
     priority: Annotated[
         PriorityName | None, typer.Option(case_sensitive=False, help="Only of this priority.")
@@ -145,10 +148,17 @@ def explain(
 @app.command()
 def cancel(
     ctx: typer.Context,
-    task_ids: TaskIds,
+    task_ids: SomeTaskIds = None,
     interrupt: Annotated[
         bool, typer.Option("--interrupt", help="Also cancel tasks that are running.")
     ] = False,
+    everything: bulk.AllMatching = False,
+    status: StatusFilter = None,
+    task_type: TypeFilter = None,
+    tag: TagFilter = None,
+    queue: QueueFilter = None,
+    yes: Yes = False,
+    no_wait: bulk.NoWait = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
@@ -157,7 +167,16 @@ def cancel(
     \b
     gnomon tasks cancel ID
     gnomon tasks cancel ID ID --interrupt
+    gnomon tasks cancel --all --tag customer-42
     """
+    filters = bulk.given_filters(status=status, task_type=task_type, tag=tag, queue=queue)
+    bulk.check_chosen(task_ids, filters, everything=everything)
+    url = remote.api_url(settings_of(ctx), api)
+    if not task_ids:
+        bulk.run_all(
+            url, "cancel", filters, yes=yes, no_wait=no_wait, as_json=as_json, interrupt=interrupt
+        )
+        return
 
     async def act(client: "DocumentClient", task_id: str) -> tuple[str, "Json"]:
         task = await client.cancel_task(task_id, interrupt=interrupt)
@@ -165,7 +184,7 @@ def cancel(
             return f"{task_id} is being interrupted", task
         return f"{task_id} is {task['status']}", task
 
-    change_each(remote.api_url(settings_of(ctx), api), task_ids, act, as_json=as_json)
+    change_each(url, task_ids, act, as_json=as_json)
 
 
 @app.command()
@@ -207,8 +226,14 @@ def retry(
 @app.command()
 def delete(
     ctx: typer.Context,
-    task_ids: TaskIds,
+    task_ids: SomeTaskIds = None,
+    everything: bulk.AllMatching = False,
+    status: StatusFilter = None,
+    task_type: TypeFilter = None,
+    tag: TagFilter = None,
+    queue: QueueFilter = None,
     yes: Yes = False,
+    no_wait: bulk.NoWait = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
@@ -216,13 +241,19 @@ def delete(
 
     \b
     gnomon tasks delete ID --yes
+    gnomon tasks delete --all --status cancelled --tag customer-42
     """
+    filters = bulk.given_filters(status=status, task_type=task_type, tag=tag, queue=queue)
+    bulk.check_chosen(task_ids, filters, everything=everything)
+    url = remote.api_url(settings_of(ctx), api)
+    if not task_ids:
+        bulk.run_all(url, "delete", filters, yes=yes, no_wait=no_wait, as_json=as_json)
+        return
 
     async def act(client: "DocumentClient", task_id: str) -> tuple[str, "Json"]:
         await client.delete_task(task_id)
         return f"{task_id} is deleted", {"task_id": task_id}
 
-    url = remote.api_url(settings_of(ctx), api)
     if not yes:
         output.confirm(f"Delete {', '.join(task_ids)}?")
     change_each(url, task_ids, act, as_json=as_json)

@@ -7,4 +7,4 @@ FROM (
     SELECT FROM gnomon.bulk_operation AS b, alone
     WHERE b.tenant_id = $1 AND b.status = 'RUNNING'
     LIMIT $2
-) AS some
+) AS found
