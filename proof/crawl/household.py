@@ -193,6 +193,11 @@ class Household:
                 self.ids.add(str(event))
         self._own("tasks", waiting, dead, running, completed, cancelled, paused)
         self._own("dead-letters", dead, waiting, completed)
+        # No node goes on with it; ended, it leaves room for the next.
+        asked = {"action": "delete", "filter": {"tag": self.mark}}
+        operation = self._made("bulk-operations", asked)["operation_id"]
+        self._made(f"bulk-operations/{operation}/stop")
+        self._own("bulk-operations", operation)
 
     def _task(self, number: int) -> str:
         body = {

@@ -17,9 +17,12 @@ from gnomon.access.grant_errors import (
 )
 from gnomon.access.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
 from gnomon.api.http.pace import pace_headers
-from gnomon.model.errors import (
+from gnomon.model.bulk_errors import (
     BulkOperationNotFound,
     CountChanged,
+    TooManyBulkOperations,
+)
+from gnomon.model.errors import (
     CronJobNotFound,
     GnomonError,
     IdempotencyConflict,
@@ -44,7 +47,6 @@ from gnomon.model.errors import (
     TenantExists,
     TenantInUse,
     TenantNotFound,
-    TooManyBulkOperations,
     TooManyKeys,
     TooManyLimiters,
     TooManyTaskTypes,

@@ -14,7 +14,8 @@ from gnomon.api.http.idempotency import Answer, answer, changed, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery, Nothing, TaskFilterQuery
-from gnomon.model.errors import BulkOperationNotFound, InvalidTask
+from gnomon.model.bulk_errors import BulkOperationNotFound
+from gnomon.model.errors import InvalidTask
 from gnomon.model.priority import Priority
 from gnomon.model.room import DatabaseFull
 from gnomon.settings import OVERHEAD_BYTES

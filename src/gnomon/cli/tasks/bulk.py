@@ -9,7 +9,6 @@ import typer
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, settings_of
 from gnomon.cli.tasks.watching import INTERRUPTED
-from gnomon.clock import SystemClock
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
@@ -157,6 +156,8 @@ def run_all(
 
 
 async def _until_ended(client: "DocumentClient", found: "Json", *, quiet: bool) -> "Json":
+    from gnomon.clock import SystemClock  # not above: asyncio takes longer than `--help` may
+
     clock, first = SystemClock(), True
     operation_id = found["operation_id"]
     if "done" not in found:  # the key may not read

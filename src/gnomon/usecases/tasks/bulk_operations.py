@@ -15,7 +15,7 @@ import msgspec
 from gnomon.access.principal import Principal
 from gnomon.clock import new_id
 from gnomon.model.allow_list import AllowList
-from gnomon.model.errors import CountChanged
+from gnomon.model.bulk_errors import CountChanged
 from gnomon.model.lifecycle import Event, State, after, status_of
 from gnomon.model.target import Target
 from gnomon.model.task import Resolution

@@ -8,7 +8,8 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from gnomon.model.errors import BulkOperationNotFound, QuotaExceeded, TooManyBulkOperations
+from gnomon.model.bulk_errors import BulkOperationNotFound, TooManyBulkOperations
+from gnomon.model.errors import QuotaExceeded
 from gnomon.model.lifecycle import State
 from gnomon.model.task import Resolution, TaskKey
 from gnomon.model.tenant import Quotas

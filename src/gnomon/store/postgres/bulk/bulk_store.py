@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from gnomon.model.errors import BulkOperationNotFound
+from gnomon.model.bulk_errors import BulkOperationNotFound
 from gnomon.model.task import TaskKey
 from gnomon.store.ports.bulk import BulkKey, BulkOperation, BulkPage
 from gnomon.store.ports.dispatch import Entry
