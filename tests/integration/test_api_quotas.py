@@ -71,7 +71,7 @@ async def test_dead_letters_are_driven_again_as_far_as_there_is_room(
     api: Api, connection: Connection, database: Database
 ) -> None:
     await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": [LATER] * 7})
-    await connection.execute("UPDATE gnomon.task SET state = 4")
+    await connection.execute("UPDATE gnomon.task SET state = 4, due_at = gnomon.now()")
     await give(connection, api, scheduled_tasks=5)
     await submitted(api)
     found = await Stepper(database, scheduled_tasks=5).done(api, {"action": "retry"})
@@ -85,7 +85,7 @@ async def test_a_full_quota_holds_up_only_dead_letters_that_count(
 ) -> None:
     tasks = [LATER | {"task_type": kind} for kind in ("run", "run", "mail", "mail")]
     await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": tasks})
-    await connection.execute("UPDATE gnomon.task SET state = 4")
+    await connection.execute("UPDATE gnomon.task SET state = 4, due_at = gnomon.now()")
     await connection.execute(
         "UPDATE gnomon.task SET cron_job_id = gen_random_uuid() WHERE task_type = 'run'"
     )

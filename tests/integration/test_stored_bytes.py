@@ -244,7 +244,7 @@ async def test_dead_letters_and_changes_are_refused_beyond_the_quota(
 ) -> None:
     task = await submitted(api, LATER | {"payload": "x"})
     dead = await submitted(api)
-    await put(connection, dead["task_id"], "state = 4")
+    await put(connection, dead["task_id"], "state = 4, due_at = gnomon.now()")
     await give(connection, api, stored_bytes=3_000)
     used = await level(connection)
     change = {"payload": text(5_000)}
