@@ -1,9 +1,11 @@
 """The Litestar application: all routes, and one handler of errors."""
 
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from litestar import Litestar
 from litestar.datastructures import State
+from litestar.types import ControllerRouterHandler
 
 from gnomon.api.admin import (
     events,
@@ -25,7 +27,8 @@ from gnomon.api.http.problems import answer_error
 from gnomon.api.tasks import batches, bulk_operations, dead_letters, explain, stats, tasks
 
 
-def create_app(context: Context) -> Litestar:
+def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) -> Litestar:
+    """The application of a process, with the pages that it shows to people."""
     app = Litestar(
         route_handlers=[
             tasks.router,
@@ -51,7 +54,7 @@ def create_app(context: Context) -> Litestar:
             health.metrics,
             documents.openapi_json,
             documents.docs,
-            documents.root,
+            *pages,
         ],
         before_request=access.admit,
         exception_handlers={Exception: answer_error},

@@ -8,6 +8,7 @@ import msgspec
 
 from gnomon.access.principal import Operator, Principal
 from gnomon.api.auth.authentication import Authenticator, TrustedCaller
+from gnomon.api.auth.sessions import Sessions
 from gnomon.api.http.bodies import Bodies
 from gnomon.api.http.connections import Client
 from gnomon.api.http.refusals import Refusals
@@ -57,6 +58,7 @@ class Context(msgspec.Struct, frozen=True):
     rules: TenantRules
     keys: PostgresKeys
     authenticator: Authenticator | TrustedCaller | None  # None: authentication is off
+    sessions: Sessions
     task_types: PostgresTaskTypes
     usage: PostgresUsage
     limiters: PostgresLimiters

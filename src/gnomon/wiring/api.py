@@ -15,6 +15,7 @@ from litestar.types import ASGIApp
 from gnomon.access.principal import Principal
 from gnomon.api.app import create_app
 from gnomon.api.auth.authentication import TrustedCaller, authenticator_of
+from gnomon.api.auth.sessions import Sessions
 from gnomon.api.context import Context
 from gnomon.api.http.bodies import Bodies
 from gnomon.api.http.connections import AddressLimit, Connections
@@ -27,6 +28,7 @@ from gnomon.api.http.under_way import RequestsUnderWay, requests_at_once
 from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
+from gnomon.dashboard import routes as dashboard
 from gnomon.model.errors import TenantNotFound
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
@@ -41,6 +43,7 @@ from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.identity.installation import agreed
+from gnomon.store.postgres.identity.sessions import PostgresSessions
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
@@ -79,7 +82,7 @@ async def serve(
             url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
             connections = _connections(listener, most, context)
             app = RequestsUnderWay(
-                create_app(context),
+                create_app(context, [*dashboard.ROUTES]),
                 context.under_way,
                 context.bodies,
                 requests,
@@ -200,6 +203,7 @@ async def _assembled(
         rules=rules,
         keys=keys,
         authenticator=authenticator,
+        sessions=Sessions(PostgresSessions(database), clock),
         task_types=PostgresTaskTypes(database),
         usage=PostgresUsage(database),
         limiters=PostgresLimiters(database),

@@ -147,7 +147,7 @@ async def list_plans(request: Request) -> ASGIResponse:
 async def list_nodes(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
     seen = await nodes.overview(context_of(request).nodes)
-    return respond(answer(200, NodeList(*seen)))
+    return respond(answer(200, NodeList(seen.nodes, seen.due)))
 
 
 def _tenant_id_of(request: Request) -> str:

@@ -8,11 +8,12 @@ from litestar.routes import HTTPRoute
 
 from gnomon.access.grant_errors import OperatorNeeded, TenantNeeded
 from gnomon.access.principal import TENANT_ROLES, Operator, Principal, Requester, Role
+from gnomon.api.auth.sessions import cookie_in
 from gnomon.api.context import Request, context_of, header_of
 from gnomon.api.http.connections import client_of
-from gnomon.api.http.operation import operation_of
+from gnomon.api.http.operation import operation_of, page_of
 from gnomon.api.http.problems import RequestError, RestartNeeded
-from gnomon.api.http.web_pages import refusal
+from gnomon.api.http.web_pages import refusal, refusal_of_session
 from gnomon.model.errors import RoleMissing, Unauthenticated
 from gnomon.model.room import DatabaseFull
 from gnomon.model.task import DEFAULT_TENANT
@@ -34,8 +35,9 @@ async def admit(request: Request) -> None:
 
 
 def _check_room(request: Request) -> None:
-    operation = operation_of(request.scope["route_handler"])
-    if operation is not None and operation.grows and context_of(request).directory.is_full():
+    handler = request.scope["route_handler"]
+    asked = operation_of(handler) or page_of(handler)
+    if asked is not None and asked.grows and context_of(request).directory.is_full():
         raise DatabaseFull
 
 
@@ -49,7 +51,7 @@ async def _admit(request: Request) -> None:
     if role is None:
         return
     try:
-        requester = await authenticator.requester(header_of(request, b"authorization"))
+        requester = await authenticator.requester(await _authorization(request))
     except Unauthenticated:
         context.limits.failed(request.scope)
         await _refuse(request)
@@ -60,6 +62,32 @@ async def _admit(request: Request) -> None:
         # It was created a moment ago; until it is known here, it has no quotas and no allow-lists.
         await context.directory.look_again()
     request.scope["auth"] = requester
+
+
+async def _authorization(request: Request) -> str | None:
+    """The credentials of a request. A session counts for pages only: no page of another site can
+    use the API by it. Raises RequestError where another site may have made the request."""
+    if page_of(request.scope["route_handler"]) is None:
+        return header_of(request, b"authorization")
+    if request.method not in ("GET", "HEAD"):
+        check_own_page(request)
+    return await context_of(request).sessions.authorization(session_in(request))
+
+
+def check_own_page(request: Request) -> None:
+    """Raises RequestError where a page of another origin may have made the request."""
+    detail = refusal_of_session(
+        header_of(request, b"host"),
+        header_of(request, b"origin"),
+        header_of(request, b"sec-fetch-site"),
+    )
+    if detail is not None:
+        raise RequestError(403, detail)
+
+
+def session_in(request: Request) -> str | None:
+    """The session that a browser sends."""
+    return cookie_in(header_of(request, b"cookie"))
 
 
 async def admit_again(request: Request) -> None:
@@ -117,9 +145,9 @@ def check(app: Litestar) -> None:
 
 
 def _role(handler: BaseRouteHandler) -> Role | None:
-    operation = operation_of(handler)
-    if operation is not None:
-        return operation.role
+    asked = operation_of(handler) or page_of(handler)
+    if asked is not None:
+        return asked.role
     if handler.opt.get("open") is not True:
         raise TypeError(
             f"{handler}: declares neither the role that it needs, nor that it is open to all"

@@ -3,7 +3,6 @@
 from importlib.resources import files
 
 from litestar import Response, route
-from litestar.response import Redirect
 
 from gnomon.api.auth.access import OPEN
 from gnomon.api.context import Request
@@ -26,8 +25,3 @@ def docs() -> Response[bytes]:
         media_type="text/html; charset=utf-8",
         headers={"Content-Security-Policy": page_policy(page)},
     )
-
-
-@route("/", http_method=READ, opt=OPEN, sync_to_thread=False)
-def root() -> Redirect:
-    return Redirect(_DOCS_PATH, status_code=307)

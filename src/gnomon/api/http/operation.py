@@ -15,6 +15,7 @@ CSV = "text/csv"
 READ = (HttpMethod.GET, HttpMethod.HEAD)
 
 _OPT = "operation"
+_PAGE = "page"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -78,4 +79,27 @@ class Operation(Endpoint, frozen=True, kw_only=True):
 def operation_of(handler: BaseRouteHandler) -> Operation | None:
     """The operation that a handler was decorated with."""
     found: Operation | None = handler.opt.get(_OPT)
+    return found
+
+
+class PageRoute(Endpoint, frozen=True, kw_only=True):
+    """Decorates the handler of a page for people: `@PageRoute("GET", "/tasks", role=Role.READ)`.
+
+    Who may see it is known by a session. No document describes it.
+    """
+
+    role: Role
+    grows: bool = False  # refused while there is no room for new work
+
+    def __call__(self, handler: Callable[..., Awaitable[ASGIResponse]]) -> HTTPRouteHandler:
+        """The handler as a route."""
+        methods = READ if self.method == "GET" else HttpMethod(self.method)
+        return HTTPRouteHandler(self.path, http_method=methods, status_code=200, opt={_PAGE: self})(
+            handler
+        )
+
+
+def page_of(handler: BaseRouteHandler) -> PageRoute | None:
+    """The page that a handler was decorated with."""
+    found: PageRoute | None = handler.opt.get(_PAGE)
     return found

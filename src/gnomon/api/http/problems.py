@@ -190,7 +190,7 @@ def problem(status: int, detail: str, errors: tuple[FieldError, ...] = ()) -> Pr
 
 def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """The exception handler of the application."""
-    found, headers = _described(error)
+    found, headers = described(error)
     if found.status == 500:
         _log.error("request failed", method=request.method, path=request.url.path, exc_info=error)
     return Response(
@@ -201,7 +201,7 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
     )
 
 
-def _described(error: Exception) -> tuple[Problem, dict[str, str]]:
+def described(error: Exception) -> tuple[Problem, dict[str, str]]:
     """The document for an error, and the headers that go with it."""
     again = {"Retry-After": RETRY_SECONDS}
     match error:

@@ -17,6 +17,7 @@ from gnomon.model.errors import GnomonError, InvalidTask
 from gnomon.usecases.checks.validation import explain, position
 
 _T = TypeVar("_T")
+_FORM = "application/x-www-form-urlencoded"
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
@@ -26,6 +27,22 @@ async def read_body(request: Request, limit: int) -> bytes:
     if content:
         _check_media_type(request)
     return content
+
+
+async def read_form(request: Request, limit: int) -> dict[str, str]:
+    """The fields of a form of a page. Raises RequestError, BodyLate, Busy."""
+    share = share_of(request) if "auth" in request.scope else ""
+    content = await _received(request, share, limit)
+    kind = (header_of(request, b"content-type") or "").partition(";")[0].strip().lower()
+    if content and kind != _FORM:
+        raise RequestError(415, f"the body must be {_FORM}, not {kind!r}")
+    try:
+        fields = parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=100)
+    except ValueError as error:
+        raise RequestError(400, f"the body is no form: {error}") from error
+    if any("\0" in value for _, value in fields):
+        raise RequestError(422, "a field must not contain the character NUL")
+    return dict(fields)
 
 
 def _announced(request: Request) -> int:

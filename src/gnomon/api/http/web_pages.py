@@ -37,6 +37,18 @@ def refusal(host: str | None, origin: str | None, site: str | None, version: str
     return None
 
 
+def refusal_of_session(host: str | None, origin: str | None, site: str | None) -> str | None:
+    """Why a request that changes something under a session is refused; None: a page of this server
+    has made it. Browsers name the origin of every such request."""
+    own = () if not host else (f"http://{host}", f"https://{host}")
+    if site in (None, "same-origin") and origin is not None and origin in own:
+        return None
+    return (
+        f"under a session only pages of this server may change something, and this request comes "
+        f"from {origin!r} ({site or 'unknown site'}); programs use /api/v1 with a key"
+    )
+
+
 def names_loopback(host: str | None) -> bool:
     """Whether a `Host` header names this machine, and nothing that a name server could decide."""
     if host is None:

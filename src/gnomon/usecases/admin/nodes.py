@@ -50,6 +50,7 @@ class Overview(NamedTuple):
 
     nodes: list[NodeStatus]
     due: DueWork
+    owned: dict[UUID, frozenset[int]]  # the shards of each node that is not dead
 
 
 async def overview(reader: PostgresNodeReader) -> Overview:
@@ -67,6 +68,7 @@ def _overview(nodes: Sequence[ListedNode], backlog: Sequence[ShardBacklog]) -> O
     return Overview(
         [_status(node, owned.get(node.incarnation, none), backlog) for node in nodes],
         _due(backlog),
+        owned,
     )
 
 

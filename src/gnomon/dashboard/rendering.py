@@ -1,0 +1,120 @@
+"""Templates to pages: escaped, under a strict policy, with nothing from other hosts."""
+
+import hashlib
+import re
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from litestar import Response
+from litestar.response.base import ASGIResponse
+from markupsafe import Markup
+
+from gnomon.access.principal import Principal, Role
+from gnomon.api.context import Request, context_of
+from gnomon.dashboard import drawing, words
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HTML = "text/html; charset=utf-8"
+
+# Characters that hide, or turn the text around them: shown by their numbers.
+_HIDDEN = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]"
+)
+
+
+def literal(value: object) -> object:
+    """Text of others, with what hides in it made visible."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", value)
+    return value
+
+
+@cache
+def static_url(name: str) -> str:
+    """Where a file of ours is served; another content has another address."""
+    content = files("gnomon.dashboard").joinpath("static", *name.split("/")).read_bytes()
+    return f"/static/{name}?v={hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def moment(at: datetime | None) -> Markup:
+    """A moment, in UTC until the page's script shows it as the reader wants it."""
+    if at is None:
+        return Markup('<span class="none">{}</span>').format(words.NONE)
+    text = at.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        text.isoformat(), f"{text:%Y-%m-%d %H:%M:%S} UTC", f"{text:%Y-%m-%d %H:%M:%S}"
+    )
+
+
+@cache
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("gnomon.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=literal,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"static": static_url, "gantt": drawing.gantt, "shard_map": drawing.shard_map}
+    made.filters |= {
+        "moment": moment,
+        "span": words.span,
+        "count": words.count,
+        "status": words.status,
+        "address": words.address,
+    }
+    return made
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> ASGIResponse:
+    """A page of the dashboard."""
+    by = request.scope.get("auth")
+    authenticated = context_of(request).authenticator is not None
+    shown = (
+        environment()
+        .get_template(template)
+        .render(
+            by=by,
+            path=request.scope["path"],
+            authenticated=authenticated,
+            operator=not authenticated or (by is not None and by.may(Role.OPERATOR)),
+            may_read=(isinstance(by, Principal) and by.may(Role.READ)) or not authenticated,
+            may_operate=(isinstance(by, Principal) and by.may(Role.OPERATE)) or not authenticated,
+            may_submit=(isinstance(by, Principal) and by.may(Role.SUBMIT)) or not authenticated,
+            done=words.DONE.get(request.query_params.get("done", "")),
+            now=context_of(request).clock.now(),
+            **values,
+        )
+    )
+    return html(shown, status)
+
+
+def html(text: str, status: int = 200) -> ASGIResponse:
+    return ASGIResponse(
+        body=text.encode("utf-8", "replace"),
+        status_code=status,
+        headers={"content-type": _HTML, "content-security-policy": POLICY},
+    )
+
+
+def redirect(to: str, cookie: str | None = None) -> ASGIResponse:
+    """Go there, with GET."""
+    headers = {"location": to}
+    if cookie is not None:
+        headers["set-cookie"] = cookie
+    return ASGIResponse(body=b"", status_code=303, headers=headers)
+
+
+def as_response(found: ASGIResponse) -> Response[bytes]:
+    """The same for Litestar's handlers of errors."""
+    headers = {k.decode(): v.decode() for k, v in found.encoded_headers}
+    kind = headers.pop("content-type", _HTML)
+    headers.pop("content-length", None)
+    return Response(found.body, status_code=found.status_code, headers=headers, media_type=kind)

@@ -1,0 +1,64 @@
+"""All pages of the dashboard."""
+
+from litestar import Response, Router
+from litestar.response.base import ASGIResponse
+
+from gnomon.access.grant_errors import TenantNeeded
+from gnomon.api.auth.access import session_in
+from gnomon.api.auth.sessions import set_cookie
+from gnomon.api.context import Request
+from gnomon.api.http.problems import answer_error, described
+from gnomon.dashboard import signing_in, static_files
+from gnomon.dashboard.pages import cron, dead_letters, limits, nodes, overview, task, tasks
+from gnomon.dashboard.rendering import as_response, page, redirect
+from gnomon.dashboard.signing_in import sign_in_url
+from gnomon.model.errors import Unauthenticated
+
+
+def answer_page_error(request: Request, error: Exception) -> Response[bytes]:
+    """An error as a page, for people."""
+    found, headers = described(error)
+    if found.status == 500:
+        answer_error(request, error)  # logs it
+    answer = _answer(request, error, found.title, found.detail, found.status)
+    shown = as_response(answer)
+    for name, value in headers.items():
+        if name.lower() in ("retry-after", "allow"):
+            shown.headers[name] = value
+    return shown
+
+
+def _answer(
+    request: Request, error: Exception, title: str, detail: str, status: int
+) -> ASGIResponse:
+    if isinstance(error, Unauthenticated) and request.method in ("GET", "HEAD"):
+        # A cookie that is no good any more is removed.
+        stale = session_in(request) is not None
+        return redirect(sign_in_url(request), set_cookie(None, secure=False) if stale else None)
+    if isinstance(error, TenantNeeded) and request.scope["path"] == "/":
+        return redirect("/nodes")
+    return page(request, "error.html", status, title=title, detail=detail, code=status)
+
+
+_pages = Router(
+    "/",
+    route_handlers=[
+        overview.show_overview,
+        tasks.show_tasks,
+        task.show_task,
+        *task.ACTIONS,
+        dead_letters.show_dead_letters,
+        *dead_letters.ACTIONS,
+        cron.show_jobs,
+        cron.show_job,
+        *cron.ACTIONS,
+        nodes.show_nodes,
+        limits.show_limits,
+        signing_in.show_sign_in,
+        signing_in.sign_in,
+        signing_in.sign_out,
+        static_files.serve,
+    ],
+    exception_handlers={Exception: answer_page_error},
+)
+ROUTES = (_pages,)

@@ -1,0 +1,88 @@
+"""How values read on pages."""
+
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+NONE = "\u2013"
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+# A sign of its own for each, so that nobody needs to tell colours apart.
+SIGNS = {
+    "SCHEDULED": "◷",
+    "READY": "◌",
+    "RUNNING": "▶",
+    "FAILED": "↻",
+    "COMPLETED": "✓",
+    "DEAD_LETTERED": "✕",
+    "CANCELLED": "⊘",
+    "EXPIRED": "⌛",
+    "PAUSED": "‖",
+    "BLOCKED": "⋯",
+    "active": "▶",
+    "paused": "‖",
+    "finished": "✓",
+    "alive": "✓",
+    "silent": "◌",
+    "dead": "✕",
+    "running": "▶",
+    "succeeded": "✓",
+    "failed": "✕",
+    "timed_out": "⌛",
+    "lost": "?",
+    "snoozed": "◷",
+    "cancelled": "⊘",
+    "preempted": "⇥",
+    "MISSED": "∅",
+    "SKIPPED": "⇥",
+}
+_NAMES = {"DEAD_LETTERED": "dead letter", "FAILED": "waits for retry"}
+
+DONE = {
+    "retry": "It runs again.",
+    "cancel": "It was cancelled, or is being interrupted.",
+    "pause": "It is paused.",
+    "resume": "It is resumed.",
+    "reschedule": "Its time was changed.",
+    "archive": "The dead letter was archived.",
+    "discard": "The dead letter was discarded.",
+    "trigger": "A run was started.",
+}
+
+
+def span(seconds: float | None) -> str:
+    """A length of time, in two units at the most."""
+    if seconds is None:
+        return NONE
+    if abs(seconds) < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if abs(seconds) < 60:
+        return f"{seconds:.1f} s"
+    rest = int(seconds)
+    for size, unit in _UNITS:
+        if abs(rest) >= size:
+            smaller = {"d": (3_600, "h"), "h": (60, "min"), "min": (1, "s")}[unit]
+            more = rest % size // smaller[0]
+            return f"{rest // size} {unit}" + (f" {more} {smaller[1]}" if more else "")
+    return f"{rest} s"
+
+
+def count(found: Any) -> str:
+    """A number that may be capped."""
+    text = f"{found.count:,}".replace(",", "\u202f")
+    return text + "+" if found.capped else text
+
+
+def status(value: str) -> Markup:
+    """A status: a sign, a word and a colour."""
+    known = str(value)
+    name = _NAMES.get(known, known.lower().replace("_", " "))
+    return Markup('<span class="status s-{}"><span aria-hidden="true">{}</span> {}</span>').format(
+        known.lower(), SIGNS.get(known, "•"), name
+    )
+
+
+def address(text: object) -> str:
+    """A part of a path."""
+    return quote(str(text), safe="")

@@ -1,0 +1,1 @@
+DELETE FROM gnomon.session WHERE name = $1
