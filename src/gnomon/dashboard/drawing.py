@@ -15,6 +15,7 @@ from gnomon.model.task import Task
 _WIDTH = 1000
 _COLOURS = 8
 _SIDE = 16
+_PARTS = 3  # of a cell
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -110,11 +111,16 @@ def shard_map(order: Sequence[tuple[UUID, str]], owned: Mapping[UUID, Iterable[i
 def _cell(shard: int, owners: Sequence[int], order: Sequence[tuple[UUID, str]]) -> Markup:
     row, column = divmod(shard, _SIDE)
     names = ", ".join(order[index][1] for index in owners) or "nobody"
-    colour = f"n{owners[0] % _COLOURS}" if owners else "nobody"
-    mark = letter(owners[0]) if owners else NONE
-    return Markup(
-        '<g><rect class="shard {}" x="{}" y="{}" width="18" height="18" rx="3"/>'
-        '<text x="{}" y="{}">{}</text><title>shard {}: {}</title></g>'
-    ).format(
-        colour, column * 20 + 1, row * 20 + 1, column * 20 + 10, row * 20 + 14, mark, shard, names
+    marks = "".join(letter(index) for index in owners[:_PARTS]) or NONE
+    # Nodes of several pools share a shard: each has a part of its cell.
+    colours = [f"n{index % _COLOURS}" for index in owners[:_PARTS]] or ["nobody"]
+    width = 18 / len(colours)
+    parts = Markup("").join(
+        Markup('<rect class="shard {}" x="{}" y="{}" width="{}" height="18"/>').format(
+            colour, f"{column * 20 + 1 + part * width:.1f}", row * 20 + 1, f"{width:.1f}"
+        )
+        for part, colour in enumerate(colours)
+    )
+    return Markup('<g>{}<text x="{}" y="{}">{}</text><title>shard {}: {}</title></g>').format(
+        parts, column * 20 + 10, row * 20 + 13, marks, shard, names
     )

@@ -8,11 +8,10 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from litestar import Response
 from litestar.response.base import ASGIResponse
 from markupsafe import Markup
 
-from gnomon.access.principal import Principal, Role
+from gnomon.access.principal import Principal, Requester, Role
 from gnomon.api.context import Request, context_of
 from gnomon.dashboard import drawing, words
 
@@ -20,7 +19,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_HTML = "text/html; charset=utf-8"
+HEADERS = {"content-type": "text/html; charset=utf-8", "content-security-policy": POLICY}
 
 # Characters that hide, or turn the text around them: shown by their numbers.
 _HIDDEN = re.compile(
@@ -75,6 +74,13 @@ def environment() -> Environment:
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> ASGIResponse:
     """A page of the dashboard."""
+    return ASGIResponse(
+        body=rendered(request, template, **values), status_code=status, headers=dict(HEADERS)
+    )
+
+
+def rendered(request: Request, template: str, **values: Any) -> bytes:
+    """The text of a page."""
     by = request.scope.get("auth")
     authenticated = context_of(request).authenticator is not None
     shown = (
@@ -85,23 +91,19 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> A
             path=request.scope["path"],
             authenticated=authenticated,
             operator=not authenticated or (by is not None and by.may(Role.OPERATOR)),
-            may_read=(isinstance(by, Principal) and by.may(Role.READ)) or not authenticated,
-            may_operate=(isinstance(by, Principal) and by.may(Role.OPERATE)) or not authenticated,
-            may_submit=(isinstance(by, Principal) and by.may(Role.SUBMIT)) or not authenticated,
+            may_read=_may(by, Role.READ) or not authenticated,
+            may_operate=_may(by, Role.OPERATE) or not authenticated,
+            may_submit=_may(by, Role.SUBMIT) or not authenticated,
             done=words.DONE.get(request.query_params.get("done", "")),
             now=context_of(request).clock.now(),
             **values,
         )
     )
-    return html(shown, status)
+    return shown.encode("utf-8", "replace")
 
 
-def html(text: str, status: int = 200) -> ASGIResponse:
-    return ASGIResponse(
-        body=text.encode("utf-8", "replace"),
-        status_code=status,
-        headers={"content-type": _HTML, "content-security-policy": POLICY},
-    )
+def _may(by: Requester | None, role: Role) -> bool:
+    return isinstance(by, Principal) and by.may(role)
 
 
 def redirect(to: str, cookie: str | None = None) -> ASGIResponse:
@@ -110,11 +112,3 @@ def redirect(to: str, cookie: str | None = None) -> ASGIResponse:
     if cookie is not None:
         headers["set-cookie"] = cookie
     return ASGIResponse(body=b"", status_code=303, headers=headers)
-
-
-def as_response(found: ASGIResponse) -> Response[bytes]:
-    """The same for Litestar's handlers of errors."""
-    headers = {k.decode(): v.decode() for k, v in found.encoded_headers}
-    kind = headers.pop("content-type", _HTML)
-    headers.pop("content-length", None)
-    return Response(found.body, status_code=found.status_code, headers=headers, media_type=kind)

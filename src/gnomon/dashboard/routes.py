@@ -1,7 +1,6 @@
 """All pages of the dashboard."""
 
 from litestar import Response, Router
-from litestar.response.base import ASGIResponse
 
 from gnomon.access.grant_errors import TenantNeeded
 from gnomon.api.auth.access import session_in
@@ -10,9 +9,11 @@ from gnomon.api.context import Request
 from gnomon.api.http.problems import answer_error, described
 from gnomon.dashboard import signing_in, static_files
 from gnomon.dashboard.pages import cron, dead_letters, limits, nodes, overview, task, tasks
-from gnomon.dashboard.rendering import as_response, page, redirect
+from gnomon.dashboard.rendering import POLICY, rendered
 from gnomon.dashboard.signing_in import sign_in_url
 from gnomon.model.errors import Unauthenticated
+
+_KEPT = ("retry-after", "allow")
 
 
 def answer_page_error(request: Request, error: Exception) -> Response[bytes]:
@@ -20,24 +21,23 @@ def answer_page_error(request: Request, error: Exception) -> Response[bytes]:
     found, headers = described(error)
     if found.status == 500:
         answer_error(request, error)  # logs it
-    answer = _answer(request, error, found.title, found.detail, found.status)
-    shown = as_response(answer)
-    for name, value in headers.items():
-        if name.lower() in ("retry-after", "allow"):
-            shown.headers[name] = value
-    return shown
-
-
-def _answer(
-    request: Request, error: Exception, title: str, detail: str, status: int
-) -> ASGIResponse:
     if isinstance(error, Unauthenticated) and request.method in ("GET", "HEAD"):
         # A cookie that is no good any more is removed.
         stale = session_in(request) is not None
-        return redirect(sign_in_url(request), set_cookie(None, secure=False) if stale else None)
+        removed = {"set-cookie": set_cookie(None, secure=False)} if stale else {}
+        return _redirect({"location": sign_in_url(request), **removed})
     if isinstance(error, TenantNeeded) and request.scope["path"] == "/":
-        return redirect("/nodes")
-    return page(request, "error.html", status, title=title, detail=detail, code=status)
+        return _redirect({"location": "/nodes"})
+    text = rendered(
+        request, "error.html", title=found.title, detail=found.detail, code=found.status
+    )
+    kept = {name: value for name, value in headers.items() if name.lower() in _KEPT}
+    policy = {"content-security-policy": POLICY}
+    return Response(text, status_code=found.status, headers=kept | policy, media_type="text/html")
+
+
+def _redirect(headers: dict[str, str]) -> Response[bytes]:
+    return Response(b"", status_code=303, headers=headers, media_type="text/html")
 
 
 _pages = Router(

@@ -1,0 +1,100 @@
+"""The parts of pages that are pure: filters, trees, drawings, words."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from gnomon.dashboard import drawing, filter_tokens, words
+from gnomon.dashboard.json_tree import shown_json
+from gnomon.dashboard.rendering import literal, moment
+from gnomon.dashboard.signing_in import _own_path
+from gnomon.model.errors import InvalidTask
+from gnomon.model.lifecycle import Status
+from gnomon.model.shard import SHARDS
+
+NODES = [(UUID(int=n), f"node-{n}") for n in range(3)]
+
+
+@pytest.mark.parametrize("value", ["plain", "two words", 'a "quoted" \\ one', "a:b", "ü\u202e"])
+def test_a_filter_survives_being_written(value: str) -> None:
+    tokens = {"status": "READY", "tag": value}
+    assert filter_tokens.parsed(filter_tokens.written(tokens)) == tokens
+
+
+def test_a_filter_is_the_api_s() -> None:
+    chosen = filter_tokens.query_of(filter_tokens.parsed("status:ready type:a id:01a")).chosen()
+    assert (chosen.status, chosen.task_type) == (Status.READY, "a")
+    assert chosen.ids is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("hello", "no condition"),
+        ("color:red", "nothing here is called 'color'"),
+        ("tag:a tag:b", "given twice"),
+        ("x" * 3000, "longer"),
+    ],
+)
+def test_a_wrong_filter_says_what_would_be_right(text: str, why: str) -> None:
+    with pytest.raises(InvalidTask, match=why):
+        filter_tokens.parsed(text)
+
+
+def test_a_chip_leads_to_the_list_without_it() -> None:
+    chips = filter_tokens.chips({"tag": "a b", "queue": "q"}, "/tasks")
+    assert [chip.rest for chip in chips] == ["/tasks?q=queue%3Aq", "/tasks?q=tag%3A%22a%20b%22"]
+
+
+def test_numbers_are_shown_as_they_were_written() -> None:
+    tree = shown_json(b'{"n": 9223372036854775809, "f": 1.10, "n": 1e400}').tree
+    assert tree is not None
+    assert [each.text for each in tree.members] == ["9223372036854775809", "1.10", "1e400"]
+
+
+@pytest.mark.parametrize("text", [b"[" * 5000 + b"]" * 5000, b"[" + b"1," * 1000 + b"1]", b"no"])
+def test_what_is_too_much_for_a_tree_is_text(text: bytes) -> None:
+    found = shown_json(text)
+    assert found.tree is None
+    assert text.decode().startswith(found.text)
+
+
+def test_what_hides_in_text_is_visible() -> None:
+    assert literal("a\u202eb\x00") == "a⟨U+202E⟩b⟨U+0000⟩"
+    assert literal("line\n\ttab") == "line\n\ttab"
+
+
+def test_every_shard_has_a_cell() -> None:
+    owned = {NODES[0][0]: range(100), NODES[1][0]: range(50, 200)}
+    svg = drawing.shard_map(NODES, owned)
+    assert svg.count("<title>") == SHARDS
+    assert "200 of 256 shards are served" in svg
+    assert "shard 60: node-0, node-1" in svg
+    assert "shard 255: nobody" in svg
+
+
+def test_letters_of_many_nodes() -> None:
+    assert [drawing.letter(n) for n in (0, 25, 26)] == ["A", "Z", "A1"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "\u2013"), (0.25, "250 ms"), (12.34, "12.3 s"), (61, "1 min 1 s"), (7200, "2 h"),
+     (90_000, "1 d 1 h")],
+)  # fmt: skip
+def test_lengths_of_time(seconds: float | None, text: str) -> None:
+    assert words.span(seconds) == text
+
+
+def test_a_moment_is_in_utc() -> None:
+    at = datetime(2026, 1, 1, 1, tzinfo=UTC) + timedelta(hours=1)
+    assert 'datetime="2026-01-01T02:00:00+00:00"' in moment(at)
+
+
+@pytest.mark.parametrize(
+    "path", ["//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nb", "", "/ü"]
+)
+def test_nobody_is_sent_to_another_site(path: str) -> None:
+    assert _own_path(path) == "/"
+    assert _own_path("/tasks?q=a") == "/tasks?q=a"
