@@ -18,7 +18,6 @@ SERVER_MODULES = frozenset(
         "jsonschema_rs",
         "jwt",
         "litestar",
-        "markupsafe",
         "prometheus_client",
         "structlog",
         "uvloop",
