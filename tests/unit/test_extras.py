@@ -74,7 +74,9 @@ def test_the_modules_of_the_extra_are_those_of_its_distributions() -> None:
     ["gnomon.client", "gnomon.sdk", "gnomon.receive", "gnomon.cli.main", "gnomon.extras"],
 )
 def test_what_submits_imports_with_the_base_alone(package: str) -> None:
-    done = _run(_IMPORT_ALL, package)
+    # Flask, of a receiver who uses it, brings a template engine of its own.
+    given = "Missing.names.discard('jinja2')\n" if package == "gnomon.receive" else ""
+    done = _run(given + _IMPORT_ALL, package)
     assert (done.returncode, done.stderr) == (0, "")
 
 
