@@ -34,3 +34,4 @@ class CountChanged(GnomonError):
         )
         self.expected = expected
         self.count = count
+        self.capped = capped
