@@ -14,6 +14,7 @@ from markupsafe import Markup
 from gnomon.access.principal import Principal, Requester, Role
 from gnomon.api.context import Request, context_of
 from gnomon.dashboard import drawing, words
+from gnomon.dashboard.navigation import ENTRIES, is_here
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -82,18 +83,22 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> A
 def rendered(request: Request, template: str, **values: Any) -> bytes:
     """The text of a page."""
     by = request.scope.get("auth")
+    path: str = request.scope["path"]
     authenticated = context_of(request).authenticator is not None
+
+    def offered(role: Role) -> bool:
+        return not authenticated or _may(by, role)
+
     shown = (
         environment()
         .get_template(template)
         .render(
             by=by,
-            path=request.scope["path"],
+            entries=[(entry, is_here(entry, path)) for entry in ENTRIES if offered(entry.role)],
             authenticated=authenticated,
-            operator=not authenticated or (by is not None and by.may(Role.OPERATOR)),
-            may_read=_may(by, Role.READ) or not authenticated,
-            may_operate=_may(by, Role.OPERATE) or not authenticated,
-            may_submit=_may(by, Role.SUBMIT) or not authenticated,
+            may_operate=offered(Role.OPERATE),
+            may_submit=offered(Role.SUBMIT),
+            may_administer=offered(Role.ADMIN),
             done=words.DONE.get(request.query_params.get("done", "")),
             now=context_of(request).clock.now(),
             **values,
@@ -103,7 +108,9 @@ def rendered(request: Request, template: str, **values: Any) -> bytes:
 
 
 def _may(by: Requester | None, role: Role) -> bool:
-    return isinstance(by, Principal) and by.may(role)
+    """Roles but the operator's are of a tenant."""
+    of_a_tenant = isinstance(by, Principal)
+    return by is not None and by.may(role) and (of_a_tenant or role is Role.OPERATOR)
 
 
 def redirect(to: str, cookie: str | None = None) -> ASGIResponse:

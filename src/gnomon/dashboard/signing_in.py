@@ -67,3 +67,6 @@ def _own_path(path: str) -> str:
     """The path, if it is one of this server and no other's."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
     return path if plain and path.startswith("/") and not path.startswith("//") else "/"
+
+
+ROUTES = (show_sign_in, sign_in, sign_out)

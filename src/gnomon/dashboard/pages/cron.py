@@ -93,4 +93,4 @@ def _back(ref: str, done: str) -> ASGIResponse:
     return redirect(f"/cron/{quote(ref, safe='')}?done={done}")
 
 
-ACTIONS = (pause, resume, trigger)
+ROUTES = (show_jobs, show_job, pause, resume, trigger)

@@ -69,4 +69,4 @@ async def _resolve(request: Request, resolution: Resolution, done: str) -> ASGIR
     return redirect(f"/dead-letters?done={done}")
 
 
-ACTIONS = (retry, archive, discard)
+ROUTES = (show_dead_letters, retry, archive, discard)

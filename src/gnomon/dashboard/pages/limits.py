@@ -12,3 +12,6 @@ from gnomon.dashboard.rendering import page
 async def show_limits(request: Request) -> ASGIResponse:
     found = await context_of(request).limiters.list(tenant_of(request))
     return page(request, "limits.html", limits=found)
+
+
+ROUTES = (show_limits,)

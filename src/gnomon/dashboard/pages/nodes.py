@@ -28,3 +28,6 @@ async def show_nodes(request: Request) -> ASGIResponse:
         order=[(node.incarnation, node.name) for node in serving],
         owned=seen.owned,
     )
+
+
+ROUTES = (show_nodes,)

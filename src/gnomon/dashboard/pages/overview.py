@@ -45,3 +45,6 @@ async def show_overview(request: Request) -> ASGIResponse:
         nodes=None if seen is None else [node for node in seen.nodes if not node.dead],
         fragment=request.query_params.get("fragment") == "1",
     )
+
+
+ROUTES = (show_overview,)

@@ -106,7 +106,8 @@ def _action(name: str, act: Act, *, grows: bool = False) -> Any:
     return handler
 
 
-ACTIONS = (
+ROUTES = (
+    show_task,
     _action("retry", _retry, grows=True),
     _action("cancel", _cancel),
     _action("pause", _pause),

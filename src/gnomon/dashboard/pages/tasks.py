@@ -42,3 +42,6 @@ def _page(request: Request, status: int, text: str, **values: object) -> ASGIRes
     return page(
         request, "tasks.html", status, q=text, completions=filter_tokens.COMPLETIONS, **shown
     )
+
+
+ROUTES = (show_tasks,)
