@@ -24,8 +24,13 @@ DEFAULTS: dict[str, Any] = {
     "queue": "mails",
     "preemptible": True,
     "keep_payload": "never",
+    "jitter_seconds": 5.0,
 }
-SHOWN = [name for name in DEFAULTS if name not in ("retry_policy", "expires_after_seconds")]
+SHOWN = [
+    name
+    for name in DEFAULTS
+    if name not in ("retry_policy", "expires_after_seconds", "jitter_seconds")
+]
 BARE = {"task_type": "mail", "delay_seconds": 3600}
 
 
@@ -120,6 +125,41 @@ async def test_a_delivery_mode_in_the_request_takes_no_retries_from_them(api: Ap
     assert problem["errors"][0]["pointer"] == "/retry_policy/max_retries"
 
 
+async def test_tasks_for_one_moment_are_spread_by_their_jitter(api: Api) -> None:
+    await put_defaults(api, {"jitter_seconds": 600.0, "queue": "q"})
+    at = "2190-06-01T09:00:00Z"
+    asked = {"task_type": "mail", "execute_at": at, "queue": "q"}
+    tasks = {"tasks": [asked] * 20}
+    batch = await call(api, "POST", f"{TASKS}/batch", 202, tasks)
+    found = [await call(api, "GET", f"{TASKS}/{each['task_id']}", 200) for each in batch["tasks"]]
+    late = [moment(task["execute_at"]) - moment(at) for task in found]
+    assert all(timedelta(0) <= each < timedelta(minutes=10) for each in late)
+    assert len(set(late)) > 10
+    alone = await call(api, "POST", TASKS, 202, asked | {"jitter_seconds": 0})
+    assert alone["execute_at"] == at
+    now = await call(api, "POST", TASKS, 202, {"task_type": "mail", "jitter_seconds": 86400})
+    assert moment(now["execute_at"]) >= moment(now["created_at"])
+    job = {"name": "j", "task_type": "mail", "cron_expression": "0 9 * * *"}
+    made = await call(api, "POST", CRON, 201, job)
+    assert made["jitter_seconds"] == 600.0
+    job = {**job, "name": "k", "jitter_seconds": 0}
+    assert (await call(api, "POST", CRON, 201, job))["jitter_seconds"] == 0
+    last = {**asked, "execute_at": "2199-12-31T23:59:00Z"}
+    assert (await call(api, "POST", TASKS, 202, last))["execute_at"] <= "2199-12-31T23:59:59Z"
+    for wrong in (-1, 86401, "1h"):
+        problem = await call(api, "POST", TASKS, 422, asked | {"jitter_seconds": wrong})
+        assert problem["errors"][0]["pointer"] == "/jitter_seconds"
+
+
+async def test_a_task_expires_after_its_jitter(api: Api) -> None:
+    """What would expire before it starts is refused."""
+    soon = {"task_type": "mail", "jitter_seconds": 86400, "expires_at": "2190-06-01T09:00:00Z"}
+    at = {"execute_at": "2190-06-01T08:59:59Z"}
+    ids = {"tasks": [soon | at]}
+    problem = await call(api, "POST", f"{TASKS}/batch", 422, ids)
+    assert problem["errors"][0]["pointer"].endswith("/expires_at")
+
+
 async def test_an_expiry_is_within_the_years_that_can_be(api: Api) -> None:
     longest = 175 * 365.25 * 24 * 3600.0
     await put_defaults(api, {"expires_after_seconds": longest, "queue": "q"})
@@ -149,6 +189,7 @@ async def test_a_cron_job_takes_them_when_it_is_declared(api: Api) -> None:
     [
         ({"timeout_seconds": 0}, "/defaults/timeout_seconds"),
         ({"expires_after_seconds": 0}, "/defaults/expires_after_seconds"),
+        ({"jitter_seconds": 86401}, "/defaults/jitter_seconds"),
         ({"priority": "URGENT"}, "/defaults/priority"),
         ({"queue": "a\0b"}, "/defaults/queue"),
         ({"queue": ""}, "/defaults/queue"),

@@ -9,7 +9,6 @@ late, needs no other knowledge:
 - `backfill`: once so many later fires have come as are made up for, or once it is too old.
 """
 
-import hashlib
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -17,6 +16,7 @@ import msgspec
 
 from gnomon.cron.job import CronJob, Definition, Missed, RunKind, Skipped, schedule_of
 from gnomon.cron.schedule import Schedule
+from gnomon.model.jitter import jitter_of
 
 MOST_AT_ONCE = 100  # runs of one job in one plan; the rest is for the next one
 MOST_LOOKED_AT = 1000  # fires of one job in one plan
@@ -94,13 +94,8 @@ def occurrence(job: CronJob, schedule: Schedule, fire_at: datetime) -> Occurrenc
 
 
 def jitter(job: CronJob, fire_at: datetime) -> timedelta:
-    """Up to `jitter_seconds`, in whole milliseconds: always the same for the same fire."""
-    milliseconds = round(job.definition.jitter_seconds * 1000)
-    if milliseconds <= 0:
-        return timedelta(0)
-    text = f"{job.id}/{fire_at.timestamp()}".encode()
-    number = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-    return timedelta(milliseconds=number % milliseconds)
+    """How much later than its fire a run is due: always the same for the same fire."""
+    return jitter_of(f"{job.id}/{fire_at.timestamp()}", job.definition.jitter_seconds)
 
 
 def _expiry(

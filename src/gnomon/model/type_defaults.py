@@ -19,6 +19,7 @@ class TypeDefaults(msgspec.Struct, frozen=True, kw_only=True):
     preemptible: bool = False
     keep_payload: KeepPayload = KeepPayload.ALWAYS
     expires_after_seconds: float | None = None  # after it is due
+    jitter_seconds: float = 0.0
 
     def check_delivery(self) -> None:
         """Raises InvalidTask where the delivery mode forbids another default."""

@@ -57,7 +57,6 @@ class CronOptions(TaskFields, total=False):
     start: datetime
     end: datetime
     max_runs: int
-    jitter: Duration
     sla: Duration
     phase: str
     renamed_from: str
@@ -204,7 +203,6 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "start": ("start_date", _moment),
     "end": ("end_date", _moment),
     "max_runs": ("max_runs", _count(MOST_RUNS)),
-    "jitter": ("jitter_seconds", read_duration(0, ONE_DAY)),
     "sla": ("sla_seconds", read_duration(_LEAST, LONGEST_EXPIRY)),
     "phase": ("interval_from", _phase),
 }

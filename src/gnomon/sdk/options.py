@@ -23,6 +23,7 @@ from gnomon.sdk.errors import InvalidHandler
 
 LONGEST_TIMEOUT = 24 * 3600.0
 LONGEST_EXPIRY = 175 * 365.25 * 24 * 3600.0
+LONGEST_JITTER = 24 * 3600.0
 MOST_QUEUE_CHARACTERS = 100
 MOST_TAG_CHARACTERS = 100
 MOST_TAGS = 32
@@ -44,6 +45,7 @@ class TaskFields(TypedDict, total=False):
     timeout: Duration
     priority: Priority | PriorityName
     queue: str
+    jitter: Duration
     delivery: DeliveryMode | DeliveryName
     tags: Sequence[str]
     preemptible: bool
@@ -65,7 +67,11 @@ class TaskDefaults(TypeDefaultsSpec, kw_only=True):
     def said(self) -> dict[str, Any]:
         """The fields that are not left to the server."""
         values = zip(self.__struct_fields__, msgspec.structs.astuple(self), strict=True)
-        return {name: value for name, value in values if value not in (None, (), False)}
+        return {
+            name: value
+            for name, value in values
+            if value is not None and value is not False and value != ()
+        }
 
 
 def task_defaults(handler: str, options: Mapping[str, Any]) -> TaskDefaults:
@@ -189,6 +195,7 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "expiry": ("expires_after_seconds", read_duration(LEAST_TIMEOUT, LONGEST_EXPIRY)),
     "priority": ("priority", read_choice(Priority)),
     "queue": ("queue", _queue),
+    "jitter": ("jitter_seconds", read_duration(0, LONGEST_JITTER)),
     "delivery": ("delivery", read_choice(DeliveryMode)),
     "tags": ("tags", _tags),
     "preemptible": ("preemptible", read_flag),

@@ -45,9 +45,9 @@ async def test_a_function_alone_becomes_a_handler_with_a_job() -> None:
 def test_jobs_stack_on_a_handler_and_take_its_options_where_they_say_nothing() -> None:
     app = Gnomon()
 
-    @app.every("10m", name="often", priority="low", payload={"size": 3})
+    @app.every("10m", name="often", priority="low", payload={"size": 3}, jitter=0)
     @app.cron("@daily", name="nightly", timezone=ZoneInfo("Europe/Berlin"), missed="skip")
-    @app.task(retries=2, priority="high", expiry="1h", process=True)
+    @app.task(retries=2, priority="high", expiry="1h", jitter="5m", process=True)
     def clean(size: int = 10) -> None: ...
 
     nightly, often = app.jobs
@@ -59,6 +59,7 @@ def test_jobs_stack_on_a_handler_and_take_its_options_where_they_say_nothing() -
         missed_run_policy=Missed.SKIP,
         retry_policy=RetryPolicy(max_retries=2),
         priority=Priority.HIGH,
+        jitter_seconds=300.0,
     )
     assert often.spec == CronJobSpec(
         name="often",
@@ -67,6 +68,7 @@ def test_jobs_stack_on_a_handler_and_take_its_options_where_they_say_nothing() -
         payload_template={"size": 3},
         retry_policy=RetryPolicy(max_retries=2),
         priority=Priority.LOW,
+        jitter_seconds=0.0,
     )
     assert list(app.handlers) == ["clean"]
 

@@ -56,6 +56,14 @@ class DefaultOptions(OptionGroup):
             help="A task that has not started so long after it was due never will.",
         ),
     ] = None
+    jitter: Annotated[
+        Any,
+        typer.Option(
+            parser=values.duration,
+            metavar="DURATION",
+            help="Start each up to so much after its time, at random.",
+        ),
+    ] = None
     tags: Annotated[list[str] | None, typer.Option("--tag", help="Repeatable.")] = None
     queue: Annotated[str | None, typer.Option(help="Queue, for limits and worker pools.")] = None
     preemptible: Annotated[
@@ -74,6 +82,7 @@ class DefaultOptions(OptionGroup):
             retry_policy=None if self.max_retries is None else {"max_retries": self.max_retries},
             timeout_seconds=self.timeout,
             expires_after_seconds=self.expires_after,
+            jitter_seconds=self.jitter,
             tags=self.tags or None,
             queue=self.queue,
             preemptible=self.preemptible or None,

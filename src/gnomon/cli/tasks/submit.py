@@ -52,6 +52,12 @@ class SubmitOptions(OptionGroup):
         str | None,
         typer.Option(metavar="ZONE", help="IANA time zone of --at; else this machine's."),
     ] = None
+    jitter: Annotated[
+        Any,
+        typer.Option(
+            parser=values.duration, metavar="DURATION", help="Start up to so much later, at random."
+        ),
+    ] = None
     idempotency_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="Submit only once for this key.")
     ] = None
@@ -71,6 +77,7 @@ class SubmitOptions(OptionGroup):
             payload=payload if named is None else named,
             name=self.name,
             delay_seconds=self.delay,
+            jitter_seconds=self.jitter,
             execute_at=None if at is None else values.rfc3339(at),
             idempotency_key=self.idempotency_key,
         )

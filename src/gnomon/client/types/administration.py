@@ -61,6 +61,7 @@ class TypeDefaultsSpec(Spec, kw_only=True):
     retry_policy: RetryPolicy | None = None
     timeout_seconds: float | None = None
     expires_after_seconds: float | None = None
+    jitter_seconds: float | None = None
     tags: tuple[str, ...] = ()
     queue: str | None = None
     preemptible: bool = False

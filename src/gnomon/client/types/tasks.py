@@ -40,6 +40,7 @@ class TaskSpec(TemplateSpec, kw_only=True):
     payload: Any = None
     execute_at: datetime | None = None
     delay_seconds: float | None = None
+    jitter_seconds: float | None = None
     expires_at: datetime | None = None
     idempotency_key: str | None = None
 

@@ -53,7 +53,7 @@ class PutCronJob(TemplateBody, kw_only=True):
     start_date: Moment | None = None
     end_date: Moment | None = None
     max_runs: MaxRuns | None = None
-    jitter_seconds: Jitter = 0.0
+    jitter_seconds: Jitter | msgspec.UnsetType = msgspec.UNSET
     sla_seconds: Sla | None = None
     source: Source | None = None
 

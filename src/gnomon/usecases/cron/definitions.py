@@ -43,10 +43,13 @@ def definition_of(
 ) -> Definition:
     """The definition that a request describes. Raises InvalidTask, with the place."""
     check_text(asked)
+    fields = {field: getattr(asked, field) for field in _AS_THEY_ARE}
+    if asked.jitter_seconds is UNSET:
+        fields["jitter_seconds"] = defaults.jitter_seconds
     return _sound(
         Definition(
             **template_of(asked, defaults),
-            **{field: getattr(asked, field) for field in _AS_THEY_ARE},
+            **fields,
             name=name,
             payload_template=_template(asked.payload_template, most_bytes),
             start_date=utc(asked.start_date, "/start_date"),

@@ -11,6 +11,7 @@ import msgspec
 from gnomon.access.principal import Principal
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask
+from gnomon.model.jitter import jitter_of
 from gnomon.model.task import Submission
 from gnomon.model.type_defaults import BUILT_IN, TypeDefaults
 from gnomon.store.ports.tasks import Once
@@ -23,7 +24,13 @@ from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.checks.target_check import check_allowed, check_own_target, check_target
 from gnomon.usecases.checks.text_check import check_key
 from gnomon.usecases.tasks.task_requests import SubmitTask
-from gnomon.usecases.tasks.task_template import called_of, check_text, payload_of, template_of
+from gnomon.usecases.tasks.task_template import (
+    UNSET,
+    called_of,
+    check_text,
+    payload_of,
+    template_of,
+)
 
 
 class AnsweredBefore(msgspec.Struct, frozen=True):
@@ -86,15 +93,20 @@ def submission_of(
     check_text(asked)
     check_key(asked.idempotency_key)
     check_type(by, asked.task_type)
+    task_id = new_id(now)
     execute_at = asked_moment(asked.execute_at, asked.delay_seconds, now) or now
-    due_at = max(execute_at, now)
-    expires_at = _expiry(asked, due_at, defaults)
+    due_at = latest = max(execute_at, now)
+    jitter = defaults.jitter_seconds if asked.jitter_seconds is UNSET else asked.jitter_seconds
+    if jitter:
+        latest = due_at + timedelta(seconds=jitter)
+        execute_at = due_at = latest_of(due_at + jitter_of(str(task_id), jitter))
+    expires_at = _expiry(asked, due_at, latest, defaults)
     template = template_of(asked, defaults)
     template["target"] = template["target"].unmasked(None)
     submission = Submission(
         **template,
         tenant_id=by.tenant_id,
-        id=new_id(now),
+        id=task_id,
         execute_at=execute_at,
         due_at=due_at,
         payload=payload_of(asked.payload, most_bytes),
@@ -107,13 +119,17 @@ def submission_of(
     return submission
 
 
-def _expiry(asked: SubmitTask, due_at: datetime, defaults: TypeDefaults) -> datetime | None:
-    if asked.expires_at is msgspec.UNSET:
+def _expiry(
+    asked: SubmitTask, due_at: datetime, latest: datetime, defaults: TypeDefaults
+) -> datetime | None:
+    """The moment from which the task is not started. Raises InvalidTask where that may be before
+    its latest start."""
+    if asked.expires_at is UNSET:
         seconds = defaults.expires_after_seconds
         return None if seconds is None else latest_of(due_at + timedelta(seconds=seconds))
     expires_at = utc(asked.expires_at, "/expires_at")
-    if expires_at is not None and expires_at <= due_at:
-        detail = f"must be later than the start, {due_at:%Y-%m-%dT%H:%M:%SZ}"
+    if expires_at is not None and expires_at <= latest:
+        detail = f"must be later than the start, {latest:%Y-%m-%dT%H:%M:%SZ}"
         raise InvalidTask(detail, "/expires_at")
     return expires_at
 

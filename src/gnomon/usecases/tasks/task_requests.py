@@ -11,6 +11,7 @@ from gnomon.model.task import DeliveryMode, KeepPayload
 from gnomon.usecases.checks.request_fields import (
     Delay,
     ExpiresAfter,
+    Jitter,
     Json,
     Key,
     Moment,
@@ -66,6 +67,7 @@ class TaskTypeDefaults(Strict):
     retry_policy: RetryPolicy | msgspec.UnsetType = msgspec.UNSET
     timeout_seconds: Timeout | msgspec.UnsetType = msgspec.UNSET
     expires_after_seconds: ExpiresAfter | msgspec.UnsetType = msgspec.UNSET
+    jitter_seconds: Jitter | msgspec.UnsetType = msgspec.UNSET
     tags: Tags | msgspec.UnsetType = msgspec.UNSET
     queue: Queue | msgspec.UnsetType = msgspec.UNSET
     preemptible: bool | msgspec.UnsetType = msgspec.UNSET
@@ -79,6 +81,7 @@ class SubmitTask(TemplateBody):
     payload: Json | msgspec.UnsetType = msgspec.UNSET
     execute_at: Moment | None = None
     delay_seconds: Delay | None = None
+    jitter_seconds: Jitter | msgspec.UnsetType = msgspec.UNSET
     expires_at: Moment | msgspec.UnsetType | None = msgspec.UNSET
     idempotency_key: Key | None = None
 
