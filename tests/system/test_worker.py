@@ -236,22 +236,34 @@ def test_the_live_line_is_for_terminals(database_dsn: str, shop: Path) -> None:
         assert worker.wait() == 0
         assert worker.process.stdout is not None
     assert "slots" not in worker.errors
+    line = b"0 of 1000 slots \xc2\xb7 0.0/s \xc2\xb7 lag 0.0 s"
+    assert _seen_on_a_terminal(database_dsn, shop, line) == 0
+
+
+def test_several_processes_have_one_line(database_dsn: str, shop: Path) -> None:
+    line = b"shop:app  0 of 14 slots \xc2\xb7 0.0/s"
+    several = ("--processes", "2", "--slots", "7")
+    assert _seen_on_a_terminal(database_dsn, shop, line, *several) == 0
+
+
+def _seen_on_a_terminal(dsn: str, shop: Path, line: bytes, *options: str) -> int:
+    """Runs a worker on a terminal until the line is seen there; returns its exit code."""
     process, terminal = pty.fork()
     if process == 0:
         import sys
 
         os.chdir(shop)
-        os.environ.update(environment(database_dsn))
-        os.execv(sys.executable, [sys.executable, "-m", "gnomon", "worker", "shop:app"])
+        os.environ.update(environment(dsn))
+        os.execv(sys.executable, [sys.executable, "-m", "gnomon", "worker", "shop:app", *options])
     seen = b""
     try:
-        while b"0 of 1000 slots \xc2\xb7 0.0/s \xc2\xb7 lag 0.0 s" not in seen:
+        while line not in seen:
             seen += os.read(terminal, 4096)
     finally:
         os.kill(process, signal.SIGTERM)
         _drained(terminal)
         _, status = os.waitpid(process, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+    return os.waitstatus_to_exitcode(status)
 
 
 def _drained(terminal: int) -> None:

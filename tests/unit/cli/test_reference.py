@@ -83,7 +83,8 @@ def _options(text: str) -> set[str]:
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, set[str]]]:
     """Paths that can be typed and their long options, less those that all of them have."""
-    names = (name for each in command.params for name in (*each.opts, *each.secondary_opts))
+    shown = [each for each in command.params if not getattr(each, "hidden", False)]
+    names = (name for each in shown for name in (*each.opts, *each.secondary_opts))
     options = {name for name in names if name[:2] == "--"} - {"--help", "--show-completion"}
     if options or getattr(command, "invoke_without_command", True):
         yield path, options

@@ -118,11 +118,12 @@ def run(
     interrupts: Interrupts | None = None,
     policy: Policy | None = None,
     changed: Callable[[], bool] | None = None,
+    tend_seconds: float = TEND_SECONDS,
 ) -> int:
     """Run the children until a signal asks to stop. Must be called from the main thread.
 
     `on_ready` is called once, when all are ready. `tend` is called whenever a process of ours
-    ended, and every ten seconds, for what else needs looking after. `interrupts` that were
+    ended, and every `tend_seconds`, for what else needs looking after. `interrupts` that were
     entered earlier cover what comes before and after as well. `changed` is asked twice a second:
     if so, each child is started anew, and the one before it ends in its own time. Returns 0 after
     a stop that was asked for, 1 if a child could not be kept running or had to be killed.
@@ -131,7 +132,7 @@ def run(
         own = interrupts or stack.enter_context(Interrupts())
         supervisor = _Supervisor([_Runner(c, policy or Policy()) for c in children], own)
         try:
-            supervisor.watch(on_ready, tend, changed)
+            supervisor.watch(on_ready, tend, changed, tend_seconds)
         except _GaveUpError as error:
             _report(f"{error}; stopping everything")
             return 1
@@ -255,7 +256,8 @@ class _Supervisor:
         self,
         on_ready: Callable[[], None] | None,
         tend: Callable[[], None] | None,
-        changed: Callable[[], bool] | None = None,
+        changed: Callable[[], bool] | None,
+        tend_seconds: float,
     ) -> None:
         for runner in self._runners:
             if not self._interrupts.requested:
@@ -272,7 +274,7 @@ class _Supervisor:
             if on_ready is not None and all(runner.ready for runner in self._runners):
                 on_ready()
                 on_ready = None
-            longest = TEND_SECONDS if changed is None else CHANGED_SECONDS
+            longest = tend_seconds if changed is None else min(tend_seconds, CHANGED_SECONDS)
             if on_ready is not None:
                 longest = READY_POLL_SECONDS
             self._interrupts.wait(self._seconds_to_next(longest))

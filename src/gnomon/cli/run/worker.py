@@ -1,9 +1,11 @@
 """`gnomon worker`: a node that runs the handlers of an app, and nothing else."""
 
+import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -14,11 +16,20 @@ from gnomon.cli.shared.output import CommandFailed
 from gnomon.settings import Settings, secret_variables
 
 if TYPE_CHECKING:
+    from gnomon.cli.run.live_line import Board, Place
     from gnomon.cli.run.supervise import Child
+    from gnomon.observe.events import Observer
     from gnomon.sdk.app import Gnomon
 
 MOST_PROCESSES = 64
 _GRACE_SECONDS = 5.0  # beyond the time that a worker has to drain
+
+
+def _place(text: str) -> "Place":
+    from gnomon.cli.run.live_line import Place
+
+    return Place.read(text)
+
 
 AppPath = Annotated[str, typer.Argument(metavar="APP", help="The app, as module:attribute.")]
 Processes = Annotated[
@@ -29,6 +40,8 @@ Reload = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
 NoLine = Annotated[bool, typer.Option("--no-line", help="Draw no live line on a terminal.")]
+# Of one of several processes: where it writes what their line tells.
+LinePlace = Annotated[Any, typer.Option("--line-place", hidden=True, parser=_place)]
 
 
 def worker(
@@ -39,6 +52,7 @@ def worker(
     reload: Reload = False,
     quiet: Quiet = False,
     no_line: NoLine = False,
+    line_place: LinePlace = None,
 ) -> None:
     """Run the handlers of an app until SIGTERM or Ctrl-C, and drain.
 
@@ -57,16 +71,15 @@ def worker(
         variables["GNOMON_OUTPUT_LOG_LEVEL"] = "warning"
     settings = settings_of(ctx, variables)
     dsn = prepared(settings)
+    line = not (quiet or no_line) and sys.stdout.isatty()
     if processes == 1 and not reload:
-        _run(settings, dsn, app, line=not (quiet or no_line) and sys.stdout.isatty())
+        _run(settings, dsn, app, line_place, line=line)
         return
     environ = {**os.environ, **variables, "DATABASE_URL": dsn}
-    line = processes == 1 and not (quiet or no_line)
-    children = [_child(app, n, processes, environ, line=line) for n in range(1, processes + 1)]
-    raise typer.Exit(_supervise(settings, app, children, environ, reload=reload))
+    raise typer.Exit(_supervise(settings, app, processes, environ, line=line, reload=reload))
 
 
-def _run(settings: Settings, dsn: str, path: str, *, line: bool) -> None:
+def _run(settings: Settings, dsn: str, path: str, place: "Place | None", *, line: bool) -> None:
     from gnomon.cli.run.live_line import LiveLine
     from gnomon.wiring.node_inputs import Served
     from gnomon.wiring.processes import run_node
@@ -78,8 +91,12 @@ def _run(settings: Settings, dsn: str, path: str, *, line: bool) -> None:
     served = Served(webhooks=False, handlers=frozenset(app.handlers), registers=True)
     settings = _for(app, path, settings)
     told = started("worker", app=path, handlers=len(app.handlers))
-    with LiveLine(path, settings.node.slots, shown=line) as shown:
-        running = run_node(settings, dsn, told, listeners=shown.listeners(), app=app, served=served)
+    with contextlib.ExitStack() as stack:
+        listeners: Sequence[Observer] = ()
+        if line:
+            shown = LiveLine(path, settings.node.slots, place)
+            listeners = stack.enter_context(shown).listeners()
+        running = run_node(settings, dsn, told, listeners=listeners, app=app, served=served)
         serve(running)
 
 
@@ -109,10 +126,12 @@ def _for(app: "Gnomon", path: str, settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, node=node, database=database)
 
 
-def _child(path: str, number: int, of: int, environ: dict[str, str], *, line: bool) -> "Child":
+def _child(
+    path: str, number: int, of: int, environ: dict[str, str], options: Sequence[str]
+) -> "Child":
     from gnomon.cli.run.supervise import Child
 
-    argv = [sys.executable, "-m", "gnomon", "worker", path, *([] if line else ["--no-line"])]
+    argv = [sys.executable, "-m", "gnomon", "worker", path, *options]
     name = "worker" if of == 1 else f"worker {number} of {of}"
     if of > 1 and (given := environ.get("GNOMON_NODE_NAME")):
         environ = {**environ, "GNOMON_NODE_NAME": f"{given}-{number}"}
@@ -120,21 +139,39 @@ def _child(path: str, number: int, of: int, environ: dict[str, str], *, line: bo
 
 
 def _supervise(
-    settings: Settings, path: str, children: list["Child"], environ: dict[str, str], *, reload: bool
+    settings: Settings, path: str, count: int, environ: dict[str, str], *, line: bool, reload: bool
 ) -> int:
     from gnomon.cli.run import supervise
+    from gnomon.cli.run.live_line import DRAW_SECONDS, Board, BoardLine
     from gnomon.cli.run.sources import Sources
 
     stop_seconds = settings.node.drain_seconds + _GRACE_SECONDS
-    with supervise.Interrupts() as interrupts:
-        sources = None
+    with contextlib.ExitStack() as stack:
+        interrupts = stack.enter_context(supervise.Interrupts())
+        sources = tend = board = None
         if reload:
             sources = Sources(path, environ, Path.cwd(), lambda: interrupts.requested)
             if not sources.look():
                 return 0 if interrupts.requested else 1  # the reason is told
+        if line and count > 1:
+            board = stack.enter_context(Board.made(count))
+            tend = stack.enter_context(BoardLine(path, board)).tend
+        children = [
+            _child(path, n + 1, count, environ, _line_options(board, n, line=line))
+            for n in range(count)
+        ]
         return supervise.run(
             children,
             interrupts=interrupts,
             policy=supervise.Policy(stop_seconds=stop_seconds, together=True),
             changed=None if sources is None else sources.changed,
+            tend=tend,
+            tend_seconds=supervise.TEND_SECONDS if tend is None else DRAW_SECONDS,
         )
+
+
+def _line_options(board: "Board | None", number: int, *, line: bool) -> list[str]:
+    """What a child is told of the line: nothing where it draws its own."""
+    if not line:
+        return ["--no-line"]
+    return [] if board is None else ["--line-place", str(board.place(number))]
