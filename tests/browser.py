@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-_FLAGS = (
+FLAGS = (
     "--headless",
     "--no-sandbox",  # it runs as root in many a container
     "--disable-gpu",
@@ -40,7 +40,7 @@ async def shown(url: str, profile: Path, arguments: Sequence[str] = ()) -> str:
     """What the browser makes of a page, as HTML."""
     browser = await asyncio.create_subprocess_exec(
         chromium(),
-        *_FLAGS,
+        *FLAGS,
         "--dump-dom",
         f"--user-data-dir={profile}",
         *arguments,
@@ -58,7 +58,7 @@ async def opened(url: str, profile: Path, arguments: Sequence[str] = ()) -> Asyn
     """The page, open in a browser with an empty profile."""
     browser = await asyncio.create_subprocess_exec(
         chromium(),
-        *_FLAGS,
+        *FLAGS,
         f"--user-data-dir={profile}",
         *arguments,
         url,

@@ -123,12 +123,18 @@ def server_dsn(postgres: PostgresServer) -> str:
     return postgres.dsn
 
 
-@pytest.fixture
-async def database_dsn(postgres: PostgresServer) -> AsyncIterator[str]:
+@asynccontextmanager
+async def fresh_database(postgres: PostgresServer) -> AsyncIterator[str]:
     """A fresh, migrated database. It is dropped afterwards, whoever is still connected."""
     name = f"test_{next(_numbers)}"
     yield await postgres.create(name, f"TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
     await postgres.drop(name)
+
+
+@pytest.fixture
+async def database_dsn(postgres: PostgresServer) -> AsyncIterator[str]:
+    async with fresh_database(postgres) as dsn:
+        yield dsn
 
 
 @pytest.fixture
@@ -145,13 +151,20 @@ async def empty_dsn(postgres: PostgresServer) -> AsyncIterator[str]:
     await postgres.drop(name)
 
 
+@asynccontextmanager
+async def opened(dsn: str) -> AsyncIterator[Database]:
+    """An open pool."""
+    found = Database(dsn, 8)
+    await found.open()
+    yield found
+    await found.close()
+
+
 @pytest.fixture
 async def database(database_dsn: str) -> AsyncIterator[Database]:
     """An open pool on `database_dsn`."""
-    opened = Database(database_dsn, 8)
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with opened(database_dsn) as found:
+        yield found
 
 
 @pytest.fixture
