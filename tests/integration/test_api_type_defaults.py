@@ -142,8 +142,8 @@ async def test_tasks_for_one_moment_are_spread_by_their_jitter(api: Api) -> None
     job = {"name": "j", "task_type": "mail", "cron_expression": "0 9 * * *"}
     made = await call(api, "POST", CRON, 201, job)
     assert made["jitter_seconds"] == 600.0
-    job = {**job, "name": "k", "jitter_seconds": 0}
-    assert (await call(api, "POST", CRON, 201, job))["jitter_seconds"] == 0
+    own: dict[str, Any] = {**job, "name": "k", "jitter_seconds": 0}
+    assert (await call(api, "POST", CRON, 201, own))["jitter_seconds"] == 0
     last = {**asked, "execute_at": "2199-12-31T23:59:00Z"}
     assert (await call(api, "POST", TASKS, 202, last))["execute_at"] <= "2199-12-31T23:59:59Z"
     for wrong in (-1, 86401, "1h"):

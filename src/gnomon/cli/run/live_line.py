@@ -87,7 +87,7 @@ def told(name: str, beats: Sequence[Beat]) -> str:
 _RECORD = struct.Struct("<qqqqqdd?7x")  # the process id, and a Beat
 
 
-class Place(NamedTuple):
+class BoardPlace(NamedTuple):
     """Where a process writes its beat on a board."""
 
     path: Path
@@ -118,8 +118,8 @@ class Board:
             file.truncate(places * _RECORD.size)
             yield cls(Path(file.name))
 
-    def place(self, number: int) -> Place:
-        return Place(self._path, number)
+    def place(self, number: int) -> BoardPlace:
+        return BoardPlace(self._path, number)
 
     def take(self, number: int) -> None:
         """From now on this process writes there, and the one before it no longer does."""
@@ -144,7 +144,7 @@ class LiveLine:
     """Draws the line of this process below all that is printed, or writes its beat on a board.
     Used around everything that prints."""
 
-    def __init__(self, name: str, slots: int, place: Place | None = None) -> None:
+    def __init__(self, name: str, slots: int, place: BoardPlace | None = None) -> None:
         self._name = name
         self._pulse = Pulse(slots)
         self._place = place

@@ -16,7 +16,7 @@ from gnomon.cli.shared.output import CommandFailed
 from gnomon.settings import Settings, secret_variables
 
 if TYPE_CHECKING:
-    from gnomon.cli.run.live_line import Board, Place
+    from gnomon.cli.run.live_line import Board, BoardPlace
     from gnomon.cli.run.supervise import Child
     from gnomon.observe.events import Observer
     from gnomon.sdk.app import Gnomon
@@ -25,10 +25,10 @@ MOST_PROCESSES = 64
 _GRACE_SECONDS = 5.0  # beyond the time that a worker has to drain
 
 
-def _place(text: str) -> "Place":
-    from gnomon.cli.run.live_line import Place
+def _place(text: str) -> "BoardPlace":
+    from gnomon.cli.run.live_line import BoardPlace
 
-    return Place.read(text)
+    return BoardPlace.read(text)
 
 
 AppPath = Annotated[str, typer.Argument(metavar="APP", help="The app, as module:attribute.")]
@@ -79,7 +79,9 @@ def worker(
     raise typer.Exit(_supervise(settings, app, processes, environ, line=line, reload=reload))
 
 
-def _run(settings: Settings, dsn: str, path: str, place: "Place | None", *, line: bool) -> None:
+def _run(
+    settings: Settings, dsn: str, path: str, place: "BoardPlace | None", *, line: bool
+) -> None:
     from gnomon.cli.run.live_line import LiveLine
     from gnomon.wiring.node_inputs import Served
     from gnomon.wiring.processes import run_node
