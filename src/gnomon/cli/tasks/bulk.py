@@ -38,6 +38,7 @@ _DONE = {
     "reschedule": "rescheduled",
     "delete": "deleted",
     "archive": "archived",
+    "discard": "discarded",
 }
 
 

@@ -9,7 +9,7 @@ from gnomon.client.call import Call, Listing, segment
 from gnomon.client.types.bulk import BegunBulkOperation, BulkOperationInfo
 
 ChangedOperation: TypeAlias = BulkOperationInfo | BegunBulkOperation
-ActionName: TypeAlias = Literal["retry", "cancel", "reschedule", "delete", "archive"]
+ActionName: TypeAlias = Literal["retry", "cancel", "reschedule", "delete", "archive", "discard"]
 
 _BULK = "/bulk-operations"
 

@@ -27,6 +27,7 @@ class BulkAction(StrEnum):
     RESCHEDULE = "reschedule"
     DELETE = "delete"
     ARCHIVE = "archive"
+    DISCARD = "discard"
 
 
 class BulkStatus(StrEnum):
@@ -66,7 +67,7 @@ class BulkWork(msgspec.Struct, frozen=True, kw_only=True):
     def scope(self) -> BulkScope:
         status = self.chosen.status
         match self.action:
-            case BulkAction.ARCHIVE:
+            case BulkAction.ARCHIVE | BulkAction.DISCARD:
                 return BulkScope.DEAD
             case BulkAction.RETRY:
                 return BulkScope.LIVE if status is Status.FAILED else BulkScope.DEAD
@@ -99,6 +100,7 @@ _UNENDED = frozenset(status for status in Status if not status.has_ended)
 _STATUSES = {
     BulkAction.RETRY: frozenset({Status.DEAD_LETTERED, Status.FAILED}),
     BulkAction.ARCHIVE: frozenset({Status.DEAD_LETTERED}),
+    BulkAction.DISCARD: frozenset({Status.DEAD_LETTERED}),
     BulkAction.CANCEL: _UNENDED,
     BulkAction.RESCHEDULE: _UNENDED - {Status.RUNNING},
     BulkAction.DELETE: frozenset(Status),

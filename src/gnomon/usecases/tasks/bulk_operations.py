@@ -32,7 +32,7 @@ from gnomon.store.postgres.bulk.bulk_change import PostgresBulkChange
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
-MOST_EXAMPLES = 10
+MOST_EXAMPLES = 5
 MOST_REASONS = 20
 
 CHANGED_MEANWHILE = "it was changed or removed meanwhile"
@@ -49,6 +49,11 @@ _EVENTS = {
     BulkAction.CANCEL: Event.CANCEL,
     BulkAction.RESCHEDULE: Event.CHANGE,
     BulkAction.ARCHIVE: Event.RESOLVE,
+    BulkAction.DISCARD: Event.RESOLVE,
+}
+_RESOLUTIONS = {
+    BulkAction.ARCHIVE: Resolution.ARCHIVED,
+    BulkAction.DISCARD: Resolution.DISCARDED,
 }
 
 AllowListOf = Callable[[str], AllowList]
@@ -165,9 +170,9 @@ class _Chunk:
                 assert self._work.execute_at is not None, "it was checked"
                 await self._change.reschedule(rows, self._work.execute_at)
                 self.changed += len(rows)
-            case BulkAction.ARCHIVE:
+            case BulkAction.ARCHIVE | BulkAction.DISCARD as resolving:
                 chosen = [row["id"] for row in rows]
-                await self._change.finish(chosen, State.RESOLVED, Resolution.ARCHIVED)
+                await self._change.finish(chosen, State.RESOLVED, _RESOLUTIONS[resolving])
                 self.changed += len(rows)
 
     async def _retry(self, rows: Sequence[asyncpg.Record]) -> None:
