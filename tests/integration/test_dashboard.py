@@ -20,7 +20,7 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 
 Api = aiohttp.ClientSession
-PAGES = ["/", "/tasks", "/dead-letters", "/cron", "/limits", "/nodes"]
+PAGES = ["/", "/tasks", "/dead-letters", "/bulk-operations", "/cron", "/limits", "/nodes"]
 HOSTILE = "<script>alert(1)</script> \u202e&amp; 'quoted' \"too\" {{ 7*7 }}"
 
 

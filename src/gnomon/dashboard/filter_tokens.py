@@ -2,15 +2,22 @@
 
 import re
 from collections.abc import Container
+from datetime import datetime
+from itertools import takewhile
+from typing import TypeVar
 from urllib.parse import quote
+from uuid import UUID
 
 import msgspec
 
 from gnomon.api.tasks.schemas import TaskFilterQuery
 from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Priority
+from gnomon.model.priority import Lane, Priority
+from gnomon.store.ports.bulk import BulkFilter
 from gnomon.usecases.checks.validation import explain
+
+_Query = TypeVar("_Query", bound=TaskFilterQuery)
 
 FIELDS = {
     "status": "status",
@@ -22,7 +29,9 @@ FIELDS = {
     "after": "due_after",
     "before": "due_before",
     "id": "id_prefix",
+    "error": "error",
 }
+OF_BULK = ("error",)  # conditions that lists do not have, only bulk operations
 COMPLETIONS = (
     *(f"status:{status}" for status in Status),
     *(f"priority:{priority}" for priority in Priority),
@@ -49,10 +58,9 @@ def parsed(text: str, without: Container[str] = ()) -> dict[str, str]:
     for name, quoted, plain, other in _TOKEN.findall(text):
         if other:
             raise InvalidTask(f"{other!r} is no condition; write one as type:send_email, of these: "
-                              f"{', '.join(FIELDS)}")  # fmt: skip
+                              f"{_names(without)}")  # fmt: skip
         if name not in FIELDS or name in without:
-            there = ", ".join(each for each in FIELDS if each not in without)
-            raise InvalidTask(f"nothing here is called {name!r}; there are: {there}")
+            raise InvalidTask(f"nothing here is called {name!r}; there are: {_names(without)}")
         if name in found:
             raise InvalidTask(f"{name!r} is given twice")
         value = re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
@@ -60,13 +68,49 @@ def parsed(text: str, without: Container[str] = ()) -> dict[str, str]:
     return found
 
 
-def query_of(tokens: dict[str, str]) -> TaskFilterQuery:
+def _names(without: Container[str]) -> str:
+    return ", ".join(name for name in FIELDS if name not in without)
+
+
+def query_of(tokens: dict[str, str], kind: type[_Query]) -> _Query:
     """The same filter as the API's. Raises InvalidTask."""
     values = {FIELDS[name]: value for name, value in tokens.items()}
     try:
-        return msgspec.convert(values, TaskFilterQuery, strict=False)
+        return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise explain(error, TaskFilterQuery) from error
+        raise explain(error, kind) from error
+
+
+def tokens_of(chosen: BulkFilter) -> dict[str, str]:
+    """The conditions of a filter that is kept."""
+    values = {
+        "status": chosen.status,
+        "type": chosen.task_type,
+        "priority": chosen.priority,
+        "tag": chosen.tag,
+        "queue": chosen.queue,
+        "job": chosen.cron_job_id,
+        "after": chosen.due_after,
+        "before": chosen.due_before,
+        "id": None if chosen.ids is None else _common(*chosen.ids),
+        "error": chosen.error,
+    }
+    return {name: _text(value) for name, value in values.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    match value:
+        case Lane():
+            return value.name
+        case datetime():
+            return value.isoformat()
+    return str(value)
+
+
+def _common(first: UUID, last: UUID) -> str:
+    """The beginning that all ids of a range share."""
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(str(first), str(last), strict=True))
+    return "".join(each for each, _ in pairs)
 
 
 def written(tokens: dict[str, str]) -> str:

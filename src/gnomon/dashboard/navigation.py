@@ -17,6 +17,7 @@ ENTRIES = (
     PageLink("/", "Overview", Role.READ),
     PageLink("/tasks", "Tasks", Role.READ),
     PageLink("/dead-letters", "Dead letters", Role.READ),
+    PageLink("/bulk-operations", "Bulk", Role.READ),
     PageLink("/cron", "Recurring", Role.READ),
     PageLink("/limits", "Limits", Role.READ),
     PageLink("/nodes", "Nodes", Role.OPERATOR),

@@ -67,6 +67,7 @@ def environment() -> Environment:
         "moment": moment,
         "span": words.span,
         "count": words.count,
+        "number": words.number,
         "status": words.status,
         "address": words.address,
     }

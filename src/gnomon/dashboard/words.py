@@ -20,6 +20,8 @@ SIGNS = {
     "EXPIRED": "⊖",
     "PAUSED": "‖",
     "BLOCKED": "⋯",
+    "FINISHED": "✓",
+    "STOPPED": "⊘",
     "active": "▶",
     "paused": "‖",
     "finished": "✓",
@@ -48,6 +50,7 @@ DONE = {
     "archive": "The dead letter was archived.",
     "discard": "The dead letter was discarded.",
     "trigger": "A run was started.",
+    "stop": "It was stopped: what it has changed stays changed, and nothing else is.",
 }
 
 
@@ -70,8 +73,13 @@ def span(seconds: float | None) -> str:
 
 def count(found: Any) -> str:
     """A number that may be capped."""
-    text = f"{found.count:,}".replace(",", "\u202f")
+    text = number(found.count)
     return text + "+" if found.capped else text
+
+
+def number(found: int) -> str:
+    """A whole number, in groups of three digits."""
+    return f"{found:,}".replace(",", "\u202f")
 
 
 def status(value: str) -> Markup:

@@ -5,6 +5,8 @@ from uuid import UUID
 
 import pytest
 
+from gnomon.api.tasks.bulk_operations import BulkTaskFilter
+from gnomon.api.tasks.schemas import TaskFilterQuery
 from gnomon.dashboard import drawing, filter_tokens, words
 from gnomon.dashboard.json_tree import shown_json
 from gnomon.dashboard.rendering import literal, moment
@@ -23,7 +25,8 @@ def test_a_filter_survives_being_written(value: str) -> None:
 
 
 def test_a_filter_is_the_api_s() -> None:
-    chosen = filter_tokens.query_of(filter_tokens.parsed("status:ready type:a id:01a")).chosen()
+    tokens = filter_tokens.parsed("status:ready type:a id:01a")
+    chosen = filter_tokens.query_of(tokens, TaskFilterQuery).chosen()
     assert (chosen.status, chosen.task_type) == (Status.READY, "a")
     assert chosen.ids is not None
 
@@ -40,6 +43,13 @@ def test_a_filter_is_the_api_s() -> None:
 def test_a_wrong_filter_says_what_would_be_right(text: str, why: str) -> None:
     with pytest.raises(InvalidTask, match=why):
         filter_tokens.parsed(text)
+
+
+def test_the_filter_of_an_operation_reads_as_it_was_written() -> None:
+    text = 'status:FAILED priority:HIGH after:2030-01-01T00:00:00+00:00 id:01a error:"a b"'
+    tokens = filter_tokens.parsed(text)
+    chosen = filter_tokens.query_of(tokens, BulkTaskFilter).chosen()
+    assert filter_tokens.written(filter_tokens.tokens_of(chosen)) == text
 
 
 def test_a_chip_leads_to_the_list_without_it() -> None:

@@ -139,7 +139,7 @@ class BulkOperationPage(msgspec.Struct):
     "/",
     name="create_bulk_operation",
     role=Role.OPERATE,
-    summary="Retry, cancel, reschedule, delete or archive all tasks that match; or only count them",
+    summary="Change all tasks that match, by one action; or only count them",
     body=CreateBulkOperation,
     body_required=True,
     answers={200: BulkOperationView, 202: BulkOperationView},
@@ -152,8 +152,8 @@ async def create_bulk_operation(request: Request) -> ASGIResponse:
     body = await read_body(request, OVERHEAD_BYTES)
     asked, now = decoded(body, CreateBulkOperation), context.clock.now()
     work = bulk_operations.limited_work(_work(asked, request), by)
-    if work.action is BulkAction.RETRY and not asked.dry_run and context.directory.is_full():
-        raise DatabaseFull
+    if not asked.dry_run:
+        check_room(request, work.action)
 
     async def act(change: PostgresTaskChange) -> Answer:
         if asked.dry_run:
@@ -162,6 +162,12 @@ async def create_bulk_operation(request: Request) -> ASGIResponse:
         return answer(202, _view(started))
 
     return await changed(request, body, act)
+
+
+def check_room(request: Request, action: BulkAction) -> None:
+    """Raises DatabaseFull where the action makes new work and there is no room for any."""
+    if action is BulkAction.RETRY and context_of(request).directory.is_full():
+        raise DatabaseFull
 
 
 def _work(asked: CreateBulkOperation, request: Request) -> BulkWork:
@@ -208,7 +214,7 @@ async def list_bulk_operations(request: Request) -> ASGIResponse:
 )
 async def get_bulk_operation(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
-    key = BulkKey(tenant_of(request), _id_of(request))
+    key = BulkKey(tenant_of(request), operation_id_of(request))
     return respond(answer(200, _shown(await context_of(request).bulk.get(key))))
 
 
@@ -225,7 +231,7 @@ async def get_bulk_operation(request: Request) -> ASGIResponse:
     keyed=True,
 )
 async def stop_bulk_operation(request: Request) -> ASGIResponse:
-    operation_id = _id_of(request)
+    operation_id = operation_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
     decoded(body, Nothing)
 
@@ -235,7 +241,8 @@ async def stop_bulk_operation(request: Request) -> ASGIResponse:
     return await changed(request, body, act)
 
 
-def _id_of(request: Request) -> UUID:
+def operation_id_of(request: Request) -> UUID:
+    """The id in the path. Raises BulkOperationNotFound for text that is no id."""
     text: str = request.path_params["operation_id"]
     try:
         if len(text) == 36:

@@ -10,6 +10,7 @@ from gnomon.api.context import Request, context_of, principal_of, task_id_of, te
 from gnomon.api.http.cursors import cursor_of, cursor_view
 from gnomon.api.http.operation import PageRoute
 from gnomon.api.http.reading import read_form
+from gnomon.api.tasks.schemas import TaskFilterQuery
 from gnomon.dashboard import filter_tokens
 from gnomon.dashboard.pages.tasks import ROWS
 from gnomon.dashboard.rendering import page, redirect
@@ -25,8 +26,8 @@ async def show_dead_letters(request: Request) -> ASGIResponse:
     values: dict[str, Any] = {"tasks": [], "chips": [], "more": None, "wrong": None, "first": True}
     status = 200
     try:
-        tokens = filter_tokens.parsed(text, without=("status", "id"))
-        chosen = filter_tokens.query_of(tokens).chosen()
+        tokens = filter_tokens.parsed(text, without=("status", "id", *filter_tokens.OF_BULK))
+        chosen = filter_tokens.query_of(tokens, TaskFilterQuery).chosen()
         cursor = cursor_of(request.query_params.get("cursor") or None)
     except InvalidTask as error:
         status, values["wrong"] = 422, str(error)
@@ -38,7 +39,9 @@ async def show_dead_letters(request: Request) -> ASGIResponse:
         values["chips"] = filter_tokens.chips(tokens, "/dead-letters")
         if after is not None:
             values["more"] = "/dead-letters?" + urlencode({"q": text, "cursor": after})
-    completions = [c for c in filter_tokens.COMPLETIONS if not c.startswith(("status:", "id:"))]
+    completions = [
+        c for c in filter_tokens.COMPLETIONS if not c.startswith(("status:", "id:", "error:"))
+    ]
     return page(request, "dead_letters.html", status, q=text, completions=completions, **values)
 
 

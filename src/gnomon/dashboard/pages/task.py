@@ -1,7 +1,6 @@
 """One task: why it is where it is, its tries, its payload, and what can be done with it."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -11,9 +10,9 @@ from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
 from gnomon.api.http.operation import PageRoute
 from gnomon.api.http.reading import read_form
+from gnomon.dashboard.form_fields import moment_of_field
 from gnomon.dashboard.json_tree import shown_json
 from gnomon.dashboard.rendering import page, redirect
-from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import Status
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
@@ -77,21 +76,11 @@ async def _resume(request: Request, change: Any) -> Task:
 @PageRoute("POST", "/tasks/{task_id:str}/reschedule", role=Role.OPERATE, grows=True)
 async def reschedule(request: Request) -> ASGIResponse:
     form = await read_form(request, OVERHEAD_BYTES)
-    asked = PatchTask(execute_at=_moment(form.get("execute_at", "")))
+    asked = PatchTask(execute_at=moment_of_field(form.get("execute_at", ""), "/execute_at"))
     context, by, task_id = context_of(request), principal_of(request), task_id_of(request)
     async with context.store.change(by.tenant_id) as change:
         await change_task.patch(change, context.rules, by, task_id, asked)
     return redirect(f"/tasks/{task_id}?done=reschedule")
-
-
-def _moment(text: str) -> datetime:
-    """A moment in UTC, as the field of a browser writes it. Raises InvalidTask."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        example = "2030-01-31T12:00"
-        raise InvalidTask(f"must be a time in UTC, as {example}", "/execute_at") from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _action(name: str, act: Act, *, grows: bool = False) -> Any:

@@ -8,6 +8,7 @@ from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
 from gnomon.api.http.cursors import cursor_of, cursor_view
 from gnomon.api.http.operation import PageRoute
+from gnomon.api.tasks.schemas import TaskFilterQuery
 from gnomon.dashboard import filter_tokens
 from gnomon.dashboard.rendering import page
 from gnomon.model.errors import InvalidTask
@@ -19,8 +20,8 @@ ROWS = 50
 async def show_tasks(request: Request) -> ASGIResponse:
     text = request.query_params.get("q", "").replace("\0", "")
     try:
-        tokens = filter_tokens.parsed(text)
-        chosen = filter_tokens.query_of(tokens).chosen()
+        tokens = filter_tokens.parsed(text, without=filter_tokens.OF_BULK)
+        chosen = filter_tokens.query_of(tokens, TaskFilterQuery).chosen()
         cursor = cursor_of(request.query_params.get("cursor") or None)
     except InvalidTask as error:
         return _page(request, 422, text, wrong=str(error))
