@@ -217,10 +217,29 @@ def test_cancel_all_that_match(cli: Cli) -> None:
     cli.submit("--tag", "x", "--delay", "1h")
     declined = cli("tasks", "cancel", "--all", "--tag", "x", stdin="n\n")
     assert declined.code == 1
-    assert "Cancel 1 tasks with tag x?" in declined.err
+    assert "Cancel 1 task with tag x?" in declined.err
     begun = cli("tasks", "cancel", "--all", "--tag", "x", "--yes", "--no-wait", "--json").json
     assert (begun["action"], begun["filter"], begun["total"]) == ("cancel", {"tag": "x"}, 1)
     assert "choose among --all" in cli("tasks", "cancel", NOBODY, "--tag", "x").err
+
+
+def test_reschedule_one_or_all_that_match(cli: Cli) -> None:
+    task_id = cli.submit("--tag", "x", "--delay", "1h")
+    moved = cli("tasks", "reschedule", task_id, "--at", "2040-01-01T00:00:00Z")
+    assert moved.out == f"{task_id} is SCHEDULED, due 2040-01-01T00:00:00Z\n"
+    at = ("--at", "2041-01-01T00:00:00Z")
+    begun = cli("tasks", "reschedule", "--all", "--tag", "x", *at, "-y", "--no-wait", "--json").json
+    assert (begun["action"], begun["execute_at"]) == ("reschedule", "2041-01-01T00:00:00Z")
+    assert (begun["filter"], begun["total"]) == ({"tag": "x"}, 1)
+
+
+def test_discard_all_with_an_error(cli: Cli) -> None:
+    cli.submit("--delay", "1h")
+    cli.kill_all()
+    every = ("dead", "discard", "--all", "--error")
+    assert cli(*every, "other", "--yes").out == "0 discarded\n"
+    begun = cli(*every, "broken", "--yes", "--no-wait", "--json").json
+    assert (begun["action"], begun["filter"], begun["total"]) == ("discard", {"error": "broken"}, 1)
 
 
 def test_a_second_api_on_the_same_port(cli: Cli, database_dsn: str, tmp_path: Path) -> None:

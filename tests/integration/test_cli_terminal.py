@@ -174,6 +174,21 @@ def test_ctrl_c_says_that_the_task_goes_on(terminal: Terminal) -> None:
     assert gnomon_here("tasks", "show", found[1], "--json").json["status"] == "SCHEDULED"
 
 
+def test_ctrl_c_says_that_the_operation_goes_on(terminal: Terminal) -> None:
+    terminal.submit("--tag", "x", "--delay", "1h")
+    waited = terminal.shown(
+        "tasks", "cancel", "--all", "--tag", "x", "--yes", interrupt_after="0 of 1"
+    )
+    assert waited.code == 130
+    assert f"cancel [{'.' * 30}] 0 of 1" in waited.out
+    found = re.search(r"the operation goes on: gnomon bulk show (\S+) --watch", waited.out)
+    assert found is not None, waited.out
+    assert f"to stop it as well: gnomon bulk stop {found[1]}" in waited.out
+    assert gnomon_here("bulk", "show", found[1], "--json").json["status"] == "RUNNING"
+    watched = terminal.shown("bulk", "show", found[1], "--watch", interrupt_after="0 of 1")
+    assert (watched.code, found[0] in watched.out) == (130, True)
+
+
 def test_tail_tells_what_starts_and_ends(terminal: Terminal) -> None:
     """The tasks are changed while it looks: as a node would, in several steps."""
     task_id = terminal.submit("--type", "mail")

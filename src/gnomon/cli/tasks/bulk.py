@@ -9,6 +9,7 @@ import typer
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, settings_of
 from gnomon.cli.tasks.watching import INTERRUPTED
+from gnomon.model.lifecycle import Status
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
@@ -21,6 +22,14 @@ app = typer.Typer(
 )
 
 OperationId = Annotated[str, typer.Argument(metavar="ID", help="The operation's id.")]
+SomeTaskIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help="One task or several.")]
+StatusFilter = Annotated[
+    Status | None,
+    typer.Option(
+        case_sensitive=False, metavar="STATUS", help="Only in this status, such as failed."
+    ),
+]
+
 AllMatching = Annotated[bool, typer.Option("--all", help="All, or all that match the filters.")]
 ErrorFilter = Annotated[
     str | None, typer.Option("--error", metavar="TEXT", help="Only with this in the last error.")
@@ -142,10 +151,8 @@ def run_all(
             action, filter=filters, dry_run=True, **options
         ),
     )
-    number = f"{seen['total']}{' or more' if seen['total_capped'] else ''}"
     if not yes and (seen["total"] or seen["total_capped"]):
-        told = ", ".join(f"{name} {value}" for name, value in filters.items())
-        output.confirm(f"{action.capitalize()} {number} tasks{f' with {told}' if told else ''}?")
+        output.confirm(_question(action, seen, filters))
 
     async def run(client: "DocumentClient") -> "Json":
         # Who was asked has confirmed this number.
@@ -154,6 +161,13 @@ def run_all(
         return begun if no_wait else await _until_ended(client, begun, quiet=as_json)
 
     remote.tell(api, run, _show, as_json=as_json)
+
+
+def _question(action: str, seen: "Json", filters: dict[str, str]) -> str:
+    number = f"{seen['total']}{' or more' if seen['total_capped'] else ''}"
+    told = ", ".join(f"{name} {value}" for name, value in filters.items())
+    tasks = "task" if number == "1" else "tasks"
+    return f"{action.capitalize()} {number} {tasks}{f' with {told}' if told else ''}?"
 
 
 async def _until_ended(client: "DocumentClient", found: "Json", *, quiet: bool) -> "Json":
@@ -166,12 +180,12 @@ async def _until_ended(client: "DocumentClient", found: "Json", *, quiet: bool) 
     with _goes_on(operation_id):
         while found["status"] == "RUNNING":
             if not quiet:
-                output.live(_bar(found), new=first)
+                output.live(progress_bar(found), new=first)
             first = False
             await clock.sleep(_LOOK_SECONDS)
             found = await client.get_bulk_operation(operation_id)
         if not quiet and not first:
-            output.live(_bar(found), new=False)
+            output.live(progress_bar(found), new=False)
             output.live_end()
     return found
 
@@ -192,7 +206,8 @@ def _goes_on(operation_id: str) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _bar(found: "Json") -> str:
+def progress_bar(found: "Json") -> str:
+    """How far an operation is. Where the end is not known, there are only numbers."""
     if found["total_capped"] or not found["total"]:
         return f"{found['action']}: {_progress(found)}"
     filled = min(_BAR, _BAR * found["done"] // found["total"])

@@ -13,7 +13,6 @@ from gnomon.cli.shared.options import (
     QueueFilter,
     TagFilter,
     TaskId,
-    TaskIds,
     TypeFilter,
     Yes,
     settings_of,
@@ -134,14 +133,31 @@ def archive(
 
 @app.command()
 def discard(
-    ctx: typer.Context, task_ids: TaskIds, as_json: AsJson = False, api: ApiUrl = None
+    ctx: typer.Context,
+    task_ids: DeadIds = None,
+    everything: bulk.AllMatching = False,
+    task_type: TypeFilter = None,
+    tag: TagFilter = None,
+    queue: QueueFilter = None,
+    error: bulk.ErrorFilter = None,
+    yes: Yes = False,
+    no_wait: bulk.NoWait = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
 ) -> None:
     """Discard dead letters that are not needed. Their history is kept.
 
     \b
     gnomon dead discard ID
+    gnomon dead discard --all --error "no such customer"
     """
-    _act(remote.api_url(settings_of(ctx), api), task_ids, "discard", as_json=as_json)
+    filters = bulk.given_filters(task_type=task_type, tag=tag, queue=queue, error=error)
+    bulk.check_chosen(task_ids, filters, everything=everything, what="dead letters")
+    url = remote.api_url(settings_of(ctx), api)
+    if task_ids:
+        _act(url, task_ids, "discard", as_json=as_json)
+    else:
+        bulk.run_all(url, "discard", filters, yes=yes, no_wait=no_wait, as_json=as_json)
 
 
 def _filters(task_type: str | None, tag: str | None, queue: str | None) -> dict[str, str]:

@@ -20,22 +20,13 @@ from gnomon.cli.shared.options import (
     settings_of,
 )
 from gnomon.cli.shared.short_ids import task_id_of
-from gnomon.cli.tasks import bulk, edit, statuses, tail, views, watching
+from gnomon.cli.tasks import bulk, edit, reschedule, statuses, tail, views, watching
 from gnomon.cli.tasks.stats import stats
 from gnomon.cli.tasks.template import PriorityName
-from gnomon.model.lifecycle import Status
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
     from gnomon.client.client import DocumentClient
-
-SomeTaskIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help="One task or several.")]
-StatusFilter = Annotated[
-    Status | None,
-    typer.Option(
-        case_sensitive=False, metavar="STATUS", help="Only in this status, such as failed."
-    ),
-]
 
 app = typer.Typer(no_args_is_help=True, help="List, show and change tasks.", rich_markup_mode=None)
 app.command()(stats)
@@ -44,7 +35,7 @@ app.command()(stats)
 @app.command("list", epilog=statuses.LEGEND)
 def list_(
     ctx: typer.Context,
-    status: StatusFilter = None,
+    status: bulk.StatusFilter = None,
     task_type: TypeFilter = None,
     priority: Annotated[
         PriorityName | None, typer.Option(case_sensitive=False, help="Only of this priority.")
@@ -148,12 +139,12 @@ def explain(
 @app.command()
 def cancel(
     ctx: typer.Context,
-    task_ids: SomeTaskIds = None,
+    task_ids: bulk.SomeTaskIds = None,
     interrupt: Annotated[
         bool, typer.Option("--interrupt", help="Also cancel tasks that are running.")
     ] = False,
     everything: bulk.AllMatching = False,
-    status: StatusFilter = None,
+    status: bulk.StatusFilter = None,
     task_type: TypeFilter = None,
     tag: TagFilter = None,
     queue: QueueFilter = None,
@@ -226,9 +217,9 @@ def retry(
 @app.command()
 def delete(
     ctx: typer.Context,
-    task_ids: SomeTaskIds = None,
+    task_ids: bulk.SomeTaskIds = None,
     everything: bulk.AllMatching = False,
-    status: StatusFilter = None,
+    status: bulk.StatusFilter = None,
     task_type: TypeFilter = None,
     tag: TagFilter = None,
     queue: QueueFilter = None,
@@ -260,6 +251,7 @@ def delete(
 
 
 app.command("edit")(edit.edit_task)
+app.command("reschedule")(reschedule.reschedule)
 app.command("tail")(tail.tail)
 
 
