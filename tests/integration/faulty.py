@@ -24,6 +24,9 @@ from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.targets.python import PythonCaller
 from gnomon.observe.metrics import NodeMetrics
+from gnomon.observe.tally import ActivityTally
+from gnomon.store.activity_writer import ActivityWriter
+from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.queries import query, statements
@@ -227,6 +230,7 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
             clock,
             metrics,
             RULES,
+            ActivityWriter(ActivityTally(clock), PostgresActivity(database)),
         )
         crank.node = node = Assembly(inputs).node()
         await node.membership.join()

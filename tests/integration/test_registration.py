@@ -15,7 +15,7 @@ from gnomon.sdk.app import Gnomon
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
-from gnomon.store.postgres.tasks.task_store import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import PostgresTasks, unheard
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.wiring.worker import AppRegistrar, _NoHints
 
@@ -52,7 +52,9 @@ class Worker:
         directory = TenantCache(tenants, clock, {})
         await directory.load()
         settings = settings_with(node_app=PATH)
-        self.registrar = AppRegistrar(self._app, settings, self._database, directory, clock)
+        self.registrar = AppRegistrar(
+            self._app, settings, self._database, directory, clock, unheard
+        )
         roster = PostgresRoster(self._database)
         await roster.join(self.incarnation, "w", 1, 60.0, app=self.registrar.version)
         await self.registrar.run_once()

@@ -18,6 +18,7 @@ from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.observe.metrics import ApiMetrics
 from gnomon.settings import Settings
 from gnomon.store.ports.roster import RosterStore
+from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
 from gnomon.store.postgres.cron.events import PostgresEvents
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
@@ -61,6 +62,7 @@ class Context(msgspec.Struct, frozen=True):
     sessions: Sessions
     task_types: PostgresTaskTypes
     usage: PostgresUsage
+    activity: PostgresActivity
     limiters: PostgresLimiters
     secrets: PostgresSecrets
     tenants: PostgresTenants

@@ -14,3 +14,4 @@ class RowKind(StrEnum):
     NODES = "nodes"  # that ended
     PROGRESS = "progress"  # of executions that ended
     BULK_OPERATIONS = "bulk_operations"  # that ended
+    ACTIVITY = "activity"  # of minutes and hours

@@ -6,7 +6,7 @@ what must not be lost is in the store.
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -74,11 +74,21 @@ class TaskStarted(msgspec.Struct, frozen=True, kw_only=True):
         return (self.started_at - self.due_at).total_seconds()
 
 
+class StartCount(NamedTuple):
+    """One start, as far as it is counted."""
+
+    tenant_id: str
+    task_type: str
+    lane: Lane
+    delay_seconds: float
+
+
 class TasksStarted(msgspec.Struct, frozen=True):
     """Tasks were claimed together."""
 
     tasks: TaskBatch[TaskStarted]
     runs: TaskBatch[TaskStarted]  # those of them that are runs of cron jobs
+    counts: TaskBatch[StartCount]  # the same as tasks, for next to nothing
 
 
 class TaskSettled(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +108,17 @@ class TaskSettled(msgspec.Struct, frozen=True, kw_only=True):
     cron_job_id: UUID | None
 
 
+class EndCount(NamedTuple):
+    """One execution that has ended, as far as it is counted."""
+
+    tenant_id: str
+    task_type: str
+    lane: Lane
+    outcome: OutcomeKind | None
+    state: State
+    seconds: float  # that it took
+
+
 class TasksSettled(msgspec.Struct, frozen=True):
     """Executions of tasks were recorded together: of those that ran here, or on a node that died.
     Told after the commit, of each execution once at the most: not of one whose node had lost it
@@ -106,6 +127,21 @@ class TasksSettled(msgspec.Struct, frozen=True):
     transaction of its own (whether that was committed only the store can tell)."""
 
     tasks: TaskBatch[TaskSettled]
+    counts: TaskBatch[EndCount]  # the same, for next to nothing
+
+
+class SettlementsPresumed(msgspec.Struct, frozen=True):
+    """Settlements were refused because they are there already, as far as one can know: the answer
+    to the commit was lost, or the function has completed its task in a transaction of its own. For
+    counting only: one whose node had lost it meanwhile is among them now and then."""
+
+    counts: TaskBatch[EndCount]
+
+
+class TasksBuried(msgspec.Struct, frozen=True):
+    """Tasks became dead letters because they could not be read or stored."""
+
+    counts: TaskBatch[EndCount]
 
 
 class SlaMissed(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,6 +257,8 @@ Event = (
     | RunSkipped
     | TasksStarted
     | TasksSettled
+    | SettlementsPresumed
+    | TasksBuried
     | SlaMissed
     | HandlerHung
     | HandlerReturned

@@ -13,6 +13,7 @@ class DatabaseSettings(Section, frozen=True):
     connections: int = 8  # of each process
     data_dir: str = ".gnomon"  # of the embedded server
     retention_days: float = 30.0  # how long finished tasks are kept
+    activity_days: float = 30.0  # how long sums of activity by the hour are kept
     # Stays free on PostgreSQL's disk, where that is this machine's: with less, new work is refused.
     # Never more than a tenth of the disk.
     disk_reserve_bytes: int = 1024**3
@@ -20,7 +21,7 @@ class DatabaseSettings(Section, frozen=True):
 
     def __post_init__(self) -> None:
         self.require_at_least_one("connections")
-        self.require_not_negative("retention_days", "disk_reserve_bytes")
+        self.require_not_negative("retention_days", "activity_days", "disk_reserve_bytes")
         bounded = self.max_bytes is None or self.max_bytes >= 1
         self.require("max_bytes", "be at least 1; leave it out for no bound", holds=bounded)
         known = self.direct_url is None or self.url is not None

@@ -31,8 +31,13 @@ from gnomon.clock import Clock, new_incarnation
 from gnomon.dashboard import routes as dashboard
 from gnomon.model.errors import TenantNotFound
 from gnomon.observe.metrics import ApiMetrics
+from gnomon.observe.tally import ActivityTally
 from gnomon.settings import Settings
+from gnomon.store.activity_writer import CHORE as ACTIVITY
+from gnomon.store.activity_writer import EVERY_SECONDS as ACTIVITY_SECONDS
+from gnomon.store.activity_writer import ActivityWriter
 from gnomon.store.guards import Guards
+from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
 from gnomon.store.postgres.cron.events import PostgresEvents
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
@@ -48,7 +53,7 @@ from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 from gnomon.store.postgres.limits.limiters import PostgresLimiters
-from gnomon.store.postgres.tasks.task_store import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import OnInserted, PostgresTasks
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.store.postgres.usage.room import PostgresRoom
 from gnomon.store.postgres.usage.usage import PostgresUsage
@@ -152,18 +157,25 @@ async def _context(
     try:
         await _align(database, clock)
         announcer = Announcer(dsn, clock, settings.node.horizon_seconds)
-        context = await _assembled(settings, database, announcer, clock, requests, trusted)
+        activity = ActivityWriter(ActivityTally(clock), PostgresActivity(database))
+        context = await _assembled(
+            settings, database, announcer, clock, requests, trusted, activity.tally.submitted
+        )
         chores = Chores(clock, Troubles(clock, context.metrics))
         services = _services(context, database, announcer)
+        services.append(every(ACTIVITY, activity.run_once, clock, ACTIVITY_SECONDS))
         if trusted is None:
             services += _installation_services(context, database, chores)
-        async with asyncio.TaskGroup() as group:
-            background = [group.create_task(chores.run(each)) for each in services]
-            try:
-                yield context
-            finally:
-                for task in background:
-                    task.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                background = [group.create_task(chores.run(each)) for each in services]
+                try:
+                    yield context
+                finally:
+                    for task in background:
+                        task.cancel()
+        finally:
+            await activity.finish()
     finally:
         await database.close()
 
@@ -175,6 +187,7 @@ async def _assembled(
     clock: Clock,
     requests: int,
     trusted: TrustedCaller | None,
+    on_inserted: OnInserted,
 ) -> Context:
     tenants = PostgresTenantReader(database, with_schemas=True)
     directory = TenantCache(tenants, clock, plans_of(settings.sharing))
@@ -183,7 +196,12 @@ async def _assembled(
     authenticator = trusted or await authenticator_of(settings.auth, keys, directory, clock)
     metrics = ApiMetrics()
     store = PostgresTasks(
-        database, announcer, settings.api.idempotency_seconds, directory.quotas, directory.limiters
+        database,
+        announcer,
+        settings.api.idempotency_seconds,
+        directory.quotas,
+        directory.limiters,
+        on_inserted,
     )
     guards = Guards(directory, settings.targets.allow)
     rules = TenantRules(clock, directory, guards, settings.api.max_payload_bytes)
@@ -206,6 +224,7 @@ async def _assembled(
         sessions=Sessions(PostgresSessions(database), clock),
         task_types=PostgresTaskTypes(database),
         usage=PostgresUsage(database),
+        activity=PostgresActivity(database),
         limiters=PostgresLimiters(database),
         secrets=PostgresSecrets(database),
         tenants=PostgresTenants(database),

@@ -11,6 +11,8 @@ from gnomon.node.maintenance.storage_counter import StorageCounter
 from gnomon.node.maintenance.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.node.maintenance.watchdog import Watchdog
 from gnomon.node.membership.lease import Lease
+from gnomon.store.activity_writer import CHORE as ACTIVITY
+from gnomon.store.activity_writer import EVERY_SECONDS as ACTIVITY_SECONDS
 from gnomon.store.ports.bulk import BulkKey
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints, PostgresBulk
 from gnomon.store.postgres.cron.events import PostgresWatch
@@ -50,6 +52,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every("count-storage", counter.run_once, clock, COUNT_SECONDS),
         every("bulk", _bulk(inputs, lease, troubles).run_once, clock, BULK_SECONDS),
         every("room", room.run_once, clock, ROOM_SECONDS),
+        every(ACTIVITY, inputs.activity.run_once, clock, ACTIVITY_SECONDS),
         every("watch", watchdog.run_once, clock, WATCH_SECONDS),
         every("troubles", keeper.run_once, clock, TROUBLE_SECONDS),
     ]

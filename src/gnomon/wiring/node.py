@@ -148,7 +148,7 @@ class Assembly:
         recorder = Recorder(
             self._pipe,
             partial(settlement_of, worker=self._inputs.name, chance=chance),
-            SettlementWriter(self._store, self._held, clock, troubles),
+            SettlementWriter(self._store, self._held, clock, troubles, follow_up.buried),
             self._claims,
             follow_up,
             troubles,
@@ -239,6 +239,8 @@ class Assembly:
     def _planning(self) -> PostgresPlanning:
         grace = self._settings.timeout_grace_seconds
         known = self._inputs.directory
+        inserted = self._inputs.activity.tally.submitted
         return PostgresPlanning(
-            self._database, self._clock, grace, known.limiters, known.quotas, known.is_full
-        )
+            self._database, self._clock, grace, known.limiters, known.quotas, known.is_full,
+            inserted,
+        )  # fmt: skip

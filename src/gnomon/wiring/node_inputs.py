@@ -11,6 +11,7 @@ from gnomon.node.dispatch.breaker_check import BreakerRules
 from gnomon.node.run.targets import Callers
 from gnomon.observe.events import Observer
 from gnomon.settings import Settings
+from gnomon.store.activity_writer import ActivityWriter
 from gnomon.store.postgres.database import Database
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.wiring.worker import AppRegistrar
@@ -39,6 +40,7 @@ class NodeInputs:
     clock: Clock
     emit: Observer
     rules: BreakerRules
+    activity: ActivityWriter
     served: Served = EVERYTHING
     registrar: AppRegistrar | None = None  # of a worker
 

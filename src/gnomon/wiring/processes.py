@@ -29,12 +29,15 @@ from gnomon.node.run.targets.python import PythonCaller
 from gnomon.node.run.targets.signing import Signatory
 from gnomon.observe.events import Observer, fan_out, to_log
 from gnomon.observe.metrics import NodeMetrics
+from gnomon.observe.tally import ActivityTally
 from gnomon.sdk.app import Gnomon
 from gnomon.sdk.errors import AppNotLoaded
 from gnomon.sdk.loading import load_app, path_of
 from gnomon.settings import Settings, SettingsError
+from gnomon.store.activity_writer import ActivityWriter
 from gnomon.store.guards import Guards
 from gnomon.store.postgres import migrate
+from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.dispatch.roster import LeaseConnection
 from gnomon.store.postgres.hints import Listener
@@ -221,6 +224,9 @@ async def joined_node(
         await database.open()
         stack.push_async_callback(database.close)
         await PostgresInstallation(database).agree(settings.auth.enabled)
+        activity = ActivityWriter(ActivityTally(clock), PostgresActivity(database))
+        stack.push_async_callback(activity.finish)
+        emit = fan_out(emit, activity.tally)
         tenants = PostgresTenantReader(database, with_schemas=False, with_secrets=True)
         directory = TenantCache(tenants, clock, plans_of(settings.sharing))
         await directory.load()
@@ -228,10 +234,11 @@ async def joined_node(
         callers = await _callers(stack, settings, directory, quarantine, app, clock, emit)
         registrar = None
         if served.registers:
-            registrar = AppRegistrar(app, settings, database, directory, clock)
+            inserted = activity.tally.submitted
+            registrar = AppRegistrar(app, settings, database, directory, clock, inserted)
         inputs = NodeInputs(
-            settings, database, callers, quarantine.is_open, directory, clock, emit, rules, served,
-            registrar,
+            settings, database, callers, quarantine.is_open, directory, clock, emit, rules,
+            activity, served, registrar,
         )  # fmt: skip
         assembly = Assembly(inputs)
         node = assembly.node()

@@ -16,7 +16,7 @@ from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.pools import unhandled
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
-from gnomon.store.postgres.tasks.task_store import PostgresTasks
+from gnomon.store.postgres.tasks.task_store import OnInserted, PostgresTasks
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.checks.rules import TenantRules
@@ -45,6 +45,7 @@ class AppRegistrar:
         database: Database,
         directory: TenantCache,
         clock: Clock,
+        on_inserted: OnInserted,
     ) -> None:
         self.version = version_of(app, settings.node.app or "")
         self._app = app
@@ -54,7 +55,9 @@ class AppRegistrar:
         guards = Guards(directory, settings.targets.allow)
         stores = Stores(
             PostgresRoster(database),
-            PostgresTasks(database, _NoHints(), kept, directory.quotas, directory.limiters),
+            PostgresTasks(
+                database, _NoHints(), kept, directory.quotas, directory.limiters, on_inserted
+            ),
             PostgresCronJobs(database),
             PostgresTaskTypes(database),
             TenantRules(clock, directory, guards, settings.api.max_payload_bytes),

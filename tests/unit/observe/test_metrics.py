@@ -25,6 +25,7 @@ from gnomon.observe.events import (
     RunSkipped,
     RunsPlanned,
     SlaMissed,
+    StartCount,
     TaskBatch,
     TaskPreempted,
     TasksStarted,
@@ -64,7 +65,8 @@ def started(attempt: int, late: float) -> TasksStarted:
         )
         for number in (5, 6)
     ]
-    return TasksStarted(TaskBatch(lambda: iter(tasks)), TaskBatch(lambda: iter(tasks[:1])))
+    nothing = TaskBatch[StartCount](lambda: iter(()))
+    return TasksStarted(TaskBatch(lambda: iter(tasks)), TaskBatch(lambda: iter(tasks[:1])), nothing)
 
 
 ALL: list[Event] = [

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gnomon.clock import Clock
 from gnomon.node.membership.lease import Lease
-from gnomon.store.ports.dispatch import Burial, Claim, DispatchStore, Entry
+from gnomon.store.ports.dispatch import Burial, Buried, Claim, DispatchStore, Entry
 from gnomon.store.ports.planning import OverlapAnswer, PlanningStore
 
 
@@ -41,9 +41,9 @@ class ClaimStore:
         self._observe(answer.claim, asked_at)
         return answer
 
-    async def bury(self, burial: Burial) -> None:
-        """Make a dead letter of a claimed task that cannot be read."""
-        await self._store.bury(self._lease.incarnation, [burial])
+    async def bury(self, burial: Burial) -> list[Buried]:
+        """Make a dead letter of a claimed task that cannot be read; gives it, if it was."""
+        return await self._store.bury(self._lease.incarnation, [burial])
 
     def _observe(self, claim: Claim, asked_at: float) -> None:
         if claim.now is not None:

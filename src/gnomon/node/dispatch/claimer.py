@@ -8,6 +8,7 @@ import msgspec
 from gnomon.chores import Troubles, about_task, isolated
 from gnomon.model.errors import StoreError, Unstorable
 from gnomon.model.task import TaskKey
+from gnomon.node.buried import tell_buried
 from gnomon.node.claims import Claims
 from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.requeue import Requeue
@@ -152,7 +153,7 @@ class Claimer:
             error: StoreError = Unstorable(burial.reason)
             remedy = BURIED_REMEDY
             try:
-                await self._store.bury(burial)
+                tell_buried(self._emit, await self._store.bury(burial))
             except StoreError as refused:
                 error, remedy = refused, _REMEDY
             self._troubles.note(CHORE, error, about_task(burial.key), remedy)

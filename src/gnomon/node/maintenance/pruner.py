@@ -56,6 +56,7 @@ class Pruner:
         self._store = store
         self._lease = lease
         self._retention = settings.retention_days
+        self._activity = settings.activity_days
         self._clock = clock
         self._emit = emit
         self._partitions_at = clock.monotonic()
@@ -110,8 +111,9 @@ class Pruner:
     async def _batch(self, kind: RowKind) -> Removal | None:
         """None where it is refused: that keeps neither the other kinds nor partitions back."""
         about = About(subject=f"rows of {kind}")
+        days = self._activity if kind is RowKind.ACTIVITY else self._retention
         try:
-            batch = await self._store.remove(kind, self._sizes[kind], self._retention)
+            batch = await self._store.remove(kind, self._sizes[kind], days)
         except StoreError as error:
             self._troubles.note(CHORE, error, about)
             return None

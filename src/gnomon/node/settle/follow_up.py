@@ -10,12 +10,31 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from gnomon.clock import Clock
+from gnomon.model.lifecycle import State
 from gnomon.model.priority import Lane
 from gnomon.model.target import Target
 from gnomon.model.task import TaskKey
+from gnomon.model.verdict import COMPLETE, VerdictKind
 from gnomon.node.ahead.stage import AheadStage
-from gnomon.observe.events import Observer, TaskBatch, TaskSettled, TasksSettled
-from gnomon.store.ports.dispatch import Entry, Settled, Settlement
+from gnomon.node.buried import tell_buried
+from gnomon.observe.events import (
+    EndCount,
+    Observer,
+    SettlementsPresumed,
+    TaskBatch,
+    TaskSettled,
+    TasksSettled,
+)
+from gnomon.store.ports.dispatch import Buried, Entry, Settled, Settlement
+
+# The state that follows from a verdict, unless a cancellation was requested.
+_STATES = {
+    VerdictKind.COMPLETE: State.COMPLETED,
+    VerdictKind.RETRY: State.WAITING,
+    VerdictKind.DEAD_LETTER: State.DEAD,
+    VerdictKind.RELEASE: State.WAITING,
+    VerdictKind.EXPIRE: State.EXPIRED,
+}
 
 
 class Claimed(Protocol):
@@ -65,7 +84,21 @@ class FollowUp:
         }
         if jobs:
             self._ahead.runs_ended(jobs)
-        self._emit(TasksSettled(TaskBatch(lambda: _told(tasks, settlements, settled))))
+        self._emit(
+            TasksSettled(
+                TaskBatch(lambda: _told(tasks, settlements, settled)),
+                TaskBatch(lambda: _counted(tasks, settlements, settled)),
+            )
+        )
+
+    def presumed(self, settlements: Sequence[tuple[Claimed, Settlement]]) -> None:
+        """These were refused, and are there already: see `SettlementsPresumed`."""
+        if settlements:
+            self._emit(SettlementsPresumed(TaskBatch(lambda: _presumed(settlements))))
+
+    def buried(self, buried: Sequence[Buried]) -> None:
+        """These could not be settled, and are dead letters."""
+        tell_buried(self._emit, buried)
 
     def _hint(
         self,
@@ -108,6 +141,38 @@ def _told(
             due_at=written.due_at,
             cron_job_id=written.cron_job_id,
         )
+
+
+def _counted(
+    tasks: Sequence[Claimed], settlements: Sequence[Settlement], settled: Sequence[Settled]
+) -> Iterator[EndCount]:
+    """Mostly all of them were accepted and have succeeded, and no state has to be looked up."""
+    whole = len(settled) == len(settlements)
+    states: dict[tuple[int, int], State] | None = None
+    for task, settlement in zip(tasks, settlements, strict=True):
+        outcome, key = settlement.outcome, task.key
+        state = State.COMPLETED
+        if not (whole and settlement.verdict is COMPLETE):
+            if states is None:
+                states = {(s.key.id.int, s.fence): s.state for s in settled}
+            written = states.get((key.id.int, settlement.fence))
+            if written is None:
+                continue
+            state = written
+        seconds = _seconds(settlement)
+        yield EndCount(key.tenant_id, task.task_type, task.lane, outcome, state, seconds)
+
+
+def _presumed(settlements: Sequence[tuple[Claimed, Settlement]]) -> Iterator[EndCount]:
+    for task, settlement in settlements:
+        state, seconds = _STATES[settlement.verdict.kind], _seconds(settlement)
+        tenant_id, outcome = task.key.tenant_id, settlement.outcome
+        yield EndCount(tenant_id, task.task_type, task.lane, outcome, state, seconds)
+
+
+def _seconds(settlement: Settlement) -> float:
+    began, ended = settlement.started_at, settlement.finished_at
+    return 0.0 if began is None or ended is None or ended < began else ended - began
 
 
 def _moment(seconds: float | None) -> datetime | None:

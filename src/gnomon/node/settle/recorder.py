@@ -8,7 +8,9 @@ import structlog
 
 from gnomon.chores import About, Troubles, about_task
 from gnomon.model.errors import BrokenInvariant
+from gnomon.model.outcome import OutcomeKind
 from gnomon.model.task import TaskKey
+from gnomon.model.verdict import COMPLETE
 from gnomon.node.claims import Claims
 from gnomon.node.settle.follow_up import FollowUp
 from gnomon.node.settle.settlement_writer import CHORE, REMEDY, SettlementWriter
@@ -67,11 +69,40 @@ class Recorder:
         self._claims.settled(reports)
         self._pipe.settled(reports)
         self._follow_up.settled([report.delivery for report in reports], settlements, settled)
-        refused = _refused(reports, settled)
+        refused = self._refused(reports, settlements, settled)
         if refused:
             # Swept as lost in the meantime, or written by an attempt whose answer was lost.
             log.warning("settlements were refused as stale", refused=refused)
         return RecordResult(settled=len(settled), refused=refused)
+
+    def _refused(
+        self,
+        reports: Sequence[Report],
+        settlements: Sequence[Settlement],
+        settled: Sequence[Settled],
+    ) -> int:
+        """How many were stale. One whose function has completed it in its own transaction was not:
+        it is settled, as it should be."""
+        unanswered = self._writer.answered(settlements)
+        if len(settled) == len(reports):
+            return 0
+        accepted, kept = {s.key for s in settled}, self._writer.unsettled
+        refused, presumed = 0, []
+        for report, settlement in zip(reports, settlements, strict=True):
+            key, outcome = settlement.key, report.outcome
+            if key in accepted:
+                continue
+            if outcome is not None and outcome.completed_by_handler:
+                done = msgspec.structs.replace(
+                    settlement, verdict=COMPLETE, outcome=OutcomeKind.SUCCEEDED
+                )
+                presumed.append((report.delivery, done))
+                continue
+            refused += 1
+            if key not in kept and (key, settlement.fence) in unanswered:
+                presumed.append((report.delivery, settlement))
+        self._follow_up.presumed(presumed)
+        return refused
 
     async def settle_again(self) -> int:
         """Settle what could not be; gives how many were."""
@@ -108,16 +139,3 @@ class Recorder:
             self._troubles.over(CHORE, about)
             done += 1
         return done
-
-
-def _refused(reports: Sequence[Report], settled: Sequence[Settled]) -> int:
-    """How many were stale. One whose function has completed it in its own transaction was not: it
-    is settled, as it should be."""
-    if len(settled) == len(reports):
-        return 0
-    accepted = {s.key for s in settled}
-    return sum(
-        report.delivery.key not in accepted
-        and not (report.outcome is not None and report.outcome.completed_by_handler)
-        for report in reports
-    )

@@ -1,6 +1,6 @@
 """Writes settlements, however long PostgreSQL is unavailable, and whatever one of them holds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -9,7 +9,7 @@ from gnomon.clock import Clock
 from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, Unstorable
 from gnomon.model.task import TaskKey
 from gnomon.node.held_tasks import HeldTasks
-from gnomon.store.ports.dispatch import Burial, DispatchStore, Settled, Settlement
+from gnomon.store.ports.dispatch import Burial, Buried, DispatchStore, Settled, Settlement
 
 CHORE = "record"
 REMEDY = "it has run, and its row cannot be written; it is tried again by itself"
@@ -20,13 +20,20 @@ class SettlementWriter:
     details; one that it refuses even so stays RUNNING, and is kept here."""
 
     def __init__(
-        self, store: DispatchStore, held: HeldTasks, clock: Clock, troubles: Troubles
+        self,
+        store: DispatchStore,
+        held: HeldTasks,
+        clock: Clock,
+        troubles: Troubles,
+        on_buried: Callable[[Sequence[Buried]], None],
     ) -> None:
         self._store = store
+        self._on_buried = on_buried
         self._held = held
         self._clock = clock
         self._troubles = troubles
         self.unsettled: dict[TaskKey, Settlement] = {}  # bare ones that cannot be stored
+        self._unanswered: set[tuple[TaskKey, int]] = set()  # sent at least once without an answer
 
     async def write(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """One outcome that cannot be stored does not keep its batch mates back."""
@@ -50,6 +57,15 @@ class SettlementWriter:
         self._troubles.over(CHORE, about)
         return settled
 
+    def answered(self, settlements: Sequence[Settlement]) -> set[tuple[TaskKey, int]]:
+        """Those of them, by key and fence, that an attempt may have written whose answer was lost.
+        They are forgotten."""
+        if not self._unanswered:
+            return set()
+        found = {(s.key, s.fence) for s in settlements} & self._unanswered
+        self._unanswered -= found
+        return found
+
     def due_again(self) -> Iterator[TaskKey]:
         """The unsettled ones whose time to be tried again has come."""
         aside = set(self._troubles.aside(CHORE))
@@ -60,6 +76,7 @@ class SettlementWriter:
             try:
                 return await self._store.settle(settlements)
             except StoreUnavailable as error:
+                self._unanswered.update((s.key, s.fence) for s in settlements)
                 await self._clock.sleep(self._troubles.note(CHORE, error))
 
     async def _bare(self, settlement: Settlement, error: StoreError) -> list[Settled]:
@@ -85,5 +102,6 @@ class SettlementWriter:
             return await self._store.settle([bare])
         except Unstorable as error:
             reason = f"its outcome cannot be stored: {error}"[:500]
-            await self._store.bury(bare.incarnation, [Burial(bare.key, bare.fence, reason)])
+            burial = Burial(bare.key, bare.fence, reason)
+            self._on_buried(await self._store.bury(bare.incarnation, [burial]))
             return []

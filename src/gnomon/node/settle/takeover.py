@@ -35,7 +35,7 @@ class Takeover:
         about, reason = about_task(settlement.key), f"it cannot be taken over: {error}"[:500]
         try:
             burial = Burial(settlement.key, settlement.fence, reason)
-            await self._store.bury(settlement.incarnation, [burial])
+            self._follow_up.buried(await self._store.bury(settlement.incarnation, [burial]))
         except StoreError as refused:
             self._troubles.note("sweep", refused, about, _REMEDY)
         else:

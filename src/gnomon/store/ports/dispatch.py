@@ -93,6 +93,14 @@ class Burial(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Buried(NamedTuple):
+    """A task that is a dead letter now, because it could not be read or settled."""
+
+    key: TaskKey
+    task_type: str
+    lane: Lane
+
+
 class Settlement(msgspec.Struct, frozen=True, gc=False):
     """The end of one execution, to be written under its fence."""
 
@@ -208,7 +216,7 @@ class DispatchStore(Protocol):
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """Write outcomes; those whose fence or incarnation is stale are left out."""
 
-    async def bury(self, incarnation: UUID, burials: Sequence[Burial]) -> list[TaskKey]:
+    async def bury(self, incarnation: UUID, burials: Sequence[Burial]) -> list[Buried]:
         """Make dead letters of running tasks that cannot be read or settled; gives which."""
 
     async def payload(self, key: TaskKey) -> bytes | None:

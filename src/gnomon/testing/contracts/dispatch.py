@@ -21,7 +21,7 @@ from gnomon.model.lifecycle import State, Status
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.task import DEFAULT_TENANT, DeliveryMode, KeepPayload, TaskKey
 from gnomon.model.verdict import COMPLETE, EXPIRE, Verdict, VerdictKind
-from gnomon.store.ports.dispatch import Burial
+from gnomon.store.ports.dispatch import Burial, Buried
 from gnomon.testing.contracts.reading import ReadingContract
 from gnomon.testing.contracts.store_world import (
     GRACE,
@@ -289,7 +289,8 @@ class SettlingContract:
         stale = Burial(delivery.key, delivery.fence - 1, "cannot be read")
         assert await world.dispatch.bury(other, [burial]) == []
         assert await world.dispatch.bury(node, [stale]) == []
-        assert await world.dispatch.bury(node, [burial]) == [delivery.key]
+        buried = Buried(delivery.key, delivery.task_type, delivery.lane)
+        assert await world.dispatch.bury(node, [burial]) == [buried]
         assert (await world.task(delivery.key)).last_error == "cannot be read"
         assert await world.dispatch.settle([settlement(delivery)]) == []
 

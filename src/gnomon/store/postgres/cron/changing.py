@@ -41,6 +41,7 @@ from gnomon.model.errors import (
     QuotaExceeded,
     StoreUnavailable,
 )
+from gnomon.model.task import Submission
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.cron import Backfilled, Put
 from gnomon.store.ports.dispatch import Entry
@@ -68,7 +69,7 @@ class PostgresCronChange:
 
     `ref` is a job's id or its name; an unknown one raises CronJobNotFound. Every change of a
     definition withdraws the runs that were planned ahead, and their entries, and plans anew. `due`
-    collects what to hint at once the transaction is committed.
+    collects what to hint at once the transaction is committed, and `inserted` the tasks.
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class PostgresCronChange:
         quotas: Quotas,
         limiters: Sequence[Limiter],
         due: list[Entry],
+        inserted: list[Submission],
     ) -> None:
         self._connection = connection
         self._tenant_id = tenant_id
         self._quotas = quotas
         self._limiters = limiters
         self._due = due
+        self._inserted = inserted
 
     async def hold_app(self, app: AppVersion) -> None:
         """Until the transaction ends, no other worker of the app registers anything."""
@@ -190,7 +193,11 @@ class PostgresCronChange:
         """Enter runs that are not of the schedule. The new version makes older plans fail."""
         await self._connection.execute(query("touch_job"), self._tenant_id, job.id)
         with _asked_again():
-            self._due += await planning.enter(self._connection, fires)
+            self._entered(await planning.enter(self._connection, fires))
+
+    def _entered(self, entered: planning.EnteredRuns) -> None:
+        self._inserted += entered.runs
+        self._due += entered.entries
 
     async def _now(self) -> datetime:
         now: datetime = await self._connection.fetchval("SELECT gnomon.now()")
@@ -277,12 +284,14 @@ class PostgresCronChange:
         if job.next_fire_at is None or job.next_fire_at > now + AHEAD:
             return job
         with _asked_again():
-            self._due += await planning.advance(
-                self._connection,
-                [plan(job, now, now + AHEAD)],
-                now,
-                lambda _: self._limiters,
-                lambda _: self._quotas,
+            self._entered(
+                await planning.advance(
+                    self._connection,
+                    [plan(job, now, now + AHEAD)],
+                    now,
+                    lambda _: self._limiters,
+                    lambda _: self._quotas,
+                )
             )
         return (await self._lock(str(job.id)))[0]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -14,6 +14,7 @@ from gnomon.cron.plan import Occurrence, Plan, withheld
 from gnomon.cron.runs import PlannedFire, first_run, planned_fires, with_first_reserved
 from gnomon.limits.limiter import Limiter
 from gnomon.model.shard import shard_of
+from gnomon.model.task import Submission
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.cron.rows import stored_definition
 from gnomon.store.postgres.limits.limit_keys import LimitersOf, no_limiters, with_keys
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 log = structlog.get_logger("gnomon.store")
 
 
+class EnteredRuns(NamedTuple):
+    """Runs that were inserted, and the hints to be sent once that is committed."""
+
+    runs: list[Submission]
+    entries: list[Entry]
+
+
 async def advance(
     connection: "Connection",
     plans: Sequence[Plan],
@@ -37,7 +45,7 @@ async def advance(
     quotas_of: QuotasOf = no_quotas,
     *,
     full: bool = False,
-) -> list[Entry]:
+) -> EnteredRuns:
     """Carry out plans within a transaction. Those that are out of date change nothing. Where a
     tenant has no room for its runs, or nobody has (`full`), they are skipped."""
     over = {p.job.tenant_id for p in plans} if full else await _over(connection, plans, quotas_of)
@@ -89,10 +97,10 @@ def run_bytes(job: CronJob) -> int:
 
 async def enter(
     connection: "Connection", fires: Sequence[PlannedFire], missed: Sequence[Plan] = ()
-) -> list[Entry]:
+) -> EnteredRuns:
     """Write the ledger and insert the tasks of fires that were not in it."""
     if not fires and not missed:
-        return []
+        return EnteredRuns([], [])
     rows = await connection.fetch(
         query("insert_occurrences"),
         [f.job.id for f in fires] + [p.job.id for p in missed],
@@ -105,9 +113,8 @@ async def enter(
         [f.sla_at for f in fires] + [_missed_sla(p) for p in missed],
     )
     entered = {(row["cron_job_id"], row["fire_at"]) for row in rows}
-    return await insert(
-        connection, [f.run for f in fires if (f.job.id, f.occurrence.fire_at) in entered]
-    )
+    runs = [f.run for f in fires if (f.job.id, f.occurrence.fire_at) in entered]
+    return EnteredRuns(runs, await insert(connection, runs))
 
 
 def fires_of(

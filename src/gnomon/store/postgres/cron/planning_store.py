@@ -19,6 +19,7 @@ from gnomon.store.postgres.cron.rows import job_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.limits.limit_keys import LimitersOf, no_limiters
 from gnomon.store.postgres.tasks.admitting import QuotasOf, no_quotas
+from gnomon.store.postgres.tasks.task_store import OnInserted, unheard
 
 log = structlog.get_logger("gnomon.store")
 
@@ -36,6 +37,7 @@ class PostgresPlanning:
         limiters_of: LimitersOf = no_limiters,
         quotas_of: QuotasOf = no_quotas,
         is_full: Callable[[], bool] = lambda: False,
+        on_inserted: OnInserted = unheard,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -43,6 +45,7 @@ class PostgresPlanning:
         self._limiters_of = limiters_of
         self._quotas_of = quotas_of
         self._is_full = is_full
+        self._on_inserted = on_inserted
 
     async def due(
         self, shards: Sequence[int], until: datetime, each: int, aside: Sequence[UUID] = ()
@@ -66,7 +69,7 @@ class PostgresPlanning:
     async def advance(self, plans: Sequence[Plan]) -> list[Entry]:
         async with self._database.transaction() as connection:
             now = self._clock.now()
-            return await planning.advance(
+            entered = await planning.advance(
                 connection,
                 plans,
                 now,
@@ -74,6 +77,8 @@ class PostgresPlanning:
                 self._quotas_of,
                 full=self._is_full(),
             )
+        self._on_inserted(entered.runs)
+        return entered.entries
 
     async def park(self, job: CronJob, reason: str) -> None:
         why = reason[:_MOST_REASON]

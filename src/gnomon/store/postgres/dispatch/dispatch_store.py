@@ -19,6 +19,7 @@ from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import (
     NOTHING_KNOWN,
     Burial,
+    Buried,
     Claim,
     Cursor,
     Entry,
@@ -205,7 +206,7 @@ class PostgresDispatch:
                 settled.append(Settled(asked.key, asked.fence, reached, due_at, cron_job_id))
         return settled
 
-    async def bury(self, incarnation: UUID, burials: Sequence[Burial]) -> list[TaskKey]:
+    async def bury(self, incarnation: UUID, burials: Sequence[Burial]) -> list[Buried]:
         rows = await self._database.fetch(
             "bury",
             incarnation,
@@ -214,7 +215,10 @@ class PostgresDispatch:
             [b.fence for b in burials],
             [b.reason for b in burials],
         )
-        return [TaskKey(tenant_id, task_id) for tenant_id, task_id in rows]
+        return [
+            Buried(TaskKey(tenant_id, task_id), task_type, LANES.get(lane, ANY_LANE))
+            for tenant_id, task_id, task_type, lane in rows
+        ]
 
     async def payload(self, key: TaskKey) -> bytes | None:
         row = await self._database.fetchrow("payload", key.tenant_id, key.id)

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from gnomon.model.ids import lowest_id
 from gnomon.model.retention import RowKind
+from gnomon.store.ports.activity import MINUTES_KEPT
 from gnomon.store.ports.roster import Removal
 from gnomon.store.ports.usage import KEPT_DAYS
 from gnomon.store.postgres.database import Database
@@ -47,6 +48,7 @@ class ExpiredRows:
             RowKind.NODES: self._nodes,
             RowKind.PROGRESS: self._progress,
             RowKind.BULK_OPERATIONS: self._bulk_operations,
+            RowKind.ACTIVITY: self._activity,
         }
 
     async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
@@ -121,6 +123,17 @@ class ExpiredRows:
             now: datetime = await connection.fetchval("SELECT gnomon.now()")
             first_kept = lowest_id(now - timedelta(days=retention_days))
             answer = await connection.execute(query("remove_bulk_operations"), first_kept, most)
+        removed = _count(answer)
+        return Removal(removed, removed == most)
+
+    async def _activity(self, most: int, retention_days: float) -> Removal:
+        async with self._by_index() as connection:
+            now: datetime = await connection.fetchval("SELECT gnomon.now()")
+            hours_from = now - timedelta(days=retention_days)
+            minutes_from = max(hours_from, now - MINUTES_KEPT)
+            answer = await connection.execute(
+                query("remove_activity"), minutes_from, hours_from, most
+            )
         removed = _count(answer)
         return Removal(removed, removed == most)
 

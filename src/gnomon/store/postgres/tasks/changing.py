@@ -34,7 +34,7 @@ from gnomon.store.postgres.rows import (
 )
 from gnomon.store.postgres.tasks import admitting
 from gnomon.store.postgres.tasks.admitting import Asked
-from gnomon.store.postgres.tasks.inserting import insert_once
+from gnomon.store.postgres.tasks.inserting import fresh, insert_once
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
@@ -68,8 +68,11 @@ class PostgresTaskChange:
         self.replay = replay
         self.answer = b"null"
         self.due: list[Entry] = []
+        self.inserted: list[Submission] = []
         self.cancels: list[TaskKey] = []
-        self.cron = PostgresCronChange(connection, tenant_id, quotas, limiters, self.due)
+        self.cron = PostgresCronChange(
+            connection, tenant_id, quotas, limiters, self.due, self.inserted
+        )
         self.bulk = PostgresBulkChange(connection, tenant_id, quotas, self.due, self.cancels)
         self._connection = connection
         self._tenant_id = tenant_id
@@ -82,6 +85,7 @@ class PostgresTaskChange:
         new = [limited(each, self._limiters) for each in batch]
         receipts, entries = await insert_once(self._connection, new, self._keep_seconds, self._ask)
         self.due += entries
+        self.inserted += fresh(new, receipts)
         return receipts
 
     def _ask(self, batch: Sequence[Submission]) -> Asked:

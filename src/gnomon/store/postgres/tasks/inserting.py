@@ -157,6 +157,15 @@ async def insert_once(
     return [_final(receipt, by_id) for receipt in receipts], entries
 
 
+def fresh(batch: Sequence[NewTask], receipts: Sequence[Receipt]) -> list[Submission]:
+    """Those of the batch that were stored: not before, and not refused."""
+    return [
+        new.submission
+        for new, receipt in zip(batch, receipts, strict=True)
+        if receipt.replay is None and receipt.refused is None and not receipt.conflict
+    ]
+
+
 def _final(receipt: Receipt, outcomes: Mapping[UUID, Receipt]) -> Receipt:
     """The receipt of what was new. What repeats a task of the same batch is refused with it."""
     outcome = outcomes.get(receipt.task_id)

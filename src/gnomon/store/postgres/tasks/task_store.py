@@ -1,7 +1,7 @@
 """The store of tasks as the API sees it, on PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -35,12 +35,17 @@ from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.tasks import admitting, counting, idempotency, reading
 from gnomon.store.postgres.tasks.admitting import Asked, QuotasOf, no_quotas
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.store.postgres.tasks.inserting import insert_once, insert_within
+from gnomon.store.postgres.tasks.inserting import fresh, insert_once, insert_within
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
 
 _INTEGRITY = "23"  # the class of SQLSTATEs
+OnInserted = Callable[[Sequence[Submission]], None]
+
+
+def unheard(submissions: Sequence[Submission]) -> None:
+    """For where nobody counts what was inserted."""
 
 
 class PostgresTasks:
@@ -53,12 +58,14 @@ class PostgresTasks:
         idempotency_seconds: float,
         quotas_of: QuotasOf = no_quotas,
         limiters_of: LimitersOf = no_limiters,
+        on_inserted: OnInserted = unheard,
     ) -> None:
         self._database = database
         self._hints = hints
         self._keep_seconds = idempotency_seconds
         self._quotas_of = quotas_of
         self._limiters_of = limiters_of
+        self._on_inserted = on_inserted
         self._pinging = asyncio.Lock()
         self._pings = 0  # that have begun,
         self._pinged: tuple[int, StoreError | None] = (0, None)  # and the last that ended, and how
@@ -70,6 +77,7 @@ class PostgresTasks:
         with _refusals():
             receipts, entries = await self._insert(self._limited(batch), patient)
         self._hints.due(entries)
+        self._on_inserted(fresh(batch, receipts))
         return receipts
 
     def _limited(self, batch: Sequence[NewTask]) -> Sequence[NewTask]:
@@ -124,6 +132,8 @@ class PostgresTasks:
                 await self._remember_room(tenant_id, quotas)
             raise
         self._hints.due(change.due)
+        if change.inserted:
+            self._on_inserted(change.inserted)
         for key in change.cancels:
             self._hints.cancel(key)
 
