@@ -1,4 +1,4 @@
-"""The libraries of others are the ones that the manifest names, byte for byte."""
+"""The files of the dashboard: those of others as the manifest names them, ours by our rules."""
 
 import hashlib
 import re
@@ -64,3 +64,10 @@ def test_no_template_needs_an_inline_script_or_style() -> None:
     for path in (root / "templates").glob("*.html"):
         text = path.read_text()
         assert not re.search(_INLINE, text), path
+
+
+def test_what_scrolls_is_reached_by_keyboard() -> None:
+    root = Path(str(files("gnomon.dashboard")))
+    for path in (root / "templates").glob("*.html"):
+        for tag in re.findall(r'<\w+ class="scroll[ "][^>]*>', path.read_text()):
+            assert 'tabindex="0" role="region" aria-label' in tag, (path.name, tag)

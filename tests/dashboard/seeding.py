@@ -1,0 +1,128 @@
+"""An installation with something of everything, made by its API and run by its nodes."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+from tests.integration.api_calls import TASKS, Api, call
+from tests.integration.nodes import running_node
+from tests.waiting import eventually
+
+from gnomon.clock import SystemClock
+
+JOBS = "/api/v1/cron-jobs"
+APP = "tests.dashboard.shop:app"
+_ONCE = {"max_retries": 0}
+_PATIENT = {"max_retries": 5, "backoff": "fixed", "base_seconds": 3600, "jitter": False}
+_QUICK = {"max_retries": 2, "backoff": "fixed", "base_seconds": 0.01, "jitter": False}
+
+
+def python(function: str, payload: Any, **fields: Any) -> dict[str, Any]:
+    """A task for a handler of the shop."""
+    target = {"type": "python", "function": function}
+    return {"task_type": function, "target": target, "payload": payload, **fields}
+
+
+@asynccontextmanager
+async def seeded(dsn: str, api: Api) -> AsyncIterator[dict[str, str]]:
+    """Tasks in every state, recurring jobs, limits and two nodes, for as long as it lasts.
+
+    Gives one of each kind of thing, by the name that paths have for it.
+    """
+    async with AsyncExitStack() as stack:
+        await _limits(api)
+        for name in ("eu-1", "eu-2"):
+            await stack.enter_async_context(
+                running_node(
+                    dsn, node_app=APP, node_name=name, node_drain_seconds=0.05, node_slots=10,
+                    node_scan_seconds=0.2, node_lease_seconds=10.0,
+                )
+            )  # fmt: skip
+        jobs = await _jobs(api)
+        await _ended_tasks(api)
+        await _waiting_tasks(api)
+        running = await _running_tasks(api)
+        dead = (await call(api, "GET", f"{TASKS}?status=DEAD_LETTERED", 200))["tasks"]
+        yield {"task_id": dead[0]["task_id"], "ref": jobs[0], "running": running[0]}
+
+
+async def _limits(api: Api) -> None:
+    for name, body in {
+        "bank": {"concurrency": 2, "queue": "bank"},
+        "mail": {"rate": 20, "per_seconds": 1, "task_type": "send_invoice"},
+    }.items():
+        await call(api, "PUT", f"/api/v1/limiters/{name}", 201, body)
+
+
+async def _jobs(api: Api) -> list[str]:
+    made = []
+    for body in (
+        python("reindex_products", {}, name="nightly-index", cron_expression="30 2 * * *",
+               timezone="Europe/Vienna", tags=["search"]),
+        python("send_invoice", {"order": 7}, name="monthly-invoices",
+               cron_expression="0 6 1 * *", timezone="America/New_York"),
+        python("sync_stock", {"warehouse": "graz"}, name="stock", interval_seconds=900,
+               retry_policy=_ONCE),
+    ):  # fmt: skip
+        body["payload_template"] = body.pop("payload")
+        made.append((await call(api, "POST", JOBS, 201, body))["cron_job_id"])
+    await call(api, "POST", f"{JOBS}/stock/trigger", 202)
+    await call(api, "POST", f"{JOBS}/nightly-index/trigger", 202)
+    reason = {"reason": "the accountants close the books"}
+    await call(api, "POST", f"{JOBS}/monthly-invoices/pause", 200, reason)
+    return made
+
+
+async def _ended_tasks(api: Api) -> None:
+    tasks = [
+        *(python("send_invoice", {"order": n}, tags=["invoices"]) for n in range(12)),
+        *(python("charge_card", {"order": n, "cents": 100 * n}, queue="bank", priority="HIGH",
+                 retry_policy=_QUICK, tags=["payments", "eu"]) for n in range(9)),
+        *(python("sync_stock", {"warehouse": name}, retry_policy=_ONCE)
+          for name in ("graz", "linz", "wels", "ried")),
+        *(python("sync_stock", {"warehouse": name}, retry_policy=_PATIENT, name=f"stock of {name}")
+          for name in ("steyr", "enns")),
+    ]  # fmt: skip
+    for task_id in await _batch(api, tasks):
+        await _reaches(api, task_id, "COMPLETED", "DEAD_LETTERED", "FAILED")
+
+
+async def _waiting_tasks(api: Api) -> None:
+    now = SystemClock().now()
+    tasks = [
+        python("send_invoice", {"order": 100 + n}, name=f"reminder {n}", priority="LOW",
+               execute_at=(now + timedelta(hours=1 + n)).isoformat())
+        for n in range(12)
+    ]  # fmt: skip
+    made = await _batch(api, tasks)
+    await call(api, "POST", f"{TASKS}/{made[0]}/pause", 200)
+    await call(api, "POST", f"{TASKS}/{made[1]}/cancel", 200)
+
+
+async def _running_tasks(api: Api) -> list[str]:
+    """Two that hold all of a limit, and two that wait for it."""
+    tasks = [
+        python("encode_video", {"file": f"/srv/video/{n}.mov", "height": 1080}, queue="bank",
+               name=f"trailer {n}", priority="CRITICAL", timeout_seconds=3600)
+        for n in range(2)
+    ]  # fmt: skip
+    made = await _batch(api, tasks)
+    for task_id in made:
+        await _reaches(api, task_id, "RUNNING")
+    await _batch(api, [python("charge_card", {"order": n}, queue="bank") for n in (41, 43)])
+    return made
+
+
+async def _batch(api: Api, tasks: list[dict[str, Any]]) -> list[str]:
+    answer = await call(api, "POST", f"{TASKS}/batch", 202, {"tasks": tasks})
+    return [each["task_id"] for each in answer["tasks"]]
+
+
+async def _reaches(api: aiohttp.ClientSession, task_id: str, *statuses: str) -> None:
+    async def reached() -> bool:
+        found = await call(api, "GET", f"{TASKS}/{task_id}", 200)
+        return found["status"] in statuses
+
+    await eventually(reached, timeout=60)

@@ -1,0 +1,96 @@
+"""Every page with data, in both themes, at 320 px and by keyboard.
+
+Pages are found from the routes, so that none is left out.
+"""
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from tests.conftest import PostgresServer, fresh_database, serving
+from tests.dashboard.browsing import NARROW, Browsing, axe
+from tests.dashboard.page_routes import PAGES, about
+from tests.dashboard.seeding import seeded
+
+_OVERFLOW = """() => {
+  const width = document.documentElement.clientWidth;
+  return document.documentElement.scrollWidth <= width ? [] :
+    [...document.querySelectorAll("body *")]
+      .filter((each) => each.getBoundingClientRect().right > width + 1 && !each.closest(".scroll"))
+      .map((each) => each.outerHTML.slice(0, 200));
+}"""
+
+# What the Tab key has to reach. Of radio buttons it reaches one of a group.
+_CONTROLS = """() => {
+  const all = [...document.querySelectorAll(
+    "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")];
+  const there = all.filter((each) => each.type !== "radio" && !each.disabled &&
+    each.tabIndex >= 0 && each.checkVisibility({visibilityProperty: true}));
+  window.wanted = new Map(there.map((each, place) => [each, place]));
+  return there.map((each) => each.outerHTML.slice(0, 160));
+}"""
+_FOCUSED = """() => {
+  const here = document.activeElement;
+  if (here === document.body) return null;
+  const style = getComputedStyle(here);
+  return {place: window.wanted.get(here) ?? -1, html: here.outerHTML.slice(0, 160),
+    seen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2};
+}"""
+_MOST_TABS = 600
+
+
+class World(NamedTuple):
+    """An API with data, and one of each thing in it."""
+
+    api: aiohttp.ClientSession
+    things: dict[str, str]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def world(postgres: PostgresServer) -> AsyncIterator[World]:
+    async with fresh_database(postgres) as dsn, serving(dsn) as api, seeded(dsn, api) as things:
+        yield World(api, things)
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_has_no_fault(browsing: Browsing, world: World, path: str) -> None:
+    page = await browsing.open(world.api)
+    answer = await page.goto(about(path, world.things))
+    assert answer is not None
+    assert answer.status == 200
+    assert await axe(page) == []
+    await page.emulate_media(color_scheme="dark")
+    assert await axe(page) == []
+    await page.set_viewport_size({"width": NARROW, "height": 900})
+    assert await axe(page) == []
+    assert await page.evaluate(_OVERFLOW) == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_is_used_by_keyboard(browsing: Browsing, world: World, path: str) -> None:
+    page = await browsing.open(world.api, about(path, world.things))
+    await page.evaluate("document.activeElement.blur()")
+    controls = await page.evaluate(_CONTROLS)
+    reached: set[int] = set()
+    for number in range(_MOST_TABS):
+        await page.keyboard.press("Tab")
+        focused = await page.evaluate(_FOCUSED)
+        if focused is None:
+            break
+        assert focused["seen"], f"no focus to be seen: {focused['html']}"
+        if number == 0:
+            assert "Skip to" in focused["html"]
+        reached.add(focused["place"])
+    missed = [html for place, html in enumerate(controls) if place not in reached]
+    assert missed == []
+
+
+async def test_the_first_link_skips_to_the_content(browsing: Browsing, world: World) -> None:
+    page = await browsing.open(world.api, "/tasks")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    assert await page.evaluate("document.activeElement.id") == "main"
+    await page.keyboard.press("Tab")
+    assert await page.evaluate("document.activeElement.closest('main') !== null")
