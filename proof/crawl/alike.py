@@ -13,7 +13,7 @@ from gnomon.clock import SystemClock, new_id
 
 _MADE = re.compile(
     r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"  # an id
-    r"|\d{4}-\d\d-\d\dT[\d:.]+Z"  # a time
+    r"|\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|\+00:00)?"  # a time
 )
 _UUID_LENGTH = 36
 
@@ -53,18 +53,18 @@ class Stranger:
         return self._compared
 
     def _compare(self, case: Case, name: str, foreign: str) -> None:
-        unknown = _nobodys(foreign)
+        unknown = nobodys(foreign)
         case.headers.pop("Idempotency-Key", None)
         theirs = self._answer(case, name, foreign)
-        nobodys = self._answer(case, name, unknown)
+        no_ones = self._answer(case, name, unknown)
         self._compared += 1
         if case.method == "PUT":  # made something of one's own under that name
-            for answer in (theirs, nobodys):
+            for answer in (theirs, no_ones):
                 self._session.delete(answer.request.url, headers={"Authorization": self._key})
-        if _masked(theirs, foreign) != _masked(nobodys, unknown):
+        if masked(theirs, foreign) != masked(no_ones, unknown):
             self._findings.blame(
                 f"{case.operation.label}: a foreign id answers unlike an unknown one",
-                f"unknown: {_masked(nobodys, unknown)}\n  foreign: {_masked(theirs, foreign)}",
+                f"unknown: {masked(no_ones, unknown)}\n  foreign: {masked(theirs, foreign)}",
             )
 
     def _answer(self, case: Case, name: str, value: str) -> Any:
@@ -73,14 +73,14 @@ class Stranger:
         return case.call(base_url=self._url, headers=headers, session=self._session)
 
 
-def _nobodys(foreign: str) -> str:
+def nobodys(foreign: str) -> str:
     """What is like it, of the same length, and unknown."""
     if len(foreign) == _UUID_LENGTH and foreign.count("-") == 4:
         return str(new_id(SystemClock().now()))
     return foreign[:-1] + ("x" if foreign[-1] != "x" else "y")
 
 
-def _masked(answer: "requests.Response", name: str) -> tuple[Any, ...]:
+def masked(answer: "requests.Response", name: str) -> tuple[Any, ...]:
     """Status, headers and body, without what is new in every answer."""
     headers = {k.lower(): v for k, v in answer.headers.items()}
     headers.pop("date", None)

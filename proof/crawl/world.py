@@ -14,16 +14,18 @@ from proof.crawl.crawler import (
     shares,
 )
 from proof.crawl.household import Household
+from proof.crawl.pages import PageCrawler
 from proof.crawl.roles import roles_of
 
 
 class Report:
     """What the crawl found."""
 
-    def __init__(self, findings: Findings, compared: int, operations: int) -> None:
+    def __init__(self, findings: Findings, compared: int, operations: int, visits: int) -> None:
         self.findings = findings
         self.compared = compared
         self.operations = operations
+        self.visits = visits
 
     @property
     def holds(self) -> bool:
@@ -33,7 +35,8 @@ class Report:
         found = self.findings
         yield (
             f"{'HOLDS' if self.holds else 'FAILS'}: {found.cases} cases of {self.operations} "
-            f"operations, {self.compared} foreign ids compared with unknown ones"
+            f"operations, {self.compared} foreign ids compared with unknown ones, "
+            f"{self.visits} visits of pages"
         )
         for label, counts in sorted(found.answers.items()):
             answers = ", ".join(f"{status}: {n}" for status, n in sorted(counts.items()))
@@ -50,7 +53,8 @@ def summed(reports: Sequence[Report]) -> Report:
     findings = Findings()
     for report in reports:
         findings.add(report.findings)
-    return Report(findings, sum(r.compared for r in reports), reports[0].operations)
+    compared, visits = (sum(r.compared for r in reports), sum(r.visits for r in reports))
+    return Report(findings, compared, reports[0].operations, visits)
 
 
 def crawled(
@@ -64,11 +68,14 @@ def crawled(
         before = bystander.rows()
         stranger = Stranger(url, alpha, bystander, findings)
         compared = sum(stranger.compare(operation) for operation in operations)
+        alpha.restock()
+        pages = PageCrawler(url, alpha, bystander, findings)
+        pages.crawl()
         crawler = Crawler(url, (alpha, beta), bystander, findings, roles_of(document), seed)
         for operation, share in shares(operations, cases):
             crawler.crawl(operation, share, lambda: said(findings.cases))
         _unchanged(before, bystander.rows(), findings)
-    return Report(findings, compared, len(operations))
+    return Report(findings, compared, len(operations), pages.visits)
 
 
 @contextmanager

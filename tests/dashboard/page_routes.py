@@ -9,7 +9,7 @@ from gnomon.access.principal import Role
 from gnomon.api.http.operation import page_of
 from gnomon.dashboard import routes
 
-_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
 def found(method: str) -> dict[str, Role]:
@@ -21,13 +21,13 @@ def found(method: str) -> dict[str, Role]:
             for handler in route.route_handlers:
                 declared = page_of(handler)
                 if declared is not None and declared.method == method:
-                    made[_PARAMETER.sub(r"{\1}", route.path)] = declared.role
+                    made[PARAMETER.sub(r"{\1}", route.path)] = declared.role
     return made
 
 
 def about(path: str, things: Mapping[str, str]) -> str:
     """The path of a page about one of these things."""
-    for name in _PARAMETER.findall(path):
+    for name in PARAMETER.findall(path):
         for known in (path, name):
             if known in things:
                 path = path.replace(f"{{{name}}}", things[known])

@@ -24,4 +24,5 @@ async def test_two_tenants_see_nothing_of_each_other_in_any_operation(
     assert report.holds, "\n".join(report.lines())
     assert report.findings.cases == CASES
     assert report.compared > 50
+    assert report.visits > 200
     assert len(report.findings.keys) == 11  # with keys of every kind, and with none
