@@ -86,7 +86,7 @@ async def _ended_tasks(api: Api) -> None:
           for name in ("steyr", "enns")),
     ]  # fmt: skip
     for task_id in await _batch(api, tasks):
-        await _reaches(api, task_id, "COMPLETED", "DEAD_LETTERED", "FAILED")
+        await reaches(api, task_id, "COMPLETED", "DEAD_LETTERED", "FAILED")
 
 
 async def _waiting_tasks(api: Api) -> None:
@@ -110,7 +110,7 @@ async def _running_tasks(api: Api) -> list[str]:
     ]  # fmt: skip
     made = await _batch(api, tasks)
     for task_id in made:
-        await _reaches(api, task_id, "RUNNING")
+        await reaches(api, task_id, "RUNNING")
     await _batch(api, [python("charge_card", {"order": n}, queue="bank") for n in (41, 43)])
     return made
 
@@ -120,7 +120,7 @@ async def _batch(api: Api, tasks: list[dict[str, Any]]) -> list[str]:
     return [each["task_id"] for each in answer["tasks"]]
 
 
-async def _reaches(api: aiohttp.ClientSession, task_id: str, *statuses: str) -> None:
+async def reaches(api: aiohttp.ClientSession, task_id: str, *statuses: str) -> None:
     async def reached() -> bool:
         found = await call(api, "GET", f"{TASKS}/{task_id}", 200)
         return found["status"] in statuses

@@ -14,7 +14,7 @@ from tests.dashboard.browsing import NARROW, Browsing, axe
 from tests.dashboard.page_routes import PAGES, about
 from tests.dashboard.seeding import seeded
 
-_OVERFLOW = """() => {
+OVERFLOW = """() => {
   const width = document.documentElement.clientWidth;
   return document.documentElement.scrollWidth <= width ? [] :
     [...document.querySelectorAll("body *")]
@@ -65,7 +65,7 @@ async def test_a_page_has_no_fault(browsing: Browsing, world: World, path: str) 
     assert await axe(page) == []
     await page.set_viewport_size({"width": NARROW, "height": 900})
     assert await axe(page) == []
-    assert await page.evaluate(_OVERFLOW) == []
+    assert await page.evaluate(OVERFLOW) == []
 
 
 @pytest.mark.parametrize("path", PAGES)

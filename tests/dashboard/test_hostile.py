@@ -1,0 +1,112 @@
+"""Text of others on every page: shown as it is, whatever it would like to be."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from tests.conftest import PostgresServer, fresh_database, serving
+from tests.dashboard.browsing import NARROW, Browsing
+from tests.dashboard.page_routes import PAGES, about
+from tests.dashboard.seeding import APP, JOBS, python, reaches
+from tests.dashboard.test_every_page import OVERFLOW
+from tests.integration.api_calls import TASKS, call
+from tests.integration.nodes import running_node
+
+Api = aiohttp.ClientSession
+
+OWNED = "window.owned = true"
+MARKUP = f"<script>{OWNED}</script>"
+HANDLER = f"<img src=x onerror='{OWNED}'>"
+BREAKOUT = f"\"'></time></title></textarea>{MARKUP}"
+TEMPLATE = "{{ 7 * 191 }}{% raw %}${7 * 191}"
+TURNED = "abc\u202egnp.exe\u200b\u2066"
+SLASHES = "../../a/b?c=d#e%2f"
+LONG = "W" * 180
+# What a text is on a page: all of it, with the characters that hide shown by their numbers.
+HOSTILE = f"{MARKUP}{HANDLER}{TURNED}{SLASHES}"
+SHOWN = f"{MARKUP}{HANDLER}abc⟨U+202E⟩gnp.exe⟨U+200B⟩⟨U+2066⟩{SLASHES}"
+TYPE = "<script>a/b"
+JOB = f"{MARKUP.replace('/', '')} &amp; ü?#%2f"  # names of jobs have no slash
+_HIDDEN = "\u202e\u200b\u2066"
+# Pages that have nothing of others to show.
+_OWN = {"/nodes"}
+
+
+class Hostile(NamedTuple):
+    """An API with hostile data, and the hostile one of each thing in it."""
+
+    api: Api
+    things: dict[str, str]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def hostile(postgres: PostgresServer) -> AsyncIterator[Hostile]:
+    async with fresh_database(postgres) as dsn, serving(dsn) as api:
+        things = await _filled(dsn, api)
+        yield Hostile(api, things)
+
+
+async def _filled(dsn: str, api: Api) -> dict[str, str]:
+    target = {"type": "python", "function": "fail_as_told"}
+    error = f"{HOSTILE}{BREAKOUT}{TEMPLATE}{LONG}"
+    fields = {"name": HOSTILE[:200], "tags": [HOSTILE[:100], LONG[:100]], "queue": HOSTILE[:100]}
+    task = python("fail_as_told", {"error": error, HOSTILE: [BREAKOUT, 2**63, {TEMPLATE: TURNED}]},
+                  **fields, task_type=TYPE, retry_policy={"max_retries": 0})  # fmt: skip
+    dead = (await call(api, "POST", TASKS, 202, task))["task_id"]
+    job = {"name": JOB, "task_type": TYPE, "target": target, "interval_seconds": 3600,
+           "payload_template": {HOSTILE: 2**63}, "tags": fields["tags"]}  # fmt: skip
+    ref = (await call(api, "POST", JOBS, 201, job))["cron_job_id"]
+    await call(api, "POST", f"{JOBS}/{ref}/pause", 200, {"reason": HOSTILE})
+    await call(api, "PUT", "/api/v1/limiters/x", 201, {"concurrency": 1, "task_type": TYPE})
+    async with running_node(dsn, node_app=APP, node_drain_seconds=0.05):
+        await reaches(api, dead, "DEAD_LETTERED")
+    for number in range(2):
+        await call(api, "POST", TASKS, 202, task | {"delay_seconds": 3600 + number})
+    return {"task_id": dead, "ref": ref}
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_hostile_text_is_shown_literally(
+    browsing: Browsing, hostile: Hostile, path: str
+) -> None:
+    page = await browsing.open(hostile.api, about(path, hostile.things), width=NARROW)
+    assert await page.evaluate("window.owned") is None
+    assert await page.locator("img[src=x]").count() == 0
+    html = await page.content()
+    assert not any(each in html for each in _HIDDEN)
+    assert "1337" not in html.replace(hostile.things["task_id"], "")
+    text = await page.evaluate("document.body.innerText")
+    assert ("<script>" in text) == (path not in _OWN)
+    assert await page.evaluate(OVERFLOW) == []
+
+
+async def test_all_of_a_task_is_shown(browsing: Browsing, hostile: Hostile) -> None:
+    page = await browsing.open(hostile.api, f"/tasks/{hostile.things['task_id']}")
+    await page.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
+    text = await page.evaluate("document.querySelector('main').innerText")
+    for part in (SHOWN, str(2**63), TYPE, f"{TEMPLATE}{LONG}", json.dumps(BREAKOUT)):
+        assert part in text
+
+
+async def test_a_payload_of_256_kb_is_shown(browsing: Browsing, hostile: Hostile) -> None:
+    large = {f"field {number}": "x" * 1000 for number in range(240)} | {"rows": list(range(2000))}
+    task = python("fail_as_told", large, delay_seconds=3600)
+    made = await call(hostile.api, "POST", TASKS, 202, task)
+    page = await browsing.open(hostile.api, f"/tasks/{made['task_id']}", width=NARROW)
+    assert await page.get_by_text("field 7").count() > 0
+    assert await page.get_by_text("Only the beginning is shown").count() == 1
+    assert await page.evaluate(OVERFLOW) == []
+
+
+async def test_names_with_slashes_lead_to_their_pages(browsing: Browsing, hostile: Hostile) -> None:
+    page = await browsing.open(hostile.api, "/cron")
+    await page.get_by_role("link", name=JOB).click()
+    await page.wait_for_url("**/cron/*")
+    assert await page.get_by_role("heading", level=1, name=JOB).count() == 1
+    await page.goto(f"/tasks/{hostile.things['task_id']}")
+    await page.get_by_role("link", name="<script>").first.click()  # its tag: a filter
+    await page.wait_for_url("**/tasks?q=*")
+    assert await page.locator("tbody tr").count() == 3
