@@ -23,7 +23,8 @@ ROLES = {
         "list_tasks", "get_task", "get_task_stats", "list_executions", "explain_task",
         "list_dead_letters",
         "get_dead_letter", "list_cron_jobs", "get_cron_job", "list_cron_runs", "preview_cron_job",
-        "list_bulk_operations", "get_bulk_operation", "list_events", "get_tenant", "metrics",
+        "list_bulk_operations", "get_bulk_operation", "list_events",
+        "list_breakers", "get_tenant", "metrics",
     },
     Role.OPERATE: {
         "patch_task", "delete_task", "cancel_task", "pause_task", "resume_task", "retry_task",

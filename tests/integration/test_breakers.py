@@ -10,6 +10,9 @@ import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
+from tests.conftest import serving
+from tests.integration.api_calls import call
+from tests.integration.identity import bearer, make_key, make_tenant
 from tests.integration.nodes import call_of, running_node
 from tests.integration.support import Connection, archived, database_now, store, submission
 from tests.waiting import eventually
@@ -188,3 +191,52 @@ async def test_a_tenant_whose_tasks_all_fail_is_slowed_down(
         await all_completed(connection, keys)
     kinds = [row["kind"] for row in await connection.fetch("SELECT * FROM gnomon.event")]
     assert "breaker.closed" in kinds
+
+
+async def test_the_breakers_of_a_tenant_are_listed_for_it_alone(
+    database_dsn: str, database: Database, connection: Connection, now: datetime
+) -> None:
+    dead = Endpoint()
+    await make_tenant(database, "other")
+    _, mine = await make_key(database)
+    _, theirs = await make_key(database, "other")
+    slow = BreakerRules(host=msgspec.structs.replace(HOST_RULE, pause=600.0))
+    async with (
+        serving(database_dsn, auth_enabled=True) as api,
+        running_node(
+            database_dsn,
+            rules=slow,
+            node_name="first",
+            node_slots=SLOTS,
+            targets_allow=("127.0.0.0/8",),
+        ),
+    ):
+        await store(database, *dead.tasks(now, 60, A))
+        await opened(connection)
+        await at_rest(connection)
+        found = await call(api, "GET", "/api/v1/breakers", 200, headers=bearer(mine))
+        (one,) = found["breakers"]
+        assert (one["host"], one["state"]) == (f"127.0.0.1:{dead.port}", "open")
+        assert (one["calls"], one["failures"], one["nodes"]) == (20, 20, ["first"])
+        assert one["opened_at"] < one["next_try_at"]
+        assert one["error"]
+        assert one["waiting"] == {"count": 60, "capped": False}
+        nothing = await call(api, "GET", "/api/v1/breakers", 200, headers=bearer(theirs))
+        assert nothing == {"breakers": []}
+
+
+async def test_a_breaker_that_an_older_node_has_stored_is_listed_with_what_is_known(
+    database_dsn: str, database: Database, connection: Connection, now: datetime
+) -> None:
+    async with serving(database_dsn) as api, running_node(database_dsn, node_name="first"):
+        await connection.execute(
+            "INSERT INTO gnomon.breaker (tenant_id, host, node, until)"
+            " SELECT 'default', h, incarnation, gnomon.now() - interval '1 s'"
+            " FROM gnomon.node, unnest(ARRAY['a.test:443', NULL]) AS h"
+        )
+        everything, host = (await call(api, "GET", "/api/v1/breakers", 200))["breakers"]
+        assert (everything["host"], host["host"]) == (None, "a.test:443")
+        for each in (everything, host):
+            assert each["state"] == "half_open"
+            assert each["opened_at"] is each["calls"] is each["error"] is None
+            assert each["waiting"] == {"count": 0, "capped": False}

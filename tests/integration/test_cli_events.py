@@ -1,4 +1,4 @@
-"""`gnomon events` against the real API."""
+"""`gnomon events` and `gnomon breakers` against the real API."""
 
 import asyncio
 from collections.abc import Iterator
@@ -57,3 +57,29 @@ def test_events_are_listed_newest_first(dsn: str) -> None:
     assert [event["kind"] for event in events] == ["cron.sla_missed", "other"]
     assert events[0]["detail"]["missed"] == 3
     assert len(gnomon_here("events", "--all", "--json").json["events"]) == 3
+
+
+async def _open(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until)"
+        " VALUES (gen_random_uuid(), 'node-7', '1', 1, gnomon.now(), gnomon.now() + interval '1 h')"
+    )
+    await connection.execute(
+        "INSERT INTO gnomon.breaker"
+        " SELECT 'default', 'shop.test:443', incarnation, $1, $2, 20, 19, 'refused'"
+        " FROM gnomon.node",
+        NOW,
+        NOW - timedelta(minutes=1),
+    )
+    await connection.close()
+
+
+def test_open_breakers_are_listed(dsn: str) -> None:
+    none = gnomon_here("breakers")
+    assert (none.code, none.out, none.err) == (0, "", "no breaker is open\n")
+    asyncio.run(_open(dsn))
+    _, row = gnomon_here("breakers").out.splitlines()
+    for text in ("host shop.test:443", " open ", "2030-01-31 09:00:00Z", "19 of 20", "refused"):
+        assert text in row
+    assert gnomon_here("breakers", "--json").json["breakers"][0]["nodes"] == ["node-7"]

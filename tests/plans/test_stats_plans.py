@@ -65,6 +65,20 @@ async def test_waiting_tasks_are_counted_by_the_index_of_flows(connection: Conne
             assert read["task_flow"] <= 2 * 50_000 + 1_000
 
 
+async def test_due_flows_are_found_and_counted_by_their_index(connection: Connection) -> None:
+    await connection.execute(_FILL.replace("ANALYZE gnomon.task, gnomon.task_archive;", ""))
+    async with behind_the_wall(connection):
+        for used in await plans(connection, "due_flows", *WAITING):
+            assert used.of_tasks == {"task_flow"}
+            assert "task" not in used.scanned
+        read = await read_by(connection, "due_flows", *WAITING)
+        assert set(read) == {"task_flow"}
+        assert read["task_flow"] <= 50_000 + 2 * 1_000
+        rows = await connection.fetch(query("due_flows"), *WAITING)
+    assert sum(row["due"] for row in rows) > 30_000
+    assert not any(row["more"] for row in rows)
+
+
 async def test_running_tasks_are_counted_by_their_own_index(connection: Connection) -> None:
     await connection.execute(_FILL)
     for most in (500, 20_000):

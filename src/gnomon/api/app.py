@@ -8,6 +8,7 @@ from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
 from gnomon.api.admin import (
+    breakers,
     events,
     installation,
     keys,
@@ -39,6 +40,7 @@ def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) 
             bulk_operations.router,
             cron_jobs.router,
             events.list_events,
+            breakers.list_breakers,
             keys.router,
             operator_keys.router,
             installation.router,

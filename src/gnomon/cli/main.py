@@ -10,6 +10,7 @@ import typer
 from gnomon import extras
 from gnomon.cli.admin import (
     authentication,
+    breakers,
     doctor,
     keys,
     limits,
@@ -52,6 +53,7 @@ app.command("submit")(submit.submit)
 app.command("listen")(listen.listen)
 app.command("nodes")(nodes.nodes)
 app.command("events")(events.events)
+app.command("breakers")(breakers.breakers)
 app.command("doctor")(doctor.doctor)
 app.command("settings")(settings.settings)
 app.add_typer(tasks.app, name="tasks")

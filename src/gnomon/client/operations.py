@@ -175,6 +175,7 @@ class Operations:
     revoke_webhook_secret = CallMethod(access.revoke_webhook_secret)
     list_webhook_keys = CallMethod(access.list_webhook_keys)
 
+    list_breakers = CallMethod(administration.list_breakers)
     list_limiters = CallMethod(administration.list_limiters)
     get_limiter = CallMethod(administration.get_limiter)
     put_limiter = CallMethod(administration.put_limiter)

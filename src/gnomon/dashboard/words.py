@@ -38,6 +38,8 @@ SIGNS = {
     "preempted": "⇥",
     "MISSED": "∅",
     "SKIPPED": "⇥",
+    "open": "⊘",
+    "half_open": "◐",
 }
 _NAMES = {"DEAD_LETTERED": "dead letter", "FAILED": "waits for retry"}
 

@@ -22,6 +22,10 @@ class OpenBreaker(msgspec.Struct, frozen=True):
     node: str
     host: str | None
     until: datetime
+    opened_at: datetime | None = None  # None, here and below: an older node has not said
+    calls: int | None = None  # of the minute before it opened
+    failures: int | None = None
+    error: str | None = None  # of the last call that failed
 
 
 class LimitUse(msgspec.Struct, frozen=True):

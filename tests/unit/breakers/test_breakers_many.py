@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import cast
 from uuid import UUID
 
@@ -20,7 +19,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.dispatch.breaker_check import BreakerCheck, BreakerRules
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.store.ports.breakers import BreakerEvent, Circuit
+from gnomon.store.ports.breakers import BreakerEvent, Circuit, NotedBreaker
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
 
@@ -33,7 +32,7 @@ class Told:
 
     async def note(
         self,
-        opened: Sequence[tuple[Circuit, datetime]],
+        opened: Sequence[NotedBreaker],
         closed: Sequence[Circuit],
         events: Sequence[BreakerEvent],
     ) -> None:

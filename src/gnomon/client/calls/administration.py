@@ -6,6 +6,7 @@ from typing import Any
 
 from gnomon.client.call import Call, Listing, segment
 from gnomon.client.types.administration import (
+    BreakerInfo,
     LimiterInfo,
     LimiterSpec,
     NodesInfo,
@@ -40,6 +41,11 @@ def put_limiter(name: str, limiter: LimiterSpec) -> Call[LimiterInfo]:
 def delete_limiter(name: str) -> Call[None]:
     """Removes a limiter."""
     return Call(method="DELETE", path=_limiter(name))
+
+
+def list_breakers() -> Call[list[BreakerInfo]]:
+    """Lists the breakers that are open, why, and how many due tasks wait for each."""
+    return Call(method="GET", path="/breakers", answer=list[BreakerInfo], member="breakers")
 
 
 def list_task_types() -> Call[list[TaskTypeItemInfo]]:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from gnomon.client.types import Spec
+from gnomon.client.types.tasks import CountInfo
 from gnomon.model.priority import Priority
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.task import DeliveryMode, KeepPayload
@@ -50,6 +51,20 @@ class LimiterInfo(msgspec.Struct, kw_only=True):
     keys: list[KeyUseInfo] = []  # the fullest ones, of a limiter read by name
     created_at: datetime
     updated_at: datetime
+
+
+class BreakerInfo(msgspec.Struct, kw_only=True):
+    """The breaker of a host, over the nodes where it is open; None: of all that the tenant runs."""
+
+    host: str | None
+    state: str  # open; half_open: the next task is called, and decides
+    opened_at: datetime | None
+    next_try_at: datetime
+    calls: int | None  # of the minute before it opened
+    failures: int | None
+    error: str | None  # of the call that failed last
+    nodes: list[str]
+    waiting: CountInfo  # due tasks
 
 
 class TypeDefaultsSpec(Spec, kw_only=True):

@@ -30,7 +30,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.start_checks import StartCheck
 from gnomon.observe.events import BreakerClosed, BreakerOpened, BreakersForgotten, Observer
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.store.ports.breakers import BreakerEvent, Circuit
+from gnomon.store.ports.breakers import BreakerEvent, Circuit, NotedBreaker
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
 
@@ -57,7 +57,7 @@ RULES = BreakerRules()
 class _Guard:
     """A breaker and the flows that it holds up."""
 
-    __slots__ = ("aside", "breaker", "circuit", "flows", "host", "opened_at", "tenant_id")
+    __slots__ = ("aside", "breaker", "circuit", "error", "flows", "host", "opened_at", "tenant_id")
 
     def __init__(self, circuit: Circuit, rule: Rule) -> None:
         self.circuit = circuit
@@ -66,6 +66,7 @@ class _Guard:
         self.aside: set[Flow] = set()  # refused here, to be let in again
         self.flows: set[Flow] = set()  # known to call this host, while it is open
         self.opened_at = 0.0
+        self.error: str | None = None  # of the call that opened it, or kept it open
 
 
 class BreakerCheck(StartCheck):
@@ -210,7 +211,7 @@ class BreakerCheck(StartCheck):
             guard = self._guards.get(circuit) or self._guard(circuit)
             change = guard.breaker.record(delivery.key, began, now, failed=failed)
             if change is not None:
-                self._note_change(guard, change, now)
+                self._note_change(guard, change, now, outcome.error)
                 if change is BreakerChange.OPENED:
                     self._learn(guard, delivery)
 
@@ -219,7 +220,10 @@ class BreakerCheck(StartCheck):
         guard = self._guards[circuit] = _Guard(circuit, rule)
         return guard
 
-    def _note_change(self, guard: _Guard, change: BreakerChange, now: float) -> None:
+    def _note_change(
+        self, guard: _Guard, change: BreakerChange, now: float, error: str | None
+    ) -> None:
+        guard.error = error
         self._unwritten.add(guard.circuit)
         self._changed.set()
         if change is BreakerChange.OPENED:
@@ -260,6 +264,17 @@ class BreakerCheck(StartCheck):
         assert guard.breaker.until is not None, "it is open"
         seconds = guard.breaker.until - self._clock.monotonic()
         return self._clock.now() + timedelta(seconds=seconds)
+
+    def _noted(self, guard: _Guard) -> NotedBreaker:
+        seconds = self._clock.monotonic() - guard.opened_at
+        return NotedBreaker(
+            circuit=guard.circuit,
+            until=self._until(guard),
+            opened_at=self._clock.now() - timedelta(seconds=seconds),
+            calls=guard.breaker.tally.calls,  # nothing is counted while it is open
+            failures=guard.breaker.tally.failures,
+            error=guard.error,
+        )
 
     # As time goes by
 
@@ -314,7 +329,7 @@ class BreakerCheck(StartCheck):
     async def _write(self, news: Sequence[Circuit | BreakerEvent]) -> list[None]:
         events = [each for each in news if isinstance(each, BreakerEvent)]
         circuits = [each for each in news if not isinstance(each, BreakerEvent)]
-        opened = [(c, self._until(self._open[c])) for c in circuits if c in self._open]
+        opened = [self._noted(self._open[c]) for c in circuits if c in self._open]
         await self._store.note(opened, [c for c in circuits if c not in self._open], events)
         return []
 

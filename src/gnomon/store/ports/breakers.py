@@ -15,6 +15,17 @@ from gnomon.observe.events import BreakerClosed, BreakerOpened
 Circuit = tuple[str, str | None]
 
 
+class NotedBreaker(msgspec.Struct, frozen=True, kw_only=True):
+    """A breaker that is open, to be stored."""
+
+    circuit: Circuit
+    until: datetime  # open so long, or longer
+    opened_at: datetime
+    calls: int  # of the minute before it opened
+    failures: int
+    error: str | None  # of the last call that failed
+
+
 class BreakerEvent(msgspec.Struct, frozen=True):
     """An event to be stored under `id`: once, however often the store is asked to."""
 

@@ -1,9 +1,10 @@
 """Counts of tasks, each with a bound: what is beyond it is not counted."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from gnomon.model.flow import Flow
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane
 
@@ -45,3 +46,26 @@ class TaskStats(msgspec.Struct, frozen=True, kw_only=True):
     lanes: Mapping[Lane, Load]
     task_types: Mapping[str, Load]
     queues: Mapping[str | None, Load]
+
+
+class DueFlow(msgspec.Struct, frozen=True):
+    """A flow, and how many of its tasks are due and wait."""
+
+    flow: Flow
+    due: int
+    more: bool  # there are more than were counted
+
+
+class DueFlows(msgspec.Struct, frozen=True):
+    """The flows of a tenant that have due tasks."""
+
+    flows: Sequence[DueFlow]
+    more: bool = False  # there are more flows
+
+    def waiting(self, concerned: Callable[[Flow], bool]) -> CappedCount:
+        """How many due tasks of these flows wait."""
+        total = CappedCount(0, self.more)
+        for each in self.flows:
+            if concerned(each.flow):
+                total = total.plus(each.due, more=each.more)
+        return total

@@ -1,14 +1,16 @@
 """Breakers of nodes on PostgreSQL."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
 import msgspec
 
+from gnomon.model.text import storable
 from gnomon.observe.events import BREAKER_CLOSED, BREAKER_OPENED, BreakerClosed, BreakerOpened
-from gnomon.store.ports.breakers import BreakerEvent, Circuit
+from gnomon.store.ports.breakers import BreakerEvent, Circuit, NotedBreaker
 from gnomon.store.postgres.database import Database
+
+MOST_ERROR_CHARACTERS = 500
 
 
 class PostgresBreakers:
@@ -21,18 +23,21 @@ class PostgresBreakers:
 
     async def note(
         self,
-        opened: Sequence[tuple[Circuit, datetime]],
+        opened: Sequence[NotedBreaker],
         closed: Sequence[Circuit],
         events: Sequence[BreakerEvent],
     ) -> None:
-        """Store which breakers are open, each until a time or longer, and which are closed; and
-        these events."""
+        """Store which breakers are open, and which are closed; and these events."""
         await self._database.execute(
             "note_breakers",
             self._incarnation,
-            [tenant_id for (tenant_id, _), _ in opened],
-            [host for (_, host), _ in opened],
-            [until for _, until in opened],
+            [each.circuit[0] for each in opened],
+            [each.circuit[1] for each in opened],
+            [each.until for each in opened],
+            [each.opened_at for each in opened],
+            [each.calls for each in opened],
+            [each.failures for each in opened],
+            [_shortened(each.error) for each in opened],
             [tenant_id for tenant_id, _ in closed],
             [host for _, host in closed],
             [event.told.tenant_id for event in events],
@@ -46,6 +51,10 @@ class PostgresBreakers:
         facts = msgspec.structs.asdict(told) | {"node": self._name}
         del facts["tenant_id"]
         return msgspec.json.encode(facts).decode()
+
+
+def _shortened(error: str | None) -> str | None:
+    return None if error is None else storable(error[:MOST_ERROR_CHARACTERS])
 
 
 def _kind(told: BreakerOpened | BreakerClosed) -> str:

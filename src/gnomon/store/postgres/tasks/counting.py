@@ -5,9 +5,11 @@ from typing import Any
 
 import asyncpg
 
+from gnomon.model.flow import Flow
 from gnomon.model.lifecycle import State, Status
 from gnomon.model.priority import Lane
-from gnomon.store.ports.stats import MOST_COUNTED, CappedCount, Load, TaskStats
+from gnomon.model.target import HttpTarget
+from gnomon.store.ports.stats import MOST_COUNTED, CappedCount, DueFlow, DueFlows, Load, TaskStats
 from gnomon.store.ports.tasks import TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
@@ -51,6 +53,31 @@ async def stats(database: Database, tenant_id: str, chosen: TaskFilter) -> TaskS
     counts.add_running(running)
     counts.add_others(others)
     return counts.done()
+
+
+async def due_flows(database: Database, tenant_id: str) -> DueFlows:
+    """Raises StoreUnavailable where the statement takes too long."""
+    async with database.scoped(tenant_id) as connection:
+        await connection.execute(f"SET LOCAL statement_timeout = '{_milliseconds()}'")
+        rows = await connection.fetch(
+            query("due_flows"), tenant_id, MOST_FLOWS, MOST_COUNTED + 1, MOST_OF_FLOWS
+        )
+    flows = [
+        DueFlow(
+            Flow(
+                tenant_id=tenant_id,
+                task_type=row["task_type"],
+                queue=row["queue"],
+                limit_keys=row["limit_keys"],
+                host=None if row["url"] is None else HttpTarget(row["url"]).host,
+            ),
+            row["due"],
+            row["more"],
+        )
+        for row in rows
+        if row["task_type"] is not None
+    ]
+    return DueFlows(flows, more=len(flows) < len(rows))
 
 
 def _milliseconds() -> int:

@@ -80,6 +80,12 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
     )
 
 
+async def open_breakers(database: Database, tenant_id: str) -> list[OpenBreaker]:
+    async with database.scoped(tenant_id) as connection:
+        rows = await connection.fetch(query("open_breakers"), tenant_id)
+    return [OpenBreaker(**row) for row in rows]
+
+
 def _limits(rows: list[Any], starts: list[Any]) -> tuple[LimitUse, ...]:
     started = {(limiter, key): count for limiter, key, count in starts}
     limits = [LimitUse(**row, started=started.get((row["name"], row["key"]), 0)) for row in rows]

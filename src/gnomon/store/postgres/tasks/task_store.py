@@ -14,11 +14,11 @@ from gnomon.model.errors import (
     StoreUnavailable,
 )
 from gnomon.model.execution import Execution
-from gnomon.model.explanation import Circumstances
+from gnomon.model.explanation import Circumstances, OpenBreaker
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.stats import TaskStats
+from gnomon.store.ports.stats import DueFlows, TaskStats
 from gnomon.store.ports.tasks import (
     ListedExecutions,
     NewTask,
@@ -194,6 +194,14 @@ class PostgresTasks:
     async def stats(self, tenant_id: str, chosen: TaskFilter) -> TaskStats:
         """Counts of tasks, each with a bound."""
         return await counting.stats(self._database, tenant_id, chosen)
+
+    async def due_flows(self, tenant_id: str) -> DueFlows:
+        """What waits, by what could hold it up; each count with a bound."""
+        return await counting.due_flows(self._database, tenant_id)
+
+    async def open_breakers(self, tenant_id: str) -> Sequence[OpenBreaker]:
+        """Those of all nodes that are not dead."""
+        return await reading.open_breakers(self._database, tenant_id)
 
     async def use(self, tenant_id: str) -> QuotaUse:
         """The current use of a tenant's quotas."""
