@@ -1,4 +1,6 @@
-"""The pages that are offered on every page, in their order."""
+"""The pages that are offered on every page, in groups and in their order."""
+
+from collections.abc import Callable
 
 import msgspec
 
@@ -21,9 +23,48 @@ ENTRIES = (
     PageLink("/cron", "Recurring", Role.READ),
     PageLink("/limits", "Limits", Role.READ),
     PageLink("/nodes", "Nodes", Role.OPERATOR),
+class PageGroup(msgspec.Struct, frozen=True):
+    """Pages of one purpose. Those of the first group that is offered are always in sight, those of
+    the others in a menu."""
+
+    name: str
+    links: tuple[PageLink, ...]
+
+
+GROUPS = (
+    PageGroup(
+        "Work",
+        (
+            PageLink("/", "Overview", Role.READ),
+            PageLink("/tasks", "Tasks", Role.READ),
+            PageLink("/dead-letters", "Dead letters", Role.READ),
+            PageLink("/cron", "Recurring", Role.READ),
+        ),
+    ),
+    PageGroup("Settings", (PageLink("/limits", "Limits", Role.READ),)),
+    PageGroup("Installation", (PageLink("/nodes", "Nodes", Role.OPERATOR),)),
 )
 
 
-def is_here(entry: PageLink, path: str) -> bool:
+class ShownGroup(msgspec.Struct, frozen=True):
+    """A group as it is offered to somebody on a page."""
+
+    name: str
+    links: tuple[PageLink, ...]
+    here: PageLink | None  # the page itself, or the one that it is below
+
+
+def shown_groups(offered: Callable[[Role], bool], path: str) -> list[ShownGroup]:
+    """The groups with anything in them that is offered."""
+    found = []
+    for group in GROUPS:
+        links = tuple(link for link in group.links if offered(link.role))
+        if links:
+            here = next((link for link in links if is_here(link, path)), None)
+            found.append(ShownGroup(group.name, links, here))
+    return found
+
+
+def is_here(link: PageLink, path: str) -> bool:
     """Whether a path is of this page, or of one below it."""
-    return path == entry.path or (entry.path != "/" and path.startswith(f"{entry.path}/"))
+    return path == link.path or (link.path != "/" and path.startswith(f"{link.path}/"))

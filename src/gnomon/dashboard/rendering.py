@@ -14,7 +14,7 @@ from markupsafe import Markup
 from gnomon.access.principal import Principal, Requester, Role
 from gnomon.api.context import Request, context_of
 from gnomon.dashboard import drawing, words
-from gnomon.dashboard.navigation import ENTRIES, is_here
+from gnomon.dashboard.navigation import shown_groups
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -95,7 +95,7 @@ def rendered(request: Request, template: str, **values: Any) -> bytes:
         .get_template(template)
         .render(
             by=by,
-            entries=[(entry, is_here(entry, path)) for entry in ENTRIES if offered(entry.role)],
+            groups=shown_groups(offered, path),
             authenticated=authenticated,
             may_operate=offered(Role.OPERATE),
             may_submit=offered(Role.SUBMIT),
