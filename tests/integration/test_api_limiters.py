@@ -127,7 +127,34 @@ async def test_why_a_task_waits_for_a_limit(
         )
         use = await call(api, "GET", f"{LIMITERS}/each", 200)
         assert use["running"] == 1
-        assert use["keys"] == [{"key": "ann", "running": 1, "started": 0}]
+        none = {"count": 0, "capped": False}
+        assert use["keys"] == [{"key": "ann", "running": 1, "started": 0, "waiting": none}]
+
+
+async def test_a_limiter_tells_how_many_due_tasks_wait_for_it(
+    api: Api, connection: Connection
+) -> None:
+    await put_limiter(api, "mail", task_type="mail", concurrency=0)
+    await put_limiter(api, "each", key="/who", concurrency=2)
+    await connection.execute(
+        """
+        INSERT INTO gnomon.task (tenant_id, id, due_at, task_type, target, limit_keys)
+        SELECT 'default', overlay(gen_random_uuid()::text PLACING '7' FROM 15)::uuid,
+               gnomon.now() + due, type, '{}', keys
+        FROM (VALUES
+            (interval '-1 s', 'mail', '{"each": "ann"}', 3),
+            (interval '-1 s', 'other', '{"each": "bob"}', 2),
+            (interval '1 h', 'mail', '{"each": "ann"}', 9)
+        ) AS t (due, type, keys, number), generate_series(1, number)
+        """
+    )
+    listed = (await call(api, "GET", LIMITERS, 200))["limiters"]
+    assert {each["name"]: each["waiting"]["count"] for each in listed} == {"mail": 3, "each": 5}
+    one = await call(api, "GET", f"{LIMITERS}/each", 200)
+    assert [(key["key"], key["waiting"]["count"]) for key in one["keys"]] == [
+        ("ann", 3),
+        ("bob", 2),
+    ]
 
 
 async def test_starts_count_for_as_long_as_their_own_limiter_says(

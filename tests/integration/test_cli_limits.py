@@ -36,7 +36,7 @@ def test_limiters_are_set_shown_and_removed() -> None:
     found = gnomon_here("limits", "list", "--json").json["limiters"]
     assert [limiter["name"] for limiter in found] == ["each", "mail"]
     shown = gnomon_here("limits", "show", "each").out.splitlines()
-    assert shown[1:] == ["running: 0", "started: 0"]
+    assert shown[1:] == ["running: 0", "started: 0", "waiting: 0"]
     assert gnomon_here("limits", "show", "mail", "--json").json == changed
 
     assert gnomon_here("limits", "rm", "mail").out == "mail is removed\n"

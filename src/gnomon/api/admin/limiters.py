@@ -12,9 +12,11 @@ from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery
+from gnomon.api.tasks.stats import CountView
 from gnomon.limits.limiter import Limiter
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.limits import LimiterUse
+from gnomon.store.ports.stats import CappedCount
 from gnomon.usecases.admin import limiters
 from gnomon.usecases.checks.request_fields import Moment, Strict
 
@@ -50,10 +52,11 @@ class KeyUseView(msgspec.Struct):
     key: str
     running: int
     started: int
+    waiting: CountView  # due tasks
 
 
 class LimiterView(msgspec.Struct, kw_only=True):
-    """A limiter, the tasks that run under it, and the starts that count now."""
+    """A limiter, the tasks that run under it, the starts that count now, and what waits."""
 
     name: str
     concurrency: int | None
@@ -64,6 +67,7 @@ class LimiterView(msgspec.Struct, kw_only=True):
     key: str | None
     running: int
     started: int
+    waiting: CountView  # due tasks that it applies to
     keys: list[KeyUseView] | msgspec.UnsetType = msgspec.UNSET
     created_at: Moment
     updated_at: Moment
@@ -86,7 +90,8 @@ class LimiterList(msgspec.Struct):
 )
 async def list_limiters(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
-    found = await context_of(request).limiters.list(tenant_of(request))
+    context = context_of(request)
+    found = await limiters.list_all(context.limiters, context.store, tenant_of(request))
     return respond(answer(200, LimiterList([_view(use) for use in found])))
 
 
@@ -141,8 +146,8 @@ async def delete_limiter(request: Request) -> ASGIResponse:
 
 
 async def _shown(request: Request, status: int) -> ASGIResponse:
-    by, name = principal_of(request), request.path_params["name"]
-    use = await limiters.get(context_of(request).limiters, by, name)
+    context, by = context_of(request), principal_of(request)
+    use = await limiters.get(context.limiters, context.store, by, request.path_params["name"])
     return respond(answer(status, _view(use)))
 
 
@@ -150,7 +155,10 @@ def _view(use: LimiterUse) -> LimiterView:
     limiter = use.limiter
     keys: list[KeyUseView] | msgspec.UnsetType = msgspec.UNSET
     if use.keys is not None:
-        keys = [KeyUseView(each.key, each.running, each.started) for each in use.keys]
+        keys = [
+            KeyUseView(each.key, each.running, each.started, _count(each.waiting))
+            for each in use.keys
+        ]
     return LimiterView(
         name=limiter.name,
         concurrency=limiter.concurrency,
@@ -161,10 +169,15 @@ def _view(use: LimiterUse) -> LimiterView:
         key=limiter.key,
         running=use.running,
         started=use.started,
+        waiting=_count(use.waiting),
         keys=keys,
         created_at=use.created_at,
         updated_at=use.updated_at,
     )
+
+
+def _count(waiting: CappedCount) -> CountView:
+    return CountView(waiting.count, waiting.capped)
 
 
 router = Router(

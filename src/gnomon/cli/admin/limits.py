@@ -107,9 +107,16 @@ def _table(answer: dict[str, Any]) -> None:
         output.note("nothing is limited")
         return
     output.table(
-        ["limiter", "limit", "of", "running", "started"],
+        ["limiter", "limit", "of", "running", "started", "waiting"],
         [
-            (each["name"], _limit(each), _scope(each), str(each["running"]), _started(each))
+            (
+                each["name"],
+                _limit(each),
+                _scope(each),
+                str(each["running"]),
+                _started(each),
+                _waiting(each),
+            )
             for each in answer["limiters"]
         ],
     )
@@ -120,9 +127,12 @@ def _whole(limiter: dict[str, Any]) -> None:
     output.echo(f"running: {limiter['running']}")
     if limiter["rate"] is not None:
         output.echo(f"started: {_started(limiter)}")
+    output.echo(f"waiting: {_waiting(limiter)}")
     if limiter.get("keys"):
-        rows = [(e["key"], str(e["running"]), str(e["started"])) for e in limiter["keys"]]
-        output.table(["key", "running", "started"], rows)
+        rows = [
+            (e["key"], str(e["running"]), str(e["started"]), _waiting(e)) for e in limiter["keys"]
+        ]
+        output.table(["key", "running", "started", "waiting"], rows)
 
 
 def _limit(limiter: dict[str, Any]) -> str:
@@ -147,3 +157,7 @@ def _scope(limiter: dict[str, Any]) -> str:
 
 def _started(limiter: dict[str, Any]) -> str:
     return "-" if limiter["rate"] is None else str(limiter["started"])
+
+
+def _waiting(use: dict[str, Any]) -> str:
+    return f"{use['waiting']['count']}{'+' if use['waiting']['capped'] else ''}"

@@ -34,6 +34,7 @@ class KeyUseInfo(msgspec.Struct, kw_only=True):
     key: str
     running: int
     started: int
+    waiting: CountInfo  # due tasks
 
 
 class LimiterInfo(msgspec.Struct, kw_only=True):
@@ -48,6 +49,7 @@ class LimiterInfo(msgspec.Struct, kw_only=True):
     key: str | None
     running: int
     started: int
+    waiting: CountInfo  # due tasks that it applies to
     keys: list[KeyUseInfo] = []  # the fullest ones, of a limiter read by name
     created_at: datetime
     updated_at: datetime

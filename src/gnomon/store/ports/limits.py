@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from gnomon.limits.limiter import Limiter
+from gnomon.store.ports.stats import CappedCount
 
 
 class KeyUse(msgspec.Struct, frozen=True):
@@ -14,6 +15,7 @@ class KeyUse(msgspec.Struct, frozen=True):
     key: str
     running: int = 0
     started: int = 0
+    waiting: CappedCount = CappedCount()  # due tasks
 
 
 class LimiterUse(msgspec.Struct, frozen=True):
@@ -25,3 +27,16 @@ class LimiterUse(msgspec.Struct, frozen=True):
     running: int  # tasks
     started: int  # starts that count at this moment
     keys: Sequence[KeyUse] | None = None  # the fullest ones, where they were asked for
+    waiting: CappedCount = CappedCount()  # due tasks that it applies to
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it holds up what waits: of one with a key, whether one of its keys does."""
+        if self.limiter.key is not None:
+            return any(_reached(self.limiter, each) for each in self.keys or ())
+        return _reached(self.limiter, self)
+
+
+def _reached(limiter: Limiter, use: KeyUse | LimiterUse) -> bool:
+    at_once = limiter.concurrency is not None and use.running >= limiter.concurrency
+    return at_once or (limiter.rate is not None and use.started >= limiter.rate)

@@ -1,15 +1,21 @@
 """Limiters of a tenant: created, replaced and removed. A limited key changes those of its own task
 types only."""
 
+import asyncio
 import contextlib
 import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
 
 from gnomon.access.principal import Principal
-from gnomon.limits.limiter import Limiter
+from gnomon.limits.limiter import Bucket, Limiter, buckets
 from gnomon.model.errors import InvalidTask, LimiterNotFound
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
-from gnomon.store.ports.limits import LimiterUse
-from gnomon.store.postgres.limits.limiters import PostgresLimiters
+from gnomon.store.ports.limits import KeyUse, LimiterUse
+from gnomon.store.ports.stats import CappedCount, DueFlows
+from gnomon.store.postgres.limits.limiters import MOST_KEYS, PostgresLimiters
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.authorization import check_whole
 from gnomon.usecases.checks.text_check import check_line
 
@@ -17,9 +23,60 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _POINTER = re.compile(r"(/([^~/]|~[01])*)+")
 
 
-async def get(store: PostgresLimiters, by: Principal, name: str) -> LimiterUse:
-    """A limiter, and how much of it is in use. Raises LimiterNotFound."""
-    return await store.get(by.tenant_id, _known(name))
+async def list_all(
+    store: PostgresLimiters, tasks: PostgresTasks, tenant_id: str
+) -> Sequence[LimiterUse]:
+    """All limiters by name, how much of each is in use, and what waits."""
+    found = await store.list(tenant_id)
+    if not found:
+        return found
+    due = await tasks.due_flows(tenant_id)
+    # In a thread: with many limiters and flows it takes a while, and other requests wait.
+    return await asyncio.to_thread(_with_waiting, found, due)
+
+
+async def get(
+    store: PostgresLimiters, tasks: PostgresTasks, by: Principal, name: str
+) -> LimiterUse:
+    """A limiter, how much of it is in use, and what waits; the fullest of its keys, if it has any.
+    Raises LimiterNotFound."""
+    found = await store.get(by.tenant_id, _known(name))
+    due = await tasks.due_flows(by.tenant_id)
+    (use,) = await asyncio.to_thread(_with_waiting, [found], due)
+    return use
+
+
+def _with_waiting(found: Iterable[LimiterUse], due: DueFlows) -> list[LimiterUse]:
+    uses = list(found)
+    waiting: dict[Bucket, CappedCount] = {}
+    nothing = CappedCount(0, due.more)
+    for each in due.flows:
+        for _, bucket in buckets([use.limiter for use in uses], each.flow):
+            waiting[bucket] = waiting.get(bucket, nothing).plus(each.due, more=each.more)
+    keys: dict[str, dict[str, CappedCount]] = {}
+    for bucket, count in waiting.items():
+        keys.setdefault(bucket.limiter, {})[bucket.key] = count
+    return [_counted(use, keys.get(use.limiter.name, {}), nothing) for use in uses]
+
+
+def _counted(
+    use: LimiterUse, waiting: Mapping[str, CappedCount], nothing: CappedCount
+) -> LimiterUse:
+    total = nothing
+    for count in waiting.values():
+        total = total.plus(count.count, more=count.capped)
+    keys = use.keys
+    if keys is not None:
+        known = {each.key: each for each in keys}
+        longest = sorted(waiting, key=lambda key: -waiting[key].count)
+        names = [*known, *(key for key in longest if key not in known)][:MOST_KEYS]
+        keys = [
+            msgspec.structs.replace(
+                known.get(name, KeyUse(name)), waiting=waiting.get(name, nothing)
+            )
+            for name in names
+        ]
+    return msgspec.structs.replace(use, waiting=total, keys=keys)
 
 
 async def put(store: PostgresLimiters, by: Principal, limiter: Limiter) -> bool:
