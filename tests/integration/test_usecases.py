@@ -177,7 +177,7 @@ async def test_a_patch_renames_and_pauses_a_job(
     edit = cron_jobs.accept_patch(rules, ADMIN, asked)
     async with store.change(DEFAULT_TENANT) as change:
         await cron_jobs.create(change, ADMIN, definition)
-        await cron_jobs.patch(change, rules, "report", asked, edit)
+        await cron_jobs.patch(change, rules, ADMIN, "report", asked, edit)
     job = await PostgresCronJobs(database).get(DEFAULT_TENANT, "summary")
     assert (job.pause_reason, job.created_by) == ("holiday", "admin")
     with pytest.raises(TargetForbidden):

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from tests.integration.support import Connection, database_now
-from tests.plans.test_hot_plans import NODE, plans, reads
+from tests.plans.test_hot_plans import NODE, explained, nodes_of, plans, reads
 
 from gnomon.model.task import DEFAULT_TENANT
+from gnomon.store.postgres.queries import query
 
 JOBS = 20_000
 RUNS = 20_000  # of which a few are queued
@@ -113,3 +114,65 @@ async def test_withdrawing_reads_only_the_runs_of_the_job_that_have_not_started(
         for used in await plans(filled, "withdraw_runs", DEFAULT_TENANT, job, after, [0]):
             of_tasks = {name for name in used.of_tasks if "payload" not in name}
             assert of_tasks == {"task_unstarted"}
+
+
+_HISTORIES = """
+INSERT INTO gnomon.occurrence (cron_job_id, fire_at, tenant_id, task_id)
+SELECT md5((n % 1000)::text)::uuid, gnomon.now() - make_interval(secs => n), 'default',
+    (lpad(to_hex((extract(epoch FROM gnomon.now()) * 1000)::bigint), 12, '0')
+        || '7' || substr(md5('h' || n), 1, 3) || '8' || substr(md5('h' || n), 4, 15))::uuid
+FROM generate_series(1, 50000) AS n
+"""
+# Rows of the ledger that were read from end to end, or by each index.
+_LEDGER_READS = """
+SELECT relname, pg_stat_get_xact_tuples_returned(oid) FROM pg_class
+WHERE relnamespace = 'gnomon'::regnamespace AND relkind IN ('r', 'i')
+  AND relname ~ '^occurrence'
+"""
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_latest_runs_are_read_by_key_and_no_further_than_asked(
+    connection: Connection, analyzed: bool
+) -> None:
+    """1 000 jobs with 50 runs each: a page of 50 reads 50 entries each at the most, by its key."""
+    await connection.execute(_HISTORIES)
+    await connection.execute(
+        """
+        INSERT INTO gnomon.task_archive (
+            tenant_id, id, lane, state, delivery, execute_at, finished_at, fence, attempt,
+            timeout_seconds, task_type, target
+        )
+        SELECT 'default', task_id, 2, 10, 0, fire_at, fire_at, 1, 1, 30, 'x', '{}'
+        FROM gnomon.occurrence
+        """
+    )
+    if analyzed:
+        await connection.execute("ANALYZE gnomon.occurrence, gnomon.task_archive, gnomon.task")
+    rows = await connection.fetch(
+        "SELECT md5(n::text)::uuid AS id FROM generate_series(1, 50) AS n"
+    )
+    args = [DEFAULT_TENANT, [row["id"] for row in rows], 30, 100]
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        async with connection.transaction():
+            await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+            plan = await explained(connection, "latest_runs", *args, options=", ANALYZE")
+        # Partitions that no id falls into are pruned, however they would have been read.
+        read = [
+            node
+            for node in nodes_of(plan)
+            if node.get("Relation Name", "").startswith("task") and node["Actual Loops"]
+        ]
+        assert {node["Node Type"] for node in read} == {"Index Scan"}
+        async with connection.transaction():
+            await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+            before = dict(await connection.fetch(_LEDGER_READS))
+            assert len(await connection.fetch(query("latest_runs"), *args)) == 50 * 30
+            after = dict(await connection.fetch(_LEDGER_READS))
+        read_rows = {
+            name: after[name] - before[name] for name in after if after[name] > before[name]
+        }
+        # Of each job 30 for the strip, and all of its 50 for its success: by the key, not by scans.
+        assert read_rows
+        assert all(name.endswith("_pkey") for name in read_rows)
+        assert sum(read_rows.values()) <= 50 * (30 + 50)

@@ -61,24 +61,6 @@ class Definition(TaskTemplate, frozen=True, kw_only=True, omit_defaults=True):
     source: str | None = None  # who declares it, so that a sync removes only what is its own
 
 
-class CronJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it stands."""
-
-    id: UUID
-    tenant_id: str
-    definition: Definition
-    version: int  # grows with every change, so that nobody plans with a definition of yesterday
-    next_fire_at: datetime | None  # the first fire that is not in the ledger yet
-    runs: int  # fires that were planned, which `max_runs` bounds
-    active_task_id: UUID | None  # may have ended, or only be planned: see gnomon.cron.overlap
-    active_run: UUID | None = None  # the same, where it has started and not ended; to be shown
-    paused_at: datetime | None
-    pause_reason: str | None
-    created_at: datetime
-    updated_at: datetime
-    created_by: str | None
-
-
 class RunKind(IntEnum):
     """The reason for a run; stored as the number, shown as the name in lower case."""
 
@@ -111,6 +93,35 @@ class CronRun(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int | None
     last_error: str | None
     sla_missed_at: datetime | None
+
+
+class CronHistory(msgspec.Struct, frozen=True):
+    """The latest fires of a job that are not in the future, newest first; and when the last of its
+    runs that succeeded ended, among so many of the latest fires as are examined."""
+
+    runs: tuple[CronRun, ...] = ()
+    success_at: datetime | None = None
+
+
+class CronJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as it stands."""
+
+    id: UUID
+    tenant_id: str
+    definition: Definition
+    version: int  # grows with every change, so that nobody plans with a definition of yesterday
+    definition_version: int = 1  # grows with its definition only, so that nobody edits an old one
+    next_fire_at: datetime | None  # the first fire that is not in the ledger yet
+    runs: int  # fires that were planned, which `max_runs` bounds
+    active_task_id: UUID | None  # may have ended, or only be planned: see gnomon.cron.overlap
+    active_run: UUID | None = None  # the same, where it has started and not ended; to be shown
+    paused_at: datetime | None
+    pause_reason: str | None
+    paused_by: str | None = None
+    created_at: datetime
+    updated_at: datetime
+    created_by: str | None
+    history: CronHistory = CronHistory()  # to be shown
 
 
 def checked(definition: Definition) -> Definition:

@@ -18,6 +18,7 @@
     ├── TenantExists           a tenant of this name is there already
     ├── TenantInUse            a tenant that cannot go while it has tasks or cron jobs
     ├── NameTaken              another cron job has this name
+    ├── DefinitionChanged      somebody else has changed the cron job meanwhile (job_errors.py)
     ├── Overlapping            a run of the cron job has not ended
     ├── QuotaExceeded          the tenant may not have or do more of this
     ├── DatabaseFull           the database has too little room for new work

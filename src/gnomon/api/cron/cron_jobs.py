@@ -148,13 +148,14 @@ async def put_cron_job(request: Request) -> ASGIResponse:
     keyed=True,
 )
 async def patch_cron_job(request: Request) -> ASGIResponse:
-    context, ref = context_of(request), cron_ref_of(request)
+    context, by, ref = context_of(request), principal_of(request), cron_ref_of(request)
     body = await read_body(request, context.rules.max_payload_bytes + OVERHEAD_BYTES)
     asked = decoded(body, PatchCronJob)
-    edit = cron_jobs.accept_patch(context.rules, principal_of(request), asked)
+    edit = cron_jobs.accept_patch(context.rules, by, asked)
 
     async def act(change: PostgresTaskChange) -> Answer:
-        return _shown(200, await cron_jobs.patch(change, context.rules, ref, asked, edit), context)
+        job = await cron_jobs.patch(change, context.rules, by, ref, asked, edit)
+        return _shown(200, job, context)
 
     return await changed(request, body, act)
 

@@ -66,6 +66,23 @@ class JobStatus(StrEnum):
     FINISHED = "finished"
 
 
+class RunStatus(StrEnum):
+    """The status of the run's task, or the reason why it has none."""
+
+    SCHEDULED = "SCHEDULED"
+    READY = "READY"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    DEAD_LETTERED = "DEAD_LETTERED"
+    CANCELLED = "CANCELLED"
+    EXPIRED = "EXPIRED"
+    PAUSED = "PAUSED"
+    BLOCKED = "BLOCKED"
+    SKIPPED = "SKIPPED"
+    MISSED = "MISSED"
+
+
 class DefinitionView(TemplateView):
     """The definition of a cron job, with every default written out."""
 
@@ -98,8 +115,13 @@ class CronJobView(DefinitionView, kw_only=True):
     next_fire_at: Moment | None
     runs: int
     active_task_id: UUID | None
+    last_fire_at: Moment | None
+    last_status: RunStatus | None
+    last_success_at: Moment | None
     paused_at: Moment | None
     pause_reason: str | None
+    paused_by: str | None
+    definition_version: int
     created_at: Moment
     updated_at: Moment
     created_by: str | None
@@ -156,23 +178,6 @@ class RunKindView(StrEnum):
     SCHEDULED = "scheduled"
     MANUAL = "manual"
     BACKFILL = "backfill"
-
-
-class RunStatus(StrEnum):
-    """The status of the run's task, or the reason why it has none."""
-
-    SCHEDULED = "SCHEDULED"
-    READY = "READY"
-    RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
-    FAILED = "FAILED"
-    DEAD_LETTERED = "DEAD_LETTERED"
-    CANCELLED = "CANCELLED"
-    EXPIRED = "EXPIRED"
-    PAUSED = "PAUSED"
-    BLOCKED = "BLOCKED"
-    SKIPPED = "SKIPPED"
-    MISSED = "MISSED"
 
 
 class RunQuery(Strict):

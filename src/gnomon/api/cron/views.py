@@ -36,6 +36,7 @@ _MICROSECOND = timedelta(microseconds=1)
 def job_view(job: CronJob, now: datetime) -> CronJobView:
     schedule = schedule_of(job.definition, str(job.id))
     next_fire_at = _next_fire(job, schedule, now)
+    last = job.history.runs[0] if job.history.runs else None
     return CronJobView(
         **msgspec.structs.asdict(definition_view(job.definition)),
         cron_job_id=job.id,
@@ -44,8 +45,13 @@ def job_view(job: CronJob, now: datetime) -> CronJobView:
         next_fire_at=next_fire_at,
         runs=job.runs,
         active_task_id=job.active_run,
+        last_fire_at=None if last is None else last.fire_at,
+        last_status=None if last is None else _run_status(last),
+        last_success_at=job.history.success_at,
         paused_at=job.paused_at,
         pause_reason=job.pause_reason,
+        paused_by=job.paused_by,
+        definition_version=job.definition_version,
         created_at=job.created_at,
         updated_at=job.updated_at,
         created_by=job.created_by,

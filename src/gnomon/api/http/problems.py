@@ -54,6 +54,7 @@ from gnomon.model.errors import (
     Unstorable,
     WaitersFull,
 )
+from gnomon.model.job_errors import DefinitionChanged
 from gnomon.model.room import DatabaseFull
 
 MEDIA_TYPE = "application/problem+json"
@@ -73,7 +74,7 @@ _STATUSES: dict[type, int] = {
     **dict.fromkeys((TooManyKeys, KeyRingFull, TooManySecrets, TooManyLimiters), 409),
     **dict.fromkeys((TooManyTaskTypes, SchemasTooLarge, TenantExists, TenantInUse), 409),
     BulkOperationNotFound: 404,
-    **dict.fromkeys((TooManyBulkOperations, CountChanged), 409),
+    **dict.fromkeys((TooManyBulkOperations, CountChanged, DefinitionChanged), 409),
     PayloadTooLarge: 413,
     **dict.fromkeys((Unstorable, IdempotencyConflict), 422),
 }

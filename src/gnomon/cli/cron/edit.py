@@ -57,7 +57,12 @@ def edit_job(
     done = editor.edited(
         f"cron job {job['name']}",
         {name: job[name] for name in FIELDS},
-        lambda changes: remote.call(address, lambda client: client.patch_cron_job(job_id, changes)),
+        lambda changes: remote.call(
+            address,
+            lambda client: client.patch_cron_job(
+                job_id, {**changes, "definition_version": job["definition_version"]}
+            ),
+        ),
         yes=yes,
     )
     changed = job if done is None else done[1]

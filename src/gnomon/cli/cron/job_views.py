@@ -18,8 +18,11 @@ _JOBS = (
     Column("status", Fit.WHOLE),
     Column("when"),
     Column("zone", Fit.WHOLE, rank=1),
+    Column("last", Fit.WHOLE, rank=2),
+    Column("last fire", Fit.WHOLE, rank=5),
+    Column("last success", Fit.WHOLE, rank=6),
     Column("next", Fit.WHOLE),
-    Column("runs", Fit.WHOLE, rank=2),
+    Column("runs", Fit.WHOLE, rank=7),
     Column("tags", rank=3),
     Column("source", rank=4),
 )
@@ -103,6 +106,9 @@ def _job_rows(jobs: Sequence["Json"]) -> None:
                 job["status"],
                 job["cron_expression"] or f"every {span(job['interval_seconds'])}",
                 job["timezone"],
+                job["last_status"] or "",
+                second(job["last_fire_at"]),
+                second(job["last_success_at"]),
                 second(job["next_fire_at"]),
                 str(job["runs"]),
                 " ".join(job["tags"]),
@@ -120,6 +126,7 @@ def _when(job: "Json") -> list[tuple[str, str]]:
         ("status", job["status"]),
         ("paused", moment(job["paused_at"])),
         ("because", job["pause_reason"] or ""),
+        ("paused by", job["paused_by"] or ""),
         ("when", job["description"]),
         ("cron", job["cron_expression"] or ""),
         ("every", span(job["interval_seconds"])),
@@ -128,6 +135,9 @@ def _when(job: "Json") -> list[tuple[str, str]]:
         ("start", moment(job["start_date"])),
         ("end", moment(job["end_date"])),
         ("next", moment(job["next_fire_at"])),
+        ("last fire", moment(job["last_fire_at"])),
+        ("last status", job["last_status"] or ""),
+        ("last success", moment(job["last_success_at"])),
     ]
 
 

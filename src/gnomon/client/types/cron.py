@@ -63,6 +63,7 @@ class CronJobEdit(TemplateEdit, kw_only=True):
     source: str | UnsetType | None = UNSET
     paused: bool | UnsetType = UNSET
     pause_reason: str | UnsetType | None = UNSET
+    definition_version: int | UnsetType = UNSET
 
 
 class ScheduleSpec(Spec, kw_only=True):
@@ -125,8 +126,13 @@ class CronJobInfo(TemplateInfo, kw_only=True):
     next_fire_at: datetime | None
     runs: int
     active_task_id: UUID | None
+    last_fire_at: datetime | None
+    last_status: str | None  # of the last fire: as in a RunInfo
+    last_success_at: datetime | None  # among the latest 100 fires
     paused_at: datetime | None
     pause_reason: str | None
+    paused_by: str | None
+    definition_version: int
     created_at: datetime
     updated_at: datetime
     created_by: str | None

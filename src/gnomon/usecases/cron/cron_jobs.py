@@ -11,6 +11,7 @@ import msgspec
 from gnomon.access.principal import Principal
 from gnomon.cron.job import CronJob, CronRun, Definition
 from gnomon.model.errors import CronJobNotFound, InvalidTask
+from gnomon.model.job_errors import DefinitionChanged
 from gnomon.store.ports.cron import Backfilled, Put
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
@@ -70,6 +71,7 @@ async def put(change: PostgresTaskChange, by: Principal, definition: Definition)
         check_work(by, before.definition)
     wanted = _with_secrets(definition, before)
     job, done = await change.cron.put(wanted, by.name)
+    job = await change.cron.with_history(job)
     return PutJob(job, done, None if before is None else before.definition, wanted)
 
 
@@ -121,18 +123,28 @@ def accept_patch(rules: TenantRules, by: Principal, asked: PatchCronJob) -> Edit
 
 
 async def patch(
-    change: PostgresTaskChange, rules: TenantRules, ref: str, asked: PatchCronJob, edit: Edit
+    change: PostgresTaskChange,
+    rules: TenantRules,
+    by: Principal,
+    ref: str,
+    asked: PatchCronJob,
+    edit: Edit,
 ) -> CronJob:
-    """Changes a job's definition by an accepted edit, and pauses or resumes it if asked."""
+    """Changes a job's definition by an accepted edit, and pauses or resumes it if asked. Raises
+    DefinitionChanged where it is not the one that the request is about."""
+    if (seen := asked.definition_version) is not msgspec.UNSET:
+        job = await locked(change, ref)
+        if job.definition_version != seen:
+            raise DefinitionChanged(job.definition.name, seen, job.definition_version)
     job = await change.cron.patch(ref, edit)
     if _changes_payload(asked):
         await check_template_schema(rules, job.tenant_id, job.definition, str(job.id))
     job_id = str(job.id)  # the patch may have renamed it
     if asked.paused is True:
-        return await change.cron.pause(job_id, given(asked.pause_reason))
-    if asked.paused is False:
-        return await change.cron.resume(job_id)
-    return job
+        job = await change.cron.pause(job_id, given(asked.pause_reason), by.name)
+    elif asked.paused is False:
+        job = await change.cron.resume(job_id)
+    return await change.cron.with_history(job)
 
 
 def _changes_payload(asked: PatchCronJob) -> bool:
@@ -151,13 +163,13 @@ async def pause(change: PostgresTaskChange, by: Principal, ref: str, reason: str
     """Starts no more runs on schedule."""
     check_note(reason, "/reason")
     await check_job_held(change, by, ref)
-    return await change.cron.pause(ref, reason)
+    return await change.cron.with_history(await change.cron.pause(ref, reason, by.name))
 
 
 async def resume(change: PostgresTaskChange, by: Principal, ref: str) -> CronJob:
     """Goes on with the next fire."""
     await check_job_held(change, by, ref)
-    return await change.cron.resume(ref)
+    return await change.cron.with_history(await change.cron.resume(ref))
 
 
 async def trigger(

@@ -12,6 +12,7 @@ from gnomon.usecases.checks.request_fields import (
     MOST_BACKFILLED,
     BackfillLimit,
     Count,
+    DefinitionVersion,
     Expression,
     Interval,
     Jitter,
@@ -90,6 +91,7 @@ class PatchCronJob(TemplatePatch):
     source: Source | msgspec.UnsetType | None = msgspec.UNSET
     paused: bool | msgspec.UnsetType = msgspec.UNSET
     pause_reason: Reason | msgspec.UnsetType | None = msgspec.UNSET
+    definition_version: DefinitionVersion | msgspec.UnsetType = msgspec.UNSET
 
 
 class BackfillCronJob(Strict):

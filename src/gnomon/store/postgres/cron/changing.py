@@ -47,7 +47,7 @@ from gnomon.store.ports.cron import Backfilled, Put
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.roster import AppVersion
 from gnomon.store.postgres.cron import overlap, planning
-from gnomon.store.postgres.cron.jobs import id_in
+from gnomon.store.postgres.cron.jobs import id_in, with_histories
 from gnomon.store.postgres.cron.rows import job_of, stored_definition
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import stored_tags
@@ -128,14 +128,16 @@ class PostgresCronChange:
         if job.paused_at is None:
             next_fire_at = next_fire_after_change(job, definition, now, len(withdrawn))
         job = msgspec.structs.replace(job, definition=definition)
-        return await self._update(job, next_fire_at, len(withdrawn), now)
+        return await self._update(job, next_fire_at, len(withdrawn), now, edited=True)
 
-    async def pause(self, ref: str, reason: str | None) -> CronJob:
+    async def pause(self, ref: str, reason: str | None, paused_by: str | None = None) -> CronJob:
         """Start nothing more on schedule, nor planned runs that have not started."""
         job, now = await self._lock(ref)
         withdrawn = await self._withdraw(job, None, _SCHEDULED)
         paused_at = job.paused_at or now
-        job = msgspec.structs.replace(job, paused_at=paused_at, pause_reason=reason)
+        job = msgspec.structs.replace(
+            job, paused_at=paused_at, pause_reason=reason, paused_by=paused_by
+        )
         return await self._update(job, None, len(withdrawn), now)
 
     async def resume(self, ref: str) -> CronJob:
@@ -144,7 +146,7 @@ class PostgresCronChange:
         if job.paused_at is None:
             return job
         next_fire_at = next_fire_after_pause(job, now)
-        job = msgspec.structs.replace(job, paused_at=None, pause_reason=None)
+        job = msgspec.structs.replace(job, paused_at=None, pause_reason=None, paused_by=None)
         return await self._update(job, next_fire_at, 0, now)
 
     async def delete(self, ref: str) -> None:
@@ -180,6 +182,10 @@ class PostgresCronChange:
             await check_stored(self._connection, self._tenant_id, self._quotas, more)
             await self._enter(job, planning.fires_of(job, part, now, self._limiters, first=i))
         return Backfilled(planned, sorted(existing))
+
+    async def with_history(self, job: CronJob) -> CronJob:
+        """The job with its latest fire, to be shown."""
+        return (await with_histories(self._connection, self._tenant_id, [job], 1))[0]
 
     async def _with_place(self, job: CronJob, fire: PlannedFire) -> list[PlannedFire]:
         """Make the run the active one right away, where no other is."""
@@ -255,7 +261,13 @@ class PostgresCronChange:
         return [row["fire_at"] for row in rows if row["kind"] == RunKind.SCHEDULED]
 
     async def _update(
-        self, job: CronJob, next_fire_at: datetime | None, withdrawn: int, now: datetime
+        self,
+        job: CronJob,
+        next_fire_at: datetime | None,
+        withdrawn: int,
+        now: datetime,
+        *,
+        edited: bool = False,
     ) -> CronJob:
         definition = job.definition
         try:
@@ -272,6 +284,8 @@ class PostgresCronChange:
                 job.paused_at,
                 job.pause_reason,
                 now,
+                job.paused_by,
+                edited,
             )
         except asyncpg.UniqueViolationError as error:
             raise NameTaken(definition.name) from error

@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from gnomon.cron.job import CronJob
+import msgspec
+
+from gnomon.cron.job import CronHistory, CronJob
 from gnomon.model.errors import CronJobNotFound
 from gnomon.store.ports.cron import CronFilter, CronPage, CronRunFilter, CronRunPage
 from gnomon.store.postgres.cron.rows import job_of, run_of
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 20_000  # jobs of one page at the most, however rare those are that it wants
 RUNS_LOOKED_AT = 2_000  # likewise, of runs: each with its task
+SUCCESS_LOOKED_FOR = 100  # among so many of a job's latest fires
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 _UUID_LENGTH = 36
@@ -41,15 +44,16 @@ class PostgresCronJobs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def get(self, tenant_id: str, ref: str) -> CronJob:
-        """By id or name. Raises CronJobNotFound."""
+    async def get(self, tenant_id: str, ref: str, latest: int = 1) -> CronJob:
+        """By id or name, with so many of its latest fires. Raises CronJobNotFound."""
         async with self._database.scoped(tenant_id) as connection:
-            return await _get(connection, tenant_id, ref)
+            job = await _get(connection, tenant_id, ref)
+            return (await with_histories(connection, tenant_id, [job], latest))[0]
 
     async def list(
-        self, tenant_id: str, chosen: CronFilter, cursor: UUID | None, limit: int
+        self, tenant_id: str, chosen: CronFilter, cursor: UUID | None, limit: int, latest: int = 1
     ) -> CronPage:
-        """Jobs older than `cursor`, newest first."""
+        """Jobs older than `cursor`, newest first, each with so many of its latest fires."""
         after = cursor or _AFTER_ALL
         async with self._database.scoped(tenant_id) as connection:
             rows = await connection.fetch(
@@ -65,6 +69,7 @@ class PostgresCronJobs:
                 chosen.next_fire_before,
             )
             jobs = readable(rows[:limit], job_of, "cron job")
+            jobs = await with_histories(connection, tenant_id, jobs, latest)
             if len(rows) > limit:
                 return CronPage(jobs, rows[limit - 1]["id"])
             last = await connection.fetchval(query("jobs_looked_at"), tenant_id, after, LOOKED_AT)
@@ -103,6 +108,30 @@ def _run_page(rows: "Sequence[Record]", limit: int) -> CronRunPage:
     if rows and rows[-1]["stopped_at"] is not None:
         return CronRunPage(readable(rows[:-1], run_of, "run"), rows[-1]["stopped_at"])
     return CronRunPage(readable(rows, run_of, "run"), None)
+
+
+async def with_histories(
+    connection: "Connection", tenant_id: str, jobs: "Sequence[CronJob]", latest: int
+) -> "list[CronJob]":
+    """The jobs, each with so many of its latest fires and its last success: by one statement."""
+    if not jobs:
+        return []
+    ids = [job.id for job in jobs]
+    rows = await connection.fetch(
+        query("latest_runs"), tenant_id, ids, latest, max(latest, SUCCESS_LOOKED_FOR)
+    )
+    found: dict[UUID, list[Record]] = {}
+    for row in rows:
+        found.setdefault(row["cron_job_id"], []).append(row)
+    return [
+        msgspec.structs.replace(
+            job,
+            history=CronHistory(tuple(map(run_of, found[job.id])), found[job.id][0]["success_at"]),
+        )
+        if job.id in found
+        else job
+        for job in jobs
+    ]
 
 
 async def _get(connection: "Connection", tenant_id: str, ref: str) -> CronJob:

@@ -58,12 +58,14 @@ def _job(row: asyncpg.Record, definition: Definition) -> CronJob:
         tenant_id=row["tenant_id"],
         definition=definition,
         version=row["version"],
+        definition_version=row["definition_version"],
         next_fire_at=row["next_fire_at"],
         runs=row["runs"],
         active_task_id=row["active_task_id"],
         active_run=row.get("active_run"),
         paused_at=row["paused_at"],
         pause_reason=row["pause_reason"],
+        paused_by=row["paused_by"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         created_by=row["created_by"],
@@ -71,7 +73,7 @@ def _job(row: asyncpg.Record, definition: Definition) -> CronJob:
 
 
 def run_of(row: asyncpg.Record) -> CronRun:
-    """A row of runs.sql."""
+    """A row of runs.sql or latest_runs.sql."""
     state = None if row["state"] is None else State(row["state"])
     status = None
     if state is not None:
