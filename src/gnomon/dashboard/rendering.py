@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from litestar.response.base import ASGIResponse
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gnomon.access.principal import Principal, Requester, Role
 from gnomon.api.context import Request, context_of
@@ -33,6 +33,13 @@ def literal(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
         return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", value)
     return value
+
+
+def typed(text: str) -> Markup:
+    """Text of others in a field of a form: it is what the field holds, so nothing of it is changed;
+    but what hides or turns text around stands in the page by its number."""
+    shown = _HIDDEN.sub(lambda found: f"&#{ord(found[0])};", str(escape(text)))
+    return Markup(shown)  # noqa: S704 - it is escaped
 
 
 @cache
@@ -70,6 +77,7 @@ def environment() -> Environment:
         "number": words.number,
         "status": words.status,
         "address": words.address,
+        "typed": typed,
     }
     return made
 

@@ -9,6 +9,7 @@ from gnomon.api.context import Request
 from gnomon.api.http.problems import answer_error, described
 from gnomon.dashboard import signing_in, static_files
 from gnomon.dashboard.pages import bulk, cron, dead_letters, limits, nodes, overview, task, tasks
+from gnomon.dashboard.pages import cron, dead_letters, limits, nodes, overview, submit, task, tasks
 from gnomon.dashboard.rendering import POLICY, rendered
 from gnomon.dashboard.signing_in import sign_in_url
 from gnomon.model.errors import Unauthenticated
@@ -45,6 +46,7 @@ _pages = Router(
     route_handlers=[
         *overview.ROUTES,
         *tasks.ROUTES,
+        *submit.ROUTES,
         *task.ROUTES,
         *dead_letters.ROUTES,
         *bulk.ROUTES,

@@ -44,6 +44,8 @@ SIGNS = {
 _NAMES = {"DEAD_LETTERED": "dead letter", "FAILED": "waits for retry"}
 
 DONE = {
+    "submit": "The task was submitted.",
+    "delete": "The task was deleted.",
     "retry": "It runs again.",
     "cancel": "It was cancelled, or is being interrupted.",
     "pause": "It is paused.",

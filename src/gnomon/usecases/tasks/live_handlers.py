@@ -1,7 +1,7 @@
 """The task types that living workers handle, as of a moment ago: for warnings, not refusals."""
 
 from gnomon.model.pool import Pool, handled_for
-from gnomon.model.task import Submission
+from gnomon.model.task import Submission, Task
 from gnomon.store.ports.roster import RosterStore
 
 LOOK_SECONDS = 1.0
@@ -20,15 +20,20 @@ class LiveHandlers:
         if pools != self._pools:
             self._pools, self._by_tenant = pools, {}
 
-    def warnings(self, submission: Submission) -> list[str]:
+    def warnings(self, submission: Submission | Task) -> list[str]:
         """What the submitter should know, though the task is accepted."""
-        if not submission.target.by_handler or self._pools is None:
+        if not submission.target.by_handler:
             return []
-        tenant_id = submission.tenant_id
-        if tenant_id not in self._by_tenant:
-            self._by_tenant[tenant_id] = handled_for(tenant_id, self._pools)
-        handled = self._by_tenant[tenant_id]
+        handled = self.handled(submission.tenant_id)
         if handled is None or submission.task_type in handled:
             return []
         told = f"no worker that handles the task type {submission.task_type!r} was seen"
         return [f"{told}: the task waits until one starts (`gnomon worker`)"]
+
+    def handled(self, tenant_id: str) -> frozenset[str] | None:
+        """The task types of a tenant that have a handler; None: any, or it is not known yet."""
+        if self._pools is None:
+            return None
+        if tenant_id not in self._by_tenant:
+            self._by_tenant[tenant_id] = handled_for(tenant_id, self._pools)
+        return self._by_tenant[tenant_id]
