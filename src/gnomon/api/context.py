@@ -13,6 +13,7 @@ from gnomon.api.http.bodies import Bodies
 from gnomon.api.http.connections import Client
 from gnomon.api.http.refusals import Refusals
 from gnomon.api.http.request_limits import RequestLimits
+from gnomon.api.http.shared_answers import SharedAnswers
 from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.observe.metrics import ApiMetrics
@@ -32,6 +33,7 @@ from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.live.watch import LiveWatch
 from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.live_handlers import LiveHandlers
 from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
@@ -49,6 +51,8 @@ class Context(msgspec.Struct, frozen=True):
     store: PostgresTasks
     batcher: SubmissionBatcher
     ends: EndWatch
+    live: LiveWatch
+    shared: SharedAnswers
     handlers: LiveHandlers
     bulk: PostgresBulk
     cron: PostgresCronJobs

@@ -11,8 +11,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from litestar.response.base import ASGIResponse
 from markupsafe import Markup, escape
 
-from gnomon.access.principal import Principal, Requester, Role
+from gnomon.access.principal import Operator, Principal, Requester, Role
 from gnomon.api.context import Request, context_of
+from gnomon.api.http.page_reads import is_fragment
 from gnomon.dashboard import drawing, words
 from gnomon.dashboard.navigation import shown_groups
 
@@ -105,6 +106,8 @@ def rendered(request: Request, template: str, **values: Any) -> bytes:
             by=by,
             groups=shown_groups(offered, path),
             authenticated=authenticated,
+            fragment=is_fragment(request),
+            stream="/live/installation" if isinstance(by, Operator) else "/live",
             may_operate=offered(Role.OPERATE),
             may_submit=offered(Role.SUBMIT),
             may_administer=offered(Role.ADMIN),

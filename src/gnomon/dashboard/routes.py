@@ -6,6 +6,7 @@ from gnomon.access.grant_errors import TenantNeeded
 from gnomon.api.auth.access import session_in
 from gnomon.api.auth.sessions import set_cookie
 from gnomon.api.context import Request
+from gnomon.api.http.page_reads import is_fragment
 from gnomon.api.http.problems import answer_error, described
 from gnomon.dashboard import signing_in, static_files
 from gnomon.dashboard.pages import (
@@ -19,6 +20,8 @@ from gnomon.dashboard.pages import (
     task,
     tasks,
 )
+from gnomon.dashboard import live, signing_in, static_files
+from gnomon.dashboard.pages import cron, dead_letters, limits, nodes, overview, task, tasks
 from gnomon.dashboard.rendering import POLICY, rendered
 from gnomon.dashboard.signing_in import sign_in_url
 from gnomon.model.errors import Unauthenticated
@@ -31,7 +34,7 @@ def answer_page_error(request: Request, error: Exception) -> Response[bytes]:
     found, headers = described(error)
     if found.status == 500:
         answer_error(request, error)  # logs it
-    if isinstance(error, Unauthenticated) and request.method in ("GET", "HEAD"):
+    if isinstance(error, Unauthenticated) and _by_a_person(request):
         # A cookie that is no good any more is removed.
         stale = session_in(request) is not None
         removed = {"set-cookie": set_cookie(None, secure=False)} if stale else {}
@@ -44,6 +47,13 @@ def answer_page_error(request: Request, error: Exception) -> Response[bytes]:
     kept = {name: value for name, value in headers.items() if name.lower() in _KEPT}
     policy = {"content-security-policy": POLICY}
     return Response(text, status_code=found.status, headers=kept | policy, media_type="text/html")
+
+
+def _by_a_person(request: Request) -> bool:
+    """Whether a browser asks for a whole page. Scripts are told by the status, and go there."""
+    return request.method in ("GET", "HEAD") and not (
+        is_fragment(request) or request.scope["path"].startswith(live.PATH)
+    )
 
 
 def _redirect(headers: dict[str, str]) -> Response[bytes]:
@@ -62,6 +72,7 @@ _pages = Router(
         *cron.ROUTES,
         *nodes.ROUTES,
         *limits.ROUTES,
+        *live.ROUTES,
         *signing_in.ROUTES,
         static_files.serve,
     ],

@@ -30,6 +30,7 @@
     ├── IdempotencyPending     a key whose first request is still under way
     ├── Overloaded             too many wait already for this process to do it
     ├── WaitersFull            likewise, of all tenants, for tasks to end
+    ├── ViewersFull            as many live pages are open as a process can have
     ├── Unauthenticated        unauthorized: no key or token that is known
     ├── RoleMissing            the requester may not do this
     ├── OperatorNeeded         it concerns the installation, and the requester is of a tenant
@@ -311,6 +312,14 @@ class WaitersFull(GnomonError):
         super().__init__(
             f"{most} requests wait for tasks to end already; ask without `wait`, or later"
         )
+        self.most = most
+
+
+class ViewersFull(GnomonError):
+    """As many live pages are open as this process can have, or it is about to stop."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"{most} live pages are open already, or this process stops; try again")
         self.most = most
 
 

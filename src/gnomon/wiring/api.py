@@ -24,6 +24,7 @@ from gnomon.api.http.listener import HttpServer, listen, room_for_connections
 from gnomon.api.http.refusals import Refusals
 from gnomon.api.http.request_limits import RequestLimits
 from gnomon.api.http.response_headers import WithHeaders
+from gnomon.api.http.shared_answers import SharedAnswers
 from gnomon.api.http.under_way import RequestsUnderWay, requests_at_once
 from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
@@ -54,6 +55,7 @@ from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 from gnomon.store.postgres.limits.limiters import PostgresLimiters
 from gnomon.store.postgres.tasks.task_store import OnInserted, PostgresTasks
+from gnomon.store.postgres.live.signs import PostgresSigns
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.store.postgres.usage.room import PostgresRoom
 from gnomon.store.postgres.usage.usage import PostgresUsage
@@ -61,6 +63,7 @@ from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache, plans_of
 from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.live.watch import LiveWatch
 from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.live_handlers import LOOK_SECONDS as HANDLER_SECONDS
 from gnomon.usecases.tasks.live_handlers import LiveHandlers
@@ -97,7 +100,13 @@ async def serve(
             )
             server = HttpServer(WithHeaders(app), listener, most, settings)
             with connections.watched():
-                await _answer_requests(server, url, on_started, context.ends.close)
+                await _answer_requests(server, url, on_started, partial(_end_waits, context))
+
+
+def _end_waits(context: Context) -> None:
+    """Ends the requests that would last: nobody has to wait for them."""
+    context.live.close()
+    context.ends.close()
 
 
 def _connections(listener: socket.socket, most: int, context: Context) -> Connections:
@@ -211,6 +220,8 @@ async def _assembled(
         store=store,
         batcher=SubmissionBatcher(store),
         ends=EndWatch(store, clock, requests),
+        live=LiveWatch(PostgresSigns(database), clock, requests),
+        shared=SharedAnswers(clock),
         handlers=LiveHandlers(PostgresRoster(database)),
         bulk=PostgresBulk(database),
         cron=PostgresCronJobs(database),
@@ -242,6 +253,7 @@ def _services(context: Context, database: Database, announcer: Announcer) -> lis
         Service("announce", announcer.run),
         Service("batcher", context.batcher.run),
         Service("ends", context.ends.look, context.ends.rest),
+        Service("live", context.live.look, context.live.rest),
         every("directory", context.directory.load, clock, LOOK_SECONDS),
         every("handlers", context.handlers.load, clock, HANDLER_SECONDS),
         every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),

@@ -94,8 +94,8 @@ async def admit_again(request: Request) -> None:
     """Checks the requester of a request that has waited. Raises as `admit` does."""
     context, role = context_of(request), _role(request.scope["route_handler"])
     if context.authenticator is not None and role is not None:
-        header = header_of(request, b"authorization")
-        _check_role(await context.authenticator.requester(header), role)
+        credentials = await _authorization(request)
+        _check_role(await context.authenticator.requester(credentials), role)
 
 
 def _check_role(requester: Requester, role: Role) -> None:

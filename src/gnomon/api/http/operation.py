@@ -9,6 +9,7 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
+from gnomon.api.http.page_reads import shown
 
 JSON = "application/json"
 CSV = "text/csv"
@@ -93,9 +94,10 @@ class PageRoute(Endpoint, frozen=True, kw_only=True):
 
     def __call__(self, handler: Callable[..., Awaitable[ASGIResponse]]) -> HTTPRouteHandler:
         """The handler as a route."""
-        methods = READ if self.method == "GET" else HttpMethod(self.method)
+        reads = self.method == "GET"
+        methods = READ if reads else HttpMethod(self.method)
         return HTTPRouteHandler(self.path, http_method=methods, status_code=200, opt={_PAGE: self})(
-            handler
+            shown(handler) if reads else handler
         )
 
 

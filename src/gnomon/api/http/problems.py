@@ -52,6 +52,7 @@ from gnomon.model.errors import (
     TooManyTaskTypes,
     Unauthenticated,
     Unstorable,
+    ViewersFull,
     WaitersFull,
 )
 from gnomon.model.job_errors import DefinitionChanged
@@ -224,7 +225,7 @@ def described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(503, _unavailable()), again
         case BodyLate():
             return problem(408, str(error)), {"Connection": "close"}
-        case Busy() | WaitersFull():
+        case Busy() | WaitersFull() | ViewersFull():
             return busy(str(error)), again
         case RestartNeeded():
             return _restart_needed(str(error)), {}

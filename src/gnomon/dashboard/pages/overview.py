@@ -43,7 +43,6 @@ async def show_overview(request: Request) -> ASGIResponse:
         dead=dead.tasks,
         events=events.events,
         nodes=None if seen is None else [node for node in seen.nodes if not node.dead],
-        fragment=request.query_params.get("fragment") == "1",
     )
 
 

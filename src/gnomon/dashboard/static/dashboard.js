@@ -1,6 +1,6 @@
-// Theme, time, and the live part of a page. Pages work without it.
+// Theme, time and keys. Pages work without it.
 
-const kept = {
+export const kept = {
   get(name, otherwise) { try { return localStorage.getItem(name) || otherwise; } catch { return otherwise; } },
   set(name, value) { try { localStorage.setItem(name, value); } catch { /* only for this page then */ } },
 };
@@ -41,26 +41,17 @@ function showTimes() {
 }
 
 clock.addEventListener("change", () => { kept.set("clock", clock.value); showTimes(); });
+document.addEventListener("htmx:after:swap", showTimes);
 showTimes();
 setInterval(() => { if (clock.value === "relative") showTimes(); }, 5000);
 
-// The live part asks for itself again. Nothing moves under the pointer, under the focus, while text
-// is selected, while the page is hidden, or when it is paused.
-const part = document.getElementById("live-part");
-const live = document.getElementById("live");
-if (part && live) {
-  live.addEventListener("click", () => {
-    const on = live.getAttribute("aria-pressed") !== "true";
-    live.setAttribute("aria-pressed", String(on));
-    live.textContent = on ? "Live" : "Paused";
-  });
-  const busy = () => document.hidden || live.getAttribute("aria-pressed") !== "true" ||
-    part.matches(":hover") || part.contains(document.activeElement) ||
-    !document.getSelection().isCollapsed;
-  document.addEventListener("htmx:after:swap", showTimes);
-  setInterval(() => {
-    if (busy()) return;
-    htmx.ajax("GET", part.dataset.refresh, { target: "#live-part", select: "#live-part", swap: "outerMorph" })
-      .then(showTimes).catch(() => {});
-  }, 5000);
-}
+// "/" goes to the filter of the page, as in many programs; not while something is being typed.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+  const filter = document.querySelector("[data-filter], form[role=search] input:not([type=hidden])");
+  if (!filter) return;
+  event.preventDefault();
+  filter.focus();
+  filter.select();
+});

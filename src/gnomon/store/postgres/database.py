@@ -6,8 +6,9 @@ lends a server for no longer than a transaction, every statement brings its own.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -30,6 +31,27 @@ log = structlog.get_logger("gnomon.store")
 STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 _UNDO_SECONDS = 1.0
+
+_within: ContextVar[float | None] = ContextVar("statements_within", default=None)
+
+
+@contextmanager
+def statements_within(seconds: float) -> Iterator[None]:
+    """Here PostgreSQL gives up each statement after so long: for reads that people wait for.
+
+    The limit goes with a transaction, so that it holds behind a pooler, and nothing of it stays.
+    """
+    token = _within.set(seconds)
+    try:
+        yield
+    finally:
+        _within.reset(token)
+
+
+def _limit() -> str | None:
+    """What sets the limit in force, in a transaction."""
+    seconds = _within.get()
+    return None if seconds is None else f"SET LOCAL statement_timeout = {round(seconds * 1000)}"
 
 
 class PoolerConnection(DriverConnection):
@@ -133,7 +155,7 @@ def _scope(tenant_id: str, wait_seconds: float | None) -> str:
     text = f"BEGIN; SET LOCAL ROLE gnomon_tenant; SET LOCAL gnomon.tenant = '{tenant_id}'"
     if wait_seconds is not None:
         text += f"; SET LOCAL lock_timeout = {round(wait_seconds * 1000)}"
-    return text
+    return text if (limit := _limit()) is None else f"{text}; {limit}"
 
 
 async def _keep(_connection: object) -> None:
@@ -182,17 +204,29 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator["Connection"]:
-        """A pooled connection; each statement on it is its own transaction."""
-        assert self._pool is not None, "the database is not open"
-        with translated():
-            async with self._pool.acquire(timeout=CONNECT_SECONDS) as connection:
+        """A pooled connection; each statement on it is its own transaction, except where they
+        have a limit: there it is one for all."""
+        if _limit() is not None:
+            async with self.transaction() as connection:
                 yield connection
+            return
+        async with self._acquired() as connection:
+            yield connection
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator["Connection"]:
         """A pooled connection in a transaction, committed when the context is left well."""
-        async with self.connection() as connection, connection.transaction():
+        async with self._acquired() as connection, connection.transaction():
+            if (limit := _limit()) is not None:
+                await connection.execute(limit)
             yield connection
+
+    @asynccontextmanager
+    async def _acquired(self) -> AsyncIterator["Connection"]:
+        assert self._pool is not None, "the database is not open"
+        with translated():
+            async with self._pool.acquire(timeout=CONNECT_SECONDS) as connection:
+                yield connection
 
     @asynccontextmanager
     async def scoped(
@@ -201,7 +235,7 @@ class Database:
         """A transaction that is shown the rows of one tenant, and can change no others, whatever
         its statements forget. It waits for a lock for `wait_seconds` at the most."""
         begin = _scope(tenant_id, wait_seconds)
-        async with self.connection() as connection:
+        async with self._acquired() as connection:
             try:
                 await connection.execute(begin)
                 yield connection

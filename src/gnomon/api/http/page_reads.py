@@ -1,0 +1,42 @@
+"""How pages read: within a time, and fragments of pages for all who see the same at once."""
+
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial, wraps
+
+from litestar.response.base import ASGIResponse
+
+from gnomon.access.principal import Principal, Requester
+from gnomon.api.context import Request, context_of
+from gnomon.store.postgres.database import statements_within
+
+STATEMENT_SECONDS = 2.0  # a statement that takes longer would only be waited for by nobody
+
+Handler = Callable[[Request], Awaitable[ASGIResponse]]
+
+
+def shown(handler: Handler) -> Handler:
+    """The handler of a page that reads, and changes nothing."""
+
+    @wraps(handler)
+    async def answered(request: Request) -> ASGIResponse:
+        with statements_within(STATEMENT_SECONDS):
+            if request.method == "GET" and is_fragment(request):
+                make = partial(handler, request)
+                return await context_of(request).shared.answer(_key(request), make)
+            return await handler(request)
+
+    return answered
+
+
+def is_fragment(request: Request) -> bool:
+    """Whether only the part of the page is asked for that changes by itself."""
+    return request.query_params.get("fragment") == "1"
+
+
+def _key(request: Request) -> Hashable:
+    """Everything that a fragment depends on: who has the same rights sees the same."""
+    by: Requester = request.scope["auth"]
+    tenant_id = by.tenant_id if isinstance(by, Principal) else None
+    version = context_of(request).live.version(tenant_id)
+    rights = (type(by), tenant_id, by.roles, by.task_types, by.allow)
+    return rights, version, request.scope["path"], request.scope["query_string"]
