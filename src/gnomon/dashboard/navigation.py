@@ -15,14 +15,6 @@ class PageLink(msgspec.Struct, frozen=True):
     role: Role
 
 
-ENTRIES = (
-    PageLink("/", "Overview", Role.READ),
-    PageLink("/tasks", "Tasks", Role.READ),
-    PageLink("/dead-letters", "Dead letters", Role.READ),
-    PageLink("/bulk-operations", "Bulk", Role.READ),
-    PageLink("/cron", "Recurring", Role.READ),
-    PageLink("/limits", "Limits", Role.READ),
-    PageLink("/nodes", "Nodes", Role.OPERATOR),
 class PageGroup(msgspec.Struct, frozen=True):
     """Pages of one purpose. Those of the first group that is offered are always in sight, those of
     the others in a menu."""
@@ -39,6 +31,7 @@ GROUPS = (
             PageLink("/tasks", "Tasks", Role.READ),
             PageLink("/dead-letters", "Dead letters", Role.READ),
             PageLink("/cron", "Recurring", Role.READ),
+            PageLink("/bulk-operations", "Bulk", Role.READ),
         ),
     ),
     PageGroup("Settings", (PageLink("/limits", "Limits", Role.READ),)),

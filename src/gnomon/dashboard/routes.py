@@ -8,7 +8,7 @@ from gnomon.api.auth.sessions import set_cookie
 from gnomon.api.context import Request
 from gnomon.api.http.page_reads import is_fragment
 from gnomon.api.http.problems import answer_error, described
-from gnomon.dashboard import signing_in, static_files
+from gnomon.dashboard import live, signing_in, static_files
 from gnomon.dashboard.pages import (
     bulk,
     cron,
@@ -20,8 +20,6 @@ from gnomon.dashboard.pages import (
     task,
     tasks,
 )
-from gnomon.dashboard import live, signing_in, static_files
-from gnomon.dashboard.pages import cron, dead_letters, limits, nodes, overview, task, tasks
 from gnomon.dashboard.rendering import POLICY, rendered
 from gnomon.dashboard.signing_in import sign_in_url
 from gnomon.model.errors import Unauthenticated
