@@ -6,7 +6,7 @@ from gnomon.access.grant_errors import TenantNeeded
 from gnomon.api.auth.access import session_in
 from gnomon.api.auth.sessions import set_cookie
 from gnomon.api.context import Request
-from gnomon.api.http.page_reads import is_fragment
+from gnomon.api.http.page_reads import STATEMENT_SECONDS, is_fragment
 from gnomon.api.http.problems import answer_error, described
 from gnomon.dashboard import live, signing_in, static_files
 from gnomon.dashboard.pages import (
@@ -22,9 +22,15 @@ from gnomon.dashboard.pages import (
 )
 from gnomon.dashboard.rendering import POLICY, rendered
 from gnomon.dashboard.signing_in import sign_in_url
-from gnomon.model.errors import Unauthenticated
+from gnomon.model.errors import QUERY_CANCELED, StoreUnavailable, Unauthenticated
 
 _KEPT = ("retry-after", "allow")
+_TOO_LONG = (
+    f"PostgreSQL did not find an answer within {STATEMENT_SECONDS:g} seconds, and was told to give "
+    "up, so that looking costs no work. Add a condition to the filter, or a shorter time; if every "
+    "page is slow, see whether the database is overloaded, or waits for its autovacuum "
+    "(`gnomon doctor`)."
+)
 
 
 def answer_page_error(request: Request, error: Exception) -> Response[bytes]:
@@ -39,9 +45,10 @@ def answer_page_error(request: Request, error: Exception) -> Response[bytes]:
         return _redirect({"location": sign_in_url(request), **removed})
     if isinstance(error, TenantNeeded) and request.scope["path"] == "/":
         return _redirect({"location": "/nodes"})
-    text = rendered(
-        request, "error.html", title=found.title, detail=found.detail, code=found.status
-    )
+    title, detail = found.title, found.detail
+    if isinstance(error, StoreUnavailable) and error.sqlstate == QUERY_CANCELED:
+        title, detail = "This took too long", _TOO_LONG
+    text = rendered(request, "error.html", title=title, detail=detail, code=found.status)
     kept = {name: value for name, value in headers.items() if name.lower() in _KEPT}
     policy = {"content-security-policy": POLICY}
     return Response(text, status_code=found.status, headers=kept | policy, media_type="text/html")

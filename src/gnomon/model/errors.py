@@ -374,6 +374,9 @@ class KeyEnded(GnomonError):
         self.key_id = key_id
 
 
+QUERY_CANCELED = "57014"  # the SQLSTATE of a statement that took too long
+
+
 class StoreError(GnomonError):
     """PostgreSQL did not do what it was asked; `sqlstate` says why, where it has answered."""
 
