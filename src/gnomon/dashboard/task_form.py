@@ -22,7 +22,7 @@ UNITS = {"seconds": 1, "minutes": 60, "hours": 3_600, "days": 86_400}
 BLANK = {
     "task_type": "", "name": "", "target": "handler", "function": "", "url": "", "method": "POST",
     "headers": "", "payload": "", "when": "now", "delay": "", "delay_unit": "minutes", "at": "",
-    "zone": "UTC", "priority": "", "queue": "", "tags": "", "max_retries": "", "backoff": "",
+    "zone": "UTC", "jitter_seconds": "", "priority": "", "queue": "", "tags": "", "max_retries": "", "backoff": "",
     "base_seconds": "", "max_seconds": "", "jitter": "", "retry_client_errors": "",
     "timeout_seconds": "", "delivery": "", "expires_at": "", "preemptible": "", "keep_payload": "",
     "idempotency_key": "", "form_key": "", "from": "",
@@ -32,8 +32,8 @@ _RETRIES = (
 )  # fmt: skip
 # Folded away until one of them is used.
 ADVANCED = (
-    "name", "function", *_RETRIES, "timeout_seconds", "delivery", "expires_at", "preemptible",
-    "keep_payload", "idempotency_key",
+    "name", "function", *_RETRIES, "timeout_seconds", "delivery", "expires_at", "jitter_seconds",
+    "preemptible", "keep_payload", "idempotency_key",
 )  # fmt: skip
 _TRUTH = {"yes": True, "no": False}
 _PLACES = {
@@ -55,7 +55,7 @@ def body_of(form: Form) -> bytes:
     """The body of the API for what was typed. Raises InvalidTask, with the place."""
     body: dict[str, Any] = {"task_type": form["task_type"].strip()}
     body |= _text(form, "name", "queue", "priority", "delivery", "keep_payload")
-    body |= _target(form) | _time(form) | _numbers(form, ("timeout_seconds",))
+    body |= _target(form) | _time(form) | _numbers(form, ("timeout_seconds", "jitter_seconds"))
     if payload := form["payload"].strip():
         body["payload"] = _json(payload)
     if tags := _lines(form["tags"]):

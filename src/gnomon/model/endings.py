@@ -35,9 +35,8 @@ def _dead(task: Task) -> str:
     return f"{tried}, and is not retried by itself any more{last}"
 
 
-def remedies(task: Task, executions: Sequence[Execution]) -> Iterator[str]:
-    """The facts about an ending: what became of the last executions, where it failed, and what to
-    do."""
+def ending_facts(task: Task, executions: Sequence[Execution]) -> Iterator[str]:
+    """The facts about an ending: what became of the last executions, and where it failed."""
     counts = Counter(each.outcome for each in executions)
     if counts:
         yield "last executions: " + ", ".join(f"{count} {name}" for name, count in counts.items())
@@ -49,6 +48,12 @@ def remedies(task: Task, executions: Sequence[Execution]) -> Iterator[str]:
     left = task.retry_policy.max_retries + 1 - len(executions)
     if executions and left > 0:
         yield "it was not retried to the end: its error is one that a retry cannot help"
+
+
+def remedies(task: Task) -> Iterator[str]:
+    """What can be done about a dead letter."""
+    if task.status is not Status.DEAD_LETTERED or task.resolution is not None:
+        return
     yield f"to run it again as it is: gnomon dead retry {task.task_id}"
     yield "to change it: submit it anew with another payload or target, and archive this one"
     yield f"to be done with it: gnomon dead archive {task.task_id}, or dead discard"

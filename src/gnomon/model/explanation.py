@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from uuid import UUID
 
 import msgspec
 
-from gnomon.model.endings import ending, remedies
+from gnomon.model.endings import ending, ending_facts, remedies
 from gnomon.model.execution import Execution
 from gnomon.model.lifecycle import Status
 from gnomon.model.pool import Work, in_few_words
@@ -72,11 +73,31 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     failing: tuple[FailingChore, ...] = ()
 
 
+class HoldKind(StrEnum):
+    """The kinds of things that keep a task from running."""
+
+    LIMITER = "limiter"
+    QUOTA = "quota"
+    BREAKER = "breaker"  # of a host; without a name, of the tenant
+    HANDLER = "handler"  # that no live worker has
+    NODE = "node"  # that does not renew its lease
+    TASK = "task"  # that must end before
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """One thing that keeps a task from running, by its name."""
+
+    kind: HoldKind
+    name: str
+
+
 class Explanation(msgspec.Struct, frozen=True):
-    """One sentence, and the facts behind it."""
+    """One sentence, the facts behind it, what would help, and what holds the task up."""
 
     summary: str
     facts: list[str]
+    remedies: list[str]
+    held_by: list[Hold]
 
 
 def explain(task: Task, around: Circumstances, executions: Sequence[Execution] = ()) -> Explanation:
@@ -84,8 +105,13 @@ def explain(task: Task, around: Circumstances, executions: Sequence[Execution] =
     that has ended, or is a dead letter."""
     facts = _facts(task, around)
     if not has_ended(task.status):
-        return Explanation(_summary(task, around), list(facts))
-    return Explanation(ending(task), [*remedies(task, executions), *facts])
+        held_by = list(_holds(task, around))
+        return Explanation(
+            _summary(task, around), list(facts), list(_remedies(task, held_by)), held_by
+        )
+    return Explanation(
+        ending(task), [*ending_facts(task, executions), *facts], list(remedies(task)), []
+    )
 
 
 def has_ended(status: Status) -> bool:
@@ -173,15 +199,67 @@ def _breaker(breaker: OpenBreaker) -> str:
     return f"the breaker of {what} is open on {breaker.node} until {_stamp(breaker.until)}"
 
 
+def _holds(task: Task, around: Circumstances) -> Iterator[Hold]:
+    """What keeps the task from running now, or would if it were due."""
+    if task.status is Status.RUNNING:
+        return
+    if _lacks_handler(task, around):
+        yield Hold(HoldKind.HANDLER, task.task_type)
+    lapses = around.server_alive_until
+    if around.server is not None and lapses is not None and lapses < around.now:
+        yield Hold(HoldKind.NODE, around.server)
+    for host in dict.fromkeys(breaker.host for breaker in _breakers(task, around)):
+        yield Hold(HoldKind.BREAKER, host or "")
+    for use in _used_up(around):
+        kind = HoldKind.QUOTA if use.name == EXECUTIONS_PER_MINUTE else HoldKind.LIMITER
+        yield Hold(kind, use.name)
+    if task.status is Status.BLOCKED and around.active_run is not None:
+        yield Hold(HoldKind.TASK, str(around.active_run))
+
+
+_OWN_REMEDIES = {
+    Status.SCHEDULED: "to run it sooner, move its time",
+    Status.FAILED: "to try again at once, retry it",
+    Status.PAUSED: "resume it",
+    Status.RUNNING: "to end it, cancel it with interrupt",
+}
+_HELD_REMEDIES = {
+    HoldKind.LIMITER: "wait until others of the limiter {name!r} have ended, or raise its limit",
+    HoldKind.QUOTA: "wait for the next minute, or ask the operator for a larger quota {name!r}",
+    HoldKind.BREAKER: "mend {name}: once a call succeeds, all go on",
+    HoldKind.HANDLER: "start a worker that handles {name!r}, with `gnomon worker`",
+    HoldKind.NODE: "a peer takes over by itself; look why {name} does not renew its lease",
+    HoldKind.TASK: "wait until task {name} has ended, or cancel it",
+}
+
+
+def _remedies(task: Task, held_by: Sequence[Hold]) -> Iterator[str]:
+    """What would let the task go on."""
+    if task.status in _OWN_REMEDIES:
+        yield _OWN_REMEDIES[task.status]
+    for hold in held_by:
+        name = hold.name or "what the tasks of the tenant call"
+        yield _HELD_REMEDIES[hold.kind].format(name=name)
+    if task.status is Status.READY and not held_by:
+        yield "add nodes or slots where tasks wait long, or raise its priority"
+
+
+def _used_up(around: Circumstances) -> Iterator[LimitUse]:
+    for use in around.limits:
+        by_running = use.concurrency is not None and use.running >= use.concurrency
+        if by_running or (use.rate is not None and use.started >= use.rate):
+            yield use
+
+
 def _limits(around: Circumstances) -> Iterator[str]:
     """Limiters that are at their limit, in words."""
-    for use in around.limits:
+    for use in _used_up(around):
         of_key = f" for the key {use.key!r}" if use.key else ""
         kind = "the quota" if use.name == EXECUTIONS_PER_MINUTE else "limiter"
         reached = f"{kind} {use.name!r} is at its limit of"
         if use.concurrency is not None and use.running >= use.concurrency:
             yield f"{reached} {use.concurrency}{of_key} ({use.running} running)"
-        elif use.rate is not None and use.started >= use.rate:
+        else:
             yield f"{reached} {use.rate} starts in {use.per_seconds:g} s{of_key}"
 
 

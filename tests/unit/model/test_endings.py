@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.model.test_explanation import a_task
 
-from gnomon.model.endings import ending, remedies
+from gnomon.model.endings import ending, ending_facts, remedies
 from gnomon.model.execution import Execution
 from gnomon.model.lifecycle import Status
 from gnomon.model.retry import RetryPolicy
@@ -32,7 +32,8 @@ def test_a_dead_letter_says_what_failed_how_often_where_and_what_to_do() -> None
         "It failed 4 times, and is not retried by itself any more; "
         "the last error is: ZeroDivisionError: division by zero"
     )
-    counts, place, *advice = remedies(task, tries)
+    counts, place = ending_facts(task, tries)
+    advice = list(remedies(task))
     assert counts == "last executions: 3 failed, 1 lost"
     assert 'File "/app/pay.py", line 3, in pay' in place
     assert [each.partition(":")[0] for each in advice] == [
@@ -43,9 +44,9 @@ def test_a_dead_letter_says_what_failed_how_often_where_and_what_to_do() -> None
 
 def test_an_error_that_is_not_retried_is_told_apart() -> None:
     task = a_task(Status.DEAD_LETTERED, retry_policy=RetryPolicy(max_retries=3))
-    assert any("a retry cannot help" in each for each in remedies(task, [failed(1)]))
+    assert any("a retry cannot help" in each for each in ending_facts(task, [failed(1)]))
     spent = a_task(Status.DEAD_LETTERED, retry_policy=RetryPolicy(max_retries=0))
-    assert not any("a retry cannot help" in each for each in remedies(spent, [failed(1)]))
+    assert not any("a retry cannot help" in each for each in ending_facts(spent, [failed(1)]))
 
 
 @pytest.mark.parametrize(
@@ -70,4 +71,4 @@ def test_an_error_that_is_not_retried_is_told_apart() -> None:
 def test_other_endings(status: Status, fields: dict[str, object], told: str) -> None:
     task = a_task(status, **fields)
     assert ending(task) == told
-    assert list(remedies(task, [])) == []
+    assert [*ending_facts(task, []), *remedies(task)] == []

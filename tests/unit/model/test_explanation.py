@@ -167,3 +167,55 @@ def test_a_task_that_was_set_aside_says_why() -> None:
     assert "set aside: it cannot be read" in explain(task, around(failing=(about,))).summary
     other = a_task(Status.READY)
     assert "about to start it" in explain(other, around(failing=(about,))).summary
+
+
+@pytest.mark.parametrize(
+    ("task", "circumstances", "held_by", "remedy"),
+    [
+        (
+            a_task(Status.READY),
+            around(limits=(LimitUse("bank", 2, None, 1.0, "", 2),)),
+            [("limiter", "bank")],
+            "raise its limit",
+        ),
+        (
+            a_task(Status.READY),
+            around(limits=(LimitUse(EXECUTIONS_PER_MINUTE, None, 5, 60.0, "", 0, 5),)),
+            [("quota", EXECUTIONS_PER_MINUTE)],
+            "a larger quota",
+        ),
+        (
+            a_task(Status.READY, target=HttpTarget("http://shop:9/")),
+            around(breakers=(OpenBreaker("a", "shop:9", LATER), OpenBreaker("b", "shop:9", LATER))),
+            [("breaker", "shop:9")],
+            "mend shop:9",
+        ),
+        (
+            a_task(Status.SCHEDULED),
+            around(nodes=1, handled=frozenset({"other"})),
+            [("handler", "t")],
+            "gnomon worker",
+        ),
+        (
+            a_task(Status.READY),
+            around(server_alive_until=NOW - timedelta(seconds=1)),
+            [("node", "node-a")],
+            "takes over",
+        ),
+        (
+            a_task(Status.BLOCKED),
+            around(active_run=UUID(int=7)),
+            [("task", str(UUID(int=7)))],
+            "cancel it",
+        ),
+        (a_task(Status.READY), around(), [], "add nodes"),
+        (a_task(Status.RUNNING), around(limits=(LimitUse("b", 1, None, 1, "", 1),)), [], "to end"),
+        (a_task(Status.PAUSED), around(), [], "resume it"),
+    ],
+)
+def test_what_holds_a_task_up_and_what_would_help(
+    task: Task, circumstances: Circumstances, held_by: list[tuple[str, str]], remedy: str
+) -> None:
+    found = explain(task, circumstances)
+    assert [(each.kind, each.name) for each in found.held_by] == held_by
+    assert any(remedy in each for each in found.remedies)

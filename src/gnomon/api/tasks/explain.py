@@ -10,15 +10,25 @@ from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import queried
 from gnomon.api.tasks.schemas import NoQuery, TaskView
 from gnomon.api.tasks.views import task_view
+from gnomon.model.explanation import HoldKind
 from gnomon.model.task import TaskKey
 from gnomon.usecases.tasks import explain
 
 
+class HoldView(msgspec.Struct):
+    """One thing that keeps a task from running, by its name."""
+
+    kind: HoldKind
+    name: str
+
+
 class ExplanationView(msgspec.Struct):
-    """One sentence, the facts behind it, and the task."""
+    """One sentence, the facts behind it, what would help, what holds the task up, and the task."""
 
     summary: str
     facts: list[str]
+    remedies: list[str]
+    held_by: list[HoldView]
     task: TaskView
 
 
@@ -37,5 +47,11 @@ async def explain_task(request: Request) -> ASGIResponse:
     key = TaskKey(tenant_of(request), task_id_of(request))
     context = context_of(request)
     task, explanation = await explain.explain_task(context.store, context.rules, key)
-    view = ExplanationView(explanation.summary, explanation.facts, task_view(task))
+    view = ExplanationView(
+        explanation.summary,
+        explanation.facts,
+        explanation.remedies,
+        [HoldView(each.kind, each.name) for each in explanation.held_by],
+        task_view(task),
+    )
     return respond(answer(200, view))

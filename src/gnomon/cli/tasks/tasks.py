@@ -132,6 +132,8 @@ def explain(
         output.paragraph(answer["summary"])
         for fact in answer["facts"]:
             output.marked("-", fact)
+        for remedy in answer["remedies"]:
+            output.marked(">", remedy)
 
     remote.tell(remote.api_url(settings_of(ctx), api), ask, tell, as_json=as_json)
 

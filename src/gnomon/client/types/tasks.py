@@ -188,11 +188,21 @@ class TaskStatsInfo(msgspec.Struct, kw_only=True):
     queues: list[QueueLoadInfo]
 
 
+class HoldInfo(msgspec.Struct, kw_only=True):
+    """One thing that keeps a task from running: `limiter`, `breaker`, ... and its name."""
+
+    kind: str
+    name: str
+
+
 class ExplanationInfo(msgspec.Struct, kw_only=True):
-    """Why a task is not running, or how it ended: a sentence, and the facts behind it."""
+    """Why a task is not running, or how it ended: a sentence, the facts behind it, what would help,
+    and what holds the task up."""
 
     summary: str
     facts: list[str]
+    remedies: list[str]
+    held_by: list[HoldInfo]
     task: TaskInfo
 
 

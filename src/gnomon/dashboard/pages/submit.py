@@ -200,6 +200,7 @@ def _defaults_in_words(defaults: TypeDefaults) -> dict[str, str]:
         "max_seconds": f"{policy.max_seconds:g}",
         "jitter": "yes" if policy.jitter else "no",
         "retry_client_errors": "yes" if policy.retry_client_errors else "no",
+        "jitter_seconds": f"{defaults.jitter_seconds or 0:g}",
         "expires_at": "never" if expires is None else f"{expires:g} s after it is due",
     }
     return {name: str(value) for name, value in found.items()}
