@@ -12,10 +12,10 @@ INSTALL := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help up unit test lint format bench chaos chaos-results chaos-cron zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
+.PHONY: help up unit test lint format bench bench-dashboard chaos chaos-results chaos-cron zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
 
 help: # prints the groups and targets below, in their order
-	@awk -F ':.*## ' '/^##@ /{printf "%s%s\n", (n++ ? "\n" : ""), substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^##@ /{printf "%s%s\n", (n++ ? "\n" : ""), substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 $(BIN)/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -75,6 +75,10 @@ $(PEER)/.installed: bench/requirements.lock | $(BIN)/uv
 
 bench: $(STAMP) $(PEER)/.installed ## Measure submission, drain and start delay on this machine
 	$(BIN)/python -m bench $(ARGS)
+
+bench-dashboard: $(STAMP) ## Measure the dashboard's pages over 2 000 000 tasks, and what 50 open ones cost
+	$(BIN)/python -m bench dashboard $(ARGS)
+	$(BIN)/python -m bench watching
 
 fairness: $(STAMP) ## Measure who waits how long beside whose backlog; ARGS="starve weights --nodes 3"
 	$(BIN)/python -m proof.fairness $(ARGS)

@@ -15,9 +15,11 @@ from bench import cron_jobs as recurring
 from bench import cron_steps as stepping
 from bench import limits as limiting
 from bench import lists as listing
+from bench import pages as paging
 from bench import pooler as pooling
 from bench import quotas as bounding
 from bench import report, running, suite
+from bench import watching as watching_pages
 from bench.results import Findings
 from bench.sizes import QUICK, Sizes
 from bench.stage import Stage
@@ -82,6 +84,43 @@ def lists(
         f"Lists over {rows} finished tasks",
         lambda stage, progress: listing.run(stage, rows, progress),
         {"rows": rows},
+        json,
+    )
+
+
+@app.command()
+def dashboard(
+    finished: Annotated[int, typer.Option(min=1, help="Finished tasks.")] = 1_000_000,
+    scheduled: Annotated[int, typer.Option(min=1, help="Scheduled tasks.")] = 1_000_000,
+    types: Annotated[int, typer.Option(min=1, help="Task types.")] = 1_000,
+    tenants: Annotated[int, typer.Option(min=2, help="Tenants.")] = 200,
+    times: Annotated[int, typer.Option(min=1, help="That each page is asked for.")] = 15,
+    json: Json = None,
+) -> None:
+    """Measure every page of the dashboard, and its lists with filters."""
+    amounts = paging.Amounts(
+        finished=finished, scheduled=scheduled, types=types, tenants=tenants, times=times
+    )
+    _run(
+        f"Pages over {finished} finished and {scheduled} scheduled tasks",
+        lambda stage, progress: paging.run(stage, amounts, progress),
+        msgspec.to_builtins(amounts),
+        json,
+    )
+
+
+@app.command()
+def watching(
+    tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 20_000,
+    pairs: Annotated[int, typer.Option(min=1, help="Fewer than 6 give no 95 %.")] = 10,
+    dashboards: Annotated[int, typer.Option(min=1, help="That are open.")] = 50,
+    json: Json = None,
+) -> None:
+    """Measure a drain beside open dashboards, and beside none, in alternating pairs."""
+    _run(
+        f"A drain beside {dashboards} dashboards, and beside none",
+        lambda stage, progress: watching_pages.run(stage, tasks, pairs, dashboards, progress),
+        {"tasks": tasks, "pairs": pairs, "dashboards": dashboards},
         json,
     )
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from litestar.routes import HTTPRoute
 
@@ -26,18 +27,19 @@ def found(method: str) -> dict[str, Role]:
 
 
 def about(path: str, things: Mapping[str, str]) -> str:
-    """The path of a page about one of these things."""
+    """The address of a page about one of these things: `{name}` below `/limits` is about what
+    is there for `limits/name`, or for `name`."""
     for name in PARAMETER.findall(path):
-        for known in (path, name):
-            if known in things:
-                path = path.replace(f"{{{name}}}", things[known])
-                break
-        else:
-            raise AssertionError(
-                f"{path}: `seeded` in tests/dashboard/seeding.py gives nothing for {name!r}"
-            )
-    return path
+        known = things.get(f"{path.split('/')[1]}/{name}") or things.get(name)
+        assert known, f"{path}: `seeded` in tests/dashboard/seeding.py gives nothing for {name!r}"
+        path = path.replace(f"{{{name}}}", quote(known, safe=""))
+    return _ASKED.get(path, path)
 
 
-PAGES = found("GET")
+# What a page has to be asked with.
+_ASKED = {"/bulk/new": "/bulk/new?action=cancel&q=tag:invoices"}
+# Routes that are no pages: streams of events, and parts that pages ask for.
+PARTS = frozenset({"/live", "/live/installation"})
+ROUTES = found("GET")
+PAGES = {path: role for path, role in ROUTES.items() if path not in PARTS}
 ACTIONS = found("POST")

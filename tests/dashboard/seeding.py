@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 from tests.integration.api_calls import TASKS, Api, call
+from tests.integration.bulk_calls import BULK
 from tests.integration.nodes import running_node
 from tests.waiting import eventually
 
@@ -45,7 +46,13 @@ async def seeded(dsn: str, api: Api) -> AsyncIterator[dict[str, str]]:
         await _waiting_tasks(api)
         running = await _running_tasks(api)
         dead = (await call(api, "GET", f"{TASKS}?status=DEAD_LETTERED", 200))["tasks"]
-        yield {"task_id": dead[0]["task_id"], "ref": jobs[0], "running": running[0]}
+        yield {
+            "task_id": dead[0]["task_id"],
+            "running": running[0],
+            "ref": jobs[0],
+            "operation_id": await _bulk_operation(api),
+            "limits/name": "bank",
+        }
 
 
 async def _limits(api: Api) -> None:
@@ -113,6 +120,12 @@ async def _running_tasks(api: Api) -> list[str]:
         await reaches(api, task_id, "RUNNING")
     await _batch(api, [python("charge_card", {"order": n}, queue="bank") for n in (41, 43)])
     return made
+
+
+async def _bulk_operation(api: Api) -> str:
+    asked = {"action": "cancel", "filter": {"tag": "no such"}}
+    operation_id: str = (await call(api, "POST", BULK, 202, asked))["operation_id"]
+    return operation_id
 
 
 async def _batch(api: Api, tasks: list[dict[str, Any]]) -> list[str]:

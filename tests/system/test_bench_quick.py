@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from bench.pages import FILTERED
+from tests.dashboard.page_routes import PAGES
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 400  # a tenth of that on a quiet machine
@@ -59,6 +61,17 @@ def test_every_measure_is_made_and_every_task_accounted_for(tmp_path: Path) -> N
     for tally in found.tasks:
         assert tally.submitted > 0, tally
         assert (tally.completed, tally.early, tally.repeated) == (tally.submitted, 0, 0), tally
+
+
+@pytest.mark.system
+@pytest.mark.timeout(SECONDS + 40)
+def test_the_time_of_every_page_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "pages.json"
+    few = ("--finished", "2000", "--scheduled", "2000", "--types", "20", "--tenants", "5")
+    _bench("dashboard", *few, "--times", "2", "--json", str(file))
+    found = msgspec.json.decode(file.read_bytes(), type=Findings)
+    measured = {measure.name for measure in found.measures if measure.value is not None}
+    assert measured >= {f"page {path}" for path in (*PAGES, *FILTERED)}
 
 
 def _bench(*arguments: str) -> None:
