@@ -22,8 +22,9 @@ UNITS = {"seconds": 1, "minutes": 60, "hours": 3_600, "days": 86_400}
 BLANK = {
     "task_type": "", "name": "", "target": "handler", "function": "", "url": "", "method": "POST",
     "headers": "", "payload": "", "when": "now", "delay": "", "delay_unit": "minutes", "at": "",
-    "zone": "UTC", "jitter_seconds": "", "priority": "", "queue": "", "tags": "", "max_retries": "", "backoff": "",
-    "base_seconds": "", "max_seconds": "", "jitter": "", "retry_client_errors": "",
+    "zone": "UTC", "jitter_seconds": "", "priority": "", "queue": "", "tags": "",
+    "max_retries": "", "backoff": "", "base_seconds": "", "max_seconds": "",
+    "jitter": "", "retry_client_errors": "",
     "timeout_seconds": "", "delivery": "", "expires_at": "", "preemptible": "", "keep_payload": "",
     "idempotency_key": "", "form_key": "", "from": "",
 }  # fmt: skip
