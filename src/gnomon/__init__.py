@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         RunInfo,
         ScheduleSpec,
     )
+    from gnomon.client.types.saved_views import SavedViewInfo
     from gnomon.client.types.tasks import (
         CountInfo,
         EventInfo,
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
         SubmittedTask,
         TaskEdit,
         TaskInfo,
+        TaskLabelsInfo,
         TaskSpec,
         TaskStatsInfo,
         TypeLoadInfo,
@@ -201,6 +203,7 @@ __all__ = [
     "RetryPolicy",
     "Role",
     "RunInfo",
+    "SavedViewInfo",
     "ScheduleSpec",
     "Scheme",
     "Snooze",
@@ -213,6 +216,7 @@ __all__ = [
     "TaskExpired",
     "TaskFailed",
     "TaskInfo",
+    "TaskLabelsInfo",
     "TaskSpec",
     "TaskStatsInfo",
     "TaskTypeInfo",
@@ -305,6 +309,7 @@ _MODULES = {
         "RunInfo",
         "ScheduleSpec",
     ),
+    "gnomon.client.types.saved_views": ("SavedViewInfo",),
     "gnomon.client.types.tasks": (
         "CountInfo",
         "EventInfo",
@@ -317,6 +322,7 @@ _MODULES = {
         "TaskEdit",
         "TaskInfo",
         "TaskSpec",
+        "TaskLabelsInfo",
         "TaskStatsInfo",
         "TypeLoadInfo",
     ),

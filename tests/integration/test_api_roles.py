@@ -23,13 +23,15 @@ ROLES = {
         "list_tasks", "get_task", "get_task_stats", "list_executions", "explain_task",
         "list_dead_letters",
         "get_dead_letter", "list_cron_jobs", "get_cron_job", "list_cron_runs", "preview_cron_job",
-        "list_bulk_operations", "get_bulk_operation", "list_events",
+        "list_bulk_operations", "list_saved_views", "get_task_labels",
+         "get_bulk_operation", "list_events",
         "list_breakers", "get_tenant", "metrics",
     },
     Role.OPERATE: {
         "patch_task", "delete_task", "cancel_task", "pause_task", "resume_task", "retry_task",
         "retry_dead_letter", "archive_dead_letter", "discard_dead_letter",
-        "create_bulk_operation", "stop_bulk_operation",
+        "create_bulk_operation", "put_saved_view", "delete_saved_view",
+         "stop_bulk_operation",
         "delete_cron_job", "pause_cron_job", "resume_cron_job", "backfill_cron_job",
     },
     Role.ADMIN: {

@@ -25,7 +25,16 @@ from gnomon.api.cron import cron_jobs
 from gnomon.api.http import documents, health
 from gnomon.api.http.openapi import document
 from gnomon.api.http.problems import answer_error
-from gnomon.api.tasks import batches, bulk_operations, dead_letters, explain, stats, tasks
+from gnomon.api.tasks import (
+    batches,
+    bulk_operations,
+    dead_letters,
+    explain,
+    labels,
+    saved_views,
+    stats,
+    tasks,
+)
 
 
 def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) -> Litestar:
@@ -36,6 +45,8 @@ def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) 
             batches.submit_batch,
             explain.explain_task,
             stats.get_task_stats,
+            labels.get_task_labels,
+            saved_views.router,
             dead_letters.router,
             bulk_operations.router,
             cron_jobs.router,

@@ -28,6 +28,7 @@ from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 from gnomon.store.postgres.limits.limiters import PostgresLimiters
+from gnomon.store.postgres.saved_views.saved_view_store import PostgresSavedViews
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.store.postgres.usage.usage import PostgresUsage
@@ -55,6 +56,7 @@ class Context(msgspec.Struct, frozen=True):
     shared: SharedAnswers
     handlers: LiveHandlers
     bulk: PostgresBulk
+    saved_views: PostgresSavedViews
     cron: PostgresCronJobs
     events: PostgresEvents
     roster: RosterStore

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from gnomon.client.call import Call, ListedItems, Listing
-from gnomon.client.calls import access, administration, bulk, cron, tasks
+from gnomon.client.calls import access, administration, bulk, cron, saved_views, tasks
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -128,6 +128,7 @@ class Operations:
     list_tasks = ListMethod(tasks.list_tasks)
     get_task_stats = CallMethod(tasks.get_task_stats)
     list_executions = ListMethod(tasks.list_executions)
+    get_task_labels = CallMethod(tasks.get_task_labels)
     explain_task = CallMethod(tasks.explain_task)
     patch_task = CallMethod(tasks.patch_task)
     delete_task = CallMethod(tasks.delete_task)
@@ -145,6 +146,9 @@ class Operations:
     list_bulk_operations = ListMethod(bulk.list_bulk_operations)
     get_bulk_operation = CallMethod(bulk.get_bulk_operation)
     stop_bulk_operation = CallMethod(bulk.stop_bulk_operation)
+    list_saved_views = CallMethod(saved_views.list_saved_views)
+    put_saved_view = CallMethod(saved_views.put_saved_view)
+    delete_saved_view = CallMethod(saved_views.delete_saved_view)
     list_events = ListMethod(tasks.list_events)
 
     create_cron_job = CallMethod(cron.create_cron_job)

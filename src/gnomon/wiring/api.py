@@ -55,6 +55,7 @@ from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 from gnomon.store.postgres.limits.limiters import PostgresLimiters
 from gnomon.store.postgres.live.signs import PostgresSigns
+from gnomon.store.postgres.saved_views.saved_view_store import PostgresSavedViews
 from gnomon.store.postgres.tasks.task_store import OnInserted, PostgresTasks
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.store.postgres.usage.room import PostgresRoom
@@ -224,6 +225,7 @@ async def _assembled(
         shared=SharedAnswers(clock),
         handlers=LiveHandlers(PostgresRoster(database)),
         bulk=PostgresBulk(database),
+        saved_views=PostgresSavedViews(database),
         cron=PostgresCronJobs(database),
         events=PostgresEvents(database),
         roster=PostgresRoster(database),

@@ -57,6 +57,7 @@ from gnomon.model.errors import (
 )
 from gnomon.model.job_errors import DefinitionChanged
 from gnomon.model.room import DatabaseFull
+from gnomon.model.saved_view_errors import SavedViewNotFound, TooManySavedViews
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = "1"
@@ -75,6 +76,8 @@ _STATUSES: dict[type, int] = {
     **dict.fromkeys((TooManyKeys, KeyRingFull, TooManySecrets, TooManyLimiters), 409),
     **dict.fromkeys((TooManyTaskTypes, SchemasTooLarge, TenantExists, TenantInUse), 409),
     BulkOperationNotFound: 404,
+    SavedViewNotFound: 404,
+    TooManySavedViews: 409,
     **dict.fromkeys((TooManyBulkOperations, CountChanged, DefinitionChanged), 409),
     PayloadTooLarge: 413,
     **dict.fromkeys((Unstorable, IdempotencyConflict), 422),

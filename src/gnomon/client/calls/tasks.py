@@ -15,6 +15,7 @@ from gnomon.client.types.tasks import (
     SubmittedTask,
     TaskEdit,
     TaskInfo,
+    TaskLabelsInfo,
     TaskSpec,
     TaskStatsInfo,
 )
@@ -86,6 +87,11 @@ def list_tasks(
     return Listing(
         path=_TASKS, member="tasks", item=TaskInfo, query=query, limit=limit, cursor=cursor
     )
+
+
+def get_task_labels() -> Call[TaskLabelsInfo]:
+    """Lists task types, tags and queues of the newest tasks, the commonest first."""
+    return Call(method="GET", path="/tasks/labels", answer=TaskLabelsInfo)
 
 
 def get_task_stats(

@@ -178,6 +178,14 @@ class QueueLoadInfo(msgspec.Struct, kw_only=True):
     oldest_ready_seconds: float | None
 
 
+class TaskLabelsInfo(msgspec.Struct, kw_only=True):
+    """Task types, tags and queues of the newest tasks, the commonest first."""
+
+    task_types: list[str]
+    tags: list[str]
+    queues: list[str]
+
+
 class TaskStatsInfo(msgspec.Struct, kw_only=True):
     """Tasks by status, and what is due and running by lane, and by the busiest task types and
     queues."""

@@ -60,6 +60,22 @@ class Page(msgspec.Struct, frozen=True):
     next_cursor: UUID | None
 
 
+class NewerPage(msgspec.Struct, frozen=True):
+    """The tasks that come just after a cursor, newest first, and where even newer ones begin; None:
+    there are none."""
+
+    tasks: list[Task]
+    newer_cursor: UUID | None
+
+
+class TaskLabels(msgspec.Struct, frozen=True, kw_only=True):
+    """Task types, tags and queues of the newest tasks, the commonest first."""
+
+    task_types: list[str]
+    tags: list[str]
+    queues: list[str]
+
+
 class ListedExecutions(msgspec.Struct, frozen=True):
     """A page of the executions of a task, oldest first."""
 

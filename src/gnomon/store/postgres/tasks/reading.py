@@ -17,7 +17,7 @@ from gnomon.model.pool import Work, handled_for
 from gnomon.model.shard import owner, shard_of
 from gnomon.model.task import Task, TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
-from gnomon.store.ports.tasks import ListedExecutions, Page, TaskFilter
+from gnomon.store.ports.tasks import ListedExecutions, NewerPage, Page, TaskFilter, TaskLabels
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.pools import pool_of
 from gnomon.store.postgres.queries import query
@@ -26,6 +26,8 @@ from gnomon.store.postgres.statuses import status_columns
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 ALL_IDS = (UUID(int=0), _AFTER_ALL)  # the first and the last
+_LABELLED = 1_000  # tasks that are looked at, live and finished each
+_MOST_LABELS = 100  # of each kind
 _BEFORE_ALL = -1  # no fence is lower than 0
 
 
@@ -134,6 +136,32 @@ async def page(
     return found if chosen.ids is None else _from(found, chosen.ids[0])
 
 
+async def newer_page(
+    database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID, limit: int
+) -> NewerPage:
+    lowest = cursor if chosen.ids is None else max(cursor, _before(chosen.ids[0]))
+    async with database.scoped(tenant_id) as connection:
+        rows = await connection.fetch(
+            query("list_newer_tasks"),
+            tenant_id,
+            lowest,
+            limit + 1,
+            *status_columns(chosen.status),
+            *filter_columns(chosen),
+        )
+    found = _page(rows, limit)
+    tasks, stopped = found.tasks, found.next_cursor
+    if chosen.ids is not None:  # a second bound in the statement would change its plan
+        last = chosen.ids[1]
+        tasks = [task for task in tasks if task.task_id <= last]
+        stopped = stopped if stopped is not None and stopped < last else None
+    return NewerPage(tasks[::-1], stopped)
+
+
+def _before(id_: UUID) -> UUID:
+    return id_ if not id_.int else UUID(int=id_.int - 1)
+
+
 def _from(page: Page, first: UUID) -> Page:
     """The page up to the id `first`. (As a second bound in the statement it would change the plan
     that is made once for all values.)"""
@@ -144,6 +172,15 @@ def _from(page: Page, first: UUID) -> Page:
 
 def _after(id_: UUID) -> UUID:
     return id_ if id_ == _AFTER_ALL else UUID(int=id_.int + 1)
+
+
+async def labels(database: Database, tenant_id: str) -> TaskLabels:
+    async with database.scoped(tenant_id) as connection:
+        rows = await connection.fetch(query("recent_labels"), tenant_id, _LABELLED, _MOST_LABELS)
+    names: dict[str, list[str]] = {"type": [], "tag": [], "queue": []}
+    for row in rows:
+        names[row["kind"]].append(row["name"])
+    return TaskLabels(task_types=names["type"], tags=names["tag"], queues=names["queue"])
 
 
 async def page_of_dead(

@@ -21,12 +21,14 @@ from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.stats import DueFlows, TaskStats
 from gnomon.store.ports.tasks import (
     ListedExecutions,
+    NewerPage,
     NewTask,
     Once,
     Page,
     QuotaUse,
     Receipt,
     TaskFilter,
+    TaskLabels,
 )
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Hints
@@ -184,6 +186,16 @@ class PostgresTasks:
     ) -> Page:
         """Tasks older than `cursor`, live and finished, newest first."""
         return await reading.page(self._database, tenant_id, chosen, cursor, limit)
+
+    async def list_newer(
+        self, tenant_id: str, chosen: TaskFilter, cursor: UUID, limit: int
+    ) -> NewerPage:
+        """The tasks that are just newer than `cursor`, live and finished, newest first."""
+        return await reading.newer_page(self._database, tenant_id, chosen, cursor, limit)
+
+    async def labels(self, tenant_id: str) -> TaskLabels:
+        """What the newest tasks are called."""
+        return await reading.labels(self._database, tenant_id)
 
     async def list_dead(
         self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int

@@ -1,0 +1,1 @@
+DROP TABLE gnomon.saved_view;

@@ -1,0 +1,67 @@
+-- As list_tasks, in the other direction: tasks that are newer than $2, the oldest of them first.
+WITH moment AS MATERIALIZED (
+    SELECT gnomon.now() AS now
+), page AS MATERIALIZED (
+    SELECT e.*
+    FROM (
+        SELECT u.*
+        FROM (
+            (SELECT
+                {carried}, state, due_at, started_at, NULL::timestamptz AS finished_at, attempt,
+                payload_size, payload AS inline_payload, false AS payload_removed, last_error,
+                NULL::json AS result, NULL::text AS resolution, cancel_requested
+            FROM gnomon.task
+            WHERE tenant_id = $1 AND id > $2
+            ORDER BY id
+            LIMIT 10000)
+            UNION ALL
+            (SELECT
+                {carried}, state, execute_at, started_at, finished_at, attempt,
+                payload_size, payload, payload_removed, last_error,
+                result, resolution, false
+            FROM gnomon.task_archive
+            WHERE tenant_id = $1 AND id > $2
+            ORDER BY id
+            LIMIT 10000)
+        ) AS u
+        ORDER BY u.id
+        LIMIT 10000
+    ) AS e
+    WHERE ($4::smallint[] IS NULL OR e.state = ANY ($4))
+      AND ($5::boolean IS NULL OR (e.due_at <= (SELECT now FROM moment)) = $5)
+      AND ($6::boolean IS NULL OR (e.attempt > 0) = $6)
+      AND ($7::text IS NULL OR e.task_type = $7)
+      AND ($8::smallint IS NULL OR e.lane = $8)
+      AND ($9::text IS NULL OR e.tags ? $9)
+      AND ($10::uuid IS NULL OR e.cron_job_id = $10)
+      AND ($11::timestamptz IS NULL OR e.due_at >= $11)
+      AND ($12::timestamptz IS NULL OR e.due_at < $12)
+      AND ($13::text IS NULL OR e.queue = $13)
+    ORDER BY e.id
+    LIMIT $3
+), stop AS (
+    SELECT i.id
+    FROM (
+        (SELECT id FROM gnomon.task WHERE tenant_id = $1 AND id > $2
+         ORDER BY id LIMIT 10000)
+        UNION ALL
+        (SELECT id FROM gnomon.task_archive WHERE tenant_id = $1 AND id > $2
+         ORDER BY id LIMIT 10000)
+    ) AS i
+    WHERE (SELECT count(*) FROM page) < $3
+    ORDER BY i.id
+    OFFSET 9999 LIMIT 1
+)
+SELECT p.*, coalesce(p.inline_payload, y.payload) AS payload, m.now, NULL::uuid AS stopped_at
+FROM page AS p
+CROSS JOIN moment AS m
+LEFT JOIN LATERAL (
+    -- The LIMIT keeps it at one probe for each payload that is kept apart.
+    SELECT payload
+    FROM gnomon.task_payload
+    WHERE p.payload_size IS NOT NULL AND tenant_id = p.tenant_id AND task_id = p.id
+    LIMIT 1
+) AS y ON true
+UNION ALL
+SELECT p.*, NULL, NULL, s.id FROM stop AS s LEFT JOIN page AS p ON false
+ORDER BY id NULLS LAST
