@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         ScheduleSpec,
     )
     from gnomon.client.types.saved_views import SavedViewInfo
+    from gnomon.client.types.dead_letters import DeadGroupInfo, DeadLetterInfo
     from gnomon.client.types.tasks import (
         CountInfo,
         EventInfo,
@@ -144,6 +145,8 @@ __all__ = [
     "CronJobInfo",
     "CronJobSpec",
     "DayInfo",
+    "DeadGroupInfo",
+    "DeadLetterInfo",
     "DeclaredJob",
     "DeclaredPut",
     "DeliveryMode",
@@ -310,6 +313,7 @@ _MODULES = {
         "ScheduleSpec",
     ),
     "gnomon.client.types.saved_views": ("SavedViewInfo",),
+    "gnomon.client.types.dead_letters": ("DeadGroupInfo", "DeadLetterInfo"),
     "gnomon.client.types.tasks": (
         "CountInfo",
         "EventInfo",

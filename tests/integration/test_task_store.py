@@ -407,14 +407,14 @@ async def test_resolve(
     new = await stored(store, clock)
     await put(connection, new.id, "state = 4, attempt = 4, last_error = 'boom'")
     async with store.change(DEFAULT_TENANT) as change:
-        task = await change.resolve(new.id, Resolution.ARCHIVED)
+        task = await change.resolve(new.id, Resolution.ARCHIVED, None, None)
     assert (task.status, task.resolution) == (Status.DEAD_LETTERED, Resolution.ARCHIVED)
     assert task.last_error == "boom"
     async with store.change(DEFAULT_TENANT) as change:
-        assert await change.resolve(new.id, Resolution.ARCHIVED) == task
+        assert await change.resolve(new.id, Resolution.ARCHIVED, None, None) == task
     with pytest.raises(IllegalTransition):
         async with store.change(DEFAULT_TENANT) as change:
-            await change.resolve(new.id, Resolution.DISCARDED)
+            await change.resolve(new.id, Resolution.DISCARDED, None, None)
 
 
 async def test_delete_leaves_nothing(

@@ -59,7 +59,7 @@ def _settled(s: Sample, verdict: int) -> list[Any]:
     at, count = s.now.timestamp(), len(s.running)
     return [
         [DEFAULT_TENANT], list(s.running), [1], [NODE], [verdict], [0], [0.0], [False], [0],
-        [at] * count, [at] * count, ["w"], [None], [200], ["ok"], [None], [False], [None],
+        [at] * count, [at] * count, ["w"], [None], [200], ["ok"], [None], [False], [None], [None],
     ]  # fmt: skip
 
 
@@ -156,7 +156,7 @@ OF_ONE = [
     Hot("circumstances", KEY, lambda s: [DEFAULT_TENANT, s.waiting[0]]),
     Hot("interrupt_run", KEY, lambda s: [DEFAULT_TENANT, s.running[0], "channel"]),
     Hot("end_waiting_run", KEY, lambda s: [DEFAULT_TENANT, s.waiting[0], "why"]),
-    Hot("archive_task", KEY, lambda s: [DEFAULT_TENANT, s.waiting[0], 11, None]),
+    Hot("archive_task", KEY, lambda s: [DEFAULT_TENANT, s.waiting[0], 11, None, None, None]),
     Hot("set_limit_keys", KEY, lambda s: [DEFAULT_TENANT, s.waiting[0], None]),
     Hot(
         "move_task",

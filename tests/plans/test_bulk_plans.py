@@ -17,6 +17,7 @@ Connection: TypeAlias = "asyncpg.Connection[Any]"
 
 NEWEST = UUID(int=(1 << 128) - 1)
 NOTHING = (None,) * 12
+OF_DEAD = {"bulk_dead": (None,)}  # more filters
 LIVE, FINISHED = 40_000, 20_000
 
 _ID = """
@@ -58,7 +59,7 @@ async def filled(connection: Connection) -> Connection:
 async def test_tasks_are_found_by_key(filled: Connection) -> None:
     for name in ("bulk_dead", "bulk_live", "bulk_all"):
         for error in (None, "none"):
-            chosen = (*NOTHING[:10], error, None)
+            chosen = (*NOTHING[:10], error, None, *OF_DEAD.get(name, ()))
             found = await plan_of(filled, name, "default", NEWEST, 500, 10_000, *chosen)
             assert_reads_by_key(found)
             if name == "bulk_dead":
@@ -67,7 +68,8 @@ async def test_tasks_are_found_by_key(filled: Connection) -> None:
 
 async def test_a_chunk_that_is_full_stops(filled: Connection) -> None:
     for name in ("bulk_dead", "bulk_live", "bulk_all"):
-        found = await plan_of(filled, name, "default", NEWEST, 100, 10_000, *NOTHING)
+        chosen = (*NOTHING, *OF_DEAD.get(name, ()))
+        found = await plan_of(filled, name, "default", NEWEST, 100, 10_000, *chosen)
         read = sum(
             node["Actual Rows"] * node["Actual Loops"]
             for node in found
@@ -92,7 +94,7 @@ async def test_tasks_are_changed_by_key(filled: Connection) -> None:
         ("bulk_hasten", ()),
         ("bulk_reschedule", (now,)),
         ("bulk_interrupt", ()),
-        ("bulk_finish", (13, "archived", *span)),
+        ("bulk_finish", (13, "archived", *span, "who", "why")),
         ("bulk_delete", span),
     ):
         found = await plan_of(filled, name, "default", ids, *more)

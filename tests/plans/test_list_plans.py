@@ -118,7 +118,7 @@ async def test_a_page_stops_when_it_is_full(connection: Connection) -> None:
 async def test_dead_letters_are_read_by_their_own_index(connection: Connection) -> None:
     await connection.execute(_FILL)
     for tag in (None, "none"):
-        chosen = [None, None, tag, *NO_FILTER[3:]]
+        chosen = [None, None, tag, *NO_FILTER[3:], None]
         found = await plan_of(connection, "list_dead", "default", NEWEST, 51, *chosen)
         assert_reads_by_key(found)
         assert "task_dead" in {node.get("Index Name") for node in found}
@@ -148,7 +148,7 @@ async def test_plans_that_are_made_once_for_all_values_read_by_key_too(
     async with behind_the_wall(connection):
         for used in await plans(connection, "list_tasks", *listed, *NO_STATUS, *NO_FILTER):
             assert not {name for name in used.scanned if name.startswith("task")}
-        for used in await plans(connection, "list_dead", *listed, *NO_FILTER):
+        for used in await plans(connection, "list_dead", *listed, *NO_FILTER, None):
             assert "task_dead" in used.indexes
             assert "task" not in used.scanned
         for name, more in (*ONE_TASK, ("lock_task", ())):

@@ -9,7 +9,15 @@ from functools import wraps
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from gnomon.client.call import Call, ListedItems, Listing
-from gnomon.client.calls import access, administration, bulk, cron, saved_views, tasks
+from gnomon.client.calls import (
+    access,
+    administration,
+    bulk,
+    cron,
+    dead_letters,
+    saved_views,
+    tasks,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -137,11 +145,12 @@ class Operations:
     resume_task = CallMethod(tasks.resume_task)
     retry_task = CallMethod(tasks.retry_task)
 
-    list_dead_letters = ListMethod(tasks.list_dead_letters)
-    get_dead_letter = CallMethod(tasks.get_dead_letter)
-    retry_dead_letter = CallMethod(tasks.retry_dead_letter)
-    archive_dead_letter = CallMethod(tasks.archive_dead_letter)
-    discard_dead_letter = CallMethod(tasks.discard_dead_letter)
+    list_dead_letters = ListMethod(dead_letters.list_dead_letters)
+    list_dead_letter_groups = ListMethod(dead_letters.list_dead_letter_groups)
+    get_dead_letter = CallMethod(dead_letters.get_dead_letter)
+    retry_dead_letter = CallMethod(dead_letters.retry_dead_letter)
+    archive_dead_letter = CallMethod(dead_letters.archive_dead_letter)
+    discard_dead_letter = CallMethod(dead_letters.discard_dead_letter)
     create_bulk_operation = CallMethod(bulk.create_bulk_operation)
     list_bulk_operations = ListMethod(bulk.list_bulk_operations)
     get_bulk_operation = CallMethod(bulk.get_bulk_operation)

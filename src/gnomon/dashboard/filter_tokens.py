@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.api.tasks.schemas import TaskFilterQuery
+from gnomon.model import fingerprint
 from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane, Priority
@@ -30,8 +31,9 @@ FIELDS = {
     "before": "due_before",
     "id": "id_prefix",
     "error": "error",
+    "fingerprint": "fingerprint",
 }
-OF_BULK = ("error",)  # conditions that lists do not have, only bulk operations
+OF_BULK = ("error", "fingerprint")  # conditions that lists do not have, only bulk operations
 COMPLETIONS = (
     *(f"status:{status}" for status in Status),
     *(f"priority:{priority}" for priority in Priority),
@@ -94,6 +96,9 @@ def tokens_of(chosen: BulkFilter) -> dict[str, str]:
         "before": chosen.due_before,
         "id": None if chosen.ids is None else _common(*chosen.ids),
         "error": chosen.error,
+        "fingerprint": None
+        if chosen.fingerprint is None
+        else fingerprint.written(chosen.fingerprint),
     }
     return {name: _text(value) for name, value in values.items() if value is not None}
 

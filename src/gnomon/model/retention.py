@@ -15,3 +15,4 @@ class RowKind(StrEnum):
     PROGRESS = "progress"  # of executions that ended
     BULK_OPERATIONS = "bulk_operations"  # that ended
     ACTIVITY = "activity"  # of minutes and hours
+    RESOLUTIONS = "resolutions"  # of dead letters

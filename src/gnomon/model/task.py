@@ -50,6 +50,14 @@ class Resolution(StrEnum):
     DISCARDED = "discarded"
 
 
+class Resolved(msgspec.Struct, frozen=True):
+    """When a dead letter was resolved, who did it, and what they noted."""
+
+    at: datetime
+    by: str | None = None
+    note: str | None = None
+
+
 class TaskKey(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True):
     """The key of a task: its tenant and its id."""
 
@@ -158,6 +166,9 @@ class Task(TaskTemplate, frozen=True, kw_only=True):
     idempotency_key: str | None
     payload_kept: bool  # False: it had a payload, which was removed when it ended
     progress: ReportedProgress | None = None  # of one that runs; read of single tasks only
+    # Of a dead letter: of its error, and once it is resolved. Not read of other lists.
+    fingerprint: int | None = None
+    resolved: Resolved | None = None
 
 
 def default_policy(mode: DeliveryMode) -> RetryPolicy:

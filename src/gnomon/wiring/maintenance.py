@@ -4,6 +4,8 @@ from gnomon.chores import Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.node.maintenance.bulk_runner import EVERY_SECONDS as BULK_SECONDS
 from gnomon.node.maintenance.bulk_runner import BulkRunner
+from gnomon.node.maintenance.fingerprinter import EVERY_SECONDS as FINGERPRINT_SECONDS
+from gnomon.node.maintenance.fingerprinter import Fingerprinter
 from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.node.maintenance.pruner import Pruner
 from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
@@ -18,6 +20,7 @@ from gnomon.store.postgres.bulk.bulk_store import CollectedHints, PostgresBulk
 from gnomon.store.postgres.cron.events import PostgresWatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
+from gnomon.store.postgres.tasks.dead_letters import PostgresDeadLetters
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.usage.room import PostgresRoom
 from gnomon.store.postgres.usage.storage import PostgresStorage
@@ -44,6 +47,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         clock,
         lease.incarnation,
     )
+    fingerprinter = Fingerprinter(PostgresDeadLetters(database), chores, lease, clock)
     kept = PostgresTroubles(database, str(lease.incarnation), inputs.name)
     keeper = TroubleKeeper(troubles, kept, clock)
     return [
@@ -51,6 +55,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every("prune", pruner.run_once, clock, PRUNE_SECONDS),
         every("count-storage", counter.run_once, clock, COUNT_SECONDS),
         every("bulk", _bulk(inputs, lease, troubles).run_once, clock, BULK_SECONDS),
+        every("fingerprint", fingerprinter.run_once, clock, FINGERPRINT_SECONDS),
         every("room", room.run_once, clock, ROOM_SECONDS),
         every(ACTIVITY, inputs.activity.run_once, clock, ACTIVITY_SECONDS),
         every("watch", watchdog.run_once, clock, WATCH_SECONDS),

@@ -13,9 +13,11 @@ from gnomon.api.http.cursors import cursor_of, cursor_view
 from gnomon.api.http.idempotency import Answer, answer, changed, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.tasks.dead_letter_schemas import FingerprintText, Note, read_text
 from gnomon.api.tasks.schemas import NoQuery, Nothing, TaskFilterQuery
 from gnomon.model.bulk_errors import BulkOperationNotFound
 from gnomon.model.errors import InvalidTask
+from gnomon.model.fingerprint import written
 from gnomon.model.priority import Priority
 from gnomon.model.room import DatabaseFull
 from gnomon.settings import OVERHEAD_BYTES
@@ -48,11 +50,14 @@ class BulkTaskFilter(TaskFilterQuery):
     action can apply to."""
 
     error: ErrorText | None = None
+    fingerprint: FingerprintText | None = None
 
     def chosen(self) -> BulkFilter:
         check_line(self.error, "/error")
-        found = super().chosen()
-        return BulkFilter(**msgspec.structs.asdict(found), error=self.error)
+        found = msgspec.structs.asdict(super().chosen())
+        return BulkFilter(
+            **found | {"error": self.error, "fingerprint": read_text(self.fingerprint)}
+        )
 
 
 class CreateBulkOperation(Strict):
@@ -63,6 +68,7 @@ class CreateBulkOperation(Strict):
     interrupt: bool = False
     execute_at: Moment | None = None
     delay_seconds: Delay | None = None
+    note: Note | None = None
     expect: Expected | None = None
     dry_run: bool = False
 
@@ -88,6 +94,7 @@ class BulkFilterView(msgspec.Struct, kw_only=True, omit_defaults=True):
     first_id: UUID | None = None  # of those that begin with `id_prefix`
     last_id: UUID | None = None
     error: str | None = None
+    fingerprint: str | None = None
 
 
 class BulkRefusal(msgspec.Struct):
@@ -115,6 +122,7 @@ class BulkOperationView(msgspec.Struct, kw_only=True):
     filter: BulkFilterView
     interrupt: bool
     execute_at: Moment | None
+    note: str | None
     total: int
     total_capped: bool
     done: int
@@ -181,6 +189,7 @@ def _work(asked: CreateBulkOperation, request: Request) -> BulkWork:
         chosen=chosen,
         interrupt=asked.interrupt,
         execute_at=asked_moment(asked.execute_at, asked.delay_seconds, now),
+        note=asked.note or None,
     )
 
 
@@ -266,6 +275,7 @@ def _shown(operation: BulkOperation) -> BulkOperationView:
         filter=_filter_view(work.chosen),
         interrupt=work.interrupt,
         execute_at=work.execute_at,
+        note=work.note,
         total=operation.total.count,
         total_capped=operation.total.capped,
         done=operation.changed + operation.refused,
@@ -292,6 +302,7 @@ def _filter_view(chosen: BulkFilter) -> BulkFilterView:
         first_id=first,
         last_id=last,
         error=chosen.error,
+        fingerprint=None if chosen.fingerprint is None else written(chosen.fingerprint),
     )
 
 

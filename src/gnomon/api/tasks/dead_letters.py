@@ -5,18 +5,28 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
-from gnomon.api.http.cursors import cursor_of, cursor_view
+from gnomon.api.http.cursors import (
+    cursor_of,
+    cursor_view,
+    group_cursor_of,
+    group_cursor_view,
+    resolved_cursor_of,
+    resolved_cursor_view,
+)
 from gnomon.api.http.idempotency import Answer, answer, changed, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.schemas import (
+from gnomon.api.tasks.dead_letter_schemas import (
+    DeadGroupPage,
     DeadLetterPage,
-    NoQuery,
-    Nothing,
-    PageQuery,
-    TaskReceipt,
-    TaskView,
+    DeadLetterQuery,
+    DeadLetterView,
+    GroupQuery,
+    ResolveDeadLetter,
+    dead_letter_view,
+    group_view,
 )
+from gnomon.api.tasks.schemas import NoQuery, Nothing, TaskReceipt, TaskView
 from gnomon.api.tasks.views import task_view
 from gnomon.model.task import Resolution, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
@@ -29,17 +39,45 @@ from gnomon.usecases.tasks import dead_letters
     "/",
     name="list_dead_letters",
     role=Role.READ,
-    summary="List the dead letters that are not resolved, newest first",
-    query=PageQuery,
+    summary="List the dead letters that are not resolved, newest first; or those that are",
+    query=DeadLetterQuery,
     answers={200: DeadLetterPage},
 )
 async def list_dead_letters(request: Request) -> ASGIResponse:
-    asked = queried(request, PageQuery)
-    page = await context_of(request).store.list_dead(
-        tenant_of(request), asked.chosen(), cursor_of(asked.cursor), asked.limit
+    asked = queried(request, DeadLetterQuery)
+    store, tenant, chosen = context_of(request).store, tenant_of(request), asked.chosen()
+    if asked.resolved:
+        before = resolved_cursor_of(asked.cursor)
+        resolved = await store.dead_letters.resolved(tenant, chosen, before, asked.limit)
+        tasks, after = resolved.tasks, resolved_cursor_view(resolved.next_cursor)
+    else:
+        page = await store.list_dead(tenant, chosen, cursor_of(asked.cursor), asked.limit)
+        tasks, after = page.tasks, cursor_view(page.next_cursor)
+    return respond(answer(200, DeadLetterPage([dead_letter_view(task) for task in tasks], after)))
+
+
+@Operation(
+    "GET",
+    "/groups",
+    name="list_dead_letter_groups",
+    role=Role.READ,
+    summary="List groups of unresolved dead letters by task type and error, newest death first",
+    query=GroupQuery,
+    answers={200: DeadGroupPage},
+)
+async def list_dead_letter_groups(request: Request) -> ASGIResponse:
+    asked = queried(request, GroupQuery)
+    page = await context_of(request).store.dead_letters.groups(
+        tenant_of(request), asked.task_type, group_cursor_of(asked.cursor), asked.limit
     )
-    tasks = [task_view(task) for task in page.tasks]
-    return respond(answer(200, DeadLetterPage(tasks, cursor_view(page.next_cursor))))
+    view = DeadGroupPage(
+        groups=[group_view(group) for group in page.groups],
+        next_cursor=group_cursor_view(page.next_cursor),
+        groups_capped=page.capped,
+        ungrouped=page.ungrouped.count,
+        ungrouped_capped=page.ungrouped.capped,
+    )
+    return respond(answer(200, view))
 
 
 @Operation(
@@ -49,14 +87,14 @@ async def list_dead_letters(request: Request) -> ASGIResponse:
     role=Role.READ,
     summary="Read a dead letter, resolved or not",
     query=NoQuery,
-    answers={200: TaskView},
+    answers={200: DeadLetterView},
     errors=(404,),
 )
 async def get_dead_letter(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
     task = await dead_letters.read(context_of(request).store, key)
-    return respond(answer(200, task_view(task)))
+    return respond(answer(200, dead_letter_view(task)))
 
 
 @Operation(
@@ -89,8 +127,8 @@ async def retry_dead_letter(request: Request) -> ASGIResponse:
     name="archive_dead_letter",
     role=Role.OPERATE,
     summary="Archive a dead letter that was dealt with",
-    body=Nothing,
-    answers={200: TaskView},
+    body=ResolveDeadLetter,
+    answers={200: DeadLetterView},
     receipt=TaskReceipt,
     errors=(404,),
     keyed=True,
@@ -105,8 +143,8 @@ async def archive_dead_letter(request: Request) -> ASGIResponse:
     name="discard_dead_letter",
     role=Role.OPERATE,
     summary="Archive a dead letter that is not worth dealing with",
-    body=Nothing,
-    answers={200: TaskView},
+    body=ResolveDeadLetter,
+    answers={200: DeadLetterView},
     receipt=TaskReceipt,
     errors=(404,),
     keyed=True,
@@ -118,10 +156,11 @@ async def discard_dead_letter(request: Request) -> ASGIResponse:
 async def _resolve(request: Request, resolution: Resolution) -> ASGIResponse:
     by, task_id = principal_of(request), task_id_of(request)
     body = await read_body(request, OVERHEAD_BYTES)
-    decoded(body, Nothing)
+    note = decoded(body, ResolveDeadLetter).note
 
     async def act(change: PostgresTaskChange) -> Answer:
-        return answer(200, task_view(await dead_letters.resolve(change, by, task_id, resolution)))
+        resolved = await dead_letters.resolve(change, by, task_id, resolution, note)
+        return answer(200, dead_letter_view(resolved))
 
     return await changed(request, body, act)
 
@@ -130,6 +169,7 @@ router = Router(
     "/api/v1/dead-letters",
     route_handlers=[
         list_dead_letters,
+        list_dead_letter_groups,
         get_dead_letter,
         retry_dead_letter,
         archive_dead_letter,

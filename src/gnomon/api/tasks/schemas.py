@@ -65,13 +65,6 @@ class DeadLetterFilter(Strict):
         )
 
 
-class PageQuery(DeadLetterFilter):
-    """The parameters of a list of dead letters."""
-
-    limit: Limit = DEFAULT_LIMIT
-    cursor: str | None = None
-
-
 class TaskFilterQuery(DeadLetterFilter):
     """A filter of tasks; without a parameter: all of them."""
 
@@ -182,13 +175,6 @@ class TaskPage(msgspec.Struct):
     """A page of tasks, newest first."""
 
     tasks: list[TaskView]
-    next_cursor: str | None
-
-
-class DeadLetterPage(msgspec.Struct):
-    """A page of dead letters, newest first."""
-
-    dead_letters: list[TaskView]
     next_cursor: str | None
 
 

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from gnomon.client.client import DocumentClient
 
 DeadIds = Annotated[list[str] | None, typer.Argument(metavar="ID")]
+FingerprintFilter = Annotated[
+    str | None,
+    typer.Option("--fingerprint", help="Only of this group: see `gnomon dead groups`."),
+]
+Note = Annotated[str | None, typer.Option("--note", help="Why; kept with the resolution.")]
+Resolved = Annotated[
+    bool, typer.Option("--resolved", help="Those that were resolved, the last of them first.")
+]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -40,21 +48,52 @@ def list_(
     task_type: TypeFilter = None,
     tag: TagFilter = None,
     queue: QueueFilter = None,
+    fingerprint: FingerprintFilter = None,
+    resolved: Resolved = False,
     limit: Limit = 50,
     everything: Everything = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """List unresolved dead letters, newest first.
+    """List unresolved dead letters, newest first; or those that were resolved.
 
     \b
     gnomon dead list --type email.send
+    gnomon dead list --resolved
     """
-    filters = _filters(task_type, tag, queue)
+    filters = bulk.given_filters(task_type=task_type, tag=tag, queue=queue, fingerprint=fingerprint)
 
     async def run(client: "DocumentClient") -> None:
-        found = client.list_dead_letters(**filters, limit=None if everything else limit)
-        await (output.stream("dead_letters", found) if as_json else views.dead_list(found))
+        most = None if everything else limit
+        found = client.list_dead_letters(**filters, resolved=resolved, limit=most)
+        if as_json:
+            await output.stream("dead_letters", found)
+        else:
+            await (views.resolved_list if resolved else views.dead_list)(found)
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command()
+def groups(
+    ctx: typer.Context,
+    task_type: TypeFilter = None,
+    limit: Limit = 50,
+    everything: Everything = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Group unresolved dead letters by type and error, the newest death first.
+
+    \b
+    gnomon dead groups
+    gnomon dead retry --all --fingerprint 0123456789abcdef
+    """
+
+    async def run(client: "DocumentClient") -> None:
+        filters = bulk.given_filters(task_type=task_type)
+        found = client.list_dead_letter_groups(**filters, limit=None if everything else limit)
+        await (output.stream("groups", found) if as_json else views.group_list(found))
 
     remote.call(remote.api_url(settings_of(ctx), api), run)
 
@@ -68,7 +107,11 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiU
     """
 
     async def read(client: "DocumentClient") -> "Json":
-        return await views.read(client, await task_id_of(client, task_id))
+        full_id = await task_id_of(client, task_id)
+        task = await views.read(client, full_id)
+        if task.get("resolution"):
+            task |= await client.get_dead_letter(full_id)
+        return task
 
     remote.tell(remote.api_url(settings_of(ctx), api), read, views.show, as_json=as_json)
 
@@ -82,6 +125,7 @@ def retry(
     tag: TagFilter = None,
     queue: QueueFilter = None,
     error: bulk.ErrorFilter = None,
+    fingerprint: FingerprintFilter = None,
     yes: Yes = False,
     no_wait: bulk.NoWait = False,
     as_json: AsJson = False,
@@ -93,7 +137,9 @@ def retry(
     gnomon dead retry ID ID
     gnomon dead retry --all --type email.send --error "connection refused"
     """
-    filters = bulk.given_filters(task_type=task_type, tag=tag, queue=queue, error=error)
+    filters = bulk.given_filters(
+        task_type=task_type, tag=tag, queue=queue, error=error, fingerprint=fingerprint
+    )
     bulk.check_chosen(task_ids, filters, everything=everything, what="dead letters")
     url = remote.api_url(settings_of(ctx), api)
     if task_ids:
@@ -111,6 +157,8 @@ def archive(
     tag: TagFilter = None,
     queue: QueueFilter = None,
     error: bulk.ErrorFilter = None,
+    fingerprint: FingerprintFilter = None,
+    note: Note = None,
     yes: Yes = False,
     no_wait: bulk.NoWait = False,
     as_json: AsJson = False,
@@ -119,16 +167,18 @@ def archive(
     """Archive dead letters that have been dealt with. Their history is kept.
 
     \b
-    gnomon dead archive ID
+    gnomon dead archive ID --note "paid by hand"
     gnomon dead archive --all --type email.send
     """
-    filters = bulk.given_filters(task_type=task_type, tag=tag, queue=queue, error=error)
+    filters = bulk.given_filters(
+        task_type=task_type, tag=tag, queue=queue, error=error, fingerprint=fingerprint
+    )
     bulk.check_chosen(task_ids, filters, everything=everything, what="dead letters")
-    url = remote.api_url(settings_of(ctx), api)
+    url, noted = remote.api_url(settings_of(ctx), api), bulk.given_filters(note=note)
     if task_ids:
-        _act(url, task_ids, "archive", as_json=as_json)
+        _act(url, task_ids, "archive", as_json=as_json, **noted)
     else:
-        bulk.run_all(url, "archive", filters, yes=yes, no_wait=no_wait, as_json=as_json)
+        bulk.run_all(url, "archive", filters, yes=yes, no_wait=no_wait, as_json=as_json, **noted)
 
 
 @app.command()
@@ -140,6 +190,8 @@ def discard(
     tag: TagFilter = None,
     queue: QueueFilter = None,
     error: bulk.ErrorFilter = None,
+    fingerprint: FingerprintFilter = None,
+    note: Note = None,
     yes: Yes = False,
     no_wait: bulk.NoWait = False,
     as_json: AsJson = False,
@@ -149,30 +201,29 @@ def discard(
 
     \b
     gnomon dead discard ID
-    gnomon dead discard --all --error "no such customer"
+    gnomon dead discard --all --fingerprint 0123456789abcdef --note "a test"
     """
-    filters = bulk.given_filters(task_type=task_type, tag=tag, queue=queue, error=error)
+    filters = bulk.given_filters(
+        task_type=task_type, tag=tag, queue=queue, error=error, fingerprint=fingerprint
+    )
     bulk.check_chosen(task_ids, filters, everything=everything, what="dead letters")
-    url = remote.api_url(settings_of(ctx), api)
+    url, noted = remote.api_url(settings_of(ctx), api), bulk.given_filters(note=note)
     if task_ids:
-        _act(url, task_ids, "discard", as_json=as_json)
+        _act(url, task_ids, "discard", as_json=as_json, **noted)
     else:
-        bulk.run_all(url, "discard", filters, yes=yes, no_wait=no_wait, as_json=as_json)
+        bulk.run_all(url, "discard", filters, yes=yes, no_wait=no_wait, as_json=as_json, **noted)
 
 
-def _filters(task_type: str | None, tag: str | None, queue: str | None) -> dict[str, str]:
-    wanted = {"task_type": task_type, "tag": tag, "queue": queue}
-    return {name: value for name, value in wanted.items() if value is not None}
-
-
-def _act(url: remote.ApiAddress, task_ids: list[str], verb: str, *, as_json: bool) -> None:
+def _act(
+    url: remote.ApiAddress, task_ids: list[str], verb: str, *, as_json: bool, **options: str
+) -> None:
     async def act(client: "DocumentClient", task_id: str) -> tuple[str, "Json"]:
         calls = {
             "retry": client.retry_dead_letter,
             "archive": client.archive_dead_letter,
             "discard": client.discard_dead_letter,
         }
-        task = await calls[verb](task_id)
+        task = await calls[verb](task_id, **options)
         return f"{task_id} is {task.get('resolution') or task['status']}", task
 
     change_each(url, task_ids, act, as_json=as_json)

@@ -36,6 +36,24 @@ _DEAD = (
     Column("queue", rank=3),
     Column("tags", rank=4),
 )
+_RESOLVED = (
+    Column("task", Fit.ID),
+    Column("type", lines=2),
+    Column("resolution", Fit.WHOLE),
+    Column("when", Fit.WHOLE),
+    Column("who", rank=1),
+    Column("note", lines=2, least=20),
+    Column("error", rank=2),
+)
+_GROUPS = (
+    Column("fingerprint", Fit.WHOLE),
+    Column("count", Fit.WHOLE),
+    Column("type", lines=2),
+    Column("error", lines=2, least=30),
+    Column("last", Fit.WHOLE),
+    Column("first", Fit.WHOLE, rank=2),
+    Column("example", Fit.ID, rank=3),
+)
 _EXECUTIONS = (
     Column("attempt", Fit.WHOLE),
     Column("outcome", Fit.WHOLE),
@@ -61,6 +79,16 @@ async def task_list(items: AsyncIterable["Json"]) -> None:
 async def dead_list(items: AsyncIterable["Json"]) -> None:
     """Print a table with a row for each dead letter, and its error."""
     await in_pieces(items, _dead_rows)
+
+
+async def resolved_list(items: AsyncIterable["Json"]) -> None:
+    """Print a table with a row for each resolved dead letter: who, when and why."""
+    await in_pieces(items, _resolved_rows)
+
+
+async def group_list(items: AsyncIterable["Json"]) -> None:
+    """Print a table with a row for each group of dead letters."""
+    await in_pieces(items, _group_rows)
 
 
 async def in_pieces(
@@ -121,6 +149,43 @@ def _dead_rows(tasks: Sequence["Json"]) -> None:
     )
 
 
+def _resolved_rows(tasks: Sequence["Json"]) -> None:
+    output.table(
+        _RESOLVED,
+        [
+            (
+                task["task_id"],
+                task["task_type"],
+                task["resolution"] or "",
+                second(task["resolved_at"]),
+                task["resolved_by"] or "",
+                task["note"] or "",
+                shortened(task.get("last_error") or "", BODY_SHOWN),
+            )
+            for task in tasks
+        ],
+    )
+
+
+def _group_rows(groups: Sequence["Json"]) -> None:
+    at = now()
+    output.table(
+        _GROUPS,
+        [
+            (
+                group["fingerprint"],
+                f"{group['count']}{'+' if group['count_capped'] else ''}",
+                group["task_type"],
+                group["error"],
+                output.age(group["last_seen"], at),
+                output.age(group["first_seen"], at),
+                group["example"],
+            )
+            for group in groups
+        ],
+    )
+
+
 async def read(client: "DocumentClient", task_id: str) -> "Json":
     """A task with its last executions, as one document."""
     task: Json = await client.get_task(task_id, include="executions")
@@ -160,7 +225,16 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
         ("last error", shortened(task.get("last_error") or "", BODY_SHOWN)),
         ("result", shortened(compact(task.get("result")), BODY_SHOWN)),
         ("retry of", task.get("retry_of") or ""),
+        ("resolved", _resolved(task)),
+        ("note", task.get("note") or ""),
     ]
+
+
+def _resolved(task: "Json") -> str:
+    if not task.get("resolved_at"):
+        return task.get("resolution") or ""
+    who = f" by {task['resolved_by']}" if task["resolved_by"] else ""
+    return f"{task['resolution']}{who}, {moment(task['resolved_at'])}"
 
 
 def _progress(progress: "Json | None") -> str:

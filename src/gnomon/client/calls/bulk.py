@@ -21,18 +21,20 @@ def create_bulk_operation(
     interrupt: bool = False,
     execute_at: datetime | str | None = None,
     delay_seconds: float | None = None,
+    note: str | None = None,
     expect: int | None = None,
     dry_run: bool = False,
     idempotency_key: str | None = None,
 ) -> Call[ChangedOperation]:
-    """Does one action to all tasks that match the filter: see `list_tasks` for its members, and
-    `error`. With `dry_run` they are only counted. With `expect` it is refused where another number
-    of tasks matches."""
+    """Does one action to all tasks that match the filter: see `list_tasks` for its members, also
+    `error` and `fingerprint`. With `dry_run` they are only counted. With `expect` it is refused
+    where another number of tasks matches."""
     given = {
         "filter": filter,
         "interrupt": interrupt or None,
         "execute_at": execute_at,
         "delay_seconds": delay_seconds,
+        "note": note,
         "expect": expect,
         "dry_run": dry_run or None,
     }

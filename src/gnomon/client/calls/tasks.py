@@ -1,4 +1,4 @@
-"""Tasks, dead letters and events."""
+"""Tasks and events."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -26,7 +26,6 @@ Id: TypeAlias = str | UUID
 ChangedTask: TypeAlias = TaskInfo | SubmittedTask
 
 _TASKS = "/tasks"
-_DEAD = "/dead-letters"
 
 
 def submit_task(task: TaskSpec, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
@@ -179,53 +178,6 @@ def retry_task(task_id: Id, *, idempotency_key: str | None = None) -> Call[Chang
     return _changing("POST", f"{_task(task_id)}/retry", key=idempotency_key)
 
 
-def list_dead_letters(
-    *,
-    task_type: str | None = None,
-    priority: Priority | str | None = None,
-    tag: str | None = None,
-    queue: str | None = None,
-    cron_job_id: Id | None = None,
-    due_after: datetime | str | None = None,
-    due_before: datetime | str | None = None,
-    limit: int | None = None,
-    cursor: str | None = None,
-) -> Listing[TaskInfo]:
-    """Lists the dead letters that are not resolved, newest first."""
-    query = {
-        "task_type": task_type,
-        "priority": priority,
-        "tag": tag,
-        "queue": queue,
-        "cron_job_id": cron_job_id,
-        "due_after": due_after,
-        "due_before": due_before,
-    }
-    return Listing(
-        path=_DEAD, member="dead_letters", item=TaskInfo, query=query, limit=limit, cursor=cursor
-    )
-
-
-def get_dead_letter(task_id: Id) -> Call[TaskInfo]:
-    """Reads a dead letter, resolved or not."""
-    return Call(method="GET", path=_dead(task_id), answer=TaskInfo)
-
-
-def retry_dead_letter(task_id: Id, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
-    """Runs a dead letter again, with a new retry budget."""
-    return _changing("POST", f"{_dead(task_id)}/retry", key=idempotency_key)
-
-
-def archive_dead_letter(task_id: Id, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
-    """Archives a dead letter that was dealt with."""
-    return _changing("POST", f"{_dead(task_id)}/archive", key=idempotency_key)
-
-
-def discard_dead_letter(task_id: Id, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
-    """Archives a dead letter that is not worth dealing with."""
-    return _changing("POST", f"{_dead(task_id)}/discard", key=idempotency_key)
-
-
 def list_events(
     *,
     kind: str | None = None,
@@ -274,7 +226,3 @@ def _own_key(task: TaskSpec | Mapping[str, Any]) -> str | None:
 
 def _task(task_id: Id) -> str:
     return f"{_TASKS}/{segment(task_id)}"
-
-
-def _dead(task_id: Id) -> str:
-    return f"{_DEAD}/{segment(task_id)}"

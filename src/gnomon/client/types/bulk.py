@@ -33,6 +33,7 @@ class BulkOperationInfo(msgspec.Struct, kw_only=True):
     created_at: datetime
     created_by: str | None
     ended_at: datetime | None
+    note: str | None = None  # of a resolution
     examples: list[UUID] = []
 
 

@@ -80,6 +80,7 @@ class Sweeper:
             outcome=outcome.kind,
             worker=row.worker,
             error=_error(outcome, row.mode),
+            task_type=row.task_type,
         )
 
 

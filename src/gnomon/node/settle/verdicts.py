@@ -35,6 +35,7 @@ def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
         outcome.result,
         False,
         outcome.traceback,
+        delivery.task_type,
     )
 
 

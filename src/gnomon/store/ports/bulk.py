@@ -60,6 +60,7 @@ class BulkWork(msgspec.Struct, frozen=True, kw_only=True):
     chosen: BulkFilter
     interrupt: bool = False  # also cancel running tasks
     execute_at: datetime | None = None  # of rescheduled tasks
+    note: str | None = None  # of a resolution
     task_types: frozenset[str] | None = None  # that the requester may change; None: all
     allow: AllowList = EVERYTHING  # and the targets
 
@@ -94,8 +95,14 @@ class BulkWork(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidTask(detail, "/execute_at")
         if self.interrupt and self.action is not BulkAction.CANCEL:
             raise InvalidTask("is for cancel only", "/interrupt")
+        if self.note is not None and self.action not in RESOLVING:
+            raise InvalidTask("is for archive and discard only", "/note")
+        if self.chosen.fingerprint is not None and self.scope is not BulkScope.DEAD:
+            detail = "is of dead letters: it is for retry, archive and discard only"
+            raise InvalidTask(detail, "/filter/fingerprint")
 
 
+RESOLVING = frozenset({BulkAction.ARCHIVE, BulkAction.DISCARD})
 _UNENDED = frozenset(status for status in Status if not status.has_ended)
 _STATUSES = {
     BulkAction.RETRY: frozenset({Status.DEAD_LETTERED, Status.FAILED}),

@@ -118,6 +118,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     result: str | None = None
     unbegun: bool = False  # holds only while the task has not begun
     traceback: str | None = None  # of an execution that did not succeed
+    task_type: str = ""  # for the fingerprint of one that dies
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):

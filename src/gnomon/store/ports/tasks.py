@@ -50,6 +50,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     due_after: datetime | None = None
     due_before: datetime | None = None
     ids: tuple[UUID, UUID] | None = None  # the first and the last
+    fingerprint: int | None = None  # of dead letters
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from gnomon.model.task import (
     KeepPayload,
     ReportedProgress,
     Resolution,
+    Resolved,
     Task,
 )
 
@@ -122,6 +123,8 @@ def task_of(row: asyncpg.Record) -> Task:
         keep_payload=KEEPS.get(row["keep_payload"], KeepPayload.ALWAYS),
         payload_kept=not row["payload_removed"],
         progress=_progress_of(row),
+        fingerprint=row.get("fingerprint"),
+        resolved=_resolved_of(row),
     )
 
 
@@ -130,6 +133,11 @@ def _progress_of(row: asyncpg.Record) -> ReportedProgress | None:
     if at is None:
         return None
     return ReportedProgress(row["progress_fraction"], row["progress_message"], at)
+
+
+def _resolved_of(row: asyncpg.Record) -> Resolved | None:
+    at = row.get("resolved_at")
+    return None if at is None else Resolved(at, row["resolved_by"], row["note"])
 
 
 def execution_of(row: asyncpg.Record) -> Execution:

@@ -31,6 +31,7 @@ from gnomon.store.ports.tasks import LOWEST_ID
 from gnomon.store.postgres.bulk.bulk_change import PostgresBulkChange
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
+from gnomon.usecases.checks.text_check import check_note
 
 MOST_EXAMPLES = 5
 MOST_REASONS = 20
@@ -69,6 +70,7 @@ class BulkPreview(msgspec.Struct, frozen=True):
 def limited_work(work: BulkWork, by: Principal) -> BulkWork:
     """The work with the limits of its requester, checked. Raises InvalidTask, with the place."""
     work.check()
+    check_note(work.note, "/note")
     return msgspec.structs.replace(work, task_types=by.task_types, allow=by.allow)
 
 
@@ -145,6 +147,7 @@ class _Chunk:
     ) -> None:
         self._change = change
         self._work = operation.work
+        self._by = operation.created_by
         self._started_at = operation.started_at
         self._tenant = tenant
         self.changed = 0
@@ -172,7 +175,8 @@ class _Chunk:
                 self.changed += len(rows)
             case BulkAction.ARCHIVE | BulkAction.DISCARD as resolving:
                 chosen = [row["id"] for row in rows]
-                await self._change.finish(chosen, State.RESOLVED, _RESOLUTIONS[resolving])
+                resolution, note = _RESOLUTIONS[resolving], self._work.note
+                await self._change.resolve(chosen, resolution, self._by, note)
                 self.changed += len(rows)
 
     async def _retry(self, rows: Sequence[asyncpg.Record]) -> None:
@@ -188,7 +192,7 @@ class _Chunk:
         running = [row["id"] for row in rows if row["state"] == State.RUNNING]
         waiting = [row["id"] for row in rows if row["state"] != State.RUNNING]
         await self._change.interrupt(running)
-        await self._change.finish(waiting, State.CANCELLED)
+        await self._change.cancel(waiting)
         self.changed += len(rows)
 
     async def _delete(self, ids: Sequence[UUID], held: Mapping[UUID, asyncpg.Record]) -> None:

@@ -10,6 +10,7 @@ from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.authorization import check_held, check_startable
 from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.checks.text_check import check_note
 
 
 async def read(store: PostgresTasks, key: TaskKey) -> Task:
@@ -29,8 +30,13 @@ async def retry(
 
 
 async def resolve(
-    change: PostgresTaskChange, by: Principal, task_id: UUID, resolution: Resolution
+    change: PostgresTaskChange,
+    by: Principal,
+    task_id: UUID,
+    resolution: Resolution,
+    note: str | None = None,
 ) -> Task:
-    """Moves a dead letter to the archive. Raises IllegalTransition."""
+    """Moves a dead letter to the archive. Raises IllegalTransition, InvalidTask."""
+    check_note(note, "/note")
     await check_held(change, by, task_id)
-    return await change.resolve(task_id, resolution)
+    return await change.resolve(task_id, resolution, by.name, note or None)

@@ -107,6 +107,7 @@ class PostgresBulkChange:
             *filter_columns(chosen),
             chosen.error,
             until,
+            *((chosen.fingerprint,) if scope is BulkScope.DEAD else ()),
         )
         ids = [row["id"] for row in rows if row["id"] is not None]
         stopped = next((row["stopped_at"] for row in rows if row["id"] is None), None)
@@ -190,13 +191,28 @@ class PostgresBulkChange:
             await self._connection.fetch(query("bulk_interrupt"), self._tenant_id, ids)
             self._cancels += [TaskKey(self._tenant_id, each) for each in ids]
 
-    async def finish(
-        self, ids: Sequence[UUID], state: State, resolution: Resolution | None = None
+    async def cancel(self, ids: Sequence[UUID]) -> None:
+        """Archive tasks as cancelled."""
+        await self._finish(ids, State.CANCELLED)
+
+    async def resolve(
+        self, ids: Sequence[UUID], resolution: Resolution, by: str | None, note: str | None
     ) -> None:
-        """Archive tasks in their last state."""
+        """Archive dead letters as resolved."""
+        await self._finish(ids, State.RESOLVED, resolution, by, note)
+
+    async def _finish(
+        self,
+        ids: Sequence[UUID],
+        state: State,
+        resolution: Resolution | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> None:
         if ids:
+            statement, span = query("bulk_finish"), (min(ids), max(ids))
             await self._connection.fetch(
-                query("bulk_finish"), self._tenant_id, ids, state, resolution, min(ids), max(ids)
+                statement, self._tenant_id, ids, state, resolution, *span, by, note
             )
 
     async def delete(self, ids: Sequence[UUID]) -> int:

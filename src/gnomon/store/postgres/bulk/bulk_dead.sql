@@ -1,27 +1,49 @@
--- Unresolved dead letters, newest first, that a bulk operation is for: at most $3, among $4 that are examined. A last row
--- without a match says where the examining stopped (stopped_at), where that was before the end.
+-- Unresolved dead letters, newest first, that a bulk operation is for: at most $3, among $4 that are
+-- examined, which are those of one group where $17 is its fingerprint. A last row without a match says
+-- where the examining stopped (stopped_at), where that was before the end.
 -- $1 tenant, $2 older than this id; the others are filters: see bulk_matching.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), page AS MATERIALIZED (
     SELECT e.id
     FROM (
-        SELECT
-            id, state, task_type, lane, tags, cron_job_id, due_at, queue, attempt, last_error,
-            CASE WHEN state = 4 THEN due_at END AS over_at
-        FROM gnomon.task
-        WHERE state = 4 AND tenant_id = $1 AND id < $2
-        ORDER BY id DESC
+        SELECT u.*
+        FROM (
+            (SELECT
+                id, state, task_type, lane, tags, cron_job_id, due_at, queue, attempt, last_error,
+                due_at AS over_at
+            FROM gnomon.task
+            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $17::bigint IS NULL
+            ORDER BY id DESC
+            LIMIT $4::integer)
+            UNION ALL
+            (SELECT
+                id, state, task_type, lane, tags, cron_job_id, due_at, queue, attempt, last_error,
+                due_at
+            FROM gnomon.task
+            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $17
+            ORDER BY id DESC
+            LIMIT $4::integer)
+        ) AS u
+        ORDER BY u.id DESC
         LIMIT $4::integer
     ) AS e
     WHERE {bulk_matching}
     ORDER BY e.id DESC
     LIMIT $3::integer
 ), stop AS (
-    SELECT id
-    FROM gnomon.task
-    WHERE state = 4 AND tenant_id = $1 AND id < $2 AND (SELECT count(*) FROM page) < $3
-    ORDER BY id DESC
+    SELECT i.id
+    FROM (
+        (SELECT id FROM gnomon.task
+         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $17 IS NULL
+         ORDER BY id DESC LIMIT $4::integer)
+        UNION ALL
+        (SELECT id FROM gnomon.task
+         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $17
+         ORDER BY id DESC LIMIT $4::integer)
+    ) AS i
+    WHERE (SELECT count(*) FROM page) < $3
+    ORDER BY i.id DESC
     OFFSET $4::integer - 1 LIMIT 1
 )
 SELECT id, NULL::uuid AS stopped_at FROM page

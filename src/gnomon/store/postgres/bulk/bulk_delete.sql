@@ -11,6 +11,8 @@ WITH live AS (
     WHERE tenant_id = $1 AND task_id = ANY ($2::uuid[]) AND task_id >= $3 AND task_id <= $4
 ), progress AS (
     DELETE FROM gnomon.progress WHERE tenant_id = $1 AND task_id = ANY ($2::uuid[])
+), resolution AS (
+    DELETE FROM gnomon.resolution WHERE tenant_id = $1 AND task_id = ANY ($2::uuid[])
 ), executions AS (
     DELETE FROM gnomon.execution
     WHERE tenant_id = $1 AND task_id = ANY ($2::uuid[]) AND task_id >= $3 AND task_id <= $4

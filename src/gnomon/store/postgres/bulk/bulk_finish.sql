@@ -1,5 +1,5 @@
 -- As archive_task, for many that this transaction has locked. $3 state, $4 resolution, $5 and $6 the
--- lowest and the highest id, for the partitions.
+-- lowest and the highest id, for the partitions, $7 who has resolved them, $8 their note.
 WITH gone AS (
     DELETE FROM gnomon.task WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
     RETURNING *, gnomon.removes_payload(keep_payload, $3::integer) AS removed
@@ -7,6 +7,11 @@ WITH gone AS (
     DELETE FROM gnomon.task_payload
     WHERE tenant_id = $1 AND task_id IN (SELECT id FROM gone WHERE removed AND payload_size IS NOT NULL)
       AND task_id >= $5 AND task_id <= $6
+), resolved AS (
+    INSERT INTO gnomon.resolution (tenant_id, task_id, resolved_at, resolved_by, note, fingerprint)
+    SELECT tenant_id, id, gnomon.now(), $7::text, $8::text, fingerprint
+    FROM gone
+    WHERE $4::text IS NOT NULL
 )
 INSERT INTO gnomon.task_archive (
     {carried}, state, started_at, finished_at, attempt, payload_size, payload, payload_removed,

@@ -7,7 +7,8 @@ SET state = 4,
     node = NULL,
     run_until = NULL,
     due_at = m.now,
-    last_error = r.reason
+    last_error = r.reason,
+    fingerprint = NULL  -- the fingerprinter works it out
 FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::text[]) AS r (tenant_id, id, fence, reason),
     (SELECT gnomon.now() AS now) AS m
 WHERE t.tenant_id = r.tenant_id AND t.id = r.id AND t.fence = r.fence AND t.node = $1

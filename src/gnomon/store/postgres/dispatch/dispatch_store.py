@@ -9,12 +9,14 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
+from gnomon.model.fingerprint import fingerprint
 from gnomon.model.lifecycle import State
 from gnomon.model.pool import EVERYTHING, WHOLE, Pool, Territory, Work
 from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import TaskKey
+from gnomon.model.verdict import VerdictKind
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import (
     NOTHING_KNOWN,
@@ -51,6 +53,7 @@ _DEFAULT_POLICY = RetryPolicy()
 _BEFORE_ALL = FlowKey("", Lane.CRITICAL, -(1 << 63))
 _MOST_REASON = 500
 _ANY_LOSSES = 32767  # more than a task survives
+_NO_FINGERPRINT: tuple[None] = (None,)
 
 
 # Tasks of one kind share their target and policy to the letter, so decoding them once is enough.
@@ -177,13 +180,14 @@ class PostgresDispatch:
         # One order for all, so that two batches that meet cannot wait for each other.
         batch = sorted(settlements, key=_order)
         verdicts = same_or_all([s.verdict for s in batch])
+        kinds = same_or_all([v.kind for v in verdicts])
         rows = await self._database.fetch(
             "settle",
             same_or_all([s.key.tenant_id for s in batch]),
             [s.key.id for s in batch],
             same_or_all([s.fence for s in batch]),
             same_or_all([s.incarnation for s in batch]),
-            same_or_all([v.kind for v in verdicts]),
+            kinds,
             same_or_all([s.outcome for s in batch]),
             same_or_all([v.delay for v in verdicts]),
             same_or_all([v.spends for v in verdicts]),
@@ -197,6 +201,7 @@ class PostgresDispatch:
             same_or_all([s.result for s in batch]),
             same_or_all([s.unbegun for s in batch]),
             same_or_all([s.traceback for s in batch]),
+            _fingerprints(batch) if VerdictKind.DEAD_LETTER in kinds else _NO_FINGERPRINT,
         )
         settled = []
         for places, state, due_at, cron_job_id in rows:
@@ -264,6 +269,18 @@ async def claim(
     places = {task_id: place for place, task_id in enumerate(ids)}
     claimed.sort(key=lambda delivery: places[delivery.key.id])
     return Claim(claimed, datetime.fromtimestamp(now, UTC), unreadable)
+
+
+def _fingerprints(batch: Sequence[Settlement]) -> Sequence[int | None]:
+    """Of those that die, and say of what."""
+    return same_or_all(
+        [
+            fingerprint(s.task_type, s.error)
+            if s.verdict.kind is VerdictKind.DEAD_LETTER and s.error is not None
+            else None
+            for s in batch
+        ]
+    )
 
 
 def _order(settlement: Settlement) -> bytes:

@@ -27,6 +27,7 @@ WITH moment AS MATERIALIZED (
         CASE WHEN cardinality($16::json[]) = 1 THEN ($16::json[])[1] ELSE r.result END AS result,
         CASE WHEN cardinality($17::boolean[]) = 1 THEN ($17::boolean[])[1] ELSE r.unbegun END AS unbegun,
         CASE WHEN cardinality($18::text[]) = 1 THEN ($18::text[])[1] ELSE r.traceback END AS traceback,
+        CASE WHEN cardinality($19::bigint[]) = 1 THEN ($19::bigint[])[1] ELSE r.fingerprint END AS fingerprint,
         r.place
     -- By (SELECT ...), which hides how many they are: the plan is the same for one and for a thousand.
     FROM unnest(
@@ -35,11 +36,11 @@ WITH moment AS MATERIALIZED (
         (SELECT $8::boolean[]), (SELECT $9::smallint[]), (SELECT $10::float8[]),
         (SELECT $11::float8[]), (SELECT $12::text[]), (SELECT $13::text[]),
         (SELECT $14::smallint[]), (SELECT $15::text[]), (SELECT $16::json[]),
-        (SELECT $17::boolean[]), (SELECT $18::text[])
+        (SELECT $17::boolean[]), (SELECT $18::text[]), (SELECT $19::bigint[])
     ) WITH ORDINALITY AS r (
         tenant_id, id, fence, node, verdict, outcome, delay, spends, losses, started_at,
         finished_at, worker, error, response_status, response_body, result, unbegun,
-        traceback, place
+        traceback, fingerprint, place
     )
 ), found AS MATERIALIZED (
     -- One probe of the primary key for each; a join could be made in other ways. What changes after
@@ -103,7 +104,8 @@ WITH moment AS MATERIALIZED (
         due_at = m.now + make_interval(secs => r.delay),
         retries_left = t.retries_left - CASE WHEN r.spends THEN 1 ELSE 0 END,
         losses = r.losses,
-        last_error = coalesce(r.error, t.last_error)
+        last_error = coalesce(r.error, t.last_error),
+        fingerprint = r.fingerprint  -- of a dead letter; null for all others
     FROM found AS r, moment AS m
     WHERE t.ctid = r.address AND t.fence = r.fence AND t.node = r.node
       AND r.verdict IN (1, 2, 3) AND NOT t.cancel_requested

@@ -49,6 +49,7 @@ class ExpiredRows:
             RowKind.PROGRESS: self._progress,
             RowKind.BULK_OPERATIONS: self._bulk_operations,
             RowKind.ACTIVITY: self._activity,
+            RowKind.RESOLUTIONS: self._resolutions,
         }
 
     async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
@@ -134,6 +135,14 @@ class ExpiredRows:
             answer = await connection.execute(
                 query("remove_activity"), minutes_from, hours_from, most
             )
+        removed = _count(answer)
+        return Removal(removed, removed == most)
+
+    async def _resolutions(self, most: int, retention_days: float) -> Removal:
+        async with self._by_index() as connection:
+            now: datetime = await connection.fetchval("SELECT gnomon.now()")
+            first_kept = now - timedelta(days=retention_days)
+            answer = await connection.execute(query("remove_resolutions"), first_kept, most)
         removed = _count(answer)
         return Removal(removed, removed == most)
 

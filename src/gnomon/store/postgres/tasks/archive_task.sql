@@ -1,11 +1,17 @@
 -- Finish a task that is not running (CANCEL -> CANCELLED, RESOLVE -> RESOLVED), in one statement:
--- at no moment is it in both tables, or in neither. $3 state, $4 resolution.
+-- at no moment is it in both tables, or in neither. $3 state, $4 resolution,
+-- $5 who has resolved it, $6 their note.
 WITH gone AS (
     DELETE FROM gnomon.task WHERE tenant_id = $1 AND id = $2
     RETURNING *, gnomon.removes_payload(keep_payload, $3::integer) AS removed
 ), payload AS (
     DELETE FROM gnomon.task_payload
     WHERE tenant_id = $1 AND task_id = $2 AND EXISTS (SELECT FROM gone WHERE removed)
+), resolved AS (
+    INSERT INTO gnomon.resolution (tenant_id, task_id, resolved_at, resolved_by, note, fingerprint)
+    SELECT tenant_id, id, gnomon.now(), $5::text, $6::text, fingerprint
+    FROM gone
+    WHERE $4::text IS NOT NULL
 )
 INSERT INTO gnomon.task_archive (
     {carried}, state, started_at, finished_at, attempt, payload_size, payload, payload_removed,

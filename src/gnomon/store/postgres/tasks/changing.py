@@ -105,7 +105,7 @@ class PostgresTaskChange:
             await self._move(task_id, row, State.RUNNING, cancel_requested=True)
             self.cancels.append(TaskKey(self._tenant_id, task_id))
         else:
-            await self._archive(task_id, _next(task_id, row, Event.CANCEL), None)
+            await self._archive(task_id, _next(task_id, row, Event.CANCEL))
         return await self._read(task_id)
 
     async def pause(self, task_id: UUID) -> Task:
@@ -169,15 +169,17 @@ class PostgresTaskChange:
         await self._wait_until(task_id, row, State.WAITING, min(row["due_at"], row["now"]))
         return await self._read(task_id)
 
-    async def resolve(self, task_id: UUID, resolution: Resolution) -> Task:
-        """Archive a dead letter as resolved."""
+    async def resolve(
+        self, task_id: UUID, resolution: Resolution, by: str | None, note: str | None
+    ) -> Task:
+        """Archive a dead letter as resolved. One that is resolved so already keeps its note."""
         row = await self._lock(task_id)
         if row is None:
             task = await self._finished_as(task_id, Status.DEAD_LETTERED, Event.RESOLVE)
             if task.resolution is resolution:
                 return task
             raise IllegalTransition(task_id, f"already {task.resolution}", resolution)
-        await self._archive(task_id, _next(task_id, row, Event.RESOLVE), resolution)
+        await self._archive(task_id, _next(task_id, row, Event.RESOLVE), resolution, by, note)
         return await self._read(task_id)
 
     async def _lock(self, task_id: UUID) -> asyncpg.Record | None:
@@ -203,9 +205,16 @@ class PostgresTaskChange:
             raise IllegalTransition(task_id, task.status, event.value, "it has ended")
         return task
 
-    async def _archive(self, task_id: UUID, state: State, resolution: Resolution | None) -> None:
-        statement = query("archive_task")
-        await self._connection.execute(statement, self._tenant_id, task_id, state, resolution)
+    async def _archive(
+        self,
+        task_id: UUID,
+        state: State,
+        resolution: Resolution | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> None:
+        statement, tenant_id = query("archive_task"), self._tenant_id
+        await self._connection.execute(statement, tenant_id, task_id, state, resolution, by, note)
 
     async def _wait_until(
         self,

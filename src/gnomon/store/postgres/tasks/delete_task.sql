@@ -7,6 +7,8 @@ WITH live AS (
     DELETE FROM gnomon.task_payload WHERE tenant_id = $1 AND task_id = $2
 ), progress AS (
     DELETE FROM gnomon.progress WHERE tenant_id = $1 AND task_id = $2
+), resolution AS (
+    DELETE FROM gnomon.resolution WHERE tenant_id = $1 AND task_id = $2
 ), executions AS (
     DELETE FROM gnomon.execution WHERE tenant_id = $1 AND task_id = $2
 )

@@ -1,19 +1,32 @@
--- A page of unresolved dead letters, newest first, by their own index. As list_tasks: at most 10 000
+-- A page of unresolved dead letters, newest first, by their own indexes. As list_tasks: at most 10 000
 -- are examined, and a last row without a task says where the examining stopped.
 -- $1 tenant, $2 older than this id, $3 tasks a page and one more, $4 type, $5 lane, $6 tag,
--- $7 cron job, $8 due from, $9 due before, $10 queue. Null filters nothing.
+-- $7 cron job, $8 due from, $9 due before, $10 queue, $11 fingerprint. Null filters nothing.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), page AS MATERIALIZED (
     SELECT e.*
     FROM (
-        SELECT
-            {carried}, state, due_at, started_at, NULL::timestamptz AS finished_at, attempt,
-            payload_size, payload AS inline_payload, false AS payload_removed, last_error,
-            NULL::json AS result, NULL::text AS resolution, cancel_requested
-        FROM gnomon.task
-        WHERE state = 4 AND tenant_id = $1 AND id < $2
-        ORDER BY id DESC
+        SELECT u.*
+        FROM (
+            (SELECT
+                {carried}, state, due_at, started_at, NULL::timestamptz AS finished_at, attempt,
+                payload_size, payload AS inline_payload, false AS payload_removed, last_error,
+                NULL::json AS result, NULL::text AS resolution, cancel_requested, fingerprint
+            FROM gnomon.task
+            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $11::bigint IS NULL
+            ORDER BY id DESC
+            LIMIT 10000)
+            UNION ALL
+            (SELECT
+                {carried}, state, due_at, started_at, NULL, attempt,
+                payload_size, payload, false, last_error, NULL, NULL, cancel_requested, fingerprint
+            FROM gnomon.task
+            WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $11
+            ORDER BY id DESC
+            LIMIT 10000)
+        ) AS u
+        ORDER BY u.id DESC
         LIMIT 10000
     ) AS e
     WHERE ($4::text IS NULL OR e.task_type = $4)
@@ -26,10 +39,18 @@ WITH moment AS MATERIALIZED (
     ORDER BY e.id DESC
     LIMIT $3
 ), stop AS (
-    SELECT id
-    FROM gnomon.task
-    WHERE state = 4 AND tenant_id = $1 AND id < $2 AND (SELECT count(*) FROM page) < $3
-    ORDER BY id DESC
+    SELECT i.id
+    FROM (
+        (SELECT id FROM gnomon.task
+         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND $11 IS NULL
+         ORDER BY id DESC LIMIT 10000)
+        UNION ALL
+        (SELECT id FROM gnomon.task
+         WHERE state = 4 AND tenant_id = $1 AND id < $2 AND fingerprint = $11
+         ORDER BY id DESC LIMIT 10000)
+    ) AS i
+    WHERE (SELECT count(*) FROM page) < $3
+    ORDER BY i.id DESC
     OFFSET 9999 LIMIT 1
 )
 SELECT p.*, coalesce(p.inline_payload, y.payload) AS payload, m.now, NULL::uuid AS stopped_at

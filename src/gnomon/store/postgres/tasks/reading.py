@@ -21,6 +21,7 @@ from gnomon.store.ports.tasks import ListedExecutions, NewerPage, Page, TaskFilt
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.pools import pool_of
 from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.retention.expired_rows import BY_INDEX
 from gnomon.store.postgres.rows import execution_of, lane_of, outcome_code, readable, task_of
 from gnomon.store.postgres.statuses import status_columns
 
@@ -29,6 +30,8 @@ ALL_IDS = (UUID(int=0), _AFTER_ALL)  # the first and the last
 _LABELLED = 1_000  # tasks that are looked at, live and finished each
 _MOST_LABELS = 100  # of each kind
 _BEFORE_ALL = -1  # no fence is lower than 0
+# One plan, whatever is known of the table: by the index that has the rows in their order.
+IN_ORDER = f"{BY_INDEX}; SET LOCAL enable_sort = off; SET LOCAL enable_incremental_sort = off"
 
 
 async def get(database: Database, key: TaskKey) -> Task:
@@ -187,8 +190,14 @@ async def page_of_dead(
     database: Database, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int
 ) -> Page:
     async with database.scoped(tenant_id) as connection:
+        await connection.execute(IN_ORDER)
         rows = await connection.fetch(
-            query("list_dead"), tenant_id, cursor or _AFTER_ALL, limit + 1, *filter_columns(chosen)
+            query("list_dead"),
+            tenant_id,
+            cursor or _AFTER_ALL,
+            limit + 1,
+            *filter_columns(chosen),
+            chosen.fingerprint,
         )
     return _page(rows, limit)
 

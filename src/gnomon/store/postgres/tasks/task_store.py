@@ -37,6 +37,7 @@ from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.tasks import admitting, counting, idempotency, reading
 from gnomon.store.postgres.tasks.admitting import Asked, QuotasOf, no_quotas
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
+from gnomon.store.postgres.tasks.dead_letters import PostgresDeadLetters
 from gnomon.store.postgres.tasks.inserting import fresh, insert_once, insert_within
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class PostgresTasks:
         self._quotas_of = quotas_of
         self._limiters_of = limiters_of
         self._on_inserted = on_inserted
+        self.dead_letters = PostgresDeadLetters(database)
         self._pinging = asyncio.Lock()
         self._pings = 0  # that have begun,
         self._pinged: tuple[int, StoreError | None] = (0, None)  # and the last that ended, and how
