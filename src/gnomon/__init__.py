@@ -40,6 +40,16 @@ if TYPE_CHECKING:
         WebhookSecretInfo,
         WebhookSecretSpec,
     )
+    from gnomon.client.types.activity import (
+        ActivityInfo,
+        ActivityStepInfo,
+        ActivitySumsInfo,
+        StartDelayInfo,
+        TenantActivityInfo,
+        TenantStepsInfo,
+        TypeActivityInfo,
+        UpcomingHourInfo,
+    )
     from gnomon.client.types.administration import (
         DayInfo,
         LimiterInfo,
@@ -78,8 +88,8 @@ if TYPE_CHECKING:
         RunInfo,
         ScheduleSpec,
     )
-    from gnomon.client.types.saved_views import SavedViewInfo
     from gnomon.client.types.dead_letters import DeadGroupInfo, DeadLetterInfo
+    from gnomon.client.types.saved_views import SavedViewInfo
     from gnomon.client.types.tasks import (
         CountInfo,
         EventInfo,
@@ -126,6 +136,9 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "ActivityInfo",
+    "ActivityStepInfo",
+    "ActivitySumsInfo",
     "ApiProblem",
     "ApiUnreachable",
     "AppNotLoaded",
@@ -210,6 +223,7 @@ __all__ = [
     "ScheduleSpec",
     "Scheme",
     "Snooze",
+    "StartDelayInfo",
     "Status",
     "SubmittedTask",
     "SyncClient",
@@ -224,15 +238,19 @@ __all__ = [
     "TaskStatsInfo",
     "TaskTypeInfo",
     "TaskTypeItemInfo",
+    "TenantActivityInfo",
     "TenantDayInfo",
     "TenantEdit",
     "TenantInfo",
     "TenantSpec",
+    "TenantStepsInfo",
+    "TypeActivityInfo",
     "TypeDefaultsSpec",
     "TypeLoadInfo",
     "Unauthorized",
     "Unavailable",
     "UnknownHandler",
+    "UpcomingHourInfo",
     "UsageInfo",
     "WaitTimeout",
     "WebhookKeyInfo",
@@ -277,6 +295,16 @@ _MODULES = {
         "WebhookKeyInfo",
         "WebhookSecretInfo",
         "WebhookSecretSpec",
+    ),
+    "gnomon.client.types.activity": (
+        "ActivityInfo",
+        "ActivityStepInfo",
+        "ActivitySumsInfo",
+        "StartDelayInfo",
+        "TenantActivityInfo",
+        "TenantStepsInfo",
+        "TypeActivityInfo",
+        "UpcomingHourInfo",
     ),
     "gnomon.client.types.administration": (
         "DayInfo",

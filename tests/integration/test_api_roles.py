@@ -21,6 +21,7 @@ ROLES = {
     },
     Role.READ: {
         "list_tasks", "get_task", "get_task_stats", "list_executions", "explain_task",
+        "get_activity", "get_upcoming_tasks",
         "list_dead_letters",
         "get_dead_letter", "list_cron_jobs", "get_cron_job", "list_cron_runs", "preview_cron_job",
         "list_bulk_operations", "list_saved_views", "get_task_labels",
@@ -40,6 +41,7 @@ ROLES = {
         "revoke_webhook_secret",
     },
     Role.OPERATOR: {
+        "get_tenant_activity",
         "create_tenant", "list_tenants", "show_tenant", "patch_tenant", "delete_tenant",
         "list_plans", "list_nodes", "list_tenant_usage", "create_operator_key",
         "list_operator_keys", "rotate_operator_key", "revoke_operator_key",

@@ -22,7 +22,12 @@ from gnomon.settings.section import Section
 from gnomon.settings.settings import SECTIONS
 
 # Settings that there were not before there were sections.
-LATER = {("node", "app"), ("targets", "processes"), ("output", "handler_log_level")}
+LATER = {
+    ("database", "activity_days"),
+    ("node", "app"),
+    ("targets", "processes"),
+    ("output", "handler_log_level"),
+}
 
 
 @pytest.fixture(autouse=True)

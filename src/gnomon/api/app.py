@@ -26,6 +26,7 @@ from gnomon.api.http import documents, health
 from gnomon.api.http.openapi import document
 from gnomon.api.http.problems import answer_error
 from gnomon.api.tasks import (
+    activity,
     batches,
     bulk_operations,
     dead_letters,
@@ -47,6 +48,9 @@ def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) 
             stats.get_task_stats,
             labels.get_task_labels,
             saved_views.router,
+            activity.get_activity,
+            activity.get_tenant_activity,
+            activity.get_upcoming_tasks,
             dead_letters.router,
             bulk_operations.router,
             cron_jobs.router,

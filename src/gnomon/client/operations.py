@@ -11,6 +11,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 from gnomon.client.call import Call, ListedItems, Listing
 from gnomon.client.calls import (
     access,
+    activity,
     administration,
     bulk,
     cron,
@@ -159,6 +160,9 @@ class Operations:
     put_saved_view = CallMethod(saved_views.put_saved_view)
     delete_saved_view = CallMethod(saved_views.delete_saved_view)
     list_events = ListMethod(tasks.list_events)
+    get_activity = CallMethod(activity.get_activity)
+    get_tenant_activity = CallMethod(activity.get_tenant_activity)
+    get_upcoming_tasks = CallMethod(activity.get_upcoming_tasks)
 
     create_cron_job = CallMethod(cron.create_cron_job)
     list_cron_jobs = ListMethod(cron.list_cron_jobs)

@@ -41,8 +41,18 @@ class ActivityPoint(msgspec.Struct, frozen=True):
 class TypeActivity(msgspec.Struct, frozen=True):
     """A task type over a range."""
 
-    task_type: str
+    task_type: str | None  # None: all that are not named
     counts: Counts
+
+
+class UpcomingHour(msgspec.Struct, frozen=True):
+    """Tasks that are due within an hour, from now on. Capped: some were not counted, and the
+    estimate takes them to come as those before them."""
+
+    starts_at: datetime
+    count: int
+    capped: bool
+    estimate: int
 
 
 class TenantActivity(msgspec.Struct, frozen=True):

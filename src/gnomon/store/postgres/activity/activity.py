@@ -15,11 +15,14 @@ from gnomon.store.ports.activity import (
     ActivityRow,
     TenantActivity,
     TypeActivity,
+    UpcomingHour,
 )
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 
 MOST_TYPES = 1_000  # that are looked at
+_MOST_FLOWS, _MOST_OF_FLOW, _MOST_EXAMINED = 200, 1_000, 40_000
+_STATEMENT_MILLISECONDS = 2_000
 
 
 class PostgresActivity:
@@ -84,6 +87,16 @@ class PostgresActivity:
                 MOST_TYPES,
             )
         return [TypeActivity(row["task_type"], _counts(row)) for row in rows]
+
+    async def upcoming(self, tenant_id: str) -> list[UpcomingHour]:
+        """The waiting tasks of a tenant that are due from now on, by the hour of 24. Bounded work,
+        whatever there is: see upcoming.sql. Raises StoreUnavailable where it takes too long."""
+        async with self._database.scoped(tenant_id) as connection:
+            await connection.execute(f"SET LOCAL statement_timeout = {_STATEMENT_MILLISECONDS}")
+            rows = await connection.fetch(
+                query("upcoming"), tenant_id, _MOST_FLOWS, _MOST_OF_FLOW, _MOST_EXAMINED
+            )
+        return [UpcomingHour(*row) for row in rows]
 
     async def points_of_all(self, within: ActivityRange, lane: Lane | None) -> list[ActivityPoint]:
         """The points of all tenants together."""

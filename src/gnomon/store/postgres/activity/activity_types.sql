@@ -18,8 +18,10 @@ FROM named
 CROSS JOIN LATERAL (
     SELECT {activity_sums}
     FROM gnomon.activity
-    WHERE tenant_id = $1 AND span = $2::smallint AND task_type = named.task_type
-      AND starts_at >= $3 AND starts_at < $4 AND ($5::smallint IS NULL OR lane = $5)
+    WHERE tenant_id = $1  -- see activity_points
+      AND (tenant_id, span, task_type, starts_at) >= ($1, $2::smallint, named.task_type, $3)
+      AND (tenant_id, span, task_type, starts_at) < ($1, $2::smallint, named.task_type, $4)
+      AND ($5::smallint IS NULL OR lane = $5)
     HAVING count(*) > 0
 ) AS s
 WHERE named.task_type IS NOT NULL

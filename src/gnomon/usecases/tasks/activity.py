@@ -1,0 +1,147 @@
+"""Activity over time: of a tenant, or of all tenants for operators. And what is scheduled."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from gnomon.model.activity import ALL_TYPES, Counts
+from gnomon.model.errors import InvalidTask
+from gnomon.model.priority import Lane
+from gnomon.store.ports.activity import (
+    HOUR,
+    MINUTE,
+    MINUTES_KEPT,
+    ActivityPoint,
+    ActivityRange,
+    TypeActivity,
+)
+from gnomon.store.postgres.activity.activity import PostgresActivity
+
+DEFAULT_RANGE = timedelta(hours=1)
+MOST_POINTS = 1_500
+MOST_TYPES = 50  # the busiest, of an answer
+MOST_TENANTS = 50  # those that ran for longest
+_WANTED_POINTS = 300  # where no step is asked for, so many at the most
+_STEPS = tuple(
+    timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 3 * 60, 6 * 60, 12 * 60, 24 * 60)
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ActivityQuestion(msgspec.Struct, frozen=True):
+    """What is asked for; None: as is sensible."""
+
+    first: datetime | None = None
+    last: datetime | None = None
+    step: timedelta | None = None
+    lane: Lane | None = None
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """Every step of a range, and all of it together."""
+
+    within: ActivityRange
+    points: list[ActivityPoint]
+    total: Counts
+    types: list[TypeActivity]  # the busiest first; those of all others have no name
+
+
+class TenantPoints(msgspec.Struct, frozen=True):
+    """A tenant over a range; None: all that are not named."""
+
+    tenant_id: str | None
+    points: list[ActivityPoint]
+    total: Counts
+
+
+class ActivityOfAll(msgspec.Struct, frozen=True):
+    """All tenants over a range, together and each; those that ran for longest first."""
+
+    within: ActivityRange
+    points: list[ActivityPoint]
+    total: Counts
+    tenants: list[TenantPoints]
+
+
+async def of_tenant(
+    store: PostgresActivity,
+    tenant_id: str,
+    asked: ActivityQuestion,
+    now: datetime,
+    task_type: str | None = None,
+) -> Activity:
+    """The activity of a tenant, or of one of its task types. Raises InvalidTask, with the place."""
+    within = range_of(asked, now)
+    found = await store.points(tenant_id, within, task_type or ALL_TYPES, asked.lane)
+    types: list[TypeActivity] = []
+    if task_type is None:
+        types = await store.types(tenant_id, within, asked.lane)
+    points = _every(within, {point.starts_at: point.counts for point in found})
+    total = _sum(point.counts for point in found)
+    return Activity(within, points, total, _busiest(types, total))
+
+
+async def of_all(store: PostgresActivity, asked: ActivityQuestion, now: datetime) -> ActivityOfAll:
+    """The activity of all tenants. Raises InvalidTask, with the place."""
+    within = range_of(asked, now)
+    found = await store.tenants(within, asked.lane, MOST_TENANTS)
+    of_tenant: dict[str | None, dict[datetime, Counts]] = {}
+    together: dict[datetime, Counts] = {}
+    for each in found:
+        of_tenant.setdefault(each.tenant_id, {})[each.starts_at] = each.counts
+        together.setdefault(each.starts_at, Counts()).add(each.counts)
+    tenants = [
+        TenantPoints(tenant, _every(within, points), _sum(points.values()))
+        for tenant, points in of_tenant.items()
+    ]
+    tenants.sort(key=lambda t: (t.tenant_id is None, -t.total.seconds, -t.total.started))
+    return ActivityOfAll(within, _every(within, together), _sum(together.values()), tenants)
+
+
+def range_of(asked: ActivityQuestion, now: datetime) -> ActivityRange:
+    """The steps that hold all that is asked for. Raises InvalidTask, with the place."""
+    last = min(asked.last or now, now)
+    first = last - DEFAULT_RANGE if asked.first is None else asked.first
+    if last <= first:
+        raise InvalidTask("must be later than from, and from in the past", "/to")
+    if first < _EPOCH:
+        raise InvalidTask("is before any time that is kept", "/from")
+    in_minutes = first >= now - MINUTES_KEPT
+    step = asked.step or _step(last - first, in_minutes=in_minutes)
+    if step < MINUTE or step % (MINUTE if step < HOUR else HOUR):
+        raise InvalidTask("must be whole minutes, or whole hours from 3600 on, in seconds", "/step")
+    if step < HOUR and not in_minutes:
+        raise InvalidTask("must be 3600 or more where from is over a day ago", "/step")
+    first -= (first - _EPOCH) % step
+    if (last - first) / step > MOST_POINTS:
+        raise InvalidTask(f"must give {MOST_POINTS} points at the most: make it longer", "/step")
+    return ActivityRange(first, last, step)
+
+
+def _step(length: timedelta, *, in_minutes: bool) -> timedelta:
+    fitting = (
+        step for step in _STEPS if length / step <= _WANTED_POINTS and (in_minutes or step >= HOUR)
+    )
+    return next(fitting, max(_STEPS[-1], length // MOST_POINTS // HOUR * HOUR + HOUR))
+
+
+def _every(within: ActivityRange, found: Mapping[datetime, Counts]) -> list[ActivityPoint]:
+    steps = -((within.first - within.last) // within.step)
+    moments = (within.first + number * within.step for number in range(steps))
+    return [ActivityPoint(at, found.get(at) or Counts()) for at in moments]
+
+
+def _sum(counts: Iterable[Counts]) -> Counts:
+    whole = Counts()
+    for each in counts:
+        whole.add(each)
+    return whole
+
+
+def _busiest(types: list[TypeActivity], total: Counts) -> list[TypeActivity]:
+    """What is not named is what is left of all."""
+    ranked = sorted(types, key=lambda each: (-each.counts.weight, each.task_type or ""))
+    named = ranked[:MOST_TYPES]
+    left = total.less(_sum(each.counts for each in named))
+    return [*named, TypeActivity(None, left)] if left.weight else named

@@ -1,0 +1,86 @@
+"""Activity is read by its keys, whatever is known of the table; what is scheduled is counted by the
+index of flows, within a bound."""
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.integration.support import Connection, database_now
+from tests.plans.test_hot_plans import plans
+from tests.plans.test_list_plans import _ID, behind_the_wall, nodes
+
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.retention.expired_rows import BY_INDEX
+
+# 20 tenants with 20 types and all types, by the minute of 20 hours and by the hour of 20 days.
+FILL = """
+INSERT INTO gnomon.activity
+SELECT CASE t WHEN 0 THEN 'default' ELSE 't' || t END, span,
+    CASE k WHEN 0 THEN '' ELSE 'type' || k END,
+    date_trunc('hour', gnomon.now()) - make_interval(mins => n * span), 2, 1, 1, 1, 0, 0, 1,
+    array_fill(1::bigint, ARRAY[17])
+FROM generate_series(0, 19) AS t, generate_series(0, 20, 4) AS k, generate_series(1, 480) AS n,
+    unnest('{1, 60}'::smallint[]) AS span
+"""
+SCHEDULED = f"""
+INSERT INTO gnomon.task (tenant_id, id, lane, due_at, task_type, target)
+SELECT CASE n % 10 WHEN 0 THEN 'other' ELSE 'default' END, {_ID}, n % 4,
+    gnomon.now() + n * interval '1 second', 'type' || n % 5, '{{}}'
+FROM generate_series(1, 100000) AS n
+"""
+HOUR = timedelta(hours=1)
+
+
+def statements(now: datetime) -> list[tuple[str, tuple[Any, ...], set[str]]]:
+    minutes = now - HOUR, now, timedelta(minutes=1)
+    hours = now - 24 * HOUR, now, HOUR
+    # PostgreSQL 18 may skip from tenant to tenant.
+    own, all_tenants = {"activity_pkey"}, {"activity_pkey", "activity_time"}
+    return [
+        ("activity_points", ("default", 1, "", *minutes, None), own),
+        ("activity_points", ("default", 60, "type4", *hours, 2), own),
+        ("activity_types", ("default", 1, *minutes[:2], None, 1000), own),
+        ("activity_of_all", (60, *hours, None), all_tenants),
+        ("activity_of_all", (1, *minutes, 2), all_tenants),
+        ("activity_tenants", (60, *hours, None, 50), all_tenants),
+    ]
+
+
+@pytest.mark.parametrize("analyzed", ["never", "empty", "now"])
+async def test_activity_is_read_by_its_keys(connection: Connection, analyzed: str) -> None:
+    if analyzed == "empty":
+        await connection.execute("ANALYZE gnomon.activity")
+    await connection.execute(FILL)
+    if analyzed == "now":
+        await connection.execute("ANALYZE gnomon.activity")
+    now = await database_now(connection)
+    for name, args, indexes in statements(now):
+        for used in await plans(connection, name, *args):
+            assert used.indexes, name
+            assert used.indexes <= indexes, name
+            if indexes == {"activity_pkey"}:  # of all tenants it may be by a bitmap of the index
+                assert "activity" not in used.scanned, name
+    async with connection.transaction():
+        await connection.execute(BY_INDEX)
+        old = now - 10 * HOUR
+        for used in await plans(connection, "remove_activity", old, old, 100):
+            assert used.indexes == {"activity_time"}
+
+
+async def test_what_is_scheduled_is_counted_within_a_bound(connection: Connection) -> None:
+    await connection.execute(SCHEDULED)
+    args = ("default", 200, 1_000, 40_000)
+    async with behind_the_wall(connection):
+        for used in await plans(connection, "upcoming", *args):
+            assert used.indexes == {"task_flow"}
+            assert "task" not in used.scanned
+        text = await connection.fetchval(
+            f"EXPLAIN (FORMAT JSON, ANALYZE) {query('upcoming')}", *args
+        )
+    read = sum(
+        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+        for node in nodes(json.loads(text)[0]["Plan"])
+        if node.get("Relation Name") == "task"
+    )
+    assert 10_000 < read <= 41_000
