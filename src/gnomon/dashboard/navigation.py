@@ -34,8 +34,25 @@ GROUPS = (
             PageLink("/bulk-operations", "Bulk", Role.READ),
         ),
     ),
-    PageGroup("Settings", (PageLink("/limits", "Limits", Role.READ),)),
-    PageGroup("Installation", (PageLink("/nodes", "Nodes", Role.OPERATOR),)),
+    PageGroup(
+        "Settings",
+        (
+            PageLink("/limits", "Limits", Role.READ),
+            PageLink("/task-types", "Task types", Role.READ),
+            PageLink("/usage", "Usage", Role.READ),
+            PageLink("/keys", "Keys", Role.ADMIN),
+            PageLink("/webhook-secrets", "Webhook secrets", Role.ADMIN),
+        ),
+    ),
+    PageGroup(
+        "Installation",
+        (
+            PageLink("/nodes", "Nodes", Role.OPERATOR),
+            PageLink("/tenants", "Tenants", Role.OPERATOR),
+            PageLink("/plans", "Plans", Role.OPERATOR),
+            PageLink("/operator-keys", "Operator keys", Role.OPERATOR),
+        ),
+    ),
 )
 
 

@@ -16,6 +16,7 @@ from gnomon.api.context import Request, context_of
 from gnomon.api.http.page_reads import is_fragment
 from gnomon.dashboard import drawing, words
 from gnomon.dashboard.navigation import shown_groups
+from gnomon.dashboard.quota_rows import quota_label, quota_text
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -79,6 +80,10 @@ def environment() -> Environment:
         "status": words.status,
         "address": words.address,
         "typed": typed,
+        "size": words.size,
+        "pairs": words.pairs,
+        "quota_label": quota_label,
+        "quota_text": quota_text,
     }
     return made
 
@@ -111,6 +116,7 @@ def rendered(request: Request, template: str, **values: Any) -> bytes:
             may_operate=offered(Role.OPERATE),
             may_submit=offered(Role.SUBMIT),
             may_administer=offered(Role.ADMIN),
+            opened=request.query_params.get("new") == "1",  # the form for something new
             done=words.DONE.get(request.query_params.get("done", "")),
             now=context_of(request).clock.now(),
             **values,

@@ -1,5 +1,6 @@
 """How values read on pages."""
 
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -38,6 +39,9 @@ SIGNS = {
     "preempted": "⇥",
     "MISSED": "∅",
     "SKIPPED": "⇥",
+    "live": "✓",
+    "revoked": "⊘",
+    "expired": "⊖",
     "open": "⊘",
     "half_open": "◐",
 }
@@ -55,6 +59,16 @@ DONE = {
     "discard": "The dead letter was discarded.",
     "trigger": "A run was started.",
     "stop": "It was stopped: what it has changed stays changed, and nothing else is.",
+    "key_revoked": "The key was revoked. Within a second it is refused everywhere.",
+    "secret_revoked": "The secret was revoked. Within a second no node signs with it.",
+    "type_changed": "The task type was changed, for all tasks from now on.",
+    "type_deleted": "The schema and the defaults of the task type were removed.",
+    "tenant_created": "The tenant was created. Every process knows it within a second.",
+    "tenant_changed": "The tenant was changed. Every process follows within a second.",
+    "tenant_deleted": "The tenant was removed.",
+    "limit_created": "The limit was created.",
+    "limit_changed": "The limit was changed.",
+    "limit_deleted": "The limit was removed.",
 }
 
 
@@ -84,6 +98,26 @@ def count(found: Any) -> str:
 def number(found: int) -> str:
     """A whole number, in groups of three digits."""
     return f"{found:,}".replace(",", "\u202f")
+
+
+def pairs(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Choices that are called what they are."""
+    return [(name, name) for name in names]
+
+
+def size(content: float | None) -> str:
+    """A number of bytes."""
+    if content is None:
+        return NONE
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if abs(content) < 1024 or unit == "TB":
+            return (
+                f"{content:.0f} {unit}"
+                if unit == "B" or content >= 100
+                else f"{content:.1f} {unit}"
+            )
+        content /= 1024
+    raise AssertionError("the last unit takes all")
 
 
 def status(value: str) -> Markup:

@@ -13,7 +13,9 @@ from gnomon.api.admin.tenant_documents import (
     TenantList,
     TenantQuery,
     TenantRecord,
+    TenantWithUse,
     tenant_record,
+    tenant_with_use,
     wanted_change,
     wanted_tenant,
 )
@@ -74,16 +76,17 @@ async def list_tenants(request: Request) -> ASGIResponse:
     "/tenants/{tenant_id:str}",
     name="show_tenant",
     role=Role.OPERATOR,
-    summary="Read a tenant, with the quotas in force",
+    summary="Read a tenant, with the quotas in force and its use of them",
     query=NoQuery,
-    answers={200: TenantRecord},
+    answers={200: TenantWithUse},
     errors=(404,),
 )
 async def show_tenant(request: Request) -> ASGIResponse:
     queried(request, NoQuery)
     context = context_of(request)
     found = await tenants.get(context.tenants, context.directory.plans, _tenant_id_of(request))
-    return respond(answer(200, tenant_record(found)))
+    use = await context.store.use(found.tenant.id)
+    return respond(answer(200, tenant_with_use(found, use)))
 
 
 @Operation(

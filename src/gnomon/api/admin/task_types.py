@@ -75,7 +75,7 @@ async def list_task_types(request: Request) -> ASGIResponse:
         TaskTypeItem(
             name=each.name,
             schema_bytes=each.size,
-            defaults=_defaults(each.defaults),
+            defaults=defaults_of(each.defaults),
             created_at=each.created_at,
             updated_at=each.updated_at,
         )
@@ -143,13 +143,13 @@ def _view(found: TaskType) -> TaskTypeView:
     return TaskTypeView(
         name=found.name,
         schema=msgspec.Raw(found.schema),
-        defaults=_defaults(found.defaults),
+        defaults=defaults_of(found.defaults),
         created_at=found.created_at,
         updated_at=found.updated_at,
     )
 
 
-def _defaults(text: bytes | str | None) -> TaskTypeDefaults:
+def defaults_of(text: bytes | str | None) -> TaskTypeDefaults:
     try:
         return TaskTypeDefaults() if text is None else _stored.decode(text)
     except ValueError:  # not stored by the API, and not applied either

@@ -8,6 +8,7 @@ import msgspec
 from gnomon.api.admin.key_documents import Patterns
 from gnomon.model.allow_list import AllowList
 from gnomon.model.tenant import MOST_NETWORKS, STANDARD, Quotas, Tenant
+from gnomon.store.ports.tasks import QuotaUse
 from gnomon.store.ports.tenants import TenantChange
 from gnomon.usecases.admin.allow_lists import allow_list_of
 from gnomon.usecases.admin.tenants import TenantDetails
@@ -101,6 +102,12 @@ class TenantRecord(msgspec.Struct, kw_only=True):
     created_at: Moment | None
 
 
+class TenantWithUse(TenantRecord, kw_only=True):
+    """A tenant, and its use of its quotas; null where there is no quota: nothing was counted."""
+
+    use: QuotaUse
+
+
 class TenantList(msgspec.Struct):
     """By name."""
 
@@ -181,3 +188,8 @@ def tenant_record(details: TenantDetails) -> TenantRecord:
         hosts=tenant.allow.hosts,
         created_at=tenant.created_at,
     )
+
+
+def tenant_with_use(details: TenantDetails, use: QuotaUse) -> TenantWithUse:
+    record = msgspec.structs.asdict(tenant_record(details))
+    return TenantWithUse(**record, use=use)

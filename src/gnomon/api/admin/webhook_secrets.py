@@ -155,7 +155,7 @@ async def list_webhook_secrets(request: Request) -> ASGIResponse:
     needs_authentication=True,
 )
 async def show_webhook_secret(request: Request) -> ASGIResponse:
-    context, by, secret_id = context_of(request), principal_of(request), _id_of(request)
+    context, by, secret_id = context_of(request), principal_of(request), secret_id_of(request)
     queried(request, NoQuery)
     return _shown(200, await webhook_secrets.show(context.secrets, by, secret_id))
 
@@ -172,7 +172,7 @@ async def show_webhook_secret(request: Request) -> ASGIResponse:
     needs_authentication=True,
 )
 async def rotate_webhook_secret(request: Request) -> ASGIResponse:
-    context, by, secret_id = context_of(request), principal_of(request), _id_of(request)
+    context, by, secret_id = context_of(request), principal_of(request), secret_id_of(request)
     _check_no_idempotency(request)
     asked = decoded(await read_body(request, OVERHEAD_BYTES), RotateWebhookSecret)
     rotated = await webhook_secrets.rotate(
@@ -193,7 +193,7 @@ async def rotate_webhook_secret(request: Request) -> ASGIResponse:
 )
 async def revoke_webhook_secret(request: Request) -> ASGIResponse:
     context, by = context_of(request), principal_of(request)
-    await webhook_secrets.revoke(context.secrets, by, _id_of(request))
+    await webhook_secrets.revoke(context.secrets, by, secret_id_of(request))
     return respond(answer(204))
 
 
@@ -226,7 +226,7 @@ def _check_no_idempotency(request: Request) -> None:
         )
 
 
-def _id_of(request: Request) -> UUID:
+def secret_id_of(request: Request) -> UUID:
     text: str = request.path_params["secret_id"]
     try:
         if len(text) == _UUID_LENGTH:

@@ -122,8 +122,8 @@ def _admit_unauthenticated(request: Request, *, turned_on: bool) -> None:
     )
     if detail is not None:
         raise RequestError(403, detail)
-    operation = operation_of(request.scope["route_handler"])
-    if operation is not None and operation.needs_authentication:
+    asked = operation_of(request.scope["route_handler"]) or page_of(request.scope["route_handler"])
+    if asked is not None and asked.needs_authentication:
         raise RequestError(403, _NEEDS_AUTHENTICATION)
     request.scope["auth"] = _LOCAL_OPERATOR if role is Role.OPERATOR else _LOCAL
 

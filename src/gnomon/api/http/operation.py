@@ -91,6 +91,7 @@ class PageRoute(Endpoint, frozen=True, kw_only=True):
 
     role: Role
     grows: bool = False  # refused while there is no room for new work
+    needs_authentication: bool = False  # refused while authentication is off
 
     def __call__(self, handler: Callable[..., Awaitable[ASGIResponse]]) -> HTTPRouteHandler:
         """The handler as a route."""

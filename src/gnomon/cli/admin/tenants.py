@@ -231,6 +231,10 @@ def _table(answer: dict[str, Any]) -> None:
     output.table(["tenant", "plan", "weight", "quotas of its own", "created"], rows)
 
 
+def _quota_line(quota: float | None, use: float | None) -> str:
+    return _shown(quota) if use is None else f"{_shown(quota)} ({_shown(use)} in use)"
+
+
 def _show(tenant: dict[str, Any]) -> None:
     output.fields(
         [
@@ -238,7 +242,10 @@ def _show(tenant: dict[str, Any]) -> None:
             ("plan", tenant["plan"]),
             ("weight", f"{tenant['weight']:g}"),
             ("created", moment(tenant["created_at"])),
-            *((name.replace("_", " "), _shown(of)) for name, of in tenant["quotas"].items()),
+            *(
+                (name.replace("_", " "), _quota_line(of, tenant.get("use", {}).get(name)))
+                for name, of in tenant["quotas"].items()
+            ),
             ("targets allowed", " ".join(tenant["targets_allow"]) or "public ones"),
             ("functions", listed(tenant["functions"])),
             ("hosts", listed(tenant["hosts"])),

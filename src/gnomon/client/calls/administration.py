@@ -18,6 +18,7 @@ from gnomon.client.types.administration import (
     TenantEdit,
     TenantInfo,
     TenantSpec,
+    TenantWithUseInfo,
     TypeDefaultsSpec,
     UsageInfo,
 )
@@ -117,9 +118,9 @@ def list_tenants(*, limit: int | None = None, cursor: str | None = None) -> List
     return Listing(path="/tenants", member="tenants", item=TenantInfo, limit=limit, cursor=cursor)
 
 
-def show_tenant(tenant_id: str) -> Call[TenantInfo]:
-    """Reads a tenant, with the quotas in force."""
-    return Call(method="GET", path=_tenant(tenant_id), answer=TenantInfo)
+def show_tenant(tenant_id: str) -> Call[TenantWithUseInfo]:
+    """Reads a tenant, with the quotas in force and its use of them."""
+    return Call(method="GET", path=_tenant(tenant_id), answer=TenantWithUseInfo)
 
 
 def patch_tenant(tenant_id: str, changes: TenantEdit) -> Call[TenantInfo]:

@@ -203,6 +203,12 @@ class TenantInfo(msgspec.Struct, kw_only=True):
     created_at: datetime | None
 
 
+class TenantWithUseInfo(TenantInfo, kw_only=True):
+    """A tenant, and its use of its quotas."""
+
+    use: QuotasInfo
+
+
 class PlanInfo(msgspec.Struct, kw_only=True):
     """A plan and its quotas."""
 

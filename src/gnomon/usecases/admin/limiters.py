@@ -88,6 +88,16 @@ async def put(store: PostgresLimiters, by: Principal, limiter: Limiter) -> bool:
     return await store.put(limiter)
 
 
+async def check_free(store: PostgresLimiters, by: Principal, name: str) -> None:
+    """Raises InvalidTask where there is a limiter of this name, LimiterNotFound where it cannot be
+    a name."""
+    with contextlib.suppress(LimiterNotFound):
+        await store.get(by.tenant_id, _known(name))
+        raise InvalidTask(
+            "is the name of another limiter; choose another, or change that one", "/name"
+        )
+
+
 async def delete(store: PostgresLimiters, by: Principal, name: str) -> None:
     """Raises LimiterNotFound, LimitedKey, TypeForbidden."""
     await _check_present(store, by, _known(name))
