@@ -270,14 +270,15 @@ class Household:
         assert self._database.execute(statement.encode(), bound).rowcount == 1, statement
 
     def rows(self) -> dict[str, str]:
-        """All that there is of this tenant, as a sum for each table. When a key was last used is
-        noted later."""
+        """All that there is of this tenant, as a sum for each table. When a key was last used, and
+        how much was done, is noted later."""
         with self._database.cursor(row_factory=scalar_row) as cursor:
             tables = cursor.execute(
                 """
                 SELECT c.relname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
                 WHERE c.relnamespace = 'gnomon'::regnamespace AND c.relkind IN ('r', 'p')
                   AND NOT c.relispartition AND a.attname = 'tenant_id' AND NOT a.attisdropped
+                  AND c.relname <> 'activity'
                 """
             ).fetchall()
             sums = (

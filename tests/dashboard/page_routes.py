@@ -28,16 +28,16 @@ def found(method: str) -> dict[str, Role]:
 
 def about(path: str, things: Mapping[str, str]) -> str:
     """The address of a page about one of these things: `{name}` below `/limits` is about what
-    is there for `limits/name`, or for `name`."""
+    is there for `limits/name`, or for `name`. Some are there for a whole path."""
+    if path in things:
+        return things[path]
     for name in PARAMETER.findall(path):
         known = things.get(f"{path.split('/')[1]}/{name}") or things.get(name)
         assert known, f"{path}: `seeded` in tests/dashboard/seeding.py gives nothing for {name!r}"
         path = path.replace(f"{{{name}}}", quote(known, safe=""))
-    return _ASKED.get(path, path)
+    return path
 
 
-# What a page has to be asked with.
-_ASKED = {"/bulk/new": "/bulk/new?action=cancel&q=tag:invoices"}
 # Routes that are no pages: streams of events, and parts that pages ask for.
 PARTS = frozenset({"/live", "/live/installation"})
 ROUTES = found("GET")

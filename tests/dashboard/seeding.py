@@ -52,6 +52,7 @@ async def seeded(dsn: str, api: Api) -> AsyncIterator[dict[str, str]]:
             "ref": jobs[0],
             "operation_id": await _bulk_operation(api),
             "limits/name": "bank",
+            "/bulk-operations/new": "/bulk-operations/new?action=cancel&q=tag:invoices",
         }
 
 
