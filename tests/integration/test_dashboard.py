@@ -106,7 +106,7 @@ async def test_a_filter_in_the_address_and_pages_by_key(api: Api) -> None:
     for number in range(60):
         await submitted(api, LATER | {"tags": ["even" if number % 2 == 0 else "odd"]})
     first = await shown(api, "/tasks")
-    older = re.search(r'href="(/tasks\?q=&amp;cursor=[^"]+)"', first)
+    older = re.search(r'href="(/tasks\?cursor=[^"]+)"', first)
     assert older is not None
     second = await shown(api, unescape(older[1]))
     seen = [re.findall(r'href="/tasks/([0-9a-f-]{36})"', text) for text in (first, second)]

@@ -123,12 +123,29 @@ def written(tokens: dict[str, str]) -> str:
     return " ".join(f"{name}:{_value(value)}" for name, value in tokens.items())
 
 
-def chips(tokens: dict[str, str], path: str) -> list[Token]:
-    """Each condition, with the address that is left without it."""
+def of_filter(kept: bytes) -> dict[str, str]:
+    """The conditions of a filter of the API. Raises InvalidTask."""
+    try:
+        found = msgspec.json.decode(kept, type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise InvalidTask(f"this is no filter: {error}") from error
+    names = {field: name for name, field in FIELDS.items()}
+    if not found.keys() <= names.keys():
+        raise InvalidTask(f"unknown conditions: {', '.join(found.keys() - names.keys())}")
+    return ordered({names[field]: value for field, value in found.items()})
+
+
+def ordered(tokens: dict[str, str]) -> dict[str, str]:
+    """The conditions in the order in which they are offered: equal filters have equal texts."""
+    return {name: tokens[name] for name in FIELDS if name in tokens}
+
+
+def chips(tokens: dict[str, str], path: str, also: str = "") -> list[Token]:
+    """Each condition, with the address that is left without it; `also` is the rest of its query."""
     found = []
     for name, value in tokens.items():
         rest = {other: kept for other, kept in tokens.items() if other != name}
-        found.append(Token(name, value, f"{path}?q={quote(written(rest))}"))
+        found.append(Token(name, value, f"{path}?q={quote(written(rest))}{also}"))
     return found
 
 

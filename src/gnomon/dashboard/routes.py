@@ -19,7 +19,9 @@ from gnomon.dashboard.pages import (
     overview,
     submit,
     task,
+    task_selection,
     task_types,
+    task_views,
     tasks,
     tenants,
     usage,
@@ -75,6 +77,8 @@ _pages = Router(
     route_handlers=[
         *overview.ROUTES,
         *tasks.ROUTES,
+        *task_selection.ROUTES,
+        *task_views.ROUTES,
         *submit.ROUTES,
         *task.ROUTES,
         *dead_letters.ROUTES,

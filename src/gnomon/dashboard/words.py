@@ -58,6 +58,8 @@ DONE = {
     "archive": "The dead letter was archived.",
     "discard": "The dead letter was discarded.",
     "trigger": "A run was started.",
+    "view": "The view is saved, for everybody in the team.",
+    "no-view": "The view was removed.",
     "stop": "It was stopped: what it has changed stays changed, and nothing else is.",
     "key_revoked": "The key was revoked. Within a second it is refused everywhere.",
     "secret_revoked": "The secret was revoked. Within a second no node signs with it.",
