@@ -14,6 +14,7 @@ from tests.waiting import eventually
 from gnomon.clock import SystemClock
 
 JOBS = "/api/v1/cron-jobs"
+DEAD = "/api/v1/dead-letters"
 APP = "tests.dashboard.shop:app"
 _ONCE = {"max_retries": 0}
 _PATIENT = {"max_retries": 5, "backoff": "fixed", "base_seconds": 3600, "jitter": False}
@@ -46,7 +47,11 @@ async def seeded(dsn: str, api: Api) -> AsyncIterator[dict[str, str]]:
         await _waiting_tasks(api)
         running = await _running_tasks(api)
         dead = (await call(api, "GET", f"{TASKS}?status=DEAD_LETTERED", 200))["tasks"]
+        groups = (await call(api, "GET", f"{DEAD}/groups", 200))["groups"]
+        note = {"note": "paid by hand, after a call"}
+        await call(api, "POST", f"{DEAD}/{dead[-1]['task_id']}/archive", 200, note)
         yield {
+            "fingerprint": groups[0]["fingerprint"],
             "task_id": dead[0]["task_id"],
             "running": running[0],
             "ref": jobs[0],

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.api.tasks.schemas import TaskFilterQuery
+from gnomon.api.tasks.schemas import DeadLetterFilter
 from gnomon.model import fingerprint
 from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import Status
@@ -18,7 +18,7 @@ from gnomon.model.priority import Lane, Priority
 from gnomon.store.ports.bulk import BulkFilter
 from gnomon.usecases.checks.validation import explain
 
-_Query = TypeVar("_Query", bound=TaskFilterQuery)
+_Query = TypeVar("_Query", bound=DeadLetterFilter)
 
 FIELDS = {
     "status": "status",

@@ -13,7 +13,7 @@ from gnomon.api.http.cursors import cursor_of, cursor_view
 from gnomon.api.http.idempotency import Answer, answer, changed, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.tasks.dead_letter_schemas import FingerprintText, Note, read_text
+from gnomon.api.tasks.dead_letter_schemas import FingerprintText, read_text
 from gnomon.api.tasks.schemas import NoQuery, Nothing, TaskFilterQuery
 from gnomon.model.bulk_errors import BulkOperationNotFound
 from gnomon.model.errors import InvalidTask
@@ -30,7 +30,14 @@ from gnomon.store.ports.bulk import (
     BulkWork,
 )
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
-from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Delay, Limit, Moment, Strict
+from gnomon.usecases.checks.request_fields import (
+    DEFAULT_LIMIT,
+    Delay,
+    Limit,
+    Moment,
+    ResolutionNote,
+    Strict,
+)
 from gnomon.usecases.checks.text_check import check_line
 from gnomon.usecases.tasks import bulk_operations
 from gnomon.usecases.tasks.bulk_operations import BulkPreview
@@ -68,7 +75,7 @@ class CreateBulkOperation(Strict):
     interrupt: bool = False
     execute_at: Moment | None = None
     delay_seconds: Delay | None = None
-    note: Note | None = None
+    note: ResolutionNote | None = None
     expect: Expected | None = None
     dry_run: bool = False
 

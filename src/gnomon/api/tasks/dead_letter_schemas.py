@@ -15,6 +15,7 @@ from gnomon.usecases.checks.request_fields import (
     DEFAULT_LIMIT,
     Limit,
     Moment,
+    ResolutionNote,
     Strict,
     TaskType,
 )
@@ -27,7 +28,6 @@ FingerprintText = Annotated[
         description="16 hexadecimal digits, as groups of dead letters have them",
     ),
 ]
-Note = Annotated[str, msgspec.Meta(max_length=1000, description="Kept with the resolution")]
 
 
 class DeadLetterQuery(DeadLetterFilter):
@@ -46,6 +46,7 @@ class GroupQuery(Strict):
     """The parameters of a list of groups."""
 
     task_type: TaskType | None = None
+    fingerprint: FingerprintText | None = None
     limit: Limit = DEFAULT_LIMIT
     cursor: str | None = None
 
@@ -53,7 +54,7 @@ class GroupQuery(Strict):
 class ResolveDeadLetter(Strict):
     """A note about why a dead letter is resolved."""
 
-    note: Note | None = None
+    note: ResolutionNote | None = None
 
 
 class DeadLetterView(TaskView):

@@ -25,6 +25,7 @@ from gnomon.api.tasks.dead_letter_schemas import (
     ResolveDeadLetter,
     dead_letter_view,
     group_view,
+    read_text,
 )
 from gnomon.api.tasks.schemas import NoQuery, Nothing, TaskReceipt, TaskView
 from gnomon.api.tasks.views import task_view
@@ -68,7 +69,11 @@ async def list_dead_letters(request: Request) -> ASGIResponse:
 async def list_dead_letter_groups(request: Request) -> ASGIResponse:
     asked = queried(request, GroupQuery)
     page = await context_of(request).store.dead_letters.groups(
-        tenant_of(request), asked.task_type, group_cursor_of(asked.cursor), asked.limit
+        tenant_of(request),
+        asked.task_type,
+        read_text(asked.fingerprint),
+        group_cursor_of(asked.cursor),
+        asked.limit,
     )
     view = DeadGroupPage(
         groups=[group_view(group) for group in page.groups],

@@ -54,14 +54,18 @@ def list_dead_letters(
 
 
 def list_dead_letter_groups(
-    *, task_type: str | None = None, limit: int | None = None, cursor: str | None = None
+    *,
+    task_type: str | None = None,
+    fingerprint: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
 ) -> Listing[DeadGroupInfo]:
     """Lists groups of unresolved dead letters by task type and error, newest death first."""
     return Listing(
         path=f"{_DEAD}/groups",
         member="groups",
         item=DeadGroupInfo,
-        query={"task_type": task_type},
+        query={"task_type": task_type, "fingerprint": fingerprint},
         limit=limit,
         cursor=cursor,
     )

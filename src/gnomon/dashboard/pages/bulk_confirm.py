@@ -34,7 +34,7 @@ from gnomon.model.errors import (
 )
 from gnomon.model.task import Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.bulk import BulkAction, BulkFilter, BulkWork
+from gnomon.store.ports.bulk import RESOLVING, BulkAction, BulkFilter, BulkWork
 from gnomon.usecases.tasks import bulk_operations
 from gnomon.usecases.tasks.bulk_operations import BulkPreview
 
@@ -76,6 +76,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     q: str
     execute_at: str
     interrupt: bool
+    note: str
     expect: str
     once: str
 
@@ -86,6 +87,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
             q=fields.get("q", "").replace("\0", ""),
             execute_at=fields.get("execute_at", ""),
             interrupt=fields.get("interrupt") == "on",
+            note=fields.get("note", "").replace("\r\n", "\n").strip(),
             expect=fields.get("expect", ""),
             once=fields.get("once", ""),
         )
@@ -104,6 +106,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
             chosen=self.chosen(),
             interrupt=self.interrupt and action is BulkAction.CANCEL,
             execute_at=execute_at if action is BulkAction.RESCHEDULE else None,
+            note=(self.note or None) if action in RESOLVING else None,
         )
         return bulk_operations.limited_work(work, by)
 
@@ -217,7 +220,7 @@ def _place(error: GnomonError) -> tuple[str, str]:
     """The field of the page that an error is about, and the error."""
     pointer = error.pointer if isinstance(error, InvalidTask) else ""
     field = pointer.removeprefix("/filter").removeprefix("/")
-    if field in ("action", "execute_at", "expect", "interrupt"):
+    if field in ("action", "execute_at", "expect", "interrupt", "note"):
         return field, str(error)
     token = next((name for name, each in filter_tokens.FIELDS.items() if each == field), "")
     return "q", f"{token} {error}" if token else str(error)

@@ -36,6 +36,14 @@ class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
     hours: tuple[int, ...]
 
 
+class LastFailure(msgspec.Struct, frozen=True):
+    """Where the last execution of a task has failed, and what its target has answered."""
+
+    response_status: int | None
+    response_body: str | None
+    traceback: str | None
+
+
 class GroupPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of groups, the one with the newest death first."""
 

@@ -15,6 +15,7 @@ MOST_NAME_CHARACTERS = 200
 ONE_DAY = 24 * 3600.0
 MOST_BACKFILLED = 10_000  # runs, in one request and by policy
 MOST_PREVIEWED = 1000
+MOST_NOTE_CHARACTERS = 1000
 _LEAST = 0.001  # seconds
 
 TaskType = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -43,6 +44,9 @@ Json = Annotated[msgspec.Raw, msgspec.Meta(description="Any JSON value")]
 JobName = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME_CHARACTERS)]
 Source = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Reason = Annotated[str, msgspec.Meta(max_length=1000)]
+ResolutionNote = Annotated[
+    str, msgspec.Meta(max_length=MOST_NOTE_CHARACTERS, description="Kept with the resolution")
+]
 Expression = Annotated[
     str,
     msgspec.Meta(

@@ -4,6 +4,7 @@ import msgspec
 
 from gnomon.model.errors import InvalidTask
 from gnomon.model.text import is_line, is_note
+from gnomon.usecases.checks.request_fields import MOST_NOTE_CHARACTERS
 
 
 def check_line(text: str | msgspec.UnsetType | None, pointer: str) -> None:
@@ -16,6 +17,14 @@ def check_note(text: str | msgspec.UnsetType | None, pointer: str) -> None:
     """Raises InvalidTask for control characters other than tabs and line ends."""
     if isinstance(text, str) and not is_note(text):
         raise InvalidTask("must not contain control characters but tabs and line ends", pointer)
+
+
+def check_resolution_note(note: str | None) -> None:
+    """Raises InvalidTask for a note that is too long, or has control characters."""
+    if note is not None and len(note) > MOST_NOTE_CHARACTERS:
+        detail = f"must have at most {MOST_NOTE_CHARACTERS} characters; got {len(note)}"
+        raise InvalidTask(detail, "/note")
+    check_note(note, "/note")
 
 
 def check_key(key: str | None) -> None:

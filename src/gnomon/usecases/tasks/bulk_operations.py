@@ -31,7 +31,7 @@ from gnomon.store.ports.tasks import LOWEST_ID
 from gnomon.store.postgres.bulk.bulk_change import PostgresBulkChange
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
-from gnomon.usecases.checks.text_check import check_note
+from gnomon.usecases.checks.text_check import check_resolution_note
 
 MOST_EXAMPLES = 5
 MOST_REASONS = 20
@@ -70,7 +70,7 @@ class BulkPreview(msgspec.Struct, frozen=True):
 def limited_work(work: BulkWork, by: Principal) -> BulkWork:
     """The work with the limits of its requester, checked. Raises InvalidTask, with the place."""
     work.check()
-    check_note(work.note, "/note")
+    check_resolution_note(work.note)
     return msgspec.structs.replace(work, task_types=by.task_types, allow=by.allow)
 
 

@@ -10,7 +10,7 @@ from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.authorization import check_held, check_startable
 from gnomon.usecases.checks.rules import TenantRules
-from gnomon.usecases.checks.text_check import check_note
+from gnomon.usecases.checks.text_check import check_resolution_note
 
 
 async def read(store: PostgresTasks, key: TaskKey) -> Task:
@@ -37,6 +37,6 @@ async def resolve(
     note: str | None = None,
 ) -> Task:
     """Moves a dead letter to the archive. Raises IllegalTransition, InvalidTask."""
-    check_note(note, "/note")
+    check_resolution_note(note)
     await check_held(change, by, task_id)
     return await change.resolve(task_id, resolution, by.name, note or None)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import asyncpg
 
@@ -16,6 +17,7 @@ from gnomon.store.ports.dead_letters import (
     DeadGroup,
     GroupCursor,
     GroupPage,
+    LastFailure,
     ResolvedCursor,
     ResolvedPage,
 )
@@ -38,11 +40,19 @@ class PostgresDeadLetters:
         self._database = database
 
     async def groups(
-        self, tenant_id: str, task_type: str | None, cursor: GroupCursor | None, limit: int
+        self,
+        tenant_id: str,
+        task_type: str | None = None,
+        only: int | None = None,
+        cursor: GroupCursor | None = None,
+        limit: int = 50,
     ) -> GroupPage:
-        """Groups of those that are not resolved, the one with the newest death first."""
+        """Groups of those that are not resolved, the one with the newest death first: of one type,
+        or with one fingerprint only."""
         first, last = 0, fingerprint.HIGHEST
-        if task_type is not None:
+        if only is not None:
+            first = last = only
+        elif task_type is not None:
             first, last = fingerprint.of_type(task_type)
         after = cursor or BEFORE_ALL_GROUPS
         async with self._by_index(tenant_id) as connection:
@@ -97,6 +107,12 @@ class PostgresDeadLetters:
         elif len(rows) > limit:
             stopped = ResolvedCursor(shown[-1]["resolved_at"], shown[-1]["id"])
         return ResolvedPage(readable(shown, task_of, "task"), stopped)
+
+    async def last_failures(self, tenant_id: str, ids: Sequence[UUID]) -> dict[UUID, LastFailure]:
+        """How the last executions of these tasks have failed."""
+        async with self._by_index(tenant_id) as connection:
+            rows = await connection.fetch(query("last_tracebacks"), tenant_id, ids)
+        return {task_id: LastFailure(*rest) for task_id, *rest in rows}
 
     async def fingerprint_some(self, most: int) -> int:
         """Work out fingerprints that are missing, of all tenants; gives how many. Those that others
