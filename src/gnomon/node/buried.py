@@ -12,7 +12,7 @@ def tell_buried(emit: Observer, buried: Sequence[Buried]) -> None:
     if not buried:
         return
     counts = [
-        EndCount(each.key.tenant_id, each.task_type, each.lane, None, State.DEAD, 0.0)
+        EndCount(each.key.tenant_id, each.task_type, each.lane, None, State.DEAD, 1, 0.0)
         for each in buried
     ]
     emit(TasksBuried(TaskBatch(lambda: iter(counts))))

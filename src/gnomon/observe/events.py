@@ -4,7 +4,7 @@ Whatever an event says of the store was committed before. The telling may be los
 what must not be lost is in the store.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
@@ -75,12 +75,12 @@ class TaskStarted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartCount(NamedTuple):
-    """One start, as far as it is counted."""
+    """Starts of one kind, as far as they are counted."""
 
     tenant_id: str
     task_type: str
     lane: Lane
-    delay_seconds: float
+    delays: Sequence[float]  # seconds, of each
 
 
 class TasksStarted(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class TasksStarted(msgspec.Struct, frozen=True):
 
     tasks: TaskBatch[TaskStarted]
     runs: TaskBatch[TaskStarted]  # those of them that are runs of cron jobs
-    counts: TaskBatch[StartCount]  # the same as tasks, for next to nothing
+    counts: TaskBatch[StartCount]  # the same as tasks, and costs them next to nothing
 
 
 class TaskSettled(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,14 +109,15 @@ class TaskSettled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndCount(NamedTuple):
-    """One execution that has ended, as far as it is counted."""
+    """Executions of one kind that have ended alike, as far as they are counted."""
 
     tenant_id: str
     task_type: str
     lane: Lane
     outcome: OutcomeKind | None
     state: State
-    seconds: float  # that it took
+    number: int
+    seconds: float  # that they took together
 
 
 class TasksSettled(msgspec.Struct, frozen=True):
@@ -127,7 +128,7 @@ class TasksSettled(msgspec.Struct, frozen=True):
     transaction of its own (whether that was committed only the store can tell)."""
 
     tasks: TaskBatch[TaskSettled]
-    counts: TaskBatch[EndCount]  # the same, for next to nothing
+    counts: TaskBatch[EndCount]  # the same, and costs them next to nothing
 
 
 class SettlementsPresumed(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
 """Tells who listens which tasks were claimed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
+from gnomon.model.priority import Lane
 from gnomon.model.task import TaskKey
 from gnomon.observe.events import StartCount, TaskBatch, TasksStarted, TaskStarted
 from gnomon.pipe.envelope import NEVER, Delivery
@@ -22,17 +23,7 @@ def started_event(
         return _started(recurring) if recurring else iter(())
 
     def counts() -> Iterator[StartCount]:
-        if now is None:
-            return
-        # By the number in its id: keys compare more slowly, and this is done for every task.
-        due = {e.key.id.int: e.due_at for e in entries}
-        for delivery in deliveries:
-            key = delivery.key
-            due_at = due.get(key.id.int)
-            if due_at is None or delivery.expired or delivery.start_by == NEVER:
-                continue
-            delay = (now - due_at).total_seconds()
-            yield StartCount(key.tenant_id, delivery.task_type, delivery.lane, delay)
+        return iter(()) if now is None else _counted(_paired(entries, deliveries), now)
 
     def _started(due: dict[TaskKey, Entry]) -> Iterator[TaskStarted]:
         for delivery in deliveries:
@@ -49,3 +40,29 @@ def started_event(
             )
 
     return TasksStarted(TaskBatch(tasks), TaskBatch(runs), TaskBatch(counts))
+
+
+def _paired(
+    entries: Sequence[Entry], deliveries: Sequence[Delivery]
+) -> Iterable[tuple[Entry, Delivery]]:
+    """Deliveries are in the order of their entries."""
+    if len(entries) == len(deliveries):
+        return zip(entries, deliveries, strict=True)
+    known = {e.key: e for e in entries}
+    return ((known[d.key], d) for d in deliveries if d.key in known)
+
+
+def _counted(claimed: Iterable[tuple[Entry, Delivery]], now: datetime) -> Iterator[StartCount]:
+    """Done for every task, so as little as can be: most batches are of one kind."""
+    kinds: dict[tuple[str, str, Lane], list[float]] = {}
+    last_type, last_tenant, last_lane = "", "", None
+    delays: list[float] = []
+    for entry, delivery in claimed:
+        if delivery.expired or delivery.start_by == NEVER:
+            continue
+        tenant, task_type, lane = delivery.key.tenant_id, delivery.task_type, delivery.lane
+        if task_type != last_type or lane is not last_lane or tenant != last_tenant:
+            last_type, last_tenant, last_lane = task_type, tenant, lane
+            delays = kinds.setdefault((tenant, task_type, lane), [])
+        delays.append((now - entry.due_at).total_seconds())
+    return (StartCount(*kind, late) for kind, late in kinds.items())

@@ -5,12 +5,14 @@ ended may start a queued one; whoever listens is told. All of it is a matter of 
 knowledge: scans find the first two without it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from typing import Protocol
 
 from gnomon.clock import Clock
 from gnomon.model.lifecycle import State
+from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
 from gnomon.model.target import Target
 from gnomon.model.task import TaskKey
@@ -147,32 +149,45 @@ def _counted(
     tasks: Sequence[Claimed], settlements: Sequence[Settlement], settled: Sequence[Settled]
 ) -> Iterator[EndCount]:
     """Mostly all of them were accepted and have succeeded, and no state has to be looked up."""
-    whole = len(settled) == len(settlements)
-    states: dict[tuple[int, int], State] | None = None
-    for task, settlement in zip(tasks, settlements, strict=True):
-        outcome, key = settlement.outcome, task.key
-        state = State.COMPLETED
-        if not (whole and settlement.verdict is COMPLETE):
-            if states is None:
-                states = {(s.key.id.int, s.fence): s.state for s in settled}
-            written = states.get((key.id.int, settlement.fence))
-            if written is None:
-                continue
-            state = written
-        seconds = _seconds(settlement)
-        yield EndCount(key.tenant_id, task.task_type, task.lane, outcome, state, seconds)
+    if len(settled) == len(settlements) and all(s.verdict is COMPLETE for s in settlements):
+        return _grouped(zip(tasks, settlements, repeat(State.COMPLETED)))
+    states = {(s.key, s.fence): s.state for s in settled}
+    return _grouped(
+        (task, settlement, state)
+        for task, settlement in zip(tasks, settlements, strict=True)
+        if (state := states.get((task.key, settlement.fence))) is not None
+    )
 
 
 def _presumed(settlements: Sequence[tuple[Claimed, Settlement]]) -> Iterator[EndCount]:
-    for task, settlement in settlements:
-        state, seconds = _STATES[settlement.verdict.kind], _seconds(settlement)
-        tenant_id, outcome = task.key.tenant_id, settlement.outcome
-        yield EndCount(tenant_id, task.task_type, task.lane, outcome, state, seconds)
+    return _grouped((task, each, _STATES[each.verdict.kind]) for task, each in settlements)
 
 
-def _seconds(settlement: Settlement) -> float:
-    began, ended = settlement.started_at, settlement.finished_at
-    return 0.0 if began is None or ended is None or ended < began else ended - began
+def _grouped(ended: Iterable[tuple[Claimed, Settlement, State]]) -> Iterator[EndCount]:
+    """Done for every task, so as little as can be: most batches are of one kind."""
+    kinds: dict[tuple[str, str, Lane, OutcomeKind | None, State], list[float]] = {}
+    last_type, last_tenant, last_lane = "", "", None
+    last_outcome, last_state = None, None
+    spent: list[float] = []
+    for task, settlement, state in ended:
+        tenant, task_type, lane = task.key.tenant_id, task.task_type, task.lane
+        outcome = settlement.outcome
+        if (
+            task_type != last_type
+            or lane is not last_lane
+            or outcome is not last_outcome
+            or state is not last_state
+            or tenant != last_tenant
+        ):
+            last_type, last_tenant, last_lane = task_type, tenant, lane
+            last_outcome, last_state = outcome, state
+            spent = kinds.setdefault((tenant, task_type, lane, outcome, state), [])
+        began, finished = settlement.started_at, settlement.finished_at
+        if began is None or finished is None or finished < began:
+            spent.append(0.0)
+        else:
+            spent.append(finished - began)
+    return (EndCount(*kind, len(each), sum(each)) for kind, each in kinds.items())
 
 
 def _moment(seconds: float | None) -> datetime | None:
