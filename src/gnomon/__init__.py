@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from gnomon.client.types.tasks import (
         CountInfo,
         EventInfo,
+        EventReceiptInfo,
         ExecutionInfo,
         ExplanationInfo,
         HoldInfo,
@@ -166,6 +167,7 @@ __all__ = [
     "Depends",
     "Dst",
     "EventInfo",
+    "EventReceiptInfo",
     "ExecutionInfo",
     "ExecutionLost",
     "ExplanationInfo",
@@ -345,6 +347,7 @@ _MODULES = {
     "gnomon.client.types.tasks": (
         "CountInfo",
         "EventInfo",
+        "EventReceiptInfo",
         "ExecutionInfo",
         "ExplanationInfo",
         "HoldInfo",

@@ -52,6 +52,10 @@ async def test_an_event_is_shown_as_it_was_entered(api: Api, connection: Connect
         "cron_job_id": str(job_id),
         "task_id": None,
         "detail": {"missed": 3},
+        "severity": "warning",
+        "acknowledged_at": None,
+        "acknowledged_by": None,
+        "note": None,
     }
 
 

@@ -32,7 +32,8 @@ ROLES = {
         "patch_task", "delete_task", "cancel_task", "pause_task", "resume_task", "retry_task",
         "retry_dead_letter", "archive_dead_letter", "discard_dead_letter",
         "create_bulk_operation", "put_saved_view", "delete_saved_view",
-         "stop_bulk_operation",
+        "stop_bulk_operation",
+        "acknowledge_event", "acknowledge_events",
         "delete_cron_job", "pause_cron_job", "resume_cron_job", "backfill_cron_job",
     },
     Role.ADMIN: {
@@ -59,7 +60,7 @@ def operations(document: Any) -> Iterator[tuple[str, str, str, Role | None]]:
 
 
 def filled(path: str) -> str:
-    for name in ("task_id", "operation_id", "key_id", "secret_id"):
+    for name in ("task_id", "operation_id", "key_id", "secret_id", "event_id"):
         path = path.replace(f"{{{name}}}", ID)
     return path.replace("{", "").replace("}", "")
 

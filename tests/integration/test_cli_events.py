@@ -47,7 +47,7 @@ def test_events_are_listed_newest_first(dsn: str) -> None:
     assert gnomon_here("events", "--json").json == {"events": []}
     asyncio.run(_enter(dsn))
     _, *rows = gnomon_here("events", "--kind", "cron.sla_missed").out.splitlines()
-    assert [row.split()[:2] for row in rows] == [
+    assert [row.split()[1:3] for row in rows] == [
         ["2030-01-31", "09:00:00Z"],
         ["2030-01-31", "08:58:00Z"],
     ]
@@ -57,6 +57,23 @@ def test_events_are_listed_newest_first(dsn: str) -> None:
     assert [event["kind"] for event in events] == ["cron.sla_missed", "other"]
     assert events[0]["detail"]["missed"] == 3
     assert len(gnomon_here("events", "--all", "--json").json["events"]) == 3
+
+
+def test_an_event_is_acknowledged_by_the_beginning_of_its_id(dsn: str) -> None:
+    asyncio.run(_enter(dsn))
+    first, second, _ = gnomon_here("events", "--json").json["events"]
+    done = gnomon_here("acknowledge", first["event_id"][:14], "--note", "the bank was down")
+    assert (done.code, done.out) == (0, "acknowledged 1 event\n"), done.err
+    found = gnomon_here("events", "--json").json["events"]
+    assert [event["note"] for event in found] == ["the bank was down", None, None]
+    left = gnomon_here("events", "--open", "--json").json["events"]
+    assert [event["event_id"] for event in left] == [event["event_id"] for event in found[1:]]
+    done = gnomon_here("acknowledge", second["event_id"], "--json")
+    assert done.json == {"event_ids": [second["event_id"]]}
+    assert gnomon_here("acknowledge", "xyz").code == 2
+    gone = gnomon_here("acknowledge", "019a0000-0000-7000-8000-000000000000")
+    assert gone.code == 1
+    assert "there is no event 019a0000" in gone.err
 
 
 async def _open(dsn: str) -> None:

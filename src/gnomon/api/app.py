@@ -54,7 +54,7 @@ def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) 
             dead_letters.router,
             bulk_operations.router,
             cron_jobs.router,
-            events.list_events,
+            events.router,
             breakers.list_breakers,
             keys.router,
             operator_keys.router,

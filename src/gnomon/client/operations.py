@@ -163,6 +163,8 @@ class Operations:
     get_activity = CallMethod(activity.get_activity)
     get_tenant_activity = CallMethod(activity.get_tenant_activity)
     get_upcoming_tasks = CallMethod(activity.get_upcoming_tasks)
+    acknowledge_event = CallMethod(tasks.acknowledge_event)
+    acknowledge_events = CallMethod(tasks.acknowledge_events)
 
     create_cron_job = CallMethod(cron.create_cron_job)
     list_cron_jobs = ListMethod(cron.list_cron_jobs)

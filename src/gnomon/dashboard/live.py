@@ -85,6 +85,7 @@ async def _closed(receive: Receive) -> None:
 async def _events(request: Request, viewer: Viewer) -> AsyncIterator[bytes]:
     live, clock = context_of(request).live, context_of(request).clock
     began = checked = clock.monotonic()
+    shown: int | None = None
     yield b": open\n\n"  # so that the head is sent
     while not live.closed.is_set() and clock.monotonic() < began + LONGEST_SECONDS:
         await clock.wait(viewer.told, KEEP_ALIVE_SECONDS)
@@ -94,6 +95,9 @@ async def _events(request: Request, viewer: Viewer) -> AsyncIterator[bytes]:
                 yield _ENDED
                 return
         changed = viewer.take()
+        if viewer.open_events != shown:
+            shown = viewer.open_events
+            yield f"event: open-events\ndata: {shown}\n\n".encode()
         yield f"event: changed\ndata: {' '.join(changed)}\n\n".encode() if changed else b":\n\n"
 
 

@@ -32,6 +32,7 @@ GROUPS = (
             PageLink("/dead-letters", "Dead letters", Role.READ),
             PageLink("/cron", "Recurring", Role.READ),
             PageLink("/bulk-operations", "Bulk", Role.READ),
+            PageLink("/events", "Events", Role.READ),
         ),
     ),
     PageGroup(

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from gnomon.access.principal import Operator, Principal, Requester, Role
 from gnomon.api.context import Request, context_of
-from gnomon.api.http.page_reads import is_fragment
+from gnomon.api.http.page_reads import OPEN_EVENTS, is_fragment
 from gnomon.dashboard import drawing, words
 from gnomon.dashboard.navigation import shown_groups
 from gnomon.dashboard.quota_rows import quota_label, quota_text
@@ -112,6 +112,7 @@ def rendered(request: Request, template: str, **values: Any) -> bytes:
             groups=shown_groups(offered, path),
             authenticated=authenticated,
             fragment=is_fragment(request),
+            open_events=request.scope.get(OPEN_EVENTS, 0),
             stream="/live/installation" if isinstance(by, Operator) else "/live",
             may_operate=offered(Role.OPERATE),
             may_submit=offered(Role.SUBMIT),

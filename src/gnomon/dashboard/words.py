@@ -60,6 +60,8 @@ DONE = {
     "trigger": "A run was started.",
     "view": "The view is saved, for everybody in the team.",
     "no-view": "The view was removed.",
+    "acknowledge": "The event is acknowledged.",
+    "acknowledge_all": "The events that were shown are acknowledged.",
     "stop": "It was stopped: what it has changed stays changed, and nothing else is.",
     "key_revoked": "The key was revoked. Within a second it is refused everywhere.",
     "secret_revoked": "The secret was revoked. Within a second no node signs with it.",

@@ -10,6 +10,7 @@
     │   └── TargetForbidden    a function or a host that the key or the tenant may not call
     ├── TaskNotFound           unknown here, or another tenant's
     ├── CronJobNotFound        likewise
+    ├── EventNotFound          no such event for this tenant
     ├── TaskTypeNotFound       likewise, of a task type that has an entry
     ├── LimiterNotFound        likewise, of a limiter
     ├── KeyNotFound            likewise, of an API key
@@ -201,6 +202,14 @@ class CronJobNotFound(GnomonError):
     def __init__(self, ref: UUID | str) -> None:
         super().__init__(f"there is no cron job {ref}")
         self.ref = ref
+
+
+class EventNotFound(GnomonError):
+    """No such event for this tenant."""
+
+    def __init__(self, event_id: UUID | str) -> None:
+        super().__init__(f"there is no event {event_id}")
+        self.event_id = event_id
 
 
 class KeyNotFound(GnomonError):

@@ -17,15 +17,13 @@ from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
 from gnomon.model.retention import RowKind
+from gnomon.model.severity import BREAKER_CLOSED, BREAKER_OPENED, SLA_MISSED
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import VerdictKind
 
 log = structlog.get_logger("gnomon.events")
 
 T = TypeVar("T")
-
-SLA_MISSED = "cron.sla_missed"  # as the store and the API call it
-BREAKER_OPENED, BREAKER_CLOSED = "breaker.opened", "breaker.closed"
 
 
 class RunsPlanned(msgspec.Struct, frozen=True):

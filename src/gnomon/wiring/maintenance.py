@@ -4,6 +4,8 @@ from gnomon.chores import Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.node.maintenance.bulk_runner import EVERY_SECONDS as BULK_SECONDS
 from gnomon.node.maintenance.bulk_runner import BulkRunner
+from gnomon.node.maintenance.dead_letter_alarm import EVERY_SECONDS as ALARM_SECONDS
+from gnomon.node.maintenance.dead_letter_alarm import DeadLetterAlarm
 from gnomon.node.maintenance.fingerprinter import EVERY_SECONDS as FINGERPRINT_SECONDS
 from gnomon.node.maintenance.fingerprinter import Fingerprinter
 from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
@@ -17,6 +19,7 @@ from gnomon.store.activity_writer import CHORE as ACTIVITY
 from gnomon.store.activity_writer import EVERY_SECONDS as ACTIVITY_SECONDS
 from gnomon.store.ports.bulk import BulkKey
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints, PostgresBulk
+from gnomon.store.postgres.cron.dead_letter_events import PostgresAlarm
 from gnomon.store.postgres.cron.events import PostgresWatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
@@ -41,6 +44,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
     counter = StorageCounter(storage, chores, lease, directory, clock, troubles)
     watch = PostgresWatch(database, settings.node.timeout_grace_seconds)
     watchdog = Watchdog(watch, chores, lease, clock, emit, troubles)
+    alarm = DeadLetterAlarm(PostgresAlarm(database), chores, lease, clock)
     room = RoomWatch(
         PostgresRoom(database, settings.database.data_dir),
         settings.database,
@@ -59,6 +63,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every("room", room.run_once, clock, ROOM_SECONDS),
         every(ACTIVITY, inputs.activity.run_once, clock, ACTIVITY_SECONDS),
         every("watch", watchdog.run_once, clock, WATCH_SECONDS),
+        every("alarm", alarm.run_once, clock, ALARM_SECONDS),
         every("troubles", keeper.run_once, clock, TROUBLE_SECONDS),
     ]
 

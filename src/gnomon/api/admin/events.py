@@ -4,16 +4,23 @@ from typing import Annotated
 from uuid import UUID
 
 import msgspec
+from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
-from gnomon.api.context import Request, context_of, tenant_of
+from gnomon.api.context import Request, context_of, principal_of, tenant_of
 from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.idempotency import answer, respond
+from gnomon.api.http.idempotency import answer, respond, shown
 from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import queried
+from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.model.errors import EventNotFound
+from gnomon.model.severity import Severity
+from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.events import EventFilter, EventRecord
+from gnomon.usecases.admin import events
 from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Json, Moment, Strict
+
+Note = Annotated[str, msgspec.Meta(max_length=events.MOST_CHARACTERS)] | None
 
 
 class EventQuery(Strict):
@@ -21,6 +28,9 @@ class EventQuery(Strict):
 
     kind: Annotated[str, msgspec.Meta(max_length=100)] | None = None
     cron_job_id: UUID | None = None
+    acknowledged: Annotated[
+        bool | None, msgspec.Meta(description="Whether somebody has taken note; without it, all")
+    ] = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = DEFAULT_LIMIT
     cursor: str | None = None
 
@@ -30,10 +40,14 @@ class EventView(msgspec.Struct, kw_only=True):
 
     event_id: UUID
     kind: str
+    severity: Severity
     at: Moment
     cron_job_id: UUID | None
     task_id: UUID | None
     detail: Json
+    acknowledged_at: Moment | None
+    acknowledged_by: str | None
+    note: str | None
 
 
 class EventPage(msgspec.Struct):
@@ -43,9 +57,34 @@ class EventPage(msgspec.Struct):
     next_cursor: str | None
 
 
+class EventReceipt(msgspec.Struct):
+    """The answer to callers who may not read."""
+
+    event_id: UUID
+
+
+class AcknowledgeEvent(Strict):
+    """What to say about an event."""
+
+    note: Note = None
+
+
+class AcknowledgeEvents(Strict):
+    """The events to take note of, and what to say about them."""
+
+    event_ids: Annotated[list[UUID], msgspec.Meta(max_length=events.MOST_AT_ONCE)]
+    note: Note = None
+
+
+class AcknowledgedEvents(msgspec.Struct):
+    """Those of the events that there are; somebody else may have been first."""
+
+    event_ids: list[UUID]
+
+
 @Operation(
     "GET",
-    "/api/v1/events",
+    "/",
     name="list_events",
     role=Role.READ,
     summary="List events, newest first",
@@ -56,20 +95,75 @@ async def list_events(request: Request) -> ASGIResponse:
     asked = queried(request, EventQuery)
     page = await context_of(request).events.list(
         tenant_of(request),
-        EventFilter(kind=asked.kind, cron_job_id=asked.cron_job_id),
+        EventFilter(
+            kind=asked.kind, cron_job_id=asked.cron_job_id, acknowledged=asked.acknowledged
+        ),
         cursor_of(asked.cursor),
         asked.limit,
     )
-    events = [_view(event) for event in page.events]
-    return respond(answer(200, EventPage(events, cursor_view(page.next_cursor))))
+    found = [_view(event) for event in page.events]
+    return respond(answer(200, EventPage(found, cursor_view(page.next_cursor))))
+
+
+@Operation(
+    "POST",
+    "/{event_id:str}/acknowledge",
+    name="acknowledge_event",
+    role=Role.OPERATE,
+    summary="Note that somebody has taken note of an event; who is first is kept",
+    body=AcknowledgeEvent,
+    answers={200: EventView},
+    receipt=EventReceipt,
+    errors=(404,),
+)
+async def acknowledge_event(request: Request) -> ASGIResponse:
+    asked = decoded(await read_body(request, OVERHEAD_BYTES), AcknowledgeEvent)
+    store, by = context_of(request).events, principal_of(request)
+    found = await events.acknowledge(store, by, event_id_of(request), asked.note)
+    return respond(shown(request, answer(200, _view(found))))
+
+
+@Operation(
+    "POST",
+    "/acknowledge",
+    name="acknowledge_events",
+    role=Role.OPERATE,
+    summary="Note that somebody has taken note of these events",
+    body=AcknowledgeEvents,
+    body_required=True,
+    answers={200: AcknowledgedEvents},
+)
+async def acknowledge_events(request: Request) -> ASGIResponse:
+    asked = decoded(await read_body(request, OVERHEAD_BYTES), AcknowledgeEvents)
+    store, by = context_of(request).events, principal_of(request)
+    found = await events.acknowledge_all(store, by, asked.event_ids, asked.note)
+    return respond(answer(200, AcknowledgedEvents([event.id for event in found])))
+
+
+def event_id_of(request: Request) -> UUID:
+    """The event id in the path. Raises EventNotFound for text that is not an id."""
+    text: str = request.path_params["event_id"]
+    try:
+        return UUID(text)
+    except ValueError:
+        raise EventNotFound(text) from None
 
 
 def _view(event: EventRecord) -> EventView:
     return EventView(
         event_id=event.id,
         kind=event.kind,
+        severity=event.severity,
         at=event.at,
         cron_job_id=event.cron_job_id,
         task_id=event.task_id,
         detail=msgspec.Raw(event.detail),
+        acknowledged_at=event.acknowledged_at,
+        acknowledged_by=event.acknowledged_by,
+        note=event.note,
     )
+
+
+router = Router(
+    "/api/v1/events", route_handlers=[list_events, acknowledge_event, acknowledge_events]
+)

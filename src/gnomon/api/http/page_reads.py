@@ -1,14 +1,17 @@
 """How pages read: within a time, and fragments of pages for all who see the same at once."""
 
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
 from functools import partial, wraps
 
 from litestar.response.base import ASGIResponse
 
-from gnomon.access.principal import Principal, Requester
+from gnomon.access.principal import Principal, Requester, Role
 from gnomon.api.context import Request, context_of
+from gnomon.model.errors import StoreUnavailable
 from gnomon.store.postgres.database import statements_within
 
+OPEN_EVENTS = "gnomon.open_events"  # in the scope of a request: how many, for its page
 STATEMENT_SECONDS = 2.0  # a statement that takes longer would only be waited for by nobody
 
 Handler = Callable[[Request], Awaitable[ASGIResponse]]
@@ -23,6 +26,7 @@ def shown(handler: Handler) -> Handler:
             if request.method == "GET" and is_fragment(request):
                 make = partial(handler, request)
                 return await context_of(request).shared.answer(_key(request), make)
+            await _count_open_events(request)
             return await handler(request)
 
     return answered
@@ -31,6 +35,15 @@ def shown(handler: Handler) -> Handler:
 def is_fragment(request: Request) -> bool:
     """Whether only the part of the page is asked for that changes by itself."""
     return request.query_params.get("fragment") == "1"
+
+
+async def _count_open_events(request: Request) -> None:
+    """For the badge in the bar. A page is worth showing without it."""
+    by = request.scope["auth"]
+    if isinstance(by, Principal) and by.may(Role.READ):
+        with suppress(StoreUnavailable):
+            number = await context_of(request).events.open(by.tenant_id)
+            request.scope[OPEN_EVENTS] = number  # type: ignore[literal-required]
 
 
 def _key(request: Request) -> Hashable:

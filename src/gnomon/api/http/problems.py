@@ -24,6 +24,7 @@ from gnomon.model.bulk_errors import (
 )
 from gnomon.model.errors import (
     CronJobNotFound,
+    EventNotFound,
     GnomonError,
     IdempotencyConflict,
     IdempotencyPending,
@@ -75,9 +76,9 @@ _STATUSES: dict[type, int] = {
     **dict.fromkeys((IllegalTransition, Overlapping, KeyEnded, SecretEnded, LastSecret), 409),
     **dict.fromkeys((TooManyKeys, KeyRingFull, TooManySecrets, TooManyLimiters), 409),
     **dict.fromkeys((TooManyTaskTypes, SchemasTooLarge, TenantExists, TenantInUse), 409),
-    BulkOperationNotFound: 404,
     SavedViewNotFound: 404,
     TooManySavedViews: 409,
+    **dict.fromkeys((BulkOperationNotFound, EventNotFound), 404),
     **dict.fromkeys((TooManyBulkOperations, CountChanged, DefinitionChanged), 409),
     PayloadTooLarge: 413,
     **dict.fromkeys((Unstorable, IdempotencyConflict), 422),

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from gnomon.client.client import DocumentClient
 
 CANDIDATES = 5
-_LISTS = {"task": "tasks", "key": "keys", "webhook secret": "secrets"}
+_LISTS = {
+    "task": "tasks list",
+    "key": "keys list",
+    "webhook secret": "secrets list",
+    "event": "events",
+}
 
 
 async def task_id_of(client: "DocumentClient", given: str) -> str:
@@ -56,7 +61,7 @@ def _check(given: str, what: str) -> tuple[UUID, UUID]:
     except ValueError:
         raise typer.BadParameter(
             f"{given!r} is no id of a {what}, nor the beginning of one; "
-            f"`gnomon {_LISTS[what]} list` shows them"
+            f"`gnomon {_LISTS[what]}` shows them"
         ) from None
 
 

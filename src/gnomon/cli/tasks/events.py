@@ -1,13 +1,14 @@
-"""`gnomon events`: missed SLAs of cron jobs, breakers."""
+"""`gnomon events`: dead letters, missed SLAs of cron jobs, breakers; and who took note of them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, settings_of
-from gnomon.cli.shared.output import compact, second
+from gnomon.cli.shared.output import CommandFailed, compact, second
+from gnomon.cli.shared.short_ids import id_among
 from gnomon.cli.shared.tables import Column, Fit
 from gnomon.cli.tasks import views
 
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
     from gnomon.client.client import DocumentClient
 
 _COLUMNS = (
+    Column("event", Fit.ID, rank=3),
     Column("at", Fit.WHOLE),
+    Column("severity", Fit.WHOLE, rank=4),
     Column("kind", Fit.WHOLE),
     Column("job", rank=1),
     Column("task", Fit.ID, rank=2),
+    Column("acknowledged", rank=5),
     Column("detail"),
 )
+_RECENT = 1_000  # events among which the beginning of an id is looked for
 
 
 def events(
@@ -29,22 +34,58 @@ def events(
     kind: Annotated[
         str | None, typer.Option(metavar="KIND", help="Only these, like cron.sla_missed.")
     ] = None,
+    is_open: Annotated[
+        bool, typer.Option("--open", help="Only those that nobody has acknowledged.")
+    ] = False,
     limit: Limit = 50,
     everything: Everything = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
-    """List events, newest first: cron runs that missed their SLA, breakers.
+    """List events, newest first: dead letters, cron runs that missed their SLA, breakers.
 
     \b
-    gnomon events
+    gnomon events --open
     gnomon events --kind cron.sla_missed --json
     """
-    filters = {} if kind is None else {"kind": kind}
+    filters: dict[str, Any] = {} if kind is None else {"kind": kind}
+    if is_open:
+        filters["acknowledged"] = False
 
     async def run(client: "DocumentClient") -> None:
         found = client.list_events(**filters, limit=None if everything else limit)
         await (output.stream("events", found) if as_json else views.in_pieces(found, _rows))
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+def acknowledge(
+    ctx: typer.Context,
+    event_ids: Annotated[
+        list[str], typer.Argument(metavar="EVENT...", help="Their ids, or how those begin.")
+    ],
+    note: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What to say about them.")
+    ] = None,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Acknowledge events: note that you have taken note of them. Who is first is kept.
+
+    \b
+    gnomon acknowledge 019a5f3e --note "the bank was down until nine"
+    """
+
+    async def run(client: "DocumentClient") -> None:
+        recent = [event async for event in client.list_events(acknowledged=False, limit=_RECENT)]
+        found = [await id_among(given, "event", recent, "event_id") for given in event_ids]
+        acknowledged = [str(each) for each in await client.acknowledge_events(found, note=note)]
+        gone = set(found) - set(acknowledged)
+        if gone:
+            raise CommandFailed(f"there is no event {', '.join(sorted(gone))}")
+        number = len(acknowledged)
+        text = f"acknowledged {number} event{'' if number == 1 else 's'}"
+        output.done(text, {"event_ids": acknowledged}, as_json=as_json)
 
     remote.call(remote.api_url(settings_of(ctx), api), run)
 
@@ -54,15 +95,25 @@ def _rows(events: Sequence["Json"]) -> None:
         _COLUMNS,
         [
             (
+                event["event_id"],
                 second(event["at"]),
+                event["severity"],
                 event["kind"],
                 event["detail"].get("cron_job") or event["cron_job_id"] or "",
                 event["task_id"] or "",
+                _acknowledged(event),
                 _detail(event["detail"]),
             )
             for event in events
         ],
     )
+
+
+def _acknowledged(event: "Json") -> str:
+    if event["acknowledged_at"] is None:
+        return ""
+    by = event["acknowledged_by"] or "yes"
+    return f"{by}: {event['note']}" if event["note"] else by
 
 
 def _detail(detail: "Json") -> str:

@@ -10,6 +10,7 @@ import msgspec
 from gnomon.client.call import Call, Listing, segment
 from gnomon.client.types.tasks import (
     EventInfo,
+    EventReceiptInfo,
     ExecutionInfo,
     ExplanationInfo,
     SubmittedTask,
@@ -24,6 +25,7 @@ from gnomon.model.priority import Priority
 
 Id: TypeAlias = str | UUID
 ChangedTask: TypeAlias = TaskInfo | SubmittedTask
+AcknowledgedEvent: TypeAlias = EventInfo | EventReceiptInfo
 
 _TASKS = "/tasks"
 
@@ -182,13 +184,39 @@ def list_events(
     *,
     kind: str | None = None,
     cron_job_id: Id | None = None,
+    acknowledged: bool | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Listing[EventInfo]:
-    """Lists events, newest first."""
-    query = {"kind": kind, "cron_job_id": cron_job_id}
+    """Lists events, newest first; with `acknowledged`, those that somebody has taken note of, or
+    those that nobody has."""
+    said = None if acknowledged is None else str(acknowledged).lower()
+    query = {"kind": kind, "cron_job_id": cron_job_id, "acknowledged": said}
     return Listing(
         path="/events", member="events", item=EventInfo, query=query, limit=limit, cursor=cursor
+    )
+
+
+def acknowledge_event(event_id: Id, *, note: str | None = None) -> Call[AcknowledgedEvent]:
+    """Notes that somebody has taken note of an event. Who is first is kept."""
+    return Call(
+        method="POST",
+        path=f"/events/{segment(event_id)}/acknowledge",
+        body={} if note is None else {"note": note},
+        answer=EventInfo,
+        receipt=EventReceiptInfo,
+    )
+
+
+def acknowledge_events(event_ids: Sequence[Id], *, note: str | None = None) -> Call[list[UUID]]:
+    """The same for several, at most 500. Returns those that there are."""
+    body: dict[str, Any] = {"event_ids": [str(each) for each in event_ids]}
+    return Call(
+        method="POST",
+        path="/events/acknowledge",
+        body=body if note is None else body | {"note": note},
+        answer=list[UUID],
+        member="event_ids",
     )
 
 

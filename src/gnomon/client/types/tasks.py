@@ -12,6 +12,7 @@ from gnomon.client.types import Spec
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Priority
 from gnomon.model.retry import RetryPolicy
+from gnomon.model.severity import Severity
 from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode, KeepPayload, Resolution
 
@@ -219,7 +220,17 @@ class EventInfo(msgspec.Struct, kw_only=True):
 
     event_id: UUID
     kind: str
+    severity: Severity
     at: datetime
     cron_job_id: UUID | None
     task_id: UUID | None
     detail: dict[str, Any]
+    acknowledged_at: datetime | None
+    acknowledged_by: str | None
+    note: str | None
+
+
+class EventReceiptInfo(msgspec.Struct, kw_only=True):
+    """An event that was acknowledged by a key that may not read."""
+
+    event_id: UUID

@@ -53,5 +53,5 @@ document.addEventListener("keydown", (event) => {
   if (!filter) return;
   event.preventDefault();
   filter.focus();
-  filter.select();
+  filter.select?.();
 });

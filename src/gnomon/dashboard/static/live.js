@@ -100,6 +100,13 @@ function end() {
   close();
 }
 
+function showOpenEvents(number) {
+  const badge = document.getElementById("open-events");
+  if (!badge) return;
+  badge.hidden = number === 0;
+  badge.firstElementChild.textContent = number > 99 ? "99+" : String(number);
+}
+
 // The stream. hx-sse reads it, connects again (later and later, and not all pages at once), and lets
 // go of it while the page is hidden. A first connection that fails is left to us.
 
@@ -148,6 +155,7 @@ const heard = {
   },
   "htmx:error": () => { isLost(); connectLater(); },
   changed: () => { state.changed = true; refresh(); },
+  "open-events": (event) => showOpenEvents(Number(event.detail.data)),
   ended: end,
 };
 

@@ -1,7 +1,7 @@
 """Values of the event stores.
 
 An event is entered in the transaction that makes it true, once, whoever looks and however often.
-It is never changed, and is removed when it is past retention.
+All that changes of it is who has taken note of it. It is removed when it is past retention.
 """
 
 from datetime import datetime
@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.model.severity import Severity, severity_of
 from gnomon.observe.events import SlaMissed
 
 
@@ -21,6 +22,13 @@ class EventRecord(msgspec.Struct, frozen=True):
     cron_job_id: UUID | None
     task_id: UUID | None
     detail: bytes  # JSON
+    acknowledged_at: datetime | None = None
+    acknowledged_by: str | None = None
+    note: str | None = None
+
+    @property
+    def severity(self) -> Severity:
+        return severity_of(self.kind)
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +36,7 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str | None = None
     cron_job_id: UUID | None = None
+    acknowledged: bool | None = None
 
 
 class EventRecordPage(msgspec.Struct, frozen=True):
@@ -43,3 +52,19 @@ class Judged(msgspec.Struct, frozen=True):
 
     count: int
     missed: list[SlaMissed]
+
+
+class DeadLetterCount(msgspec.Struct, frozen=True):
+    """Tasks of a type that failed for good within a time."""
+
+    tenant_id: str
+    task_type: str  # ALL_TYPES: of all together
+    dead: int
+
+
+class DeadLetterEvent(msgspec.Struct, frozen=True):
+    """The event that says so."""
+
+    tenant_id: str
+    id: UUID
+    detail: str  # JSON

@@ -34,6 +34,7 @@ class Viewer:
     def __init__(self, tenant_id: str | None, watched: WatchedTopics) -> None:
         self.tenant_id = tenant_id
         self.told = asyncio.Event()
+        self.open_events: int | None = None  # that nobody has taken note of; None: not known yet
         self.subjects: tuple[_Subject, ...] = (
             *((None if topic is Topic.NODES else tenant_id, topic) for topic in watched.topics),
             *((tenant_id, task_id) for task_id in watched.tasks),
@@ -43,6 +44,12 @@ class Viewer:
     def tell(self, what: Topic | UUID) -> None:
         self._changed.add(task_topic(what) if isinstance(what, UUID) else what.value)
         self.told.set()
+
+    def show(self, open_events: int) -> None:
+        """How many events nobody has taken note of."""
+        if open_events != self.open_events:
+            self.open_events = open_events
+            self.told.set()
 
     def take(self) -> list[str]:
         """The topics that have changed since this was asked."""
@@ -67,6 +74,7 @@ class LiveWatch:
         self._versions: dict[str | None, int] = {}
         self._numbers = count(1)
         self._watched = asyncio.Event()
+        self._open: dict[str | None, int] = {}
         self._took = 0.0
         self.closed = asyncio.Event()
 
@@ -131,12 +139,15 @@ class LiveWatch:
         for viewer in self._viewers:
             for subject in changed.intersection(viewer.subjects):
                 viewer.tell(subject[1])
+            if viewer.tenant_id in self._open:
+                viewer.show(self._open[viewer.tenant_id])
 
     def _is_news(self, subject: _Subject, sign: Hashable, now: float) -> bool:
         if subject not in self._seen:
             return True
         before, told_at = self._seen[subject]
-        return sign != before or now >= told_at + SLOW_SECONDS
+        # All topics at once, so that a page with several is asked for once.
+        return sign != before or now // SLOW_SECONDS != told_at // SLOW_SECONDS
 
     async def _read(self, subjects: Iterable[_Subject]) -> dict[_Subject, Hashable]:
         topics: dict[str, set[Topic]] = defaultdict(set)
@@ -150,8 +161,17 @@ class LiveWatch:
                 tasks.append(TaskKey(tenant_id, what))
             else:
                 topics[tenant_id].add(what)
+        # Every page shows how many events are open.
+        for viewer in self._viewers:
+            if viewer.tenant_id is not None:
+                topics[viewer.tenant_id].add(Topic.EVENTS)
         if topics:
             of_tenants = await self._signs.of_tenants(topics)
+            self._open = {
+                tenant: sign[-1]
+                for (tenant, topic), sign in of_tenants.items()
+                if topic is Topic.EVENTS
+            }
             found |= {(tenant, topic): sign for (tenant, topic), sign in of_tenants.items()}
         if tasks:
             of_tasks = await self._signs.of_tasks(tasks)

@@ -5,12 +5,14 @@ from uuid import UUID
 
 import asyncpg
 
+from gnomon.model.severity import SLA_MISSED
 from gnomon.model.task import TaskKey
-from gnomon.observe.events import SLA_MISSED, SlaMissed
+from gnomon.observe.events import SlaMissed
 from gnomon.store.ports.events import EventFilter, EventRecord, EventRecordPage, Judged
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 
+MOST_OPEN = 100  # counted
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 # A start that was made in time, by a statement that is still under way, is not seen yet.
 _COMMIT_SECONDS = 1.0
@@ -34,12 +36,29 @@ class PostgresEvents:
                 limit + 1,
                 chosen.kind,
                 chosen.cron_job_id,
+                chosen.acknowledged,
             )
         events = [_record(row) for row in rows[:limit] if row["kind"] is not None]
         if len(rows) > limit:
             return EventRecordPage(events, events[-1].id)
         stopped = bool(rows) and rows[-1]["kind"] is None
         return EventRecordPage(events, rows[-1]["id"] if stopped else None)
+
+    async def acknowledge(
+        self, tenant_id: str, ids: Sequence[UUID], by: str | None, note: str | None
+    ) -> Sequence[EventRecord]:
+        """Notes who has taken note of them, of each once. Returns those that there are."""
+        async with self._database.scoped(tenant_id) as connection:
+            await connection.execute(query("acknowledge_events"), tenant_id, ids, by, note)
+            rows = await connection.fetch(query("get_events"), tenant_id, ids)
+        return [_record(row) for row in rows]
+
+    async def open(self, tenant_id: str) -> int:
+        """How many nobody has taken note of, but for good news, up to MOST_OPEN."""
+        async with self._database.scoped(tenant_id) as connection:
+            row = await connection.fetchrow(query("open_events"), tenant_id, MOST_OPEN)
+        assert row is not None, "a count is always there"
+        return int(row["number"])
 
 
 class PostgresWatch:
@@ -75,6 +94,9 @@ def _record(row: asyncpg.Record) -> EventRecord:
         cron_job_id=row["cron_job_id"],
         task_id=row["task_id"],
         detail=row["detail"].encode(),
+        acknowledged_at=row["acknowledged_at"],
+        acknowledged_by=row["acknowledged_by"],
+        note=row["note"],
     )
 
 

@@ -1,11 +1,11 @@
 -- A page of events, newest first. At most 10 000 are examined, however rare the filter: a last row
 -- without a kind says where the examining stopped, where it stopped before the end.
--- $1 tenant, $2 older than this id, $3 events a page and one more, $4 kind, $5 cron job. Null
--- filters nothing.
+-- $1 tenant, $2 older than this id, $3 events a page and one more, $4 kind, $5 cron job, $6 whether
+-- somebody has taken note of it. Null filters nothing.
 WITH page AS MATERIALIZED (
     SELECT e.*
     FROM (
-        SELECT id, kind, at, cron_job_id, task_id, detail
+        SELECT {events}
         FROM gnomon.event
         WHERE tenant_id = $1 AND id < $2
         ORDER BY id DESC
@@ -13,6 +13,7 @@ WITH page AS MATERIALIZED (
     ) AS e
     WHERE ($4::text IS NULL OR e.kind = $4)
       AND ($5::uuid IS NULL OR e.cron_job_id = $5)
+      AND ($6::boolean IS NULL OR (e.acknowledged_at IS NOT NULL) = $6)
     ORDER BY e.id DESC
     LIMIT $3
 ), stop AS (
@@ -22,8 +23,8 @@ WITH page AS MATERIALIZED (
     ORDER BY id DESC
     OFFSET 9999 LIMIT 1
 )
-SELECT id, kind, at, cron_job_id, task_id, detail FROM page
+SELECT {events} FROM page
 UNION ALL
-SELECT id, NULL, NULL, NULL, NULL, NULL FROM stop
+SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM stop
 -- The mark comes after an event at the same place.
 ORDER BY id DESC, kind NULLS LAST

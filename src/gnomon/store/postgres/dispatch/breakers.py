@@ -5,8 +5,9 @@ from uuid import UUID
 
 import msgspec
 
+from gnomon.model.severity import BREAKER_CLOSED, BREAKER_OPENED
 from gnomon.model.text import storable
-from gnomon.observe.events import BREAKER_CLOSED, BREAKER_OPENED, BreakerClosed, BreakerOpened
+from gnomon.observe.events import BreakerClosed, BreakerOpened
 from gnomon.store.ports.breakers import BreakerEvent, Circuit, NotedBreaker
 from gnomon.store.postgres.database import Database
 

@@ -6,7 +6,7 @@ what they see. What leaves no sign (a task that is claimed, say) is shown by the
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -18,15 +18,16 @@ MOST_AT_ONCE = 200  # tenants, or tasks, of one statement
 SECONDS = 2.0  # for each statement
 
 T = TypeVar("T")
+Sign = tuple[Any, ...]
 
 # What a topic's sign is made of. Most change when tasks run.
 _PARTS: dict[Topic, tuple[str, ...]] = {
-    Topic.TASKS: ("work",),
-    Topic.DEAD_LETTERS: ("work", "dead"),
-    Topic.CRON: ("work", "cron"),
-    Topic.LIMITS: ("work", "limits"),
+    Topic.TASKS: ("work", "rolled_up"),
+    Topic.DEAD_LETTERS: ("work", "rolled_up", "dead"),
+    Topic.CRON: ("work", "rolled_up", "cron"),
+    Topic.LIMITS: ("work", "rolled_up", "limits"),
     Topic.BULK: ("bulk",),
-    Topic.EVENTS: ("event",),
+    Topic.EVENTS: ("event", "open"),
     Topic.NODES: (),  # of the installation: see `of_nodes`
 }
 
@@ -37,10 +38,9 @@ class PostgresSigns:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def of_tenants(
-        self, watched: Mapping[str, Set[Topic]]
-    ) -> dict[tuple[str, Topic], Hashable]:
-        """The signs of the topics that are watched, by tenant. Raises StoreUnavailable."""
+    async def of_tenants(self, watched: Mapping[str, Set[Topic]]) -> dict[tuple[str, Topic], Sign]:
+        """The signs of the topics that are watched, by tenant; the last of those of events is how
+        many are open. Raises StoreUnavailable."""
         found = {}
         with statements_within(SECONDS):
             for some in _parts(watched):
@@ -84,5 +84,5 @@ def _columns(tenants: list[str], watched: Mapping[str, Set[Topic]]) -> list[obje
     return [tenants, *(wanted(part) for part in ("work", "dead", "cron", "limits", "bulk"))]
 
 
-def _sign(topic: Topic, row: asyncpg.Record) -> Hashable:
+def _sign(topic: Topic, row: asyncpg.Record) -> Sign:
     return tuple(row[name] for name in _PARTS[topic])

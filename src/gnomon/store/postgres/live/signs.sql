@@ -9,6 +9,13 @@ SELECT
         FROM gnomon.usage AS u
         WHERE u.tenant_id = w.tenant_id AND u.day = (m.now AT TIME ZONE 'UTC')::date
     ) END AS work,
+    CASE WHEN w.work THEN (
+        -- The roll-up: starts, too.
+        SELECT sum(a.submitted + a.started + a.succeeded + a.failed + a.dead)::text
+        FROM gnomon.activity AS a
+        WHERE a.tenant_id = w.tenant_id AND a.span = 1 AND a.task_type = ''
+          AND a.starts_at >= m.now - interval '2 minutes'
+    ) END AS rolled_up,
     CASE WHEN w.dead THEN (
         SELECT sum(hashtext(d.id::text || d.version)::bigint)
         FROM (
@@ -60,7 +67,16 @@ SELECT
         WHERE e.tenant_id = w.tenant_id
         ORDER BY e.id DESC
         LIMIT 1
-    ) AS event
+    ) AS event,
+    (
+        SELECT count(*)
+        FROM (
+            SELECT FROM gnomon.event AS e
+            WHERE e.tenant_id = w.tenant_id AND e.acknowledged_at IS NULL
+              AND e.kind <> 'breaker.closed'
+            LIMIT 100
+        ) AS o
+    ) AS open
 FROM unnest($1::text[], $2::boolean[], $3::boolean[], $4::boolean[], $5::boolean[], $6::boolean[])
     AS w (tenant_id, work, dead, cron, limits, bulk)
 CROSS JOIN (SELECT gnomon.now() AS now OFFSET 0) AS m

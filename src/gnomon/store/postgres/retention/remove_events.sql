@@ -21,7 +21,7 @@ WITH RECURSIVE tenant AS (
     ) AS old
     LIMIT $2::integer
 ), gone AS (
-    -- Events are never changed, so they stay at their place.
+    -- One that somebody takes note of meanwhile moves, and is left for the next batch.
     DELETE FROM gnomon.event WHERE ctid = ANY (ARRAY(SELECT place FROM past))
 )
 SELECT count(*) OVER () AS removed, tenant_id, id

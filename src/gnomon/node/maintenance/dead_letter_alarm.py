@@ -1,0 +1,87 @@
+"""Enters events for tasks that failed for good: one for each task type and quarter of an hour.
+
+They are read off the roll-up, so no task pays for them."""
+
+import hashlib
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from gnomon.clock import EPOCH, Clock
+from gnomon.model.activity import ALL_TYPES
+from gnomon.model.ids import uuid7
+from gnomon.node.membership.lease import Lease
+from gnomon.store.ports.events import DeadLetterCount, DeadLetterEvent
+from gnomon.store.postgres.cron.dead_letter_events import PostgresAlarm
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+
+CHORE = "alarm"
+EVERY_SECONDS = 10.0
+WINDOW = timedelta(minutes=15)
+_HOLD_SECONDS = 30.0
+# What nodes count shortly before the end of a window is written shortly after it.
+_LATE = timedelta(minutes=1)
+_ENTROPY_BYTES = 9  # 72 of the 74 bits
+
+
+class DeadLetterAlarm:
+    """An event has an id that follows from what it is about: whoever enters it again, be it
+    another node or the same one later, brings its number up to date."""
+
+    def __init__(
+        self, store: PostgresAlarm, chores: PostgresChores, lease: Lease, clock: Clock
+    ) -> None:
+        self._store = store
+        self._chores = chores
+        self._lease = lease
+        self._clock = clock
+
+    async def run_once(self) -> int:
+        """Gives how many events are up to date; 0 where another node has the chore."""
+        if not await self._chores.hold(CHORE, self._lease.incarnation, _HOLD_SECONDS):
+            return 0
+        now = self._clock.now()
+        entered = 0
+        for begins_at in dict.fromkeys((_window(now - _LATE), _window(now))):
+            counts = await self._store.dead(begins_at, begins_at + WINDOW)
+            events = [_event(count, begins_at) for count in rest_as_others(counts)]
+            if events:
+                await self._store.enter(events)
+            entered += len(events)
+        return entered
+
+
+def rest_as_others(counts: Iterable[DeadLetterCount]) -> list[DeadLetterCount]:
+    """Counts by type, and for each tenant those of types that are not counted by themselves, of
+    all types together the rest."""
+    found: list[DeadLetterCount] = []
+    rest: dict[str, int] = {}
+    for count in counts:
+        named = count.task_type != ALL_TYPES
+        if named:
+            found.append(count)
+        rest.setdefault(count.tenant_id, 0)
+        rest[count.tenant_id] += -count.dead if named else count.dead
+    others = [DeadLetterCount(tenant, ALL_TYPES, dead) for tenant, dead in rest.items() if dead > 0]
+    return found + others
+
+
+def _window(moment: datetime) -> datetime:
+    return EPOCH + (moment - EPOCH) // WINDOW * WINDOW
+
+
+def _event(count: DeadLetterCount, begins_at: datetime) -> DeadLetterEvent:
+    about = f"{count.tenant_id}\0{count.task_type}".encode()
+    entropy = int.from_bytes(hashlib.sha256(about).digest()[:_ENTROPY_BYTES])
+    detail = {
+        "task_type": count.task_type if count.task_type != ALL_TYPES else None,
+        "count": count.dead,
+        "since": begins_at,
+        "until": begins_at + WINDOW,
+    }
+    return DeadLetterEvent(
+        tenant_id=count.tenant_id,
+        id=uuid7((begins_at - EPOCH) // timedelta(milliseconds=1), entropy),
+        detail=msgspec.json.encode(detail).decode(),
+    )
