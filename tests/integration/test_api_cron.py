@@ -173,7 +173,7 @@ async def test_patch(api: Api) -> None:
     changed = await call(api, "PATCH", path, 200, changes)
     updated = changed["updated_at"]
     assert updated > job["updated_at"]
-    assert changed == job | changes | {"updated_at": updated}
+    assert changed == job | changes | {"updated_at": updated, "definition_version": 2}
     changed = await call(api, "PATCH", path, 200, {"interval_seconds": 86400})
     assert (changed["cron_expression"], changed["interval_seconds"]) == (None, 86400)
     changed = await call(api, "PATCH", path, 200, {"cron_expression": YEARLY})

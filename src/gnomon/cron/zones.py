@@ -19,7 +19,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @lru_cache(maxsize=1024)
 def zone(name: str) -> ZoneInfo:
     """The zone of this IANA name."""
-    if name not in _names():
+    if name not in names():
         raise InvalidSchedule(f"there is no time zone {name[:100]!r}; write {_suggestion(name)}")
     return ZoneInfo(name)
 
@@ -49,12 +49,13 @@ def change_between(zone: ZoneInfo, low: int, high: int, before: timedelta) -> in
 
 
 @lru_cache(maxsize=1)
-def _names() -> frozenset[str]:
+def names() -> frozenset[str]:
+    """All that are known."""
     return frozenset(available_timezones())
 
 
 def _suggestion(name: str) -> str:
-    by_lower = {known.lower(): known for known in _names()}
+    by_lower = {known.lower(): known for known in names()}
     wanted = name[:100].lower().replace(" ", "_")
     # A city alone is the commonest slip: Berlin for Europe/Berlin.
     cities = [known for lower, known in by_lower.items() if lower.endswith("/" + wanted)]

@@ -12,6 +12,8 @@ from gnomon.dashboard import live, signing_in, static_files
 from gnomon.dashboard.pages import (
     bulk,
     cron,
+    cron_backfill,
+    cron_editor,
     dead_letters,
     events,
     keys,
@@ -86,6 +88,8 @@ _pages = Router(
         *bulk.ROUTES,
         *events.ROUTES,
         *cron.ROUTES,
+        *cron_editor.ROUTES,
+        *cron_backfill.ROUTES,
         *nodes.ROUTES,
         *limits.ROUTES,
         *task_types.ROUTES,

@@ -73,6 +73,10 @@ DONE = {
     "limit_created": "The limit was created.",
     "limit_changed": "The limit was changed.",
     "limit_deleted": "The limit was removed.",
+    "job_created": "The recurring job was created.",
+    "job_changed": "The recurring job was changed.",
+    "job_deleted": "The recurring job was deleted.",
+    "backfill": "The runs of the past were entered, and start one after the other.",
 }
 
 

@@ -27,5 +27,4 @@ from gnomon.usecases.cron.cron_requests import PreviewSchedule
 async def preview_cron_job(request: Request) -> ASGIResponse:
     clock = context_of(request).clock
     asked = decoded(await read_body(request, OVERHEAD_BYTES), PreviewSchedule)
-    fires, description = await cron_preview.preview(clock, asked)
-    return respond(answer(200, preview_view(fires, description)))
+    return respond(answer(200, preview_view(await cron_preview.preview(clock, asked))))

@@ -245,7 +245,8 @@ class PreviewedFire(FireView):
 
 
 class PreviewView(msgspec.Struct):
-    """The next fires, and the schedule in words."""
+    """The next fires, the schedule in words, and what may surprise in it."""
 
     fires: list[PreviewedFire]
     description: str
+    warnings: list[str]

@@ -24,10 +24,11 @@ from gnomon.api.cron.schemas import (
 from gnomon.api.http.cursors import no_cursor, number_cursor_of, number_cursor_view
 from gnomon.api.tasks.views import NULL, raw, template_view
 from gnomon.cron.job import CronJob, CronRun, Definition, Skipped, schedule_of
-from gnomon.cron.schedule import Fire, Schedule
+from gnomon.cron.schedule import Schedule
 from gnomon.model.meaning import meaning_of
 from gnomon.store.ports.cron import Backfilled, Put
 from gnomon.usecases.cron.cron_jobs import PutJob
+from gnomon.usecases.cron.cron_preview import Preview
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -175,8 +176,9 @@ def _fires(moments: Iterable[datetime], zone: ZoneInfo) -> list[FireView]:
     return [FireView(moment, moment.astimezone(zone)) for moment in moments]
 
 
-def preview_view(fires: Iterable[Fire], description: str) -> PreviewView:
-    return PreviewView([PreviewedFire(f.at, f.local, f.note) for f in fires], description)
+def preview_view(found: Preview) -> PreviewView:
+    fires = [PreviewedFire(fire.at, fire.local, fire.note) for fire in found.fires]
+    return PreviewView(fires, found.schedule.describe(), found.warnings)
 
 
 def run_cursor_view(cursor: datetime | None) -> str | None:

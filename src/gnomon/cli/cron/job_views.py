@@ -83,6 +83,8 @@ def fires(answer: "Json") -> None:
         return
     output.echo()
     fire_rows(answer["fires"])
+    for warning in answer["warnings"]:
+        output.note(warning)
 
 
 def fire_rows(rows: Iterable["Json"]) -> None:

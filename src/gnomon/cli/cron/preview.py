@@ -19,6 +19,7 @@ from gnomon.cron.schedule import (
     interval_schedule,
 )
 from gnomon.cron.steps import check_steps
+from gnomon.cron.warnings import warnings_of
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
@@ -60,7 +61,7 @@ def preview(
             lambda client: _of_job(client, ref, after, count),
         )
     else:
-        answer = _answer(_schedule(schedule), after, count)
+        answer = _answer(_schedule(schedule), after, count, schedule.cron)
     _show(answer, schedule.cron or "", as_json=as_json)
 
 
@@ -92,7 +93,7 @@ def explain(
     """
     schedule = cron_schedule(expression, timezone or "UTC")
     check_steps(expression)
-    _show(_answer(schedule, after, count), expression, as_json=as_json)
+    _show(_answer(schedule, after, count, expression), expression, as_json=as_json)
 
 
 async def _of_job(client: "DocumentClient", ref: str, after: datetime | None, count: int) -> "Json":
@@ -106,12 +107,19 @@ async def _of_job(client: "DocumentClient", ref: str, after: datetime | None, co
     return preview
 
 
-def _answer(schedule: Schedule, after: datetime | None, count: int) -> "Json":
+def _answer(
+    schedule: Schedule, after: datetime | None, count: int, expression: str | None
+) -> "Json":
     """The answer that the API would give."""
     from gnomon.clock import SystemClock
 
-    found = schedule.preview(after or SystemClock().now(), count)
-    return {"fires": [_fire(fire) for fire in found], "description": schedule.describe()}
+    begin = after or SystemClock().now()
+    found = schedule.preview(begin, count)
+    return {
+        "fires": [_fire(fire) for fire in found],
+        "description": schedule.describe(),
+        "warnings": warnings_of(expression, found, begin),
+    }
 
 
 def _fire(fire: Fire) -> "Json":

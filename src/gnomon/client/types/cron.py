@@ -193,7 +193,8 @@ class BackfillInfo(msgspec.Struct, kw_only=True):
 
 
 class PreviewInfo(msgspec.Struct, kw_only=True):
-    """The next fires of a schedule, and the schedule in words."""
+    """The next fires of a schedule, the schedule in words, and what may surprise in it."""
 
     fires: list[FireInfo]
     description: str
+    warnings: list[str]

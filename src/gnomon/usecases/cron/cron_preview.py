@@ -2,9 +2,12 @@
 
 from datetime import datetime
 
+import msgspec
+
 from gnomon.clock import Clock
 from gnomon.cron.job import schedule_of
 from gnomon.cron.schedule import Fire, Schedule
+from gnomon.cron.warnings import warnings_of
 from gnomon.usecases.checks.request_moments import utc
 from gnomon.usecases.cron.cron_requests import PreviewSchedule
 from gnomon.usecases.cron.definitions import previewed_of
@@ -12,12 +15,21 @@ from gnomon.usecases.cron.definitions import previewed_of
 _AT_ONCE = 20
 
 
-async def preview(clock: Clock, asked: PreviewSchedule) -> tuple[list[Fire], str]:
-    """The next fires of a schedule, and its description. Raises InvalidTask, with the place."""
+class Preview(msgspec.Struct, frozen=True):
+    """A schedule, its next fires, and what may surprise in it."""
+
+    schedule: Schedule
+    fires: list[Fire]
+    warnings: list[str]
+
+
+async def preview(clock: Clock, asked: PreviewSchedule) -> Preview:
+    """The next fires of a schedule. Raises InvalidTask, with the place."""
     seed = "" if asked.cron_job_id is None else str(asked.cron_job_id)
     schedule = schedule_of(previewed_of(asked), seed)
     after = utc(asked.after, "/after") or clock.now()
-    return await _fires(schedule, after, asked.count, clock), schedule.describe()
+    fires = await _fires(schedule, after, asked.count, clock)
+    return Preview(schedule, fires, warnings_of(asked.cron_expression, fires, after))
 
 
 async def _fires(schedule: Schedule, after: datetime, count: int, clock: Clock) -> list[Fire]:
