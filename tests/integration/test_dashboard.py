@@ -125,8 +125,8 @@ async def test_actions_of_a_task(api: Api) -> None:
         answer = await posted(api, f"{here}/{action}")
         assert (answer.status, answer.headers["location"]) == (303, f"{here}?done={action}")
         assert (await call(api, "GET", f"{TASKS}/{task_id}", 200))["status"] == status
-    assert (await posted(api, f"{here}/reschedule", {"execute_at": "soon"})).status == 422
-    answer = await posted(api, f"{here}/reschedule", {"execute_at": "2090-01-31T12:00"})
+    assert (await posted(api, f"{here}/reschedule", {"at": "soon"})).status == 422
+    answer = await posted(api, f"{here}/reschedule", {"at": "2090-01-31T12:00"})
     assert answer.status == 303
     moved = await call(api, "GET", f"{TASKS}/{task_id}", 200)
     assert moved["execute_at"].startswith("2090-01-31T12:00:00")

@@ -139,6 +139,7 @@ class Operations:
     list_executions = ListMethod(tasks.list_executions)
     get_task_labels = CallMethod(tasks.get_task_labels)
     explain_task = CallMethod(tasks.explain_task)
+    list_related_tasks = CallMethod(tasks.list_related_tasks)
     patch_task = CallMethod(tasks.patch_task)
     delete_task = CallMethod(tasks.delete_task)
     cancel_task = CallMethod(tasks.cancel_task)

@@ -15,8 +15,10 @@ from gnomon.access.principal import Operator, Principal, Requester, Role
 from gnomon.api.context import Request, context_of
 from gnomon.api.http.page_reads import OPEN_EVENTS, is_fragment
 from gnomon.dashboard import drawing, words
+from gnomon.dashboard.gantt import gantt
 from gnomon.dashboard.navigation import shown_groups
 from gnomon.dashboard.quota_rows import quota_label, quota_text
+from gnomon.dashboard.state_diagram import state_diagram
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -71,7 +73,12 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"static": static_url, "gantt": drawing.gantt, "shard_map": drawing.shard_map}
+    made.globals |= {
+        "static": static_url,
+        "gantt": gantt,
+        "state_diagram": state_diagram,
+        "shard_map": drawing.shard_map,
+    }
     made.filters |= {
         "moment": moment,
         "span": words.span,

@@ -23,10 +23,9 @@ BLANK = {
     "task_type": "", "name": "", "target": "handler", "function": "", "url": "", "method": "POST",
     "headers": "", "payload": "", "when": "now", "delay": "", "delay_unit": "minutes", "at": "",
     "zone": "UTC", "jitter_seconds": "", "priority": "", "queue": "", "tags": "",
-    "max_retries": "", "backoff": "", "base_seconds": "", "max_seconds": "",
-    "jitter": "", "retry_client_errors": "",
-    "timeout_seconds": "", "delivery": "", "expires_at": "", "preemptible": "", "keep_payload": "",
-    "idempotency_key": "", "form_key": "", "from": "",
+    "max_retries": "", "backoff": "", "base_seconds": "", "max_seconds": "", "jitter": "",
+    "retry_client_errors": "", "timeout_seconds": "", "delivery": "", "expires_at": "",
+    "preemptible": "", "keep_payload": "", "idempotency_key": "", "form_key": "", "from": "",
 }  # fmt: skip
 _RETRIES = (
     "max_retries", "backoff", "base_seconds", "max_seconds", "jitter", "retry_client_errors",

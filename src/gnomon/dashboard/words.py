@@ -128,10 +128,14 @@ def size(content: float | None) -> str:
     raise AssertionError("the last unit takes all")
 
 
+def status_name(value: str) -> str:
+    """A status as a word."""
+    return _NAMES.get(str(value), str(value).lower().replace("_", " "))
+
+
 def status(value: str) -> Markup:
     """A status: a sign, a word and a colour."""
-    known = str(value)
-    name = _NAMES.get(known, known.lower().replace("_", " "))
+    known, name = str(value), status_name(value)
     return Markup('<span class="status s-{}"><span aria-hidden="true">{}</span> {}</span>').format(
         known.lower(), SIGNS.get(known, "•"), name
     )

@@ -13,6 +13,7 @@ from gnomon.client.types.tasks import (
     EventReceiptInfo,
     ExecutionInfo,
     ExplanationInfo,
+    RelatedTasksInfo,
     SubmittedTask,
     TaskEdit,
     TaskInfo,
@@ -143,6 +144,11 @@ def list_executions(
 def explain_task(task_id: Id) -> Call[ExplanationInfo]:
     """Explains why a task is not running."""
     return Call(method="GET", path=f"{_task(task_id)}/explain", answer=ExplanationInfo)
+
+
+def list_related_tasks(task_id: Id) -> Call[RelatedTasksInfo]:
+    """Lists the task that this one repeats, and the runs of its cron job around it."""
+    return Call(method="GET", path=f"{_task(task_id)}/related", answer=RelatedTasksInfo)
 
 
 def patch_task(

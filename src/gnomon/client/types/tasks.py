@@ -215,6 +215,21 @@ class ExplanationInfo(msgspec.Struct, kw_only=True):
     task: TaskInfo
 
 
+class RelatedTaskInfo(msgspec.Struct, kw_only=True):
+    """A task that belongs to another one: its `original`, `previous_run` or `next_run`."""
+
+    relation: str
+    task_id: UUID
+    status: str
+    execute_at: datetime
+
+
+class RelatedTasksInfo(msgspec.Struct, kw_only=True):
+    """The tasks that belong to one."""
+
+    tasks: list[RelatedTaskInfo]
+
+
 class EventInfo(msgspec.Struct, kw_only=True):
     """An event; the members of `detail` depend on its kind."""
 

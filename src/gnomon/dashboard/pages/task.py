@@ -1,40 +1,55 @@
 """One task: why it is where it is, its tries, its payload, and what can be done with it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import quote, urlencode
 
-import msgspec
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
+from gnomon.api.http.cursors import number_cursor_of, number_cursor_view
 from gnomon.api.http.operation import PageRoute
+from gnomon.api.http.problems import RequestError
 from gnomon.api.http.reading import read_form
-from gnomon.dashboard.form_fields import moment_of_field
+from gnomon.dashboard import filter_tokens, local_time
 from gnomon.dashboard.json_tree import shown_json
-from gnomon.dashboard.rendering import page, redirect
+from gnomon.dashboard.rendering import POLICY, page, redirect
+from gnomon.dashboard.state_diagram import way_of
+from gnomon.model.errors import InvalidTask
+from gnomon.model.explanation import Hold, HoldKind
 from gnomon.model.lifecycle import Status
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.usecases.tasks import change_task
 from gnomon.usecases.tasks.explain import explain_task
+from gnomon.usecases.tasks.related import related_tasks
 from gnomon.usecases.tasks.task_requests import PatchTask
 
 TRIES = 50
-_ENDED = tuple(status for status in Status if status.has_ended)
 _WAITING = (Status.SCHEDULED, Status.READY, Status.FAILED)
+_HELD = (Status.PAUSED, Status.BLOCKED)
+_ENDED = tuple(status for status in Status if status.has_ended)
 # Which actions a status allows; what happens to a task in between is checked again.
 _ALLOWED = {
     "retry": (*_ENDED, Status.FAILED),
-    "cancel": (*_WAITING, Status.PAUSED, Status.BLOCKED, Status.RUNNING),
-    "pause": _WAITING,
     "resume": (Status.PAUSED,),
-    "reschedule": (*_WAITING, Status.PAUSED, Status.BLOCKED),
+    "pause": _WAITING,
+    "cancel": (*_WAITING, *_HELD, Status.RUNNING),
+    "reschedule": (*_WAITING, *_HELD),
+    "delete": tuple(status for status in Status if status is not Status.RUNNING),
 }
+_SOON = {"now": 0.0, "in-10-minutes": 600.0}  # seconds
 
 
 @PageRoute("GET", "/tasks/{task_id:str}", role=Role.READ)
 async def show_task(request: Request) -> ASGIResponse:
+    return await _page(request)
+
+
+async def _page(
+    request: Request, status: int = 200, typed: Mapping[str, str] | None = None, wrong: str = ""
+) -> ASGIResponse:
     context = context_of(request)
     key = TaskKey(tenant_of(request), task_id_of(request))
     task, explanation = await explain_task(context.store, context.rules, key)
@@ -42,14 +57,72 @@ async def show_task(request: Request) -> ASGIResponse:
     return page(
         request,
         "task.html",
+        status,
         task=task,
-        target=msgspec.json.encode(task.target.masked()).decode(),
+        target=task.target.masked(),
         explanation=explanation,
+        holds=[(hold, _place_of(request, hold)) for hold in explanation.held_by],
+        warnings=[] if task.status.has_ended else context.handlers.warnings(task),
+        way=way_of(task, tries),
         tries=tries,
+        earlier=bool(tries) and tries[0].attempt > 1 and len(tries) == TRIES,
         payload=None if task.payload is None else shown_json(task.payload),
         result=None if task.result is None else shown_json(task.result),
+        related=await related_tasks(context.store, task),
         allowed=[name for name, statuses in _ALLOWED.items() if task.status in statuses],
+        resolvable=task.status is Status.DEAD_LETTERED and task.resolution is None,
+        typed={"at": local_time.written(task.execute_at), "zone": "UTC"} | dict(typed or {}),
+        wrong=wrong,
+        zones=local_time.zone_names(),
     )
+
+
+def _place_of(request: Request, hold: Hold) -> str:
+    """The page that shows what holds a task up; empty where there is none."""
+    match hold.kind:
+        case HoldKind.TASK:
+            return f"/tasks/{quote(hold.name, safe='')}"
+        case HoldKind.HANDLER:
+            waiting = filter_tokens.written({"status": "READY", "type": hold.name})
+            return f"/tasks?{urlencode({'q': waiting})}"
+        case HoldKind.NODE:  # of the installation: nobody of a tenant sees it
+            return "/nodes" if context_of(request).authenticator is None else ""
+        case HoldKind.LIMITER | HoldKind.QUOTA | HoldKind.BREAKER:
+            return "/limits"
+
+
+@PageRoute("GET", "/tasks/{task_id:str}/executions", role=Role.READ)
+async def show_executions(request: Request) -> ASGIResponse:
+    store, task_id = context_of(request).store, task_id_of(request)
+    cursor = number_cursor_of(request.query_params.get("cursor") or None)
+    found = await store.executions(TaskKey(tenant_of(request), task_id), None, cursor, TRIES)
+    after = number_cursor_view(found.next_cursor)
+    return page(
+        request,
+        "executions.html",
+        task_id=task_id,
+        tries=found.executions,
+        first=cursor is None,
+        more=after and f"/tasks/{task_id}/executions?{urlencode({'cursor': after})}",
+    )
+
+
+@PageRoute("GET", "/tasks/{task_id:str}/raw/{part:str}", role=Role.READ)
+async def show_raw(request: Request) -> ASGIResponse:
+    """The payload or the result, as it is."""
+    part = request.path_params["part"]
+    if part not in ("payload", "result"):
+        raise RequestError(404, "of a task there is: payload, result")
+    key = TaskKey(tenant_of(request), task_id_of(request))
+    task = await context_of(request).store.get(key)
+    content = task.payload if part == "payload" else task.result
+    if content is None:
+        raise RequestError(404, f"the task has no {part}")
+    headers = {
+        "content-type": "application/json; charset=utf-8",
+        "content-security-policy": POLICY,
+    }
+    return ASGIResponse(body=content, headers=headers)
 
 
 Act = Callable[[Request, Any], Awaitable[Task | Submission]]
@@ -76,11 +149,30 @@ async def _resume(request: Request, change: Any) -> Task:
 @PageRoute("POST", "/tasks/{task_id:str}/reschedule", role=Role.OPERATE, grows=True)
 async def reschedule(request: Request) -> ASGIResponse:
     form = await read_form(request, OVERHEAD_BYTES)
-    asked = PatchTask(execute_at=moment_of_field(form.get("execute_at", ""), "/execute_at"))
     context, by, task_id = context_of(request), principal_of(request), task_id_of(request)
-    async with context.store.change(by.tenant_id) as change:
-        await change_task.patch(change, context.rules, by, task_id, asked)
+    try:
+        asked = _new_time(form)
+        async with context.store.change(by.tenant_id) as change:
+            await change_task.patch(change, context.rules, by, task_id, asked)
+    except InvalidTask as error:
+        return await _page(request, 422, form, error.detail)
     return redirect(f"/tasks/{task_id}?done=reschedule")
+
+
+def _new_time(form: Mapping[str, str]) -> PatchTask:
+    if (delay := _SOON.get(form.get("when", ""))) is not None:
+        return PatchTask(delay_seconds=delay)
+    moment = local_time.moment_of(form.get("at", ""), form.get("zone", ""), "/execute_at")
+    return PatchTask(execute_at=moment)
+
+
+@PageRoute("POST", "/tasks/{task_id:str}/delete", role=Role.OPERATE)
+async def delete(request: Request) -> ASGIResponse:
+    await read_form(request, OVERHEAD_BYTES)
+    by, task_id = principal_of(request), task_id_of(request)
+    async with context_of(request).store.change(by.tenant_id) as change:
+        await change_task.delete(change, by, task_id)
+    return redirect("/tasks?done=delete")
 
 
 def _action(name: str, act: Act, *, grows: bool = False) -> Any:
@@ -97,9 +189,12 @@ def _action(name: str, act: Act, *, grows: bool = False) -> Any:
 
 ROUTES = (
     show_task,
+    show_executions,
+    show_raw,
     _action("retry", _retry, grows=True),
     _action("cancel", _cancel),
     _action("pause", _pause),
     _action("resume", _resume),
     reschedule,
+    delete,
 )

@@ -1,6 +1,7 @@
 """Reads of tasks: one, a page, and its executions."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,9 @@ from gnomon.model.explanation import (
     LimitUse,
     OpenBreaker,
 )
+from gnomon.model.lifecycle import State, status_of
 from gnomon.model.pool import Work, handled_for
+from gnomon.model.related import RelatedTask, Relation
 from gnomon.model.shard import owner, shard_of
 from gnomon.model.task import Task, TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
@@ -120,6 +123,28 @@ async def last_executions(database: Database, key: TaskKey, limit: int) -> list[
     async with database.scoped(key.tenant_id) as connection:
         rows = await connection.fetch(query("last_executions"), key.tenant_id, key.id, limit)
     return readable(rows, execution_of, "execution")
+
+
+async def related(
+    database: Database,
+    key: TaskKey,
+    original: UUID | None,
+    cron_job_id: UUID | None,
+    execute_at: datetime,
+) -> list[RelatedTask]:
+    async with database.scoped(key.tenant_id) as connection:
+        rows = await connection.fetch(
+            query("related_tasks"), key.tenant_id, key.id, original, cron_job_id, execute_at
+        )
+    return [
+        RelatedTask(
+            Relation(row["relation"]),
+            row["id"],
+            status_of(State(row["state"]), row["due_at"], row["attempt"], row["now"]),
+            row["execute_at"],
+        )
+        for row in rows
+    ]
 
 
 async def page(

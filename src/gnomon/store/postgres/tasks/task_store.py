@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from gnomon.model.errors import (
 )
 from gnomon.model.execution import Execution
 from gnomon.model.explanation import Circumstances, OpenBreaker
+from gnomon.model.related import RelatedTask
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.model.tenant import Quotas
 from gnomon.store.ports.dispatch import Entry
@@ -182,6 +184,12 @@ class PostgresTasks:
     async def circumstances(self, key: TaskKey) -> Circumstances:
         """The facts beside a task: the nodes, and the queue before it."""
         return await reading.circumstances(self._database, key)
+
+    async def related(
+        self, key: TaskKey, original: UUID | None, cron_job_id: UUID | None, execute_at: datetime
+    ) -> Sequence[RelatedTask]:
+        """The task that it repeats, and the runs of its cron job right before and after it."""
+        return await reading.related(self._database, key, original, cron_job_id, execute_at)
 
     async def list(
         self, tenant_id: str, chosen: TaskFilter, cursor: UUID | None, limit: int

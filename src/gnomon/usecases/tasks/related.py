@@ -1,0 +1,15 @@
+"""Finds the tasks that belong to one."""
+
+from collections.abc import Sequence
+
+from gnomon.model.related import RelatedTask
+from gnomon.model.task import Task, TaskKey
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
+
+
+async def related_tasks(store: PostgresTasks, task: Task) -> Sequence[RelatedTask]:
+    """The task that it repeats, and the runs of its cron job before and after it."""
+    if task.retry_of is None and task.cron_job_id is None:
+        return []
+    key = TaskKey(task.tenant_id, task.task_id)
+    return await store.related(key, task.retry_of, task.cron_job_id, task.execute_at)
