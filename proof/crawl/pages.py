@@ -24,6 +24,7 @@ RESOURCES = {
     "task-types": "task-types",
     "tasks": "tasks",
     "tenants": "tenants",
+    "webhook-secrets": "webhook-secrets",
 }
 _TIMEOUT = 30.0
 _FORM: Mapping[str, str] = {"reason": "x", "note": "x", "execute_at": "2190-01-01T00:00"}

@@ -11,7 +11,7 @@ from tests.integration.bulk_calls import BULK
 from tests.integration.nodes import running_node
 from tests.waiting import eventually
 
-from gnomon.clock import SystemClock
+from gnomon.clock import SystemClock, new_id
 
 JOBS = "/api/v1/cron-jobs"
 DEAD = "/api/v1/dead-letters"
@@ -35,6 +35,7 @@ async def seeded(dsn: str, api: Api) -> AsyncIterator[dict[str, str]]:
     """
     async with AsyncExitStack() as stack:
         await _limits(api)
+        await _settings(api)
         for name in ("eu-1", "eu-2"):
             await stack.enter_async_context(
                 running_node(
@@ -58,6 +59,10 @@ async def seeded(dsn: str, api: Api) -> AsyncIterator[dict[str, str]]:
             "operation_id": await _bulk_operation(api),
             "limits/name": "bank",
             "/bulk-operations/new": "/bulk-operations/new?action=cancel&q=tag:invoices",
+            "task-types/name": "send_invoice",
+            "tenant_id": "acme",
+            "key_id": str(new_id(SystemClock().now())),  # there is none without authentication
+            "secret_id": str(new_id(SystemClock().now())),
         }
 
 
@@ -67,6 +72,19 @@ async def _limits(api: Api) -> None:
         "mail": {"rate": 20, "per_seconds": 1, "task_type": "send_invoice"},
     }.items():
         await call(api, "PUT", f"/api/v1/limiters/{name}", 201, body)
+
+
+async def _settings(api: Api) -> None:
+    schema = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
+    defaults = {"timeout_seconds": 60, "retry_policy": {"max_retries": 5}}
+    body = {"schema": schema, "defaults": defaults}
+    await call(api, "PUT", "/api/v1/task-types/send_invoice", 201, body)
+    tenants: dict[str, dict[str, Any]] = {
+        "acme": {"weight": 2.0, "quotas": {"cron_jobs": 50, "executions_per_minute": None}},
+        "globex": {"plan": "unlimited"},
+    }
+    for tenant, fields in tenants.items():
+        await call(api, "POST", "/api/v1/tenants", 201, {"tenant_id": tenant, **fields})
 
 
 async def _jobs(api: Api) -> list[str]:

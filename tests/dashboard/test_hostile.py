@@ -38,7 +38,10 @@ _TEXT = """document.body.innerText +
 _SHOWN = """document.body.innerText + [...document.querySelectorAll("[title], [aria-label]")]
   .map((each) => each.title + each.ariaLabel).join(" ")"""
 # Pages that have nothing of others to show.
-_OWN = {"/nodes"}
+_OWN = {
+    "/nodes", "/usage", "/keys", "/webhook-secrets", "/tenants", "/tenants/{tenant_id}", "/plans",
+    "/operator-keys",
+}  # fmt: skip
 
 
 class Hostile(NamedTuple):
@@ -71,6 +74,10 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
         await reaches(api, dead, "DEAD_LETTERED")
     for number in range(2):
         await call(api, "POST", TASKS, 202, task | {"delay_seconds": 3600 + number})
+    schema = {"description": HOSTILE, "enum": [BREAKOUT, TEMPLATE]}
+    body = {"schema": schema, "defaults": {"queue": HOSTILE[:100], "tags": [MARKUP]}}
+    await call(api, "PUT", "/api/v1/task-types/hostile", 201, body)
+    await call(api, "POST", "/api/v1/tenants", 201, {"tenant_id": "acme"})
     quoted = quote(f'tag:"{HOSTILE[:100]}"')
     asked = {"action": "cancel", "filter": {"tag": HOSTILE[:100], "error": HOSTILE}}
     operation = (await call(api, "POST", BULK, 202, asked))["operation_id"]
@@ -79,6 +86,8 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
         "ref": ref,
         "operation_id": operation,
         "limits/name": "x",
+        "task-types/name": "hostile",
+        "tenant_id": "acme",
         "/tasks/new": f"/tasks/new?from={dead}",
         "/tasks": f"/tasks?q={quoted}",
         "/bulk-operations/new": f"/bulk-operations/new?action=cancel&q={quoted}",

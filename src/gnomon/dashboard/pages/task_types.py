@@ -54,6 +54,7 @@ async def create(request: Request) -> ASGIResponse:
 async def change(request: Request) -> ASGIResponse:
     form = _EMPTY | await read_form(request, _MOST_FORM_BYTES)
     name: str = request.path_params["name"]
+    await task_types.get(context_of(request).task_types, principal_of(request), name)
     try:
         await _put(request, name, form)
     except GnomonError as error:
