@@ -24,7 +24,9 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS = {"content-type": "text/html; charset=utf-8", "content-security-policy": POLICY}
+# Without a referrer, browsers tell no origin with a form either, and it would be refused.
+POLICIES = {"content-security-policy": POLICY, "referrer-policy": "same-origin"}
+HEADERS = {"content-type": "text/html; charset=utf-8", **POLICIES}
 
 # Characters that hide, or turn the text around them: shown by their numbers.
 HIDDEN = re.compile(

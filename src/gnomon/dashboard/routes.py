@@ -30,7 +30,7 @@ from gnomon.dashboard.pages import (
     usage,
     webhook_secrets,
 )
-from gnomon.dashboard.rendering import POLICY, rendered
+from gnomon.dashboard.rendering import POLICIES, rendered
 from gnomon.dashboard.signing_in import sign_in_url
 from gnomon.model.errors import QUERY_CANCELED, StoreUnavailable, Unauthenticated
 
@@ -60,8 +60,7 @@ def answer_page_error(request: Request, error: Exception) -> Response[bytes]:
         title, detail = "This took too long", _TOO_LONG
     text = rendered(request, "error.html", title=title, detail=detail, code=found.status)
     kept = {name: value for name, value in headers.items() if name.lower() in _KEPT}
-    policy = {"content-security-policy": POLICY}
-    return Response(text, status_code=found.status, headers=kept | policy, media_type="text/html")
+    return Response(text, status_code=found.status, headers=kept | POLICIES, media_type="text/html")
 
 
 def _by_a_person(request: Request) -> bool:
