@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         BegunBulkOperation,
         BulkOperationInfo,
         BulkRefusalInfo,
+        BulkSpec,
     )
     from gnomon.client.types.cron import (
         BackfillInfo,
@@ -152,6 +153,7 @@ __all__ = [
     "BegunBulkOperation",
     "BulkOperationInfo",
     "BulkRefusalInfo",
+    "BulkSpec",
     "CallNext",
     "Client",
     "ClientError",
@@ -331,7 +333,12 @@ _MODULES = {
         "TypeDefaultsSpec",
         "UsageInfo",
     ),
-    "gnomon.client.types.bulk": ("BegunBulkOperation", "BulkOperationInfo", "BulkRefusalInfo"),
+    "gnomon.client.types.bulk": (
+        "BegunBulkOperation",
+        "BulkOperationInfo",
+        "BulkSpec",
+        "BulkRefusalInfo",
+    ),
     "gnomon.client.types.cron": (
         "BackfillInfo",
         "BackfillSpec",

@@ -21,6 +21,7 @@ from tests.integration.nodes import running_node
 from gnomon import (
     BackfillSpec,
     BatchProgress,
+    BulkSpec,
     Client,
     Conflict,
     CronJobEdit,
@@ -119,11 +120,10 @@ async def test_dead_letters(client: EitherClient) -> None:
 
 async def test_bulk_operations(client: EitherClient) -> None:
     await client.ask("submit_task", later())
-    seen = await client.ask("create_bulk_operation", "cancel", dry_run=True)
+    seen = await client.ask("create_bulk_operation", BulkSpec(action="cancel", dry_run=True))
     assert (seen.operation_id, seen.total, len(seen.examples)) == (None, 1, 1)
-    begun = await client.ask(
-        "create_bulk_operation", "cancel", filter={"status": "SCHEDULED"}, expect=1
-    )
+    wanted = BulkSpec(action="cancel", filter={"status": "SCHEDULED"}, expect=1)
+    begun = await client.ask("create_bulk_operation", wanted)
     assert [each.operation_id for each in await client.all_of("list_bulk_operations")] == [
         begun.operation_id
     ]

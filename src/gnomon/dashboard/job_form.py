@@ -95,7 +95,7 @@ def as_stored(form: Form, job: CronJobView) -> Form:
 def request_of(form: Form, stored: CronJobView | None = None) -> dict[str, Any]:
     """The body of the request that the form describes, for the API's types to check. Raises
     FormMistakes. `stored` is the job that is edited: what a form has no field for stays so."""
-    reading = _Reading(form)
+    reading = _FormFields(form)
     body: dict[str, Any] = {
         name: form.get(name, "").strip() for name in ("name", "task_type", "timezone")
     }
@@ -150,7 +150,7 @@ def changes_of(form: Form, stored: CronJobView) -> dict[str, Any]:
 
 def schedule_request(form: Form, job_id: str | None) -> PreviewSchedule:
     """The part of the form that says when it fires. Raises InvalidTask."""
-    reading = _Reading(form)
+    reading = _FormFields(form)
     body: dict[str, Any] = {"timezone": form.get("timezone", "").strip(), "cron_job_id": job_id}
     if form.get("kind") == "interval":
         body["interval_seconds"] = reading.take("interval_seconds", _number)
@@ -165,7 +165,7 @@ def schedule_request(form: Form, job_id: str | None) -> PreviewSchedule:
     return decoded(msgspec.json.encode(body), PreviewSchedule)
 
 
-class _Reading:
+class _FormFields:
     """Reads fields, and goes on where one cannot be read."""
 
     def __init__(self, form: Form) -> None:
@@ -183,7 +183,7 @@ class _Reading:
             return None
 
 
-def _policy(form: Form, reading: _Reading, stored: CronJobView | None) -> dict[str, Any]:
+def _policy(form: Form, reading: _FormFields, stored: CronJobView | None) -> dict[str, Any]:
     given = {
         name: reading.take(name, str if name == "backoff" else _number)
         for name in _POLICY
@@ -195,7 +195,7 @@ def _policy(form: Form, reading: _Reading, stored: CronJobView | None) -> dict[s
     return {"retry_policy": kept | given}
 
 
-def _target(form: Form, reading: _Reading) -> dict[str, Any]:
+def _target(form: Form, reading: _FormFields) -> dict[str, Any]:
     match form.get("target_kind"):
         case "json":
             target = reading.take("target", _json)

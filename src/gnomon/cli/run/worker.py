@@ -41,7 +41,9 @@ Reload = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
 NoLine = Annotated[bool, typer.Option("--no-line", help="Draw no live line on a terminal.")]
 # Of one of several processes: where it writes what their line tells.
-LinePlace = Annotated[Any, typer.Option("--line-place", hidden=True, parser=_place)]
+LinePlace = Annotated[
+    Any, typer.Option("--line-place", hidden=True, parser=_place, help="Where its line is told.")
+]
 
 
 def worker(

@@ -145,19 +145,15 @@ def run_all(
     **options: Any,
 ) -> None:
     """Do one thing to all tasks that match: count them, ask, begin it and show how far it is."""
-    seen = remote.call(
-        api,
-        lambda client: client.create_bulk_operation(
-            action, filter=filters, dry_run=True, **options
-        ),
-    )
+    asked = {"action": action, "filter": filters, **options}
+    seen = remote.call(api, lambda client: client.create_bulk_operation(asked | {"dry_run": True}))
     if not yes and (seen["total"] or seen["total_capped"]):
         output.confirm(_question(action, seen, filters))
 
     async def run(client: "DocumentClient") -> "Json":
         # Who was asked has confirmed this number.
         expected = {} if yes else {"expect": seen["total"]}
-        begun = await client.create_bulk_operation(action, filter=filters, **options, **expected)
+        begun = await client.create_bulk_operation(asked | expected)
         return begun if no_wait else await _until_ended(client, begun, quiet=as_json)
 
     remote.tell(api, run, _show, as_json=as_json)

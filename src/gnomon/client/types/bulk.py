@@ -1,10 +1,29 @@
 """Bulk operations: one action on all tasks that match a filter."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
 import msgspec
+
+from gnomon.client.types import Spec
+
+ActionName: TypeAlias = Literal["retry", "cancel", "reschedule", "delete", "archive", "discard"]
+
+
+class BulkSpec(Spec, kw_only=True):
+    """One action on all tasks that match the filter: see `list_tasks` for its members, also `error`
+    and `fingerprint`. With `dry_run` they are only counted. With `expect` it is refused where
+    another number of tasks matches."""
+
+    action: ActionName
+    filter: dict[str, Any] = msgspec.field(default_factory=dict)
+    interrupt: bool = False
+    execute_at: datetime | str | None = None
+    delay_seconds: float | None = None
+    note: str | None = None
+    expect: int | None = None
+    dry_run: bool = False
 
 
 class BulkRefusalInfo(msgspec.Struct, kw_only=True):

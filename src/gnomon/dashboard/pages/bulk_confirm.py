@@ -69,7 +69,7 @@ def confirm_url(action: BulkAction | None, tokens: Mapping[str, str]) -> str:
     return f"{HERE}/new?" + urlencode(asked | {"q": filter_tokens.written(dict(tokens))})
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+class _Confirmed(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of the page, as they came."""
 
     action: str
@@ -81,7 +81,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     once: str
 
     @classmethod
-    def of(cls, fields: Mapping[str, str]) -> "_Asked":
+    def of(cls, fields: Mapping[str, str]) -> "_Confirmed":
         return cls(
             action=fields.get("action", ""),
             q=fields.get("q", "").replace("\0", ""),
@@ -120,12 +120,12 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 @PageRoute("GET", f"{HERE}/new", role=Role.OPERATE)
 async def show_confirmation(request: Request) -> ASGIResponse:
     given = request.query_params
-    return await _page(request, _Asked.of({name: given[name] for name in given}), None)
+    return await _page(request, _Confirmed.of({name: given[name] for name in given}), None)
 
 
 @PageRoute("POST", HERE, role=Role.OPERATE)
 async def begin(request: Request) -> ASGIResponse:
-    asked = _Asked.of(await read_form(request, OVERHEAD_BYTES))
+    asked = _Confirmed.of(await read_form(request, OVERHEAD_BYTES))
     _check_reader(request)
     try:
         operation_id = await _begin(request, asked)
@@ -136,7 +136,7 @@ async def begin(request: Request) -> ASGIResponse:
     return redirect(f"{HERE}/{operation_id}")
 
 
-async def _begin(request: Request, asked: _Asked) -> UUID:
+async def _begin(request: Request, asked: _Confirmed) -> UUID:
     """Begins it, once for each page that was shown: a second press finds the first operation."""
     context, by = context_of(request), principal_of(request)
     now, execute_at = context.clock.now(), context.clock.now()
@@ -155,7 +155,7 @@ async def _begin(request: Request, asked: _Asked) -> UUID:
     return begun.operation.operation_id
 
 
-async def _page(request: Request, asked: _Asked, refusal: GnomonError | None) -> ASGIResponse:
+async def _page(request: Request, asked: _Confirmed, refusal: GnomonError | None) -> ASGIResponse:
     """The page with the present number, and why the last press was refused."""
     _check_reader(request)
     by = principal_of(request)
@@ -183,7 +183,7 @@ async def _page(request: Request, asked: _Asked, refusal: GnomonError | None) ->
     )
 
 
-async def _preview(request: Request, asked: _Asked, by: Principal) -> BulkPreview | None:
+async def _preview(request: Request, asked: _Confirmed, by: Principal) -> BulkPreview | None:
     """What it would be for. The new time of tasks is asked for last, and does not count."""
     context = context_of(request)
     if not asked.action:
@@ -205,7 +205,7 @@ async def _examples(request: Request, found: BulkPreview) -> list[Task]:
     return tasks
 
 
-def _untouched(asked: _Asked, by: Principal) -> list[str]:
+def _untouched(asked: _Confirmed, by: Principal) -> list[str]:
     """What the operation leaves alone, in words."""
     told = ["Tasks that are created after you press the button."]
     if asked.action in ("retry", "archive", "discard") and "status:" not in asked.q:

@@ -36,14 +36,14 @@ class ShownView(msgspec.Struct, frozen=True):
     url: str | None
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+class _ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     q: str
     columns: tuple[str, ...]
     cursor: str | None
     newer: str | None
 
     @classmethod
-    def of(cls, request: Request) -> "_Asked":
+    def of(cls, request: Request) -> "_ListQuery":
         given = request.query_params
         return cls(
             q=given.get("q", "").replace("\0", ""),
@@ -59,7 +59,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 @PageRoute("GET", "/tasks", role=Role.READ)
 async def show_tasks(request: Request) -> ASGIResponse:
-    asked = _Asked.of(request)
+    asked = _ListQuery.of(request)
     try:
         tokens = asked.tokens()
         chosen = filter_tokens.query_of(tokens, TaskFilterQuery).chosen()
