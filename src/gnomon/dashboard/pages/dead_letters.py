@@ -37,7 +37,7 @@ _ACTIONS = (BulkAction.RETRY, BulkAction.ARCHIVE, BulkAction.DISCARD)
 _WITHOUT = ("status", "id", "error")  # conditions that dead letters do not have
 
 
-class _DeadQuery:
+class _LetterFilter:
     """The filter of a page, and what is wrong with it."""
 
     def __init__(self, request: Request) -> None:
@@ -80,7 +80,7 @@ class _DeadQuery:
 @PageRoute("GET", HERE, role=Role.READ)
 async def show_groups(request: Request) -> ASGIResponse:
     """Groups by error; a filter by more than the type leads to the list."""
-    asked = _DeadQuery(request)
+    asked = _LetterFilter(request)
     if asked.wrong is None and set(asked.tokens) - {"type"}:
         return await _list(request, asked)
     values: dict[str, Any] = {"rows": [], "more": None, "capped": False, "ungrouped": None}
@@ -97,10 +97,10 @@ async def show_groups(request: Request) -> ASGIResponse:
 
 @PageRoute("GET", f"{HERE}/all", role=Role.READ)
 async def show_dead_letters(request: Request) -> ASGIResponse:
-    return await _list(request, _DeadQuery(request))
+    return await _list(request, _LetterFilter(request))
 
 
-async def _list(request: Request, asked: _DeadQuery) -> ASGIResponse:
+async def _list(request: Request, asked: _LetterFilter) -> ASGIResponse:
     here = f"{HERE}/all"
     values: dict[str, Any] = {"letters": [], "more": None, "actions": []}
     if asked.wrong is None:
@@ -116,7 +116,7 @@ async def _list(request: Request, asked: _DeadQuery) -> ASGIResponse:
 
 @PageRoute("GET", RESOLVED, role=Role.READ)
 async def show_resolved(request: Request) -> ASGIResponse:
-    asked = _DeadQuery(request)
+    asked = _LetterFilter(request)
     values: dict[str, Any] = {"tasks": [], "more": None}
     if asked.wrong is None:
         cursor = resolved_cursor_of(asked.cursor)
