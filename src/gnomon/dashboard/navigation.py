@@ -50,6 +50,7 @@ GROUPS = (
         (
             PageLink("/nodes", "Nodes", Role.OPERATOR),
             PageLink("/tenants", "Tenants", Role.OPERATOR),
+            PageLink("/fair-share", "Fair share", Role.OPERATOR),
             PageLink("/plans", "Plans", Role.OPERATOR),
             PageLink("/operator-keys", "Operator keys", Role.OPERATOR),
         ),

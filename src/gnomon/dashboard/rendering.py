@@ -86,6 +86,7 @@ def environment() -> Environment:
         "span": words.span,
         "count": words.count,
         "number": words.number,
+        "rate": words.rate,
         "status": words.status,
         "address": words.address,
         "typed": typed,

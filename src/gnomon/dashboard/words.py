@@ -108,6 +108,19 @@ def number(found: int) -> str:
     return f"{found:,}".replace(",", "\u202f")
 
 
+def rate(per_second: float | None) -> str:
+    """So many in a second."""
+    if per_second is None:
+        return NONE
+    digits = f"{per_second:.0f}" if per_second >= 100 else f"{per_second:.2g}"
+    return f"{digits}\u202f/s"
+
+
+def part(count: float, whole: float) -> str:
+    """A part of a whole, in a hundred."""
+    return f"{100 * count / whole:.1f} %" if whole else NONE
+
+
 def pairs(names: Iterable[str]) -> list[tuple[str, str]]:
     """Choices that are called what they are."""
     return [(name, name) for name in names]

@@ -1,49 +1,147 @@
-"""The overview: what waits and runs, and what went wrong."""
+"""The overview: what waits and runs, how fast, how late, and what went wrong."""
 
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
 from gnomon.api.http.operation import PageRoute
+from gnomon.dashboard import words
+from gnomon.dashboard.charts import delay_chart, flow_chart, upcoming_chart
 from gnomon.dashboard.rendering import page
+from gnomon.dashboard.time_range import RANGES, range_in
+from gnomon.model.activity import Counts, percentile
 from gnomon.model.lifecycle import Status
+from gnomon.store.ports.activity import TypeActivity
 from gnomon.store.ports.events import EventFilter
+from gnomon.store.ports.stats import CappedCount, TaskStats
 from gnomon.store.ports.tasks import TaskFilter
-from gnomon.usecases.admin import nodes
+from gnomon.usecases.admin import breakers, limiters, nodes
+from gnomon.usecases.admin.nodes import NodeStatus
+from gnomon.usecases.tasks import activity
 
 _EVENTS = 8
+_DEAD = 5
 _TYPES = 10
-_SHOWN = (
-    Status.READY,
-    Status.RUNNING,
-    Status.SCHEDULED,
-    Status.FAILED,
-    Status.DEAD_LETTERED,
-    Status.PAUSED,
-    Status.BLOCKED,
-)
+_RECENT = timedelta(minutes=5)
+_MINOR = (Status.FAILED, Status.PAUSED, Status.BLOCKED, Status.COMPLETED, Status.CANCELLED)
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A number that matters, what it is of, and a line beside it."""
+
+    name: str
+    sign: str
+    colour: str
+    value: str
+    about: str
+    link: str
+    used: float | None = None  # of a whole, between 0 and 1
 
 
 @PageRoute("GET", "/", role=Role.READ)
 async def show_overview(request: Request) -> ASGIResponse:
     context, tenant = context_of(request), tenant_of(request)
+    now, chosen = context.clock.now(), range_in(request)
     stats = await context.store.stats(tenant, TaskFilter())
-    dead = await context.store.list_dead(tenant, TaskFilter(), None, 5)
+    found = await activity.of_tenant(context.activity, tenant, chosen.question(now), now)
+    recent = await activity.recent(context.activity, tenant, now, _RECENT)
+    upcoming = await context.activity.upcoming(tenant)
+    limits = await limiters.list_all(context.limiters, context.store, tenant)
+    dead = await context.store.list_dead(tenant, TaskFilter(), None, _DEAD)
     events = await context.events.list(tenant, EventFilter(), None, _EVENTS)
     seen = None if context.authenticator is not None else await nodes.overview(context.nodes)
-    types = sorted(
-        stats.task_types.items(), key=lambda each: -each[1].ready.count - each[1].running.count
-    )
+    living = None if seen is None else [node for node in seen.nodes if not node.dead]
     return page(
         request,
         "overview.html",
-        tiles=[(status, stats.statuses[status]) for status in _SHOWN if status in stats.statuses],
+        ranges=RANGES,
+        chosen=chosen,
+        figures=_figures(stats, recent, living),
+        minor=_minor(stats),
         lanes=[(lane.name, load) for lane, load in stats.lanes.items()],
-        types=types[:_TYPES],
+        flow=flow_chart(found.within, found.points),
+        delay=delay_chart(found.within, found.points),
+        total=found.total,
+        upcoming=upcoming_chart(upcoming),
+        failing=_failing(found.types),
+        busiest=_busiest(found.types),
+        breakers=await breakers.list_open(context.store, tenant, now),
+        limits=[use for use in limits if use.is_full and use.waiting.count],
+        any_limits=bool(limits),
         dead=dead.tasks,
         events=events.events,
-        nodes=None if seen is None else [node for node in seen.nodes if not node.dead],
+        nodes=living,
     )
+
+
+def _figures(
+    stats: TaskStats, recent: tuple[Counts, float], living: Sequence[NodeStatus] | None
+) -> list[Figure]:
+    counts, seconds = recent
+    ready, running = stats.statuses[Status.READY], stats.statuses[Status.RUNNING]
+    oldest = max((load.oldest_ready_seconds or 0.0 for load in stats.lanes.values()), default=0.0)
+    slots = sum(node.slots for node in living or () if node.alive)
+    busy = sum(node.running for node in living or () if node.alive)
+    p50, p95, p99 = (percentile(counts.delays, part) for part in (0.5, 0.95, 0.99))
+    ended = counts.succeeded + counts.failed
+    dead, scheduled = stats.statuses[Status.DEAD_LETTERED], stats.statuses[Status.SCHEDULED]
+    minutes = f"in {round(_RECENT.total_seconds() / 60)} minutes"
+    return [
+        Figure("Ready", "◌", "yellow", words.count(ready),
+               f"oldest waits {words.span(oldest)}" if ready.count else "nothing waits",
+               "/tasks?q=status:READY"),
+        Figure("Running", "▶", "blue", words.count(running),
+               f"{busy} of {slots} slots busy" if slots else "",
+               "/tasks?q=status:RUNNING", busy / slots if slots else None),
+        Figure("Starts", "⇥", "sky", words.rate(counts.started / seconds),
+               f"{words.number(counts.started)} {minutes}", "#flow"),
+        Figure("Failures", "↻", "orange", words.rate(counts.failed / seconds),
+               f"{words.part(counts.failed, ended)} of executions" if ended else minutes,
+               "#failing"),
+        Figure("Start delay", "◷", "green", words.span(p95),
+               f"p95; p50 {words.span(p50)}, p99 {words.span(p99)}" if counts.started
+               else "nothing started", "#delay"),
+        Figure("Dead letters", "✕", "red", words.count(dead),
+               f"{words.number(counts.dead)} new {minutes}", "/dead-letters"),
+        Figure("Scheduled", "◷", "purple", words.count(scheduled), "for later",
+               "/tasks?q=status:SCHEDULED"),
+    ]  # fmt: skip
+
+
+def _minor(stats: TaskStats) -> list[tuple[Status, CappedCount]]:
+    """The other statuses; not those of which none was found before the counting stopped."""
+    counts = ((status, stats.statuses[status]) for status in _MINOR)
+    return [(status, found) for status, found in counts if found.count or not found.capped]
+
+
+def _failing(types: Sequence[TypeActivity]) -> list[tuple[TypeActivity, str]]:
+    """The types with most failures, and the part of their executions that failed."""
+    failing = sorted(
+        (each for each in types if each.task_type is not None and each.counts.failed),
+        key=lambda each: (-each.counts.failed, each.task_type or ""),
+    )
+    return [
+        (each, words.part(each.counts.failed, each.counts.failed + each.counts.succeeded))
+        for each in failing[:_TYPES]
+    ]
+
+
+def _busiest(types: Sequence[TypeActivity]) -> list[tuple[TypeActivity, str]]:
+    """The types that ran for longest in all, and how long one of their executions took."""
+    busy = sorted(
+        (each for each in types if each.task_type is not None and each.counts.started),
+        key=lambda each: (-each.counts.seconds, each.task_type or ""),
+    )
+
+    def mean(counts: Counts) -> float | None:
+        ended = counts.succeeded + counts.failed
+        return counts.seconds / ended if ended else None
+
+    return [(each, words.span(mean(each.counts))) for each in busy[:_TYPES]]
 
 
 ROUTES = (show_overview,)

@@ -145,3 +145,13 @@ def _busiest(types: list[TypeActivity], total: Counts) -> list[TypeActivity]:
     named = ranked[:MOST_TYPES]
     left = total.less(_sum(each.counts for each in named))
     return [*named, TypeActivity(None, left)] if left.weight else named
+
+
+async def recent(
+    store: PostgresActivity, tenant_id: str, now: datetime, length: timedelta
+) -> tuple[Counts, float]:
+    """What happened lately, and in how many seconds. From the beginning of a minute on."""
+    within = range_of(ActivityQuestion(now - length, now, MINUTE), now)
+    found = await store.points(tenant_id, within, ALL_TYPES, None)
+    seconds = (within.last - within.first).total_seconds()
+    return _sum(point.counts for point in found), seconds
