@@ -10,9 +10,11 @@ from tests.integration.api_calls import LATER, TASKS, call, submitted
 from tests.integration.identity import bearer, make_key, make_operator, make_tenant
 from tests.integration.support import Connection
 from tests.integration.test_dashboard import Api, guarded, shown, signed_in
+from tests.integration.test_event_acknowledgements import entered, listed
 from tests.waiting import eventually
 
 from gnomon.access.principal import Role
+from gnomon.model.severity import BREAKER_CLOSED, BREAKER_OPENED
 from gnomon.store.postgres.database import Database
 from gnomon.usecases.live.watch import MOST_OF_ONE
 
@@ -26,7 +28,12 @@ class Stream:
         self._answer = answer
 
     async def event(self) -> tuple[str, str]:
-        """The next one; ("", "") at the end."""
+        """The next one that is not about the badge; ("", "") at the end."""
+        while (found := await self.next())[0] == "open-events":
+            pass
+        return found
+
+    async def next(self) -> tuple[str, str]:
         name = data = ""
         async with asyncio.timeout(30):
             while line := (await self._answer.content.readline()).decode():
@@ -75,6 +82,16 @@ async def test_a_stream_says_what_changed_and_nothing_else(api: Api) -> None:
             {"name": "a", "interval_seconds": 3600, "task_type": "a", "callback_url": "http://x/"},
         )  # fmt: skip
         assert await stream.event() == ("changed", "cron")
+
+
+async def test_a_stream_counts_open_events_for_the_badge(api: Api, connection: Connection) -> None:
+    async with watching(api, "") as stream:
+        assert await stream.next() == ("open-events", "0")
+        await entered(connection, BREAKER_CLOSED, BREAKER_OPENED)
+        assert await stream.next() == ("open-events", "1")
+        body = {"event_ids": [event["event_id"] for event in await listed(api)]}
+        await call(api, "POST", "/api/v1/events/acknowledge", 200, body)
+        assert await stream.next() == ("open-events", "0")
 
 
 async def test_one_task_is_watched_by_its_id(api: Api) -> None:

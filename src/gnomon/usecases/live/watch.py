@@ -123,7 +123,7 @@ class LiveWatch:
     async def look(self) -> None:
         """Tells every viewer what has changed of what it shows."""
         subjects = {subject for viewer in self._viewers for subject in viewer.subjects}
-        if not subjects:
+        if not self._viewers:
             return
         began = self._clock.monotonic()
         signs = await self._read(subjects)
