@@ -79,7 +79,7 @@ def acknowledge(
     async def run(client: "DocumentClient") -> None:
         recent = [event async for event in client.list_events(acknowledged=False, limit=_RECENT)]
         found = [await id_among(given, "event", recent, "event_id") for given in event_ids]
-        acknowledged = [str(each) for each in await client.acknowledge_events(found, note=note)]
+        acknowledged = (await client.acknowledge_events(found, note=note))["event_ids"]
         gone = set(found) - set(acknowledged)
         if gone:
             raise CommandFailed(f"there is no event {', '.join(sorted(gone))}")
