@@ -39,7 +39,7 @@ def about(path: str, things: Mapping[str, str]) -> str:
 
 
 # Routes that are no pages: streams of events, and parts that pages ask for.
-PARTS = frozenset({"/live", "/live/installation"})
+PARTS = frozenset({"/live", "/live/installation", "/cron/preview"})
 ROUTES = found("GET")
 PAGES = {path: role for path, role in ROUTES.items() if path not in PARTS}
 ACTIONS = found("POST")

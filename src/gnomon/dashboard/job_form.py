@@ -12,7 +12,6 @@ import msgspec
 
 from gnomon.api.cron.schemas import CronJobView
 from gnomon.api.http.reading import decoded
-from gnomon.dashboard.rendering import HIDDEN, literal
 from gnomon.model.errors import InvalidTask, Mistake
 from gnomon.model.target import HttpTarget, PythonTarget
 from gnomon.usecases.checks.validation import position
@@ -82,20 +81,10 @@ def _target_text(job: CronJobView) -> Form:
     return found | {"target_kind": "json"}
 
 
-def as_stored(form: Form, job: CronJobView) -> Form:
-    """The form as it came back, with what was not touched as it is stored: pages show characters
-    that hide by their numbers."""
-    stored = form_of(job)
-    return {
-        name: stored[name] if name in stored and literal(stored[name]) == value else value
-        for name, value in form.items()
-    }
-
-
 def request_of(form: Form, stored: CronJobView | None = None) -> dict[str, Any]:
     """The body of the request that the form describes, for the API's types to check. Raises
     FormMistakes. `stored` is the job that is edited: what a form has no field for stays so."""
-    reading = _FormFields(form)
+    reading = _FieldReader(form)
     body: dict[str, Any] = {
         name: form.get(name, "").strip() for name in ("name", "task_type", "timezone")
     }
@@ -150,7 +139,7 @@ def changes_of(form: Form, stored: CronJobView) -> dict[str, Any]:
 
 def schedule_request(form: Form, job_id: str | None) -> PreviewSchedule:
     """The part of the form that says when it fires. Raises InvalidTask."""
-    reading = _FormFields(form)
+    reading = _FieldReader(form)
     body: dict[str, Any] = {"timezone": form.get("timezone", "").strip(), "cron_job_id": job_id}
     if form.get("kind") == "interval":
         body["interval_seconds"] = reading.take("interval_seconds", _number)
@@ -165,7 +154,7 @@ def schedule_request(form: Form, job_id: str | None) -> PreviewSchedule:
     return decoded(msgspec.json.encode(body), PreviewSchedule)
 
 
-class _FormFields:
+class _FieldReader:
     """Reads fields, and goes on where one cannot be read."""
 
     def __init__(self, form: Form) -> None:
@@ -183,7 +172,7 @@ class _FormFields:
             return None
 
 
-def _policy(form: Form, reading: _FormFields, stored: CronJobView | None) -> dict[str, Any]:
+def _policy(form: Form, reading: _FieldReader, stored: CronJobView | None) -> dict[str, Any]:
     given = {
         name: reading.take(name, str if name == "backoff" else _number)
         for name in _POLICY
@@ -195,7 +184,7 @@ def _policy(form: Form, reading: _FormFields, stored: CronJobView | None) -> dic
     return {"retry_policy": kept | given}
 
 
-def _target(form: Form, reading: _FormFields) -> dict[str, Any]:
+def _target(form: Form, reading: _FieldReader) -> dict[str, Any]:
     match form.get("target_kind"):
         case "json":
             target = reading.take("target", _json)
@@ -252,11 +241,7 @@ def _moment_text(at: datetime | None) -> str:
 
 
 def _json_text(raw: bytes) -> str:
-    """JSON to be edited. What hides in it is written so that it is seen, and means the same."""
-    if raw == b"null":
-        return ""
-    text = msgspec.json.format(raw, indent=2).decode()
-    return HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return "" if raw == b"null" else msgspec.json.format(raw, indent=2).decode()
 
 
 _TEXTS = ("name", "task_type", "cron_expression", "interval_from", "timezone", "queue")

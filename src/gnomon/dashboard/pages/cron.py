@@ -63,7 +63,8 @@ async def show_jobs(request: Request) -> ASGIResponse:
         given=given,
         wrong=wrong,
         first=cursor is None,
-        here="/cron?" + request.scope["query_string"].decode("latin-1"),
+        here="/cron?"
+        + urlencode(given | ({} if cursor is None else {"cursor": cursor_view(cursor)})),
         more=None if after is None else "/cron?" + urlencode(given | {"cursor": after}),
     )
 
@@ -74,7 +75,7 @@ async def show_job(request: Request) -> ASGIResponse:
 
 
 async def job_page(
-    request: Request, ref: str, error: GnomonError | None = None, typed: str = ""
+    request: Request, ref: str, error: GnomonError | None = None, reason: str = ""
 ) -> ASGIResponse:
     """One job, with what was wrong about an action, and what was typed for it."""
     context = context_of(request)
@@ -97,7 +98,7 @@ async def job_page(
         target=msgspec.json.encode(view.target).decode(),
         payload=None if payload is None else shown_json(bytes(payload)),
         wrong=None if error is None else str(error),
-        typed=typed,
+        reason=reason,
         here=f"/cron/{job.id}",
     )
 

@@ -18,7 +18,6 @@ from gnomon.cron.zones import names
 from gnomon.dashboard.job_form import (
     BLANK,
     Form,
-    as_stored,
     changes_of,
     form_of,
     request_of,
@@ -100,7 +99,7 @@ async def show_edit(request: Request) -> ASGIResponse:
 @PageRoute("POST", "/cron/{ref:str}/edit", role=Role.SUBMIT, grows=True)
 async def edit(request: Request) -> ASGIResponse:
     context, by, job = context_of(request), principal_of(request), await _stored(request)
-    form = as_stored(await _read(request), job)
+    form = await _read(request)
     if form.get("action") == "preview":
         return await _editor(request, form, job)
     try:
