@@ -38,8 +38,16 @@ def about(path: str, things: Mapping[str, str]) -> str:
     return path
 
 
-# Routes that are no pages: streams of events, and parts that pages ask for.
-PARTS = frozenset({"/live", "/live/installation", "/cron/preview"})
+# Routes that are no pages: streams of events, parts that pages ask for, and data.
+PARTS = frozenset(
+    {
+        "/live",
+        "/live/installation",
+        "/cron/preview",
+        "/tasks/{task_id}/payload",
+        "/tasks/{task_id}/result",
+    }
+)
 ROUTES = found("GET")
 PAGES = {path: role for path, role in ROUTES.items() if path not in PARTS}
 ACTIONS = found("POST")

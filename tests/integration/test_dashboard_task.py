@@ -155,14 +155,13 @@ async def test_a_large_payload_is_cut_and_whole_elsewhere(api: Api) -> None:
     assert "Only a part is shown." in text
     assert str(2**63) in text
     assert "<script>&" not in text
-    raw = f"/tasks/{task['task_id']}/raw/payload"
+    raw = f"/tasks/{task['task_id']}/payload"
     assert f'href="{raw}"' in text
     async with api.get(raw) as answer:
         assert answer.content_type == "application/json"
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert await answer.json() == payload
-    await shown(api, f"/tasks/{task['task_id']}/raw/result", 404)
-    await shown(api, f"/tasks/{task['task_id']}/raw/last_error", 404)
+    await shown(api, f"/tasks/{task['task_id']}/result", 404)
 
 
 async def test_secrets_of_the_target_are_masked(api: Api) -> None:

@@ -39,6 +39,7 @@ _ALLOWED = {
     "reschedule": (*_WAITING, *_HELD),
     "delete": tuple(status for status in Status if status is not Status.RUNNING),
 }
+_RAW = {"content-type": "application/json; charset=utf-8", "content-security-policy": POLICY}
 _SOON = {"now": 0.0, "in-10-minutes": 600.0}  # seconds
 
 
@@ -107,22 +108,25 @@ async def show_executions(request: Request) -> ASGIResponse:
     )
 
 
-@PageRoute("GET", "/tasks/{task_id:str}/raw/{part:str}", role=Role.READ)
-async def show_raw(request: Request) -> ASGIResponse:
-    """The payload or the result, as it is."""
-    part = request.path_params["part"]
-    if part not in ("payload", "result"):
-        raise RequestError(404, "of a task there is: payload, result")
-    key = TaskKey(tenant_of(request), task_id_of(request))
-    task = await context_of(request).store.get(key)
-    content = task.payload if part == "payload" else task.result
+@PageRoute("GET", "/tasks/{task_id:str}/payload", role=Role.READ)
+async def show_payload(request: Request) -> ASGIResponse:
+    return _raw((await _task(request)).payload, "payload")
+
+
+@PageRoute("GET", "/tasks/{task_id:str}/result", role=Role.READ)
+async def show_result(request: Request) -> ASGIResponse:
+    return _raw((await _task(request)).result, "result")
+
+
+async def _task(request: Request) -> Task:
+    return await context_of(request).store.get(TaskKey(tenant_of(request), task_id_of(request)))
+
+
+def _raw(content: bytes | None, what: str) -> ASGIResponse:
+    """JSON as it is."""
     if content is None:
-        raise RequestError(404, f"the task has no {part}")
-    headers = {
-        "content-type": "application/json; charset=utf-8",
-        "content-security-policy": POLICY,
-    }
-    return ASGIResponse(body=content, headers=headers)
+        raise RequestError(404, f"the task has no {what}")
+    return ASGIResponse(body=content, headers=_RAW)
 
 
 Act = Callable[[Request, Any], Awaitable[Task | Submission]]
@@ -190,7 +194,8 @@ def _action(name: str, act: Act, *, grows: bool = False) -> Any:
 ROUTES = (
     show_task,
     show_executions,
-    show_raw,
+    show_payload,
+    show_result,
     _action("retry", _retry, grows=True),
     _action("cancel", _cancel),
     _action("pause", _pause),
