@@ -50,9 +50,11 @@ async def browsing(browser: Browser) -> AsyncIterator[Browsing]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def page(browsing: Browsing, api: aiohttp.ClientSession) -> Page:
+async def page(browsing: Browsing, api: aiohttp.ClientSession) -> AsyncIterator[Page]:
     """An empty page; `goto` takes paths of `api`."""
-    return await browsing.open(api)
+    opened_page = await browsing.open(api)
+    yield opened_page
+    await opened_page.close()  # before the API, which it would ask in vain
 
 
 @pytest_asyncio.fixture(loop_scope="session")

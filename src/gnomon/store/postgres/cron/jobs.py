@@ -124,14 +124,13 @@ async def with_histories(
     for row in rows:
         found.setdefault(row["cron_job_id"], []).append(row)
     return [
-        msgspec.structs.replace(
-            job,
-            history=CronHistory(tuple(map(run_of, found[job.id])), found[job.id][0]["success_at"]),
-        )
-        if job.id in found
-        else job
+        msgspec.structs.replace(job, history=_history(found[job.id])) if job.id in found else job
         for job in jobs
     ]
+
+
+def _history(rows: "Sequence[Record]") -> CronHistory:
+    return CronHistory(tuple(readable(rows, run_of, "run")), rows[0]["success_at"])
 
 
 async def _get(connection: "Connection", tenant_id: str, ref: str) -> CronJob:
