@@ -5,9 +5,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 from playwright.async_api import Page, expect
-from tests.dashboard.browsing import Browsing
+from tests.dashboard.browsing import Browsing, axe, sign_in
 from tests.integration.api_calls import LATER, submitted
+from tests.integration.identity import make_key
+from tests.integration.support import Connection
+from tests.integration.test_event_acknowledgements import KINDS, entered
 from tests.system.harness import Process
+
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.identity.api_keys import PostgresKeys
 
 Api = aiohttp.ClientSession
 
@@ -62,6 +68,53 @@ async def test_a_paused_page_stays_as_it_is_until_it_goes_on(page: Page, api: Ap
     await expect(button).to_have_text("Live")
     await scheduled(page, 2)
     assert any("/live?" in url for url in asked), "it watches again"
+
+
+@pytest.mark.timeout(180)
+async def test_the_focus_stays_in_the_filter_through_ten_refreshes(page: Page, api: Api) -> None:
+    await page.goto("/tasks")
+    await page.locator("main").press("/")
+    await page.keyboard.type("tag:")
+    for number in range(1, 11):
+        await submitted(api, LATER | {"name": f"task {number}"})
+        await expect(page.locator("#live-part")).to_contain_text(f"task {number}", timeout=20_000)
+        await page.keyboard.type(str(number % 10))
+    field = page.locator("input[name=q]")
+    await expect(field).to_be_focused()
+    assert await field.input_value() == "tag:1234567890"
+
+
+async def test_a_page_says_that_its_session_has_ended(
+    browsing: Browsing, guarded: Api, database: Database
+) -> None:
+    browsing.allow("status of 401|htmx:")
+    key_id, key = await make_key(database)
+    page = await browsing.open(guarded)
+    await sign_in(page, key)
+    await page.goto("/tasks?q=tag:a")
+    await PostgresKeys(database).revoke("default", key_id)
+    link = page.get_by_role("link", name="Sign in again")
+    await expect(link).to_be_visible(timeout=40_000)
+    assert await link.get_attribute("href") == "/sign-in?next=%2Ftasks%3Fq%3Dtag%3Aa"
+
+
+async def test_events_are_acknowledged_and_leave_the_badge(
+    page: Page, api: Api, connection: Connection
+) -> None:
+    await page.goto("/events")
+    badge = page.locator("#open-events")
+    await expect(badge).to_be_hidden()
+    await entered(connection, *KINDS)
+    await expect(badge).to_have_text("3 to acknowledge", timeout=20_000)
+    await expect(page.locator(".events > li")).to_have_count(4, timeout=20_000)
+    assert await axe(page) == []
+    await page.get_by_text("Acknowledge all 4 shown…").click()
+    await page.locator("#note-all").fill("the bank")
+    await page.get_by_role("button", name="Acknowledge 4 events").click()
+    await expect(page.locator(".notice")).to_contain_text("acknowledged")
+    await expect(badge).to_be_hidden()
+    await page.goto("/events?state=acknowledged")
+    await expect(page.locator(".events > li").first).to_contain_text("the bank")
 
 
 @pytest.mark.timeout(120)

@@ -356,3 +356,16 @@ async def test_nothing_is_lost_when_the_pooler_dies(
     )
     assert {row["id"] for row in rows} >= set(accepted)
     assert {row["state"] for row in rows} == {State.COMPLETED}
+
+
+async def test_a_page_that_takes_too_long_is_given_up_through_a_pooler(
+    database_dsn: str, superuser: Connection
+) -> None:
+    async with serving(database_dsn) as api:
+        async with superuser.transaction():
+            await superuser.execute("LOCK TABLE gnomon.limiter IN ACCESS EXCLUSIVE MODE")
+            async with api.get("/limits") as answer:
+                assert answer.status == 503
+                assert "This took too long" in await answer.text()
+        async with api.get("/limits") as answer:
+            assert answer.status == 200
