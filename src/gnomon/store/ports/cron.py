@@ -9,6 +9,8 @@ import msgspec
 from gnomon.cron.job import CronJob, CronRun, Skipped
 from gnomon.model.lifecycle import Status
 
+SUCCESS_LOOKED_FOR = 100  # among so many of a job's latest fires
+
 
 class CronFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Filters of a list of jobs. None means all."""

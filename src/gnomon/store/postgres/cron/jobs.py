@@ -8,7 +8,13 @@ import msgspec
 
 from gnomon.cron.job import CronHistory, CronJob
 from gnomon.model.errors import CronJobNotFound
-from gnomon.store.ports.cron import CronFilter, CronPage, CronRunFilter, CronRunPage
+from gnomon.store.ports.cron import (
+    SUCCESS_LOOKED_FOR,
+    CronFilter,
+    CronPage,
+    CronRunFilter,
+    CronRunPage,
+)
 from gnomon.store.postgres.cron.rows import job_of, run_of
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 20_000  # jobs of one page at the most, however rare those are that it wants
 RUNS_LOOKED_AT = 2_000  # likewise, of runs: each with its task
-SUCCESS_LOOKED_FOR = 100  # among so many of a job's latest fires
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 _UUID_LENGTH = 36
