@@ -151,6 +151,8 @@ class Household:
         name = f"{self.mark}-stock-{number % _KEPT}"
         self._put(f"task-types/{name}", {"schema": {"title": self.mark}})
         self._put(f"limiters/{name}", {"task_type": self.mark, "key": "/note", "concurrency": 1})
+        self._put(f"saved-views/{name}", {"filter": {"tag": self.mark}})
+        self._own("saved-views", name)
         self._own("webhook-secrets", self._secret(f"{name}.example"))
         self._own("webhook-keys", self.tenant_id)
         self._own("task-types", name)
