@@ -66,6 +66,15 @@ async def test_older_and_newer_pages_meet(api: Api) -> None:
     assert link(seen_first := await shown(api, "/tasks?q=tag:x"), "Newer") is None, seen_first
 
 
+async def test_the_part_that_is_live_is_the_list_alone(api: Api) -> None:
+    tasks = await many(api, 3, tags=["x"])
+    text = await shown(api, "/tasks?q=tag:x&columns=task,tags&fragment=1")
+    assert ids_on(text) == tasks
+    assert text.strip().startswith('<div id="live-part"')
+    assert "<option" not in text
+    assert "fragment" not in text
+
+
 async def test_columns_are_chosen_in_the_address(api: Api) -> None:
     await submitted(api, LATER | {"queue": "post", "tags": ["a"]})
     plain = await shown(api, "/tasks")

@@ -10,6 +10,7 @@ from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
 from gnomon.api.http.cursors import cursor_of, cursor_view
 from gnomon.api.http.operation import PageRoute
+from gnomon.api.http.page_reads import is_fragment
 from gnomon.api.tasks.schemas import TaskFilterQuery
 from gnomon.dashboard import filter_tokens
 from gnomon.dashboard.pages.bulk_confirm import confirm_url
@@ -104,8 +105,11 @@ async def task_page(
 ) -> ASGIResponse:
     """The page of tasks; without tasks where there is something wrong with what was asked for."""
     context, tenant = context_of(request), tenant_of(request)
-    labels = await context.store.labels(tenant)
-    views = await context.saved_views.list(tenant)
+    offered: list[str] = []
+    views: list[SavedView] = []
+    if not is_fragment(request):  # which shows neither
+        offered = completions(await context.store.labels(tenant))
+        views = await context.saved_views.list(tenant)
     shown = {
         "tasks": [],
         "chips": [],
@@ -124,7 +128,7 @@ async def task_page(
         "tasks.html",
         status,
         q=q,
-        completions=completions(labels),
+        completions=offered,
         columns=[COLUMNS[name] for name in columns],
         all_columns=list(COLUMNS.values()),
         columns_text="" if columns == DEFAULT_COLUMNS else ",".join(columns),
