@@ -64,7 +64,7 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
     fields = {"name": HOSTILE[:200], "tags": [HOSTILE[:100], LONG[:100]], "queue": HOSTILE[:100]}
     task = python("fail_as_told", {"error": error, HOSTILE: [BREAKOUT, 2**63, {TEMPLATE: TURNED}]},
                   **fields, task_type=TYPE, retry_policy={"max_retries": 0})  # fmt: skip
-    dead = (await call(api, "POST", TASKS, 202, task))["task_id"]
+    dead, resolved = [(await call(api, "POST", TASKS, 202, task))["task_id"] for _ in range(2)]
     job = {"name": JOB, "task_type": TYPE, "target": target, "interval_seconds": 3600,
            "payload_template": {HOSTILE: 2**63}, "tags": fields["tags"]}  # fmt: skip
     ref = (await call(api, "POST", JOBS, 201, job))["cron_job_id"]
@@ -72,6 +72,10 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
     await call(api, "PUT", "/api/v1/limiters/x", 201, {"concurrency": 1, "task_type": TYPE})
     async with running_node(dsn, node_app=APP, node_drain_seconds=0.05):
         await reaches(api, dead, "DEAD_LETTERED")
+        await reaches(api, resolved, "DEAD_LETTERED")
+    note = {"note": HOSTILE}
+    await call(api, "POST", f"/api/v1/dead-letters/{resolved}/archive", 200, note)
+    letter = await call(api, "GET", f"/api/v1/dead-letters/{dead}", 200)
     for number in range(2):
         await call(api, "POST", TASKS, 202, task | {"delay_seconds": 3600 + number})
     schema = {"description": HOSTILE, "enum": [BREAKOUT, TEMPLATE]}
@@ -83,6 +87,7 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
     operation = (await call(api, "POST", BULK, 202, asked))["operation_id"]
     return {
         "task_id": dead,
+        "fingerprint": letter["fingerprint"],
         "ref": ref,
         "operation_id": operation,
         "limits/name": "x",

@@ -9,6 +9,8 @@ import asyncpg
 import pytest
 from tests.commands import Finished, api_running, gnomon, gnomon_here
 
+from gnomon.model.fingerprint import fingerprint
+
 URL = "http://127.0.0.1:9/"
 NOBODY = "01990000-0000-7000-8000-000000000000"
 
@@ -30,13 +32,15 @@ class Cli:
     def status(self, task_id: str) -> str:
         return str(self("tasks", "show", task_id, "--json").json["status"])
 
-    def kill_all(self) -> None:
+    def kill_all(self, fingerprint: int | None = None) -> None:
         """Make every task a dead letter, as if its retries were spent."""
 
         async def update() -> None:
             connection = await asyncpg.connect(self._dsn)
             await connection.execute(
-                "UPDATE gnomon.task SET state = 4, attempt = 1, last_error = 'broken'"
+                "UPDATE gnomon.task SET state = 4, attempt = 1, last_error = 'broken', "
+                "fingerprint = $1",
+                fingerprint,
             )
             await connection.close()
 
@@ -240,6 +244,37 @@ def test_discard_all_with_an_error(cli: Cli) -> None:
     assert cli(*every, "other", "--yes").out == "0 discarded\n"
     begun = cli(*every, "broken", "--yes", "--no-wait", "--json").json
     assert (begun["action"], begun["filter"], begun["total"]) == ("discard", {"error": "broken"}, 1)
+
+
+def test_groups_of_dead_letters_and_who_resolved_them(cli: Cli) -> None:
+    ids = [cli.submit("--type", kind, "--delay", "1h") for kind in ("a", "a", "b")]
+    cli.kill_all(fingerprint=fingerprint("a", "broken"))
+    (group,) = cli("dead", "groups", "--json").json["groups"]
+    assert (group["count"], group["error"]) == (3, "broken")
+    told = cli("dead", "groups").out
+    assert group["fingerprint"] in told
+    assert "broken" in told
+    every = ("dead", "archive", "--all", "--fingerprint", group["fingerprint"], "--yes")
+    begun = cli(*every, "--note", "all", "--no-wait", "--json").json
+    assert (begun["total"], begun["note"]) == (3, "all")
+    assert begun["filter"] == {"fingerprint": group["fingerprint"]}
+    cli("bulk", "stop", begun["operation_id"])
+    assert cli("dead", "archive", ids[0], "--note", "paid by hand").code == 0
+    assert cli("dead", "discard", ids[1]).code == 0
+    assert "paid by hand" in cli("dead", "list", "--resolved").out
+    letters = cli("dead", "list", "--resolved", "--json").json["dead_letters"]
+    assert [(each["task_id"], each["resolution"]) for each in letters] == [
+        (ids[1], "discarded"),
+        (ids[0], "archived"),
+    ]
+    shown = cli("dead", "show", ids[0]).out
+    assert "paid by hand" in shown
+    assert "archived" in shown
+    left = cli("dead", "list", "--fingerprint", group["fingerprint"], "--json").json
+    assert [each["task_id"] for each in left["dead_letters"]] == [ids[2]]
+    refused = cli("dead", "list", "--fingerprint", "nonsense")
+    assert refused.code == 1
+    assert "fingerprint" in refused.err
 
 
 def test_a_second_api_on_the_same_port(cli: Cli, database_dsn: str, tmp_path: Path) -> None:
