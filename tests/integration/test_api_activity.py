@@ -95,6 +95,9 @@ async def test_only_ranges_that_can_be_answered_are(api: Api, connection: Connec
     await refused(api, ACTIVITY, "/step", **{"from": ago(hours=3), "step": "5400"})
     await refused(api, ACTIVITY, "/step", **{"from": ago(days=300), "step": "3600"})
     await refused(api, ACTIVITY, "/step", step="59")
+    await refused(api, TENANTS, "/step", **{"from": ago(hours=4), "step": "60"})
+    found = await call(api, "GET", TENANTS, 200, params={"from": ago(hours=4)})
+    assert found["step"] == 3600
     await refused(api, ACTIVITY, "/to", **{"from": ago(hours=1), "to": ago(hours=2)})
     await refused(api, ACTIVITY, "/to", **{"from": ago(hours=-1)})
     await refused(api, ACTIVITY, "/from", **{"from": "0001-01-01T00:00:00Z"})

@@ -70,7 +70,7 @@ async def test_activity_is_read_by_its_keys(connection: Connection, analyzed: st
 
 async def test_what_is_scheduled_is_counted_within_a_bound(connection: Connection) -> None:
     await connection.execute(SCHEDULED)
-    args = ("default", 200, 1_000, 40_000)
+    args = ("default", 2_000, 1_000, 40_000, 200)
     async with behind_the_wall(connection):
         for used in await plans(connection, "upcoming", *args):
             assert used.indexes == {"task_flow"}

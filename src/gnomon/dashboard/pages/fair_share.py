@@ -10,7 +10,7 @@ from gnomon.api.context import Request, context_of
 from gnomon.api.http.operation import PageRoute
 from gnomon.dashboard.charts import MOST_SHARES, share_chart
 from gnomon.dashboard.rendering import page
-from gnomon.dashboard.time_range import RANGES, range_in
+from gnomon.dashboard.time_range import RANGES_OF_ALL, range_in
 from gnomon.store.ports.activity import ActivityPoint
 from gnomon.usecases.tasks import activity
 from gnomon.usecases.tasks.activity import ActivityOfAll
@@ -37,7 +37,7 @@ class ShareRow(msgspec.Struct, frozen=True):
 
 @PageRoute("GET", "/fair-share", role=Role.OPERATOR)
 async def show_fair_share(request: Request) -> ASGIResponse:
-    context, chosen = context_of(request), range_in(request)
+    context, chosen = context_of(request), range_in(request, RANGES_OF_ALL)
     now = context.clock.now()
     measure = request.query_params.get("by", "")
     measure = measure if measure in _MEASURES else "seconds"
@@ -50,7 +50,7 @@ async def show_fair_share(request: Request) -> ASGIResponse:
     return page(
         request,
         "fair_share.html",
-        ranges=RANGES,
+        ranges=RANGES_OF_ALL,
         chosen=chosen,
         measure=measure,
         measures=[(name, label) for name, (label, _) in _MEASURES.items()],

@@ -11,6 +11,7 @@ from gnomon.api.context import Request, context_of, tenant_of
 from gnomon.api.http.operation import PageRoute
 from gnomon.dashboard import words
 from gnomon.dashboard.charts import delay_chart, flow_chart, upcoming_chart
+from gnomon.dashboard.event_words import shown
 from gnomon.dashboard.rendering import page
 from gnomon.dashboard.time_range import RANGES, range_in
 from gnomon.model.activity import Counts, percentile
@@ -52,7 +53,7 @@ async def show_overview(request: Request) -> ASGIResponse:
     upcoming = await context.activity.upcoming(tenant)
     limits = await limiters.list_all(context.limiters, context.store, tenant)
     dead = await context.store.list_dead(tenant, TaskFilter(), None, _DEAD)
-    events = await context.events.list(tenant, EventFilter(), None, _EVENTS)
+    events = await context.events.list(tenant, EventFilter(acknowledged=False), None, _EVENTS)
     seen = None if context.authenticator is not None else await nodes.overview(context.nodes)
     living = None if seen is None else [node for node in seen.nodes if not node.dead]
     return page(
@@ -73,7 +74,7 @@ async def show_overview(request: Request) -> ASGIResponse:
         limits=[use for use in limits if use.is_full and use.waiting.count],
         any_limits=bool(limits),
         dead=dead.tasks,
-        events=events.events,
+        events=[shown(event) for event in events.events],
         nodes=living,
     )
 

@@ -20,6 +20,7 @@ from gnomon.store.postgres.activity.activity import PostgresActivity
 
 DEFAULT_RANGE = timedelta(hours=1)
 MOST_POINTS = 1_500
+MINUTES_OF_ALL = timedelta(hours=3)  # of all tenants: for longer, by the hour
 MOST_TYPES = 50  # the busiest, of an answer
 MOST_TENANTS = 50  # those that ran for longest
 _WANTED_POINTS = 300  # where no step is asked for, so many at the most
@@ -84,7 +85,7 @@ async def of_tenant(
 
 async def of_all(store: PostgresActivity, asked: ActivityQuestion, now: datetime) -> ActivityOfAll:
     """The activity of all tenants. Raises InvalidTask, with the place."""
-    within = range_of(asked, now)
+    within = range_of(asked, now, MINUTES_OF_ALL)
     found = await store.tenants(within, asked.lane, MOST_TENANTS)
     of_tenant: dict[str | None, dict[datetime, Counts]] = {}
     together: dict[datetime, Counts] = {}
@@ -99,20 +100,25 @@ async def of_all(store: PostgresActivity, asked: ActivityQuestion, now: datetime
     return ActivityOfAll(within, _every(within, together), _sum(together.values()), tenants)
 
 
-def range_of(asked: ActivityQuestion, now: datetime) -> ActivityRange:
-    """The steps that hold all that is asked for. Raises InvalidTask, with the place."""
+def range_of(
+    asked: ActivityQuestion, now: datetime, minutes_for: timedelta = MINUTES_KEPT
+) -> ActivityRange:
+    """The steps that hold all that is asked for; in minutes only for so long. Raises InvalidTask,
+    with the place."""
     last = min(asked.last or now, now)
     first = last - DEFAULT_RANGE if asked.first is None else asked.first
     if last <= first:
         raise InvalidTask("must be later than from, and from in the past", "/to")
     if first < _EPOCH:
         raise InvalidTask("is before any time that is kept", "/from")
-    in_minutes = first >= now - MINUTES_KEPT
+    in_minutes = first >= now - MINUTES_KEPT and last - first <= minutes_for
     step = asked.step or _step(last - first, in_minutes=in_minutes)
     if step < MINUTE or step % (MINUTE if step < HOUR else HOUR):
         raise InvalidTask("must be whole minutes, or whole hours from 3600 on, in seconds", "/step")
     if step < HOUR and not in_minutes:
-        raise InvalidTask("must be 3600 or more where from is over a day ago", "/step")
+        hours = round(minutes_for / HOUR)
+        what = f"must be 3600 or more where from is over a day ago, or {hours} hours before to"
+        raise InvalidTask(what, "/step")
     first -= (first - _EPOCH) % step
     if (last - first) / step > MOST_POINTS:
         raise InvalidTask(f"must give {MOST_POINTS} points at the most: make it longer", "/step")

@@ -1,16 +1,18 @@
 -- The activity of each tenant in steps of $4 from $2 to before $3, of rows about $1 minutes, and,
 -- unless null, of the lane $5: of the $6 tenants that ran for longest, and, without a name, of all others.
-WITH each AS MATERIALIZED (
-    SELECT tenant_id, date_bin($4::interval, starts_at, $2::timestamptz) AS starts_at, submitted,
-        started, succeeded, failed, dead, seconds, delays
+WITH top AS MATERIALIZED (
+    SELECT tenant_id
     FROM gnomon.activity
     WHERE span = $1::smallint AND task_type = '' AND starts_at >= $2 AND starts_at < $3
       AND ($5::smallint IS NULL OR lane = $5)
-), top AS MATERIALIZED (
-    SELECT tenant_id FROM each GROUP BY tenant_id
-    ORDER BY sum(seconds) DESC, sum(started) DESC, tenant_id LIMIT $6::integer
+    GROUP BY tenant_id
+    ORDER BY sum(seconds) DESC, sum(started) DESC, tenant_id
+    LIMIT $6::integer
 )
-SELECT top.tenant_id, each.starts_at, {activity_sums}
-FROM each LEFT JOIN top USING (tenant_id)
-GROUP BY top.tenant_id, each.starts_at
-ORDER BY each.starts_at, top.tenant_id
+SELECT top.tenant_id, date_bin($4::interval, a.starts_at, $2::timestamptz) AS starts_at, {activity_sums}
+FROM gnomon.activity AS a
+LEFT JOIN top USING (tenant_id)
+WHERE a.span = $1::smallint AND a.task_type = '' AND a.starts_at >= $2 AND a.starts_at < $3
+  AND ($5::smallint IS NULL OR a.lane = $5)
+GROUP BY 1, 2
+ORDER BY 2, 1

@@ -1,7 +1,8 @@
 -- Tasks of tenant $1 that wait and are due from now on, by the hour of the next 24. Its flows are found by
--- a probe of their index each, $2 at the most; of each flow and hour so many tasks are examined, $3 at the
--- most, that there are about $4 in all. Where an hour of a flow has more, those that were examined say how
--- densely they lie, and the rest is taken to lie as densely.
+-- a probe of their index each, $2 at the most, and about $5 of them are looked at, which stand for all. Of
+-- each flow and hour so many tasks are examined, $3 at the most, that there are about $4 in all. Where an
+-- hour of a flow has more, those that were examined say how densely they lie, and the rest is taken to lie
+-- as densely.
 WITH RECURSIVE moment AS MATERIALIZED (
     SELECT gnomon.now() AS now, date_trunc('hour', gnomon.now(), 'UTC') AS hour
 ), flow AS (
@@ -21,10 +22,15 @@ WITH RECURSIVE moment AS MATERIALIZED (
         LIMIT 1
     ) AS n
     WHERE f.number < $2::integer
+), found AS MATERIALIZED (
+    SELECT count(*) AS flows, greatest(1, ceil(count(*) / $5::float8))::bigint AS every FROM flow
+), chosen AS MATERIALIZED (
+    SELECT f.lane, f.flow FROM flow AS f, found WHERE (f.number - 1) % found.every = 0
 ), room AS MATERIALIZED (
-    SELECT least($3::bigint, greatest(10, $4::bigint / greatest(1, 24 * count(*)))) AS most,
-        count(*) = $2::integer AS more
-    FROM flow
+    SELECT least($3::bigint, greatest(10, $4::bigint / greatest(1, 24 * c.chosen))) AS most,
+        found.flows = $2::integer OR found.every > 1 AS more,
+        found.flows::float8 / greatest(1, c.chosen) AS stands_for
+    FROM found, (SELECT count(*) AS chosen FROM chosen) AS c
 ), hours AS MATERIALIZED (
     SELECT hour + make_interval(hours => n) AS starts_at,
         greatest(now, hour + make_interval(hours => n)) AS since,
@@ -37,11 +43,11 @@ SELECT
     coalesce(sum(
         CASE WHEN e.count < room.most OR e.last - h.since < interval '1 second' THEN e.count
             ELSE e.count * extract(epoch FROM h.until - h.since) / extract(epoch FROM e.last - h.since)
-        END
+        END * room.stands_for
     ), 0)::bigint AS estimate
 FROM hours AS h
 CROSS JOIN room
-LEFT JOIN flow AS f ON true
+LEFT JOIN chosen AS f ON true
 LEFT JOIN LATERAL (
     SELECT count(*) AS count, max(x.due_at) AS last
     FROM (
