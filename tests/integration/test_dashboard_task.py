@@ -48,7 +48,7 @@ async def test_find_why_a_task_waits(
             return text if "'bank' is at its limit of 0" in explained(text) else None
 
         text = await eventually(told)
-        assert '<a href="/limits"><bdi>bank</bdi></a>' in text
+        assert '<a href="/limits/bank"><bdi>bank</bdi></a>' in text
         assert "What would help" in explained(text)
         assert "raise its limit" in explained(text)
         text = explained(await page_of(api, paused))

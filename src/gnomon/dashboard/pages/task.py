@@ -88,7 +88,11 @@ def _place_of(request: Request, hold: Hold) -> str:
             return f"/tasks?{urlencode({'q': waiting})}"
         case HoldKind.NODE:  # of the installation: nobody of a tenant sees it
             return "/nodes" if context_of(request).authenticator is None else ""
-        case HoldKind.LIMITER | HoldKind.QUOTA | HoldKind.BREAKER:
+        case HoldKind.LIMITER:
+            return f"/limits/{quote(hold.name, safe='')}"
+        case HoldKind.QUOTA:
+            return "/usage"
+        case HoldKind.BREAKER:
             return "/limits"
 
 

@@ -133,6 +133,8 @@ async def related(
     execute_at: datetime,
 ) -> list[RelatedTask]:
     async with database.scoped(key.tenant_id) as connection:
+        # A job may have had many runs: they are walked in order, and never sorted.
+        await connection.execute(IN_ORDER)
         rows = await connection.fetch(
             query("related_tasks"), key.tenant_id, key.id, original, cron_job_id, execute_at
         )
