@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import aiohttp
+import asyncpg
 from tests.integration.api_calls import TASKS, Api, call
 from tests.integration.bulk_calls import BULK
 from tests.integration.nodes import running_node
@@ -163,3 +164,36 @@ async def reaches(api: aiohttp.ClientSession, task_id: str, *statuses: str) -> N
         return found["status"] in statuses
 
     await eventually(reached, timeout=60)
+
+
+_HISTORY = """
+INSERT INTO gnomon.activity (
+    tenant_id, span, task_type, starts_at, lane, submitted, started, succeeded, failed, dead,
+    seconds, delays
+)
+SELECT 'default', span, task_type, at, 2, n, n, n - bad, bad, bad / 3, n * 0.2,
+       array[n / 2, n / 4, n / 8, n / 16, n / 32, bad, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+FROM (
+    SELECT span, at, task_type,
+           (busy * span * (40 + 25 * sin(extract(epoch FROM at) / 2400)
+                           + mod(extract(epoch FROM at)::bigint / 60 * 7919, 11)))::bigint AS n,
+           CASE WHEN task_type IN ('', 'sync_stock')
+                THEN span * mod(extract(epoch FROM at)::bigint / 60, 4) ELSE 0 END AS bad
+    FROM (VALUES ('', 3.0), ('send_invoice', 1.6), ('charge_card', 0.9), ('sync_stock', 0.5))
+             AS types (task_type, busy),
+         (SELECT 1 AS span, at FROM generate_series(
+              date_trunc('minute', gnomon.now()) - interval '23 hours',
+              date_trunc('minute', gnomon.now()) - interval '1 minute', interval '1 minute') AS at
+          UNION ALL
+          SELECT 60, at FROM generate_series(
+              date_trunc('hour', gnomon.now()) - interval '6 days',
+              date_trunc('hour', gnomon.now()) - interval '1 hour', interval '1 hour') AS at
+         ) AS times
+) AS sums
+ON CONFLICT DO NOTHING
+"""
+
+
+async def history(connection: "asyncpg.Connection[Any]") -> None:
+    """What nodes would have added up in the days before."""
+    await connection.execute(_HISTORY)

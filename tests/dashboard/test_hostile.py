@@ -8,14 +8,17 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 import pytest_asyncio
-from tests.conftest import PostgresServer, fresh_database, serving
-from tests.dashboard.browsing import NARROW, Browsing
+from tests.conftest import PostgresServer, connected, fresh_database, opened, serving
+from tests.dashboard.browsing import NARROW, Browsing, axe, sign_in
 from tests.dashboard.page_routes import PAGES, about
-from tests.dashboard.seeding import APP, JOBS, python, reaches
+from tests.dashboard.seeding import APP, DEAD, JOBS, python, reaches
 from tests.dashboard.test_every_page import OVERFLOW
 from tests.integration.api_calls import TASKS, call
 from tests.integration.bulk_calls import BULK
+from tests.integration.identity import make_key, make_operator
 from tests.integration.nodes import running_node
+
+from gnomon.clock import SystemClock, new_id
 
 Api = aiohttp.ClientSession
 
@@ -40,8 +43,12 @@ _SHOWN = """document.body.innerText + [...document.querySelectorAll("[title], [a
 # Pages that have nothing of others to show.
 _OWN = {
     "/nodes", "/usage", "/keys", "/webhook-secrets", "/tenants", "/tenants/{tenant_id}", "/plans",
-    "/operator-keys",
+    "/operator-keys", "/fair-share", "/cron/new", "/events",
 }  # fmt: skip
+_EVENT = """
+INSERT INTO gnomon.event (tenant_id, id, kind, at, cron_job_id, task_id, detail)
+VALUES ('default', $1::text::uuid, $2, now(), $1::text::uuid, $1::text::uuid, $3)
+"""
 
 
 class Hostile(NamedTuple):
@@ -70,12 +77,17 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
     ref = (await call(api, "POST", JOBS, 201, job))["cron_job_id"]
     await call(api, "POST", f"{JOBS}/{ref}/pause", 200, {"reason": HOSTILE})
     await call(api, "PUT", "/api/v1/limiters/x", 201, {"concurrency": 1, "task_type": TYPE})
+    resolved = (await call(api, "POST", TASKS, 202, task))["task_id"]
     async with running_node(dsn, node_app=APP, node_drain_seconds=0.05):
         await reaches(api, dead, "DEAD_LETTERED")
         await reaches(api, resolved, "DEAD_LETTERED")
-    note = {"note": HOSTILE}
-    await call(api, "POST", f"/api/v1/dead-letters/{resolved}/archive", 200, note)
-    letter = await call(api, "GET", f"/api/v1/dead-letters/{dead}", 200)
+    await call(api, "POST", f"{DEAD}/{resolved}/archive", 200, {"note": HOSTILE})
+    groups = (await call(api, "GET", f"{DEAD}/groups", 200))["groups"]
+    connection = await connected(dsn)
+    for kind in ("cron.sla_missed", MARKUP):
+        event = str(new_id(SystemClock().now()))
+        await connection.execute(_EVENT, event, kind, json.dumps({HOSTILE: HOSTILE, "job": JOB}))
+    await connection.close()
     for number in range(2):
         await call(api, "POST", TASKS, 202, task | {"delay_seconds": 3600 + number})
     schema = {"description": HOSTILE, "enum": [BREAKOUT, TEMPLATE]}
@@ -87,8 +99,8 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
     operation = (await call(api, "POST", BULK, 202, asked))["operation_id"]
     return {
         "task_id": dead,
-        "fingerprint": letter["fingerprint"],
         "ref": ref,
+        "fingerprint": groups[0]["fingerprint"],
         "operation_id": operation,
         "limits/name": "x",
         "task-types/name": "hostile",
@@ -111,7 +123,7 @@ async def test_hostile_text_is_shown_literally(
     assert not set(_HIDDEN) & set(await page.evaluate(_SHOWN))
     assert "1337" not in html.replace(hostile.things["task_id"], "")
     text = await page.evaluate(_TEXT)
-    assert ("<script>" in text) == (path not in _OWN)
+    assert "<script>" in text or path in _OWN
     assert await page.evaluate(OVERFLOW) == []
 
 
@@ -142,3 +154,52 @@ async def test_names_with_slashes_lead_to_their_pages(browsing: Browsing, hostil
     await page.get_by_role("link", name="<script>").first.click()  # its tag: a filter
     await page.wait_for_url("**/tasks?q=*")
     assert await page.locator("tbody tr").count() == 3
+
+
+async def test_the_names_of_keys_are_shown_literally(
+    browsing: Browsing, postgres: PostgresServer
+) -> None:
+    async with (
+        fresh_database(postgres) as dsn,
+        opened(dsn) as database,
+        serving(dsn, auth_enabled=True) as api,
+    ):
+        _, key = await make_key(database, name=HOSTILE[:100])
+        _, operator = await make_operator(database, name=HOSTILE[:100])
+        for credentials, path in (
+            (key, "/keys"),
+            (key, "/webhook-secrets"),
+            (operator, "/operator-keys"),
+        ):
+            if path in PAGES:
+                page = await browsing.open(api)
+                await sign_in(page, credentials)
+                for width in (NARROW, 1280):
+                    await page.set_viewport_size({"width": width, "height": 900})
+                    await page.goto(path)
+                    assert await axe(page) == []
+                    assert await page.evaluate(OVERFLOW) == []
+                    assert await page.evaluate("window.owned") is None
+                    assert "<script>" in await page.evaluate(_SHOWN)
+                    assert not set(_HIDDEN) & set(await page.evaluate(_SHOWN))
+
+
+async def test_forms_and_errors_have_no_fault_either(
+    browsing: Browsing, postgres: PostgresServer
+) -> None:
+    browsing.allow("status of 40[14]")
+    async with fresh_database(postgres) as dsn, serving(dsn, auth_enabled=True) as api:
+        page = await browsing.open(api, "/sign-in?next=/tasks", width=NARROW)
+        assert await axe(page) == []
+        await page.get_by_label("Key").fill(MARKUP)
+        await page.keyboard.press("Enter")
+        await page.get_by_role("alert").wait_for()
+        for theme in ("light", "dark"):
+            await page.emulate_media(color_scheme=theme)
+            assert await axe(page) == []
+        assert await page.evaluate(OVERFLOW) == []
+    async with fresh_database(postgres) as dsn, serving(dsn) as api:
+        page = await browsing.open(api, f"/tasks/{quote(HANDLER, safe='')}", width=NARROW)
+        assert await axe(page) == []
+        assert await page.evaluate(OVERFLOW) == []
+        assert await page.evaluate("window.owned") is None
