@@ -29,7 +29,7 @@ POLICIES = {"content-security-policy": POLICY, "referrer-policy": "same-origin"}
 HEADERS = {"content-type": "text/html; charset=utf-8", **POLICIES}
 
 # Characters that hide, or turn the text around them: shown by their numbers.
-_HIDDEN = re.compile(
+HIDDEN = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]"
 )
 
@@ -37,7 +37,7 @@ _HIDDEN = re.compile(
 def literal(value: object) -> object:
     """Text of others, with what hides in it made visible."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", value)
+        return HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", value)
     return value
 
 
