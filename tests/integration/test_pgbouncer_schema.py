@@ -42,8 +42,30 @@ async def pool(empty_dsn: str, pgbouncer: PgBouncer, fresh: Connection) -> Async
     await opened.close()
 
 
-async def test_an_index_is_not_made_through_a_pooler(empty: Connection, empty_dsn: str) -> None:
+_TASKS = """
+    INSERT INTO gnomon.task (tenant_id, id, task_type, target)
+    SELECT 'default', (lpad(to_hex(n), 12, '0') || '70008' || lpad(to_hex(n), 15, '0'))::uuid, 't',
+           '{}'
+    FROM generate_series(1, $1::integer) AS n
+"""
+
+
+async def test_the_index_of_a_small_table_is_made_through_a_pooler(empty: Connection) -> None:
+    """So that one can begin behind a pooler."""
+    await migrate.up(empty)
+    await empty.execute(_TASKS, 100)
+    done = await migrate.up(empty, known=migrating.known())
+    assert [m.version for m in done] == [migrating.LABELS]
+    valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'gnomon.task_by_label'::regclass"
+    assert await empty.fetchval(valid)
+
+
+async def test_the_index_of_a_large_table_is_not_made_through_a_pooler(
+    empty: Connection, empty_dsn: str
+) -> None:
     """Its lock belongs to a session, and behind a pooler nobody has one."""
+    await migrate.up(empty)
+    await empty.execute(_TASKS, 10_001)
     with pytest.raises(migrate.MigrationError, match="GNOMON_DATABASE_DIRECT_URL"):
         await migrate.up(empty, known=migrating.known())
     direct = await connect(empty_dsn)

@@ -32,6 +32,7 @@ LOCK_SECONDS = 2.0
 # the migration gives way.
 ROW_LOCK_SECONDS = 0.5
 PATIENCE_SECONDS = 600.0
+_MOST_SMALL = 10_000  # rows, of which an index is made in the time of a short transaction
 _PAUSE_SECONDS = 0.25
 _MOST_PAUSE_SECONDS = 5.0
 _MOST_REST_SECONDS = 0.1
@@ -136,10 +137,7 @@ async def run_index(
 ) -> StepProgress:
     """Make or drop an index concurrently, outside of a transaction."""
     if is_pooled(connection):
-        raise MigrationError(
-            f"migration {migration} makes an index concurrently, which needs a session of its own, "
-            "and a pooler is in between; set GNOMON_DATABASE_DIRECT_URL, and run `gnomon migrate`"
-        )
+        return await _run_small_index(connection, clock, migration, step)
     recorded = False
     async with index_session(connection, clock):
         if _is_next(migration, step, await read(connection)):
@@ -150,6 +148,37 @@ async def run_index(
                 if recorded:
                     await record_step(connection, migration, step)
     return StepProgress(migration, step, finished=recorded)
+
+
+async def _run_small_index(
+    connection: Connection, clock: Clock, migration: Migration, step: MigrationStep
+) -> StepProgress:
+    """Make or drop the index of a small table in a transaction, where nobody has a session."""
+    recorded = False
+    async with exclusive(connection, clock) as record:
+        if _is_next(migration, step, record):
+            await _limit_locks(connection, LOCK_SECONDS)
+            if not await _is_done(connection, step):
+                await _make_or_drop_small(connection, migration, step)
+            await record_step(connection, migration, step)
+            recorded = True
+    return StepProgress(migration, step, finished=recorded)
+
+
+async def _make_or_drop_small(
+    connection: Connection, migration: Migration, step: MigrationStep
+) -> None:
+    statement = index_statement(step)
+    if statement.table is not None:
+        some = f"SELECT FROM gnomon.{statement.table} OFFSET $1 LIMIT 1"  # noqa: S608 - a step's
+        if await connection.fetchrow(some, _MOST_SMALL) is not None:
+            raise MigrationError(
+                f"migration {migration} makes an index concurrently, which needs a session of its "
+                "own, and a pooler is in between; set GNOMON_DATABASE_DIRECT_URL, and run "
+                "`gnomon migrate`"
+            )
+        await connection.execute(f"DROP INDEX IF EXISTS gnomon.{statement.index}")
+    await connection.execute(step.text.replace(" CONCURRENTLY ", " "), timeout=NO_TIMEOUT)
 
 
 def _is_next(migration: Migration, step: MigrationStep, record: Record) -> bool:
