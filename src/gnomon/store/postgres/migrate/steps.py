@@ -170,7 +170,7 @@ async def _make_or_drop_small(
 ) -> None:
     statement = index_statement(step)
     if statement.table is not None:
-        some = f"SELECT FROM gnomon.{statement.table} OFFSET $1 LIMIT 1"  # noqa: S608 - a step's
+        some = f"SELECT FROM gnomon.{statement.table} OFFSET $1 LIMIT 1"
         if await connection.fetchrow(some, _MOST_SMALL) is not None:
             raise MigrationError(
                 f"migration {migration} makes an index concurrently, which needs a session of its "
