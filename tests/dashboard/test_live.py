@@ -17,43 +17,55 @@ from gnomon.store.postgres.identity.api_keys import PostgresKeys
 
 Api = aiohttp.ClientSession
 
-SCHEDULED = '.tiles a[href="/tasks?q=status:SCHEDULED"] strong'
+ROWS = "#live-part tbody tr"
 
 
-async def scheduled(page: Page, number: int) -> None:
-    """Waits until the overview shows so many scheduled tasks."""
-    await expect(page.locator(SCHEDULED)).to_have_text(str(number), timeout=20_000)
+async def shows(page: Page, number: int) -> None:
+    """Waits until the list shows so many tasks."""
+    await expect(page.locator(ROWS)).to_have_count(number, timeout=20_000)
 
 
 async def test_a_page_follows_what_happens(page: Page, api: Api) -> None:
-    await page.goto("/")
+    await page.goto("/tasks")
     for number in range(1, 4):
         await submitted(api, LATER)
-        await scheduled(page, number)
+        await shows(page, number)
     await expect(page.locator("#live-note")).to_be_empty()
 
 
-async def test_nothing_moves_under_the_pointer_or_a_selection(page: Page, api: Api) -> None:
-    await page.goto("/")
-    held = page.locator("#live-note")
-    await page.locator(SCHEDULED).hover()
+async def test_nothing_moves_while_the_reader_is_busy_with_it(page: Page, api: Api) -> None:
+    await submitted(api, LATER)
+    await page.goto("/tasks")
+    held, row = page.locator("#live-note"), page.locator(ROWS).first
+    await row.locator("a").first.hover()
     await submitted(api, LATER)
     await expect(held).to_contain_text("the pointer is on it", timeout=20_000)
-    assert await page.locator(SCHEDULED).inner_text() == "0"
+    await shows(page, 1)
     await page.mouse.move(1, 1)
-    await scheduled(page, 1)
-    await page.locator(SCHEDULED).select_text()
+    await shows(page, 2)
+    await row.evaluate("(row) => document.getSelection().selectAllChildren(row)")
     await submitted(api, LATER)
     await expect(held).to_contain_text("text is selected", timeout=20_000)
     await page.evaluate("document.getSelection().removeAllRanges()")
-    await scheduled(page, 2)
+    await shows(page, 3)
+    box = row.locator("input[type=checkbox]")
+    await box.check()
+    await page.locator("#live").focus()
+    await page.mouse.move(1, 1)
+    await submitted(api, LATER)
+    await expect(held).to_contain_text("something is chosen", timeout=20_000)
+    await shows(page, 3)
+    await box.uncheck()
+    await page.locator("#live").focus()
+    await page.mouse.move(1, 1)
+    await shows(page, 4)
     await expect(held).to_be_empty()
 
 
 async def test_a_paused_page_stays_as_it_is_until_it_goes_on(page: Page, api: Api) -> None:
-    await page.goto("/")
+    await page.goto("/tasks")
     await submitted(api, LATER)
-    await scheduled(page, 1)
+    await shows(page, 1)
     button = page.locator("#live")
     await button.focus()
     await page.keyboard.press("Enter")
@@ -66,7 +78,7 @@ async def test_a_paused_page_stays_as_it_is_until_it_goes_on(page: Page, api: Ap
     await button.focus()
     await page.keyboard.press("Space")
     await expect(button).to_have_text("Live")
-    await scheduled(page, 2)
+    await shows(page, 2)
     assert any("/live?" in url for url in asked), "it watches again"
 
 
@@ -79,7 +91,7 @@ async def test_the_focus_stays_in_the_filter_through_ten_refreshes(page: Page, a
         await submitted(api, LATER | {"name": f"task {number}"})
         await expect(page.locator("#live-part")).to_contain_text(f"task {number}", timeout=20_000)
         await page.keyboard.type(str(number % 10))
-    field = page.locator("input[name=q]")
+    field = page.get_by_role("combobox", name="Filter of tasks")
     await expect(field).to_be_focused()
     assert await field.input_value() == "tag:1234567890"
 
@@ -126,10 +138,10 @@ async def test_a_page_finds_the_api_again_after_a_restart(
     process.start()
     try:
         url = (await process.started()).rstrip("/")
-        page = await browsing.open(url, "/")
+        page = await browsing.open(url, "/tasks")
         async with aiohttp.ClientSession(url) as api:
             await submitted(api, LATER)
-        await scheduled(page, 1)
+        await shows(page, 1)
         process.terminate()
         assert await process.code(20) == 0
         await expect(page.locator("#live-note")).to_contain_text("Reconnecting", timeout=20_000)
@@ -140,8 +152,9 @@ async def test_a_page_finds_the_api_again_after_a_restart(
             await again.started()
             async with aiohttp.ClientSession(url) as api:
                 await submitted(api, LATER)
-            await scheduled(page, 2)
+            await shows(page, 2)
             await expect(page.locator("#live-note")).to_be_empty()
+            await browsing.close()
         finally:
             again.close()
     finally:
