@@ -125,6 +125,8 @@ async def test_a_job_is_made_by_the_form(api: Api) -> None:
         ("jitter_seconds", "soon", "must be a number"),
         ("max_runs", "1.5", "int"),
         ("max_runs", "1e400", "must be a number"),
+        ("max_runs", "1e300", ""),
+        ("sla_seconds", "-1", ">= 0.001"),
         ("start_date", "tomorrow", "must be a time"),
         ("callback_url", "ftp://a", "http"),
         ("name", "a/b", "must not contain /"),
@@ -230,12 +232,19 @@ async def test_a_backfill_is_counted_and_confirmed_by_its_number(api: Api) -> No
     status, _, text = await sent(api, f"{here}/backfill", days | {"expect": "2"})
     assert (status, "2 runs were confirmed, and it would be 3 now" in text) == (409, True)
     assert (await call(api, "GET", f"{JOBS}/report/runs", 200))["runs"] == []
-    status, location, _ = await sent(api, f"{here}/backfill", days | {"expect": "3"})
+    confirmed = days | {"expect": "3", "definition_version": "1"}
+    # As many fires of another schedule are others.
+    await call(api, "PATCH", f"{JOBS}/report", 200, {"cron_expression": "30 5 * * *"})
+    assert (await sent(api, f"{here}/backfill", confirmed))[0] == 409
+    status, location, _ = await sent(
+        api, f"{here}/backfill", confirmed | {"definition_version": "2"}
+    )
     assert (status, location) == (303, f"{here}?done=backfill")
     runs = (await call(api, "GET", f"{JOBS}/report/runs", 200))["runs"]
     assert [run["kind"] for run in runs] == ["backfill"] * 3
     # The same form again starts nothing.
-    assert (await sent(api, f"{here}/backfill", days | {"expect": "3"}))[0] == 409
+    again = confirmed | {"definition_version": "2"}
+    assert (await sent(api, f"{here}/backfill", again))[0] == 409
     for wrong in ({"from": "x", "to": ""}, {"from": days["to"], "to": days["from"]}):
         await shown(api, f"{here}/backfill?from={wrong['from']}&to={wrong['to']}", 422)
     assert "future" in await shown(api, f"{here}/backfill?from={days['from']}&to=2198-01-01", 422)

@@ -52,8 +52,8 @@ async def backfill(request: Request) -> ASGIResponse:
         asked = _asked(form, job, dry_run=False)
         between = cron_jobs.accept_backfill(context.rules, asked)
         async with context.store.change(by.tenant_id) as change:
-            _, found = await cron_jobs.backfill(change, context.rules, by, ref, asked, between)
-            _check_number(form.get("expect", "no"), found)
+            job, found = await cron_jobs.backfill(change, context.rules, by, ref, asked, between)
+            _check_confirmed(form, job, found)
     except AnotherNumber as error:
         return await _counted(request, job, form, error)
     except (InvalidTask, QuotaExceeded) as error:
@@ -61,10 +61,13 @@ async def backfill(request: Request) -> ASGIResponse:
     return redirect(f"/cron/{ref}?done=backfill")
 
 
-def _check_number(confirmed: str, found: Backfilled) -> None:
-    """Raises AnotherNumber, by which the transaction ends without effect."""
-    if str(len(found.planned)) != confirmed:
-        raise AnotherNumber(confirmed, len(found.planned))
+def _check_confirmed(form: dict[str, str], job: CronJob, found: Backfilled) -> None:
+    """Raises AnotherNumber, by which the transaction ends without effect: also where as many other
+    fires would run, by another schedule."""
+    number = str(len(found.planned))
+    confirmed = (form.get("expect"), form.get("definition_version"))
+    if confirmed != (number, str(job.definition_version)):
+        raise AnotherNumber(form.get("expect") or "no", len(found.planned))
 
 
 async def _job(request: Request) -> CronJob:
