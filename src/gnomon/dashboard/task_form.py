@@ -183,7 +183,7 @@ def of_task(task: Task) -> dict[str, str]:
         "timeout_seconds": _shortest(task.timeout_seconds),
         "delivery": task.delivery,
         "keep_payload": task.keep_payload,
-        "preemptible": "yes" if task.preemptible else "",
+        "preemptible": "yes" if task.preemptible else "no",
     }
     policy = task.retry_policy
     form |= {
