@@ -38,13 +38,15 @@ async def serve(page: Page, *nodes: str) -> None:
 
 @pytest.mark.timeout(120)
 async def test_the_shards_of_a_killed_node_are_seen_to_move(
-    browsing: Browsing, api: Api, database_dsn: str, tmp_path: Path
+    page: Page, database_dsn: str, tmp_path: Path
 ) -> None:
     north, south = (Process(database_dsn, tmp_path, n, "scheduler") for n in ("north", "south"))
     try:
         for node in (north, south):
             node.start()
-        page = await browsing.open(api, "/nodes")
+        for node in (north, south):
+            await node.started()
+        await page.goto("/nodes")
         await serve(page, "north", "south")
         before = await page.evaluate(_SERVERS)
         await page.evaluate("window.opened = true")
@@ -91,10 +93,11 @@ async def test_a_new_key_is_copied_and_gone(
         assert key not in await page.content()
         async with api.get("/api/v1/tasks", headers={"Authorization": f"Bearer {key}"}) as answer:
             assert answer.status == 200
+        await page.close()  # before the API, which it would ask in vain
 
 
-async def test_a_menu_by_keyboard(browsing: Browsing, api: Api) -> None:
-    page = await browsing.open(api, "/tasks")
+async def test_a_menu_by_keyboard(page: Page) -> None:
+    await page.goto("/tasks")
     menu = page.locator("details.menu", has_text="Installation")
     await menu.locator("summary").focus()
     await page.keyboard.press("Enter")
