@@ -7,7 +7,8 @@ import aiohttp
 import pytest
 from playwright.async_api import Page, expect
 from tests.conftest import serving
-from tests.dashboard.browsing import Browsing, sign_in
+from tests.dashboard.browsing import NARROW, Browsing, axe, sign_in
+from tests.dashboard.test_every_page import OVERFLOW
 from tests.integration.identity import make_key
 from tests.system.harness import Process
 
@@ -91,6 +92,11 @@ async def test_a_new_key_is_copied_and_gone(
         await page.reload()
         await expect(page.get_by_role("heading", name="billing")).to_be_visible()
         assert key not in await page.content()
+        await page.set_viewport_size({"width": NARROW, "height": 900})
+        for question in await page.locator("details.sure > summary").all():
+            await question.click()
+        assert await page.evaluate(OVERFLOW) == []
+        assert await axe(page) == []
         async with api.get("/api/v1/tasks", headers={"Authorization": f"Bearer {key}"}) as answer:
             assert answer.status == 200
         await page.close()  # before the API, which it would ask in vain
