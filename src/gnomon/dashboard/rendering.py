@@ -44,7 +44,7 @@ def literal(value: object) -> object:
 def typed(text: str) -> Markup:
     """Text of others in a field of a form: it is what the field holds, so nothing of it is changed;
     but what hides or turns text around stands in the page by its number."""
-    shown = _HIDDEN.sub(lambda found: f"&#{ord(found[0])};", str(escape(text)))
+    shown = HIDDEN.sub(lambda found: f"&#{ord(found[0])};", str(escape(text)))
     return Markup(shown)  # noqa: S704 - it is escaped
 
 
