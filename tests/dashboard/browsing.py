@@ -86,8 +86,8 @@ class Browsing:
         return page
 
     async def close(self) -> None:
-        for each in self._contexts:
-            await each.close()
+        while self._contexts:
+            await self._contexts.pop().close()
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

@@ -50,11 +50,9 @@ async def browsing(browser: Browser) -> AsyncIterator[Browsing]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def page(browsing: Browsing, api: aiohttp.ClientSession) -> AsyncIterator[Page]:
+async def page(browsing: Browsing, api: aiohttp.ClientSession) -> Page:
     """An empty page; `goto` takes paths of `api`."""
-    opened_page = await browsing.open(api)
-    yield opened_page
-    await opened_page.close()  # before the API, which it would ask in vain
+    return await browsing.open(api)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -77,13 +75,15 @@ async def connection(database_dsn: str) -> AsyncIterator["asyncpg.Connection[Any
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def api(database_dsn: str) -> AsyncIterator[aiohttp.ClientSession]:
+async def api(database_dsn: str, browsing: Browsing) -> AsyncIterator[aiohttp.ClientSession]:
     async with serving(database_dsn) as client:
         yield client
+        await browsing.close()  # or live pages would ask in vain
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def guarded(database_dsn: str) -> AsyncIterator[aiohttp.ClientSession]:
+async def guarded(database_dsn: str, browsing: Browsing) -> AsyncIterator[aiohttp.ClientSession]:
     """An API with authentication."""
     async with serving(database_dsn, auth_enabled=True, targets_allow=("127.0.0.0/8",)) as client:
         yield client
+        await browsing.close()
