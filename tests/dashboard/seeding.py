@@ -63,6 +63,7 @@ async def seeded(dsn: str, api: Api) -> AsyncIterator[dict[str, str]]:
             "task-types/name": "send_invoice",
             "tenant_id": "acme",
             "key_id": str(new_id(SystemClock().now())),  # there is none without authentication
+            "event_id": str(new_id(SystemClock().now())),  # only asked for by who may not
             "secret_id": str(new_id(SystemClock().now())),
         }
 
