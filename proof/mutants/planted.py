@@ -110,8 +110,8 @@ BUGS: Sequence[Bug] = (
     Bug(
         "losses-kept-by-a-bulk-re-drive",
         "store/postgres/bulk/bulk_redrive.sql",
-        "    losses = 0\n",
-        "    losses = t.losses\n",
+        "    losses = 0,\n",
+        "    losses = t.losses,\n",
         ("tests/integration/test_bulk_operations.py",),
     ),
     Bug(

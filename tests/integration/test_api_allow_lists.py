@@ -128,8 +128,6 @@ async def test_a_key_neither_changes_nor_starts_what_it_may_not_call(
         ("DELETE", theirs, None),
         *(("POST", f"{DEAD}/{task['task_id']}/{verb}", None)
           for verb in ("retry", "archive", "discard")),
-        ("POST", f"{DEAD}/retry", {}),
-        ("POST", f"{DEAD}/retry", {"task_type": "t"}),
     ):  # fmt: skip
         await call(secured, method, where, 403, body, headers=headers)
     await put(connection, task["task_id"], "state = 4")

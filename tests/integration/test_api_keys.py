@@ -179,9 +179,6 @@ async def test_a_key_is_held_to_its_task_types(secured: Api, database: Database)
     await forbidden("DELETE", path)
     for change in ("retry", "archive", "discard"):
         await forbidden("POST", f"{DEAD}/{task['task_id']}/{change}")
-    await forbidden("POST", f"{DEAD}/retry", {"task_type": "payment"})
-    await forbidden("POST", f"{DEAD}/retry")
-    await call(secured, "POST", f"{DEAD}/retry", 202, {"task_type": "mail"}, headers=headers)
     for change in ("pause", "resume"):
         await forbidden("POST", f"{CRON}/theirs/{change}")
     await forbidden("DELETE", f"{CRON}/theirs")

@@ -59,9 +59,9 @@ async def test_dead_letters_are_chosen_by_their_queue(api: Api, connection: Conn
         await put(connection, task["task_id"], "state = 4, attempt = 1, last_error = 'no'")
     page = await call(api, "GET", f"{DEAD}?queue=mails", 200)
     assert ids(page, "dead_letters") == [mail["task_id"]]
-    answer = await call(api, "POST", f"{DEAD}/retry", 202, {"queue": "mails"})
-    assert answer == {"retried": 1, "more": False}
-    assert ids(await call(api, "GET", DEAD, 200), "dead_letters") == [plain["task_id"]]
+    asked = {"action": "retry", "filter": {"queue": "mails"}, "dry_run": True}
+    found = await call(api, "POST", "/api/v1/bulk-operations", 200, asked)
+    assert (found["total"], found["examples"]) == (1, [mail["task_id"]])
 
 
 async def test_what_is_called_at_most_once_cannot_be_preempted(api: Api) -> None:

@@ -3,6 +3,7 @@ operation that changes something."""
 
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
 import aiohttp
 import pytest
@@ -36,6 +37,9 @@ JOB = {
     **{field: TASK[field] for field in ("task_type", "target", "tags", "queue")},
 }
 
+_EVENT = """
+INSERT INTO gnomon.event (tenant_id, id, kind, at, detail) VALUES ('default', $1, $2, now(), '{}')
+"""
 Api = aiohttp.ClientSession
 
 
@@ -96,6 +100,17 @@ async def test_no_change_shows_what_may_not_be_read(
     begun = await told.of("create_bulk_operation", "POST", BULK, 202, {"action": "retry"})
     await told.of("create_bulk_operation", "POST", BULK, 200, {"action": "retry", "dry_run": True})
     await told.of("stop_bulk_operation", "POST", f"{BULK}/{begun['operation_id']}/stop", 200)
+
+    view = "/api/v1/saved-views/mine"
+    await call(secured, "PUT", view, 201, {"filter": {"tag": CANARY}}, headers=full)
+    await told.of("put_saved_view", "PUT", view, 200, {"filter": {"tag": "mine"}})
+    await told.of("delete_saved_view", "DELETE", view, 204)
+    for number in (1, 2):
+        await connection.execute(_EVENT, UUID(int=number), CANARY)
+    ids = {"event_ids": [str(UUID(int=1))]}
+    await told.of("acknowledge_events", "POST", "/api/v1/events/acknowledge", 200, ids)
+    one = f"/api/v1/events/{UUID(int=2)}/acknowledge"
+    await told.of("acknowledge_event", "POST", one, 200, {})
 
     await call(secured, "POST", CRON, 201, JOB | {"name": "j"}, headers=full)
     await told.of("patch_cron_job", "PATCH", f"{CRON}/j", 200, {})
