@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.conftest import serving
-from tests.integration.api_calls import LATER, Api, call, submitted
+from tests.integration.api_calls import LATER, TASKS, Api, call, submitted
 from tests.integration.bulk_calls import BULK, Stepper
 from tests.integration.identity import make_key, make_tenant
 from tests.integration.test_bulk_operations import dead_letters, fill
@@ -166,3 +166,22 @@ async def test_only_who_may_operate_is_asked_and_each_sees_their_own(
     async with signed_in(guarded, blind) as browser:
         await shown(browser, f"{HERE}/new?action=archive&q=", 403)
         assert (await posted(browser, HERE, fields_of(text))).status == 403
+
+
+@pytest.mark.parametrize("name", ["status", "priority", "job", "after", "before"])
+async def test_a_condition_of_nothing_is_not_a_filter_of_everything(api: Api, name: str) -> None:
+    task_id = (await submitted(api))["task_id"]
+    text = await shown(api, f"/bulk-operations/new?action=delete&q={name}:null", 422)
+    assert task_id not in text
+    form = {"action": "delete", "q": f"{name}:null", "expect": "1"}
+    assert (await posted(api, "/bulk-operations", form)).status == 422
+
+
+async def test_a_parameter_of_nothing_is_refused_by_the_api(api: Api) -> None:
+    for path in (
+        f"{TASKS}?status=null",
+        f"{TASKS}?cron_job_id=null",
+        "/api/v1/cron-jobs?paused=NULL",
+    ):
+        await call(api, "GET", path, 422)
+    await call(api, "GET", f"{TASKS}?tag=null", 200)

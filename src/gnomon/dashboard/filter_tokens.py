@@ -16,7 +16,7 @@ from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane, Priority
 from gnomon.store.ports.bulk import BulkFilter
-from gnomon.usecases.checks.validation import explain
+from gnomon.usecases.checks.validation import of_texts
 
 _Query = TypeVar("_Query", bound=DeadLetterFilter)
 
@@ -76,11 +76,7 @@ def _names(without: Container[str]) -> str:
 
 def query_of(tokens: dict[str, str], kind: type[_Query]) -> _Query:
     """The same filter as the API's. Raises InvalidTask."""
-    values = {FIELDS[name]: value for name, value in tokens.items()}
-    try:
-        return msgspec.convert(values, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise explain(error, kind) from error
+    return of_texts({FIELDS[name]: value for name, value in tokens.items()}, kind)
 
 
 def tokens_of(chosen: BulkFilter) -> dict[str, str]:

@@ -14,7 +14,7 @@ from gnomon.api.http.bodies import BODY, Body
 from gnomon.api.http.dropping import DRAINED_BYTES
 from gnomon.api.http.problems import BodyLate, GaveWay, NoRoom, RequestError
 from gnomon.model.errors import GnomonError, InvalidTask
-from gnomon.usecases.checks.validation import explain, position
+from gnomon.usecases.checks.validation import explain, of_texts, position
 
 _T = TypeVar("_T")
 _FORM = "application/x-www-form-urlencoded"
@@ -164,11 +164,10 @@ def queried(request: Request, kind: type[_T]) -> _T:
             raise InvalidTask("must not contain the character NUL", f"/{name}")
         values[name] = value
     try:
-        return msgspec.convert(values, kind, strict=False)
-    except msgspec.ValidationError as error:
-        found = explain(error, kind)
+        return of_texts(values, kind)
+    except InvalidTask as error:
         raise InvalidTask(
-            found.detail.replace("unknown field", "unknown parameter"), found.pointer
+            error.detail.replace("unknown field", "unknown parameter"), error.pointer
         ) from error
 
 

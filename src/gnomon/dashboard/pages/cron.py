@@ -20,7 +20,7 @@ from gnomon.dashboard.rendering import page, redirect
 from gnomon.dashboard.week_calendar import week_of
 from gnomon.model.errors import GnomonError, InvalidTask, Overlapping
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.usecases.checks.validation import explain
+from gnomon.usecases.checks.validation import of_texts
 from gnomon.usecases.cron import cron_jobs
 
 JOBS = 50
@@ -39,13 +39,10 @@ async def show_jobs(request: Request) -> ASGIResponse:
     }
     context, wrong, status = context_of(request), None, 200
     try:
-        asked = msgspec.convert(given, CronJobQuery, strict=False)
+        asked = of_texts(given, CronJobQuery)
         chosen, cursor = asked.chosen(), cursor_of(request.query_params.get("cursor") or None)
-    except (msgspec.ValidationError, InvalidTask) as error:
-        found = (
-            explain(error, CronJobQuery) if isinstance(error, msgspec.ValidationError) else error
-        )
-        wrong, status = f"{found.pointer.lstrip('/')} {found.detail}", 422
+    except InvalidTask as error:
+        wrong, status = f"{error.pointer.lstrip('/')} {error.detail}", 422
         chosen, cursor = CronJobQuery().chosen(), None
     now = context.clock.now()
     jobs, after = [], None

@@ -2,13 +2,15 @@
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 from msgspec import inspect
 
 from gnomon.model.errors import InvalidTask
 
+_T = TypeVar("_T")
 _PLACE = re.compile(r"^(?P<detail>.*) - at `(?P<key>key in )?\$?(?P<path>[^`]*)`$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+|\.\.\.)\]")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
@@ -30,6 +32,21 @@ def explain(error: msgspec.ValidationError, body: type) -> InvalidTask:
     if choices and detail.startswith("Invalid"):
         detail = f"{detail}; use one of {', '.join(choices)}"
     return InvalidTask(detail, pointer)
+
+
+def of_texts(values: Mapping[str, str], kind: type[_T]) -> _T:
+    """The values of an address, or of a filter that was typed, as their type. Raises InvalidTask.
+
+    msgspec takes the text "null" for nothing: a condition that was given would be no condition, and
+    everything would match."""
+    try:
+        found = msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise explain(error, kind) from error
+    for name, value in values.items():
+        if value.lower() == "null" and msgspec.to_builtins(found).get(name) is None:
+            raise InvalidTask(f"{value!r} is no value of this; leave it out", f"/{name}")
+    return found
 
 
 def position(error: msgspec.DecodeError, body: bytes) -> str:
