@@ -16,6 +16,7 @@ _MADE = re.compile(
     r"|\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|\+00:00)?"  # a time
 )
 _UUID_LENGTH = 36
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
 class Stranger:
@@ -77,6 +78,8 @@ def nobodys(foreign: str) -> str:
     """What is like it, of the same length, and unknown."""
     if len(foreign) == _UUID_LENGTH and foreign.count("-") == 4:
         return str(new_id(SystemClock().now()))
+    if _FINGERPRINT.fullmatch(foreign):
+        return foreign[:-1] + ("0" if foreign[-1] != "0" else "1")
     return foreign[:-1] + ("x" if foreign[-1] != "x" else "y")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from proof.crawl.household import Household
 
 _TENANTS = ("/tenants", "/tenants/{tenant_id}")
-_TEXTS = ("host", "name", "queue", "reason", "source", "task_type")
+_TEXTS = ("host", "name", "note", "queue", "reason", "source", "task_type")
 # What rules out each other, or must fit together: it is left out, or is one of these.
 _RULES: dict[str, Any] = {
     "target": None,
@@ -41,6 +41,8 @@ def marked(
             changed[name] = f"{sender.mark}-{dice.randrange(1000)}"
         elif name in ("payload", "payload_template") and value is not None:
             changed[name] = {"note": sender.mark}
+        elif name == "filter" and isinstance(value, dict):
+            changed[name] = value | {"tag": sender.mark}
         elif name == "defaults" and isinstance(value, dict):  # what its tasks will show
             changed[name] = value | {"queue": sender.mark, "tags": [sender.mark]}
     if dice.random() < 0.7:
@@ -59,6 +61,8 @@ def _mended(body: dict[str, Any], path: str, sender: Household) -> dict[str, Any
         body |= {"callback_url": f"https://example.com/{sender.mark}", "task_type": sender.mark}
     if path.endswith(("/cron-jobs", "/cron-jobs/{ref}", "/preview")):
         body["cron_expression"] = "0 3 * * *"
+    if path.endswith("/events/acknowledge"):
+        body["ids"] = sender.stock["events"][-2:]
     if path.endswith("/backfill"):
         body |= {"from": "2026-01-01T00:00:00Z", "to": "2026-01-03T00:00:00Z"}
     return body

@@ -51,6 +51,8 @@ _KINDS = (
 # The same for what operators are asked to do.
 _OPERATORS = (*("operator" if kind == "admin" else kind for kind in _KINDS), "admin", "admin")
 _PLAIN = re.compile(r"(?!\.{1,2}$)[\w.~-]+", re.ASCII)
+# Parameters that name something of a tenant.
+_NAMING = {"cursor", "cron_job_id", "fingerprint", "queue", "tag", "task_type"}
 _FRESH = 7  # things of a kind that one restocking brings, at the most
 
 
@@ -171,7 +173,7 @@ class Crawler:
                 case.path_parameters[name] = str(new_id(SystemClock().now()))
         if case.query and dice.random() < 0.6:
             case.query = dict(dice.sample(sorted(case.query.items()), min(2, len(case.query))))
-        for name in sorted({"cursor", "cron_job_id", "tag", "task_type"} & set(case.query or {})):
+        for name in sorted(_NAMING & set(case.query or {})):
             case.query[name] = _somebodys(name, dice.choice([asker, asker, *others]), dice)
         if _is_wait((case.query or {}).get("wait")):
             case.query["wait"] = dice.choice(["0", "0.01", "0.1"])  # a crawl has no time to wait
@@ -234,6 +236,8 @@ def _somebodys(name: str, owner: Household, dice: random.Random) -> str:
     if name in ("cursor", "cron_job_id"):
         chosen = dice.choice(owner.stock["cron-jobs" if name == "cron_job_id" else "tasks"])
         return as_cursor(chosen) if name == "cursor" and len(chosen) == 36 else chosen
+    if name == "fingerprint":
+        return owner.stock["dead-letter-groups"][0]
     return owner.mark
 
 

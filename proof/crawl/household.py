@@ -17,6 +17,8 @@ from psycopg.rows import scalar_row
 from gnomon.access.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
 from gnomon.access.principal import TENANT_ROLES, Role
 from gnomon.clock import SystemClock, new_incarnation, new_secret
+from gnomon.model import fingerprint
+from gnomon.model.activity import DELAYS
 from gnomon.model.ids import uuid7
 
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
@@ -27,7 +29,8 @@ _PAST = "2026-01-01T00:00:00Z"
 
 # Brings a submitted task into a state that otherwise only nodes bring about.
 _DEAD = """
-UPDATE gnomon.task SET state = 4, attempt = 4, fence = 8, last_error = %(mark)s
+UPDATE gnomon.task
+SET state = 4, attempt = 4, fence = 8, last_error = %(mark)s, fingerprint = %(fingerprint)s
 WHERE tenant_id = %(tenant)s AND id = %(id)s
 """
 _TRIED = """
@@ -53,6 +56,23 @@ _EVENT = """
 INSERT INTO gnomon.event (tenant_id, id, kind, at, cron_job_id, task_id, detail)
 VALUES (%(tenant)s, %(event)s, 'sla_missed', now(), %(event)s, %(id)s,
         json_build_object('job', %(mark)s::text))
+"""
+_NODE = """
+INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until)
+VALUES (%(node)s, 'node', '1', 1, now(), now() + interval '1 day')
+"""
+_BREAKER = """
+INSERT INTO gnomon.breaker (tenant_id, host, node, until, opened_at, calls, failures, error)
+VALUES (%(tenant)s, %(mark)s || '.example', %(node)s, now() + interval '1 hour', now(), 9, 9,
+        %(mark)s)
+"""
+_ACTIVITY = """
+INSERT INTO gnomon.activity (
+    tenant_id, span, task_type, starts_at, lane, submitted, started, succeeded, failed, dead,
+    seconds, delays
+)
+SELECT %(tenant)s, 1, %(mark)s, date_trunc('minute', now()) - interval '2 minutes', 0, 9, 9, 8, 1,
+    1, 1, array_fill(1::bigint, ARRAY[%(buckets)s::integer])
 """
 _KEY = """
 INSERT INTO gnomon.api_key (
@@ -103,6 +123,7 @@ class Household:
         )
         # Keys that the crawl asks with: what it finds in the stock it may revoke.
         self.keys = {key.kind: key for key in self._keys()}
+        self._own_of_nodes()
         self._session.headers["Authorization"] = f"Bearer {self.keys['admin'].secret}"
 
     def _keys(self) -> Iterator[Key]:
@@ -158,6 +179,12 @@ class Household:
         self._own("task-types", name)
         self._own("limiters", name)
 
+    def _own_of_nodes(self) -> None:
+        """What only nodes write: an open breaker, and what became of tasks."""
+        values = {"tenant": self.tenant_id, "mark": self.mark, "node": new_incarnation()}
+        for statement in (_NODE, _BREAKER, _ACTIVITY):
+            self._execute(statement, values | {"buckets": DELAYS})
+
     def _own_of_operators(self, number: int) -> None:
         """A tenant, and an operator's key, for operators to change: whose they are is no secret."""
         spare = f"spare-{number}-{self.tenant_id}"
@@ -168,38 +195,54 @@ class Household:
 
     def _restock_tasks(self, number: int) -> None:
         waiting = self._task(number)
-        dead, running, completed, cancelled, paused = (self._task(number) for _ in range(5))
+        dead, resolved, running, completed, cancelled, paused = (
+            self._task(number) for _ in range(6)
+        )
         self._made(f"tasks/{completed}/cancel")
         self._made(f"tasks/{cancelled}/cancel")
         self._made(f"tasks/{paused}/pause")
         for statement, task_id in (
             (_DEAD, dead),
             (_TRIED, dead),
+            (_DEAD, resolved),
             (_RUNNING, running),
             (_COMPLETED, completed),
             (_TRIED, completed),
-            (_EVENT, waiting),
         ):
-            event = _new_id()
-            self._execute(
-                statement,
-                {
-                    "tenant": self.tenant_id,
-                    "id": task_id,
-                    "mark": self.mark,
-                    "node": new_incarnation(),
-                    "event": event,
-                },
-            )
-            if statement == _EVENT:
-                self.ids.add(str(event))
-        self._own("tasks", waiting, dead, running, completed, cancelled, paused)
-        self._own("dead-letters", dead, waiting, completed)
+            self._change_task(statement, task_id)
+        self._made(f"dead-letters/{resolved}/discard", {"note": self.mark})
+        self._own("tasks", waiting, dead, resolved, running, completed, cancelled, paused)
+        self._own("dead-letters", dead, resolved, waiting, completed)
+        self.stock["dead-letter-groups"] = [fingerprint.written(self._group)]
+        unnoted, noted = (self._change_task(_EVENT, waiting) for _ in range(2))
+        self._made(f"events/{noted}/acknowledge", {"note": self.mark})
+        self._own("events", noted, unnoted)
         # No node goes on with it; ended, it leaves room for the next.
-        asked = {"action": "delete", "filter": {"tag": self.mark}}
+        asked = {"action": "archive", "filter": {"tag": self.mark}, "note": self.mark}
         operation = self._made("bulk-operations", asked)["operation_id"]
         self._made(f"bulk-operations/{operation}/stop")
         self._own("bulk-operations", operation)
+
+    @property
+    def _group(self) -> int:
+        """The fingerprint of its dead letters."""
+        return fingerprint.fingerprint(self.mark, self.mark)
+
+    def _change_task(self, statement: str, task_id: str) -> str:
+        """Gives the id of the event that it makes, if it does."""
+        event = str(_new_id())
+        self._execute(
+            statement,
+            {
+                "tenant": self.tenant_id,
+                "id": task_id,
+                "mark": self.mark,
+                "node": new_incarnation(),
+                "event": event,
+                "fingerprint": self._group,
+            },
+        )
+        return event
 
     def _task(self, number: int) -> str:
         body = {

@@ -1,7 +1,7 @@
 """The dashboard, seen by two tenants: every page and action, by keys of every role."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import requests
@@ -9,7 +9,7 @@ from proof.crawl.alike import masked, nobodys
 from proof.crawl.crawler import Findings
 from proof.crawl.household import Household
 from proof.crawl.roles import Key
-from tests.dashboard.page_routes import ACTIONS, PAGES, PARAMETER
+from tests.dashboard.page_routes import ACTIONS, PARAMETER, ROUTES
 
 from gnomon.access.principal import Role
 
@@ -18,6 +18,8 @@ RESOURCES = {
     "bulk-operations": "bulk-operations",
     "cron": "cron-jobs",
     "dead-letters": "dead-letters",
+    "dead-letters/groups": "dead-letter-groups",
+    "events": "events",
     "keys": "keys",
     "limits": "limiters",
     "operator-keys": "operator-keys",
@@ -26,8 +28,35 @@ RESOURCES = {
     "tenants": "tenants",
     "webhook-secrets": "webhook-secrets",
 }
+_ONCE = re.compile(r"\b[0-9a-f]{32}\b")
 _TIMEOUT = 30.0
 _FORM: Mapping[str, str] = {"reason": "x", "note": "x", "execute_at": "2190-01-01T00:00"}
+
+
+_STREAMS = ("/live", "/live/installation")  # they do not end
+# What names a thing without being its page: in an address, or in the fields of a form.
+_QUERIES = {
+    "tasks": ("/tasks/new?from={}", "/tasks?q=id:{}"),
+    "cron-jobs": ("/tasks?q=job:{}", "/dead-letters?q=job:{}"),
+    "dead-letter-groups": ("/bulk-operations/new?action=delete&q=fingerprint:{}",),
+    "marks": (
+        "/tasks?q=tag:{}",
+        "/tasks?q=type:{}&fragment=1",
+        "/tasks/new?task_type={}",
+        "/dead-letters?q=tag:{}",
+        "/dead-letters?q=type:{}",
+        "/dead-letters/resolved?q=tag:{}",
+        "/bulk-operations/new?action=delete&q=tag:{}",
+        "/events?kind={}",
+        "/cron?q={}",
+    ),
+}
+_FORMS = {
+    "tasks": ("/tasks/selected", {"action": "cancel", "t-{}": "on"}),
+    "events": ("/events/acknowledge", {"ids": "{}", "note": "x"}),
+    "saved-views": ("/tasks/views/remove", {"name": "{}"}),
+    "marks": ("/bulk-operations", {"action": "delete", "q": "tag:{}", "expect": "1"}),
+}
 
 
 class Visitor:
@@ -59,10 +88,33 @@ class PageCrawler:
         self.visits = 0
 
     def crawl(self) -> None:
-        for method, paths in (("GET", PAGES), ("POST", ACTIONS)):
+        pages = {path: role for path, role in ROUTES.items() if path not in _STREAMS}
+        for method, paths in (("GET", pages), ("POST", ACTIONS)):
             for path, role in paths.items():
                 for visitor in self._visitors:
                     self._visit(visitor, method, path, role)
+        for visitor in self._visitors:
+            self._name_foreign(visitor)
+
+    def _name_foreign(self, visitor: Visitor) -> None:
+        """What is another's, in a filter or a form."""
+        stock = self._owner.stock | {"marks": [self._owner.mark]}
+        for kind, addresses in _QUERIES.items():
+            for address in addresses:
+                role = ROUTES[address.partition("?")[0]]
+                for foreign in stock[kind][-3:]:
+                    answers = [
+                        (self._ask(visitor, "GET", address.format(name), role), name)
+                        for name in (foreign, nobodys(foreign))
+                    ]
+                    self._alike(f"GET {address}", answers)
+        for kind, (path, fields) in _FORMS.items():
+            for foreign in stock[kind][-3:]:
+                answers = [
+                    (self._ask(visitor, "POST", path, ACTIONS[path], _filled(fields, name)), name)
+                    for name in (foreign, nobodys(foreign))
+                ]
+                self._alike(f"POST {path}", answers)
 
     def _visit(self, visitor: Visitor, method: str, path: str, role: Role) -> None:
         names = PARAMETER.findall(path)
@@ -70,7 +122,8 @@ class PageCrawler:
             if method == "GET":  # what an action without a thing does, it does to one's own
                 self._ask(visitor, method, path, role)
             return
-        kind = RESOURCES.get(path.split("/")[1])
+        before = path.partition("/{")[0].strip("/")
+        kind = RESOURCES.get(before)
         if kind is None:
             self._findings.blame(f"{path}: proof/crawl/pages.py knows nothing to ask it for", path)
             return
@@ -82,19 +135,26 @@ class PageCrawler:
             self._compare(visitor, method, path, role, foreign)
 
     def _compare(self, visitor: Visitor, method: str, path: str, role: Role, foreign: str) -> None:
-        unknown = nobodys(foreign)
-        theirs = self._ask(visitor, method, _of(path, foreign), role)
-        no_ones = self._ask(visitor, method, _of(path, unknown), role)
-        if masked(theirs, foreign) != masked(no_ones, unknown):
+        answers = [
+            (self._ask(visitor, method, _of(path, name), role), name)
+            for name in (foreign, nobodys(foreign))
+        ]
+        self._alike(f"{method} {path}", answers)
+
+    def _alike(self, asked: str, answers: Sequence[tuple[requests.Response, str]]) -> None:
+        theirs, no_ones = (_without_once(masked(answer, name)) for answer, name in answers)
+        if theirs != no_ones:
             self._findings.blame(
-                f"{method} {path}: a foreign id answers unlike an unknown one",
-                f"unknown: {masked(no_ones, unknown)}\n  foreign: {masked(theirs, foreign)}",
+                f"{asked}: a foreign id answers unlike an unknown one",
+                f"unknown: {no_ones}\n  foreign: {theirs}",
             )
 
-    def _ask(self, visitor: Visitor, method: str, path: str, role: Role) -> requests.Response:
-        answer = visitor.send(method, path, _FORM if method == "POST" else None)
+    def _ask(
+        self, visitor: Visitor, method: str, path: str, role: Role, form: Any = _FORM
+    ) -> requests.Response:
+        answer = visitor.send(method, path, form if method == "POST" else None)
         self.visits += 1
-        asked = f"with {visitor.key.kind}: {method} {path}"
+        asked = f"with {visitor.key.kind}: {method} {path} {form}"
         whole = f"{answer.text} {dict(answer.headers)}"
         if leaked := self._owner.found_in(whole, asked, by_operator=visitor.key.of_operator):
             self._findings.blame(f"shows {sorted(leaked)[:3]} of another", asked, answer)
@@ -111,3 +171,12 @@ class PageCrawler:
 def _of(path: str, thing: str) -> str:
     """The path of the page about this thing; what else it asks for is made up."""
     return re.sub(PARAMETER, "x", re.sub(PARAMETER, thing, path, count=1))
+
+
+def _filled(fields: Mapping[str, str], thing: str) -> dict[str, str]:
+    return {name.format(thing): value.format(thing) for name, value in fields.items()}
+
+
+def _without_once(answer: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without what is new in every form."""
+    return tuple(_ONCE.sub("*", part) if isinstance(part, str) else part for part in answer)
