@@ -19,7 +19,9 @@ _REFUSED = "This is no valid key or token: it may be mistyped, revoked or expire
 
 def sign_in_url(request: Request) -> str:
     """The page to sign in on, which comes back to this one."""
-    path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+    # As it was asked for: names of things may have `/` and `?` in them.
+    path = request.scope["raw_path"].partition(b"?")[0].decode("latin-1")
+    query = request.scope["query_string"].decode("latin-1")
     back = path + (f"?{query}" if query else "")
     return "/sign-in" if back == "/" else f"/sign-in?next={quote(back)}"
 
@@ -46,8 +48,9 @@ async def sign_in(request: Request) -> ASGIResponse:
         context.limits.failed(request.scope)
         await context.refusals.wait()
         return page(request, "sign_in.html", 401, back=back, wrong=_REFUSED)
-    context.limits.succeeded(request.scope)
+    context.limits.signed_in(request.scope)
     cookie = await context.sessions.begin(credentials)
+    await context.sessions.end(session_in(request))  # the one of before, which nobody has any more
     return redirect(back, set_cookie(cookie, secure=_by_https(request)))
 
 

@@ -114,3 +114,55 @@ async def test_a_proxy_that_takes_its_clients_out_of_the_limits_is_told_of(
             made.exceeded(scope)
     assert len(logs) == (told is not None)
     assert told is None or told in logs[0]["event"]
+
+
+SESSION = "ab" * 32
+
+
+def with_session(session: str = SESSION) -> Any:
+    return asked() | {"headers": [(b"cookie", f"gnomon_session={session}".encode())]}
+
+
+def test_a_session_counts_as_the_key_that_it_was_made_with() -> None:
+    made = limits(StillClock(), key_requests_per_second=10)
+    first = with_session()
+    assert made.exceeded(first) is None
+    made.succeeded_by_session(first, SESSION, "good")
+    excess = None
+    for _ in range(30):
+        if (excess := made.exceeded(with_session())) is not None:
+            break
+        made.succeeded_by_session(with_caller(made), SESSION, "good")
+    assert excess is not None
+    assert excess.limit is Limit.KEY
+    assert made.exceeded(asked("good")) is not None  # they share what the key may do
+
+
+def with_caller(made: RequestLimits) -> Any:
+    """A request of somebody else, who is let in."""
+    made.exceeded(scope := asked("unknown"))
+    return scope
+
+
+def test_wrong_keys_of_an_address_keep_no_session_out() -> None:
+    made = limits(StillClock())
+    first = with_session()
+    made.exceeded(first)
+    made.succeeded_by_session(first, SESSION, "good")
+    while made.exceeded(scope := asked("wrong")) is None:
+        made.failed(scope)
+    while made.exceeded(scope := asked("unknown")) is None:
+        made.failed(scope)
+    assert made.exceeded(with_session()) is None
+    assert made.exceeded(with_session("cd" * 32)) is not None  # which nobody knows
+
+
+def test_sessions_are_begun_few_at_once_also_with_a_session_of_before() -> None:
+    for scope in (asked, with_session):
+        made, begun = limits(StillClock()), 0
+        made.exceeded(first := with_session())
+        made.succeeded_by_session(first, SESSION, "good")
+        while begun < 1_000 and made.exceeded(one := scope()) is None:
+            made.signed_in(one)
+            begun += 1
+        assert 40 <= begun <= 55

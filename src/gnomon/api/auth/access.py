@@ -51,17 +51,28 @@ async def _admit(request: Request) -> None:
     if role is None:
         return
     try:
-        requester = await authenticator.requester(await _authorization(request))
+        authorization = await _authorization(request)
+        requester = await authenticator.requester(authorization)
     except Unauthenticated:
         context.limits.failed(request.scope)
         await _refuse(request)
         raise
-    context.limits.succeeded(request.scope)
+    _note_success(request, authorization)
     _check_role(requester, role)
     if isinstance(requester, Principal) and not context.directory.knows(requester.tenant_id):
         # It was created a moment ago; until it is known here, it has no quotas and no allow-lists.
         await context.directory.look_again()
     request.scope["auth"] = requester
+
+
+def _note_success(request: Request, authorization: str | None) -> None:
+    limits, session = context_of(request).limits, None
+    if page_of(request.scope["route_handler"]) is not None:
+        session = session_in(request)
+    if session is None:
+        limits.succeeded(request.scope)
+    else:
+        limits.succeeded_by_session(request.scope, session, authorization)
 
 
 async def _authorization(request: Request) -> str | None:

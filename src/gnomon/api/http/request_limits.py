@@ -4,7 +4,7 @@ A request with a key that this process has lately found valid counts towards tha
 the valid keys of its address. All others of the address are strangers and share a bucket: however
 many wrong keys one of them tries, valid keys of the same address get through. A failed
 authentication costs as much as many requests. Keys that were found wrong a moment ago have another
-bucket, apart from keys not seen before.
+bucket, apart from keys not seen before. A session counts as the key that it was made with.
 """
 
 import math
@@ -20,6 +20,7 @@ from gnomon.access.client_address import ClientAddresses, CountedAddress, Header
 from gnomon.access.token_buckets import TokenBuckets
 from gnomon.api.auth.authentication import Authenticator, TrustedCaller
 from gnomon.api.auth.key_cache import Recognition
+from gnomon.api.auth.sessions import cookie_in
 from gnomon.api.http.refusals import Refusals
 from gnomon.clock import Clock
 from gnomon.observe.metrics import ApiMetrics
@@ -29,6 +30,7 @@ BURST_SECONDS = 2.0  # a bucket holds the tokens of so much time
 STRANGERS_A_SECOND = 300.0  # requests of one address without a known valid key
 STRANGERS_AT_ONCE = 1_000.0
 FAILURE_COSTS = 20.0  # tokens of a failed authentication: 50 at once, then 15 a second
+SIGN_IN_COSTS = 20.0  # tokens: each leaves a session that is kept for hours
 WATCHERS_A_SECOND = 100.0  # health checks of one address that are answered without a wait
 WATCHER_WAITS = 0.5  # seconds; health checkers give up after one at the earliest
 MOST_REMEMBERED = 20_000  # addresses, and keys; some megabytes
@@ -109,6 +111,7 @@ class RequestLimits:
         self._of_strangers = TokenBuckets(strangers, STRANGERS_AT_ONCE, MOST_REMEMBERED)
         self._of_wrong = TokenBuckets(strangers, STRANGERS_AT_ONCE, MOST_REMEMBERED)
         self._of_watchers = _buckets(WATCHERS_A_SECOND)
+        self._sessions: dict[str, Hashable] = {}  # that were found valid, with their holders
         self._pace = Refusals(clock)
         self._refused: Counter[str] = Counter()
         self._told_at = self._unsaid_at = -math.inf
@@ -118,11 +121,23 @@ class RequestLimits:
         address = self._address(scope)
         known, key = Recognition.GOOD, None
         if self._authenticator is not None:
-            known, key = self._authenticator.recognise(_authorization(scope["headers"]))
+            known, key = self._recognised(scope["headers"], self._authenticator)
         excess = self._excess(address, known, key)
         if excess is None:
             scope[_CALLER] = _Caller(address, known)  # type: ignore[literal-required]
         return excess
+
+    def _recognised(
+        self, headers: Headers, authenticator: Authenticator | TrustedCaller
+    ) -> tuple[Recognition, Hashable]:
+        session = None
+        if (header := _value(headers, b"authorization")) is None:
+            session = cookie_in(_value(headers, b"cookie"))
+        if session is None:
+            return authenticator.recognise(header)
+        if session in self._sessions:
+            return Recognition.GOOD, self._sessions[session]
+        return Recognition.UNKNOWN, None
 
     async def slow_watcher(self, scope: Scope) -> None:
         """Delays a health check of an address that makes too many. Health is never refused, nor
@@ -149,6 +164,7 @@ class RequestLimits:
     def failed(self, scope: Scope) -> None:
         """Charges a request whose authentication failed."""
         caller = _caller(scope)
+        self._forget_session(scope)
         if not caller.address.unlimited:
             buckets = self._buckets_of(caller.known)
             buckets.charge(caller.address.group, self._clock.monotonic(), FAILURE_COSTS)
@@ -159,6 +175,26 @@ class RequestLimits:
         if caller.stranger:
             buckets = self._buckets_of(caller.known)
             buckets.charge(caller.address.group, self._clock.monotonic(), -1.0)
+
+    def succeeded_by_session(self, scope: Scope, session: str, authorization: str | None) -> None:
+        """As `succeeded`. From now on the session counts as the key behind it."""
+        self.succeeded(scope)
+        if self._authenticator is not None:
+            while len(self._sessions) >= MOST_REMEMBERED:
+                del self._sessions[next(iter(self._sessions))]
+            self._sessions[session] = self._authenticator.recognise(authorization)[1]
+
+    def signed_in(self, scope: Scope) -> None:
+        """Charges a session that was begun: whoever has a key begins few at once. The one of before
+        is over."""
+        caller = _caller(scope)
+        self._forget_session(scope)
+        if not caller.address.unlimited:
+            buckets = self._buckets_of(caller.known)
+            buckets.charge(caller.address.group, self._clock.monotonic(), SIGN_IN_COSTS)
+
+    def _forget_session(self, scope: Scope) -> None:
+        self._sessions.pop(cookie_in(_value(scope["headers"], b"cookie")) or "", None)
 
     def begin(self, scope: Scope) -> Excess | None:
         """Counts a request as in progress until `end`; returns the limit if it exceeds that."""
@@ -227,8 +263,8 @@ def _caller(scope: Scope) -> _Caller:
     return caller
 
 
-def _authorization(headers: Headers) -> str | None:
+def _value(headers: Headers, wanted: bytes) -> str | None:
     for name, value in headers:
-        if name == b"authorization":
+        if name == wanted:
             return value.decode("latin-1")
     return None
