@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import unescape
 from typing import Any
+from urllib.parse import unquote
 
 import aiohttp
 import pytest
@@ -12,6 +13,7 @@ from litestar.routes import HTTPRoute
 from tests.conftest import serving
 from tests.integration.api_calls import LATER, TASKS, call, submitted
 from tests.integration.identity import bearer, make_key, make_operator, make_tenant
+from yarl import URL
 
 from gnomon.access.principal import TENANT_ROLES, Role
 from gnomon.api.http.operation import page_of
@@ -299,3 +301,29 @@ async def test_a_key_that_may_not_read_is_told_so(guarded: Api, database: Databa
     _, key = await make_key(database, roles=TENANT_ROLES - {Role.READ, Role.ADMIN})
     async with signed_in(guarded, key) as browser:
         assert "read" in await shown(browser, "/tasks", 403)
+
+
+async def test_signing_in_again_ends_the_session_of_before(
+    guarded: Api, database: Database
+) -> None:
+    _, key = await make_key(database)
+    async with signed_in(guarded, key) as browser:
+        before = {each.key: each.value for each in browser.cookie_jar}
+        assert (await posted(browser, "/sign-in", {"credentials": key})).status == 303
+        await shown(browser, "/tasks")
+        async with guarded.get("/tasks", cookies=before, allow_redirects=False) as answer:
+            assert answer.status == 303
+
+
+async def test_signing_in_comes_back_to_what_was_asked_for(guarded: Api) -> None:
+    path = "/task-types/a%3Fb%23c%25d"
+    async with guarded.get(URL(path, encoded=True), allow_redirects=False) as answer:
+        assert unquote(answer.headers["location"]) == f"/sign-in?next={path}"
+
+
+async def test_a_stream_is_never_shared_as_fragments_are(api: Api) -> None:
+    address = "/live?topics=tasks&fragment=1"
+    async with api.get(address) as first, api.get(address) as second:
+        assert (first.status, second.status) == (200, 200)
+        for each in (first, second):
+            assert await each.content.readline() == b": open\n"

@@ -31,7 +31,7 @@ _HEADERS = {
 _ENDED = b"event: ended\ndata: sign-in\n\n"
 
 
-@PageRoute("GET", PATH, role=Role.READ)
+@PageRoute("GET", PATH, role=Role.READ, streams=True)
 async def tell_changes(request: Request) -> ASGIResponse:
     watched = topics_in(request.query_params.get("topics", ""))
     if context_of(request).authenticator is not None:
@@ -39,7 +39,7 @@ async def tell_changes(request: Request) -> ASGIResponse:
     return _stream(request, tenant_of(request), watched)
 
 
-@PageRoute("GET", f"{PATH}/installation", role=Role.OPERATOR)
+@PageRoute("GET", f"{PATH}/installation", role=Role.OPERATOR, streams=True)
 async def tell_installation_changes(request: Request) -> ASGIResponse:
     return _stream(request, None, topics_in(request.query_params.get("topics", "")))
 

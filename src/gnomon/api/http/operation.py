@@ -90,6 +90,7 @@ class PageRoute(Endpoint, frozen=True, kw_only=True):
     """
 
     role: Role
+    streams: bool = False  # the answer is of one reader, and has no end
     grows: bool = False  # refused while there is no room for new work
     needs_authentication: bool = False  # refused while authentication is off
 
@@ -98,7 +99,7 @@ class PageRoute(Endpoint, frozen=True, kw_only=True):
         reads = self.method == "GET"
         methods = READ if reads else HttpMethod(self.method)
         return HTTPRouteHandler(self.path, http_method=methods, status_code=200, opt={_PAGE: self})(
-            shown(handler) if reads else handler
+            shown(handler) if reads and not self.streams else handler
         )
 
 
