@@ -23,6 +23,7 @@ from gnomon.node.node import Node
 from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.targets.python import PythonCaller
+from gnomon.observe.events import fan_out
 from gnomon.observe.metrics import NodeMetrics
 from gnomon.observe.tally import ActivityTally
 from gnomon.store.activity_writer import ActivityWriter
@@ -51,13 +52,13 @@ CLASSES = {
 # One failure opens a host's breaker; a tenant's never opens.
 RULES = BreakerRules(host=Rule(share=0.5, calls=1, pause=30.0), tenant=Rule(share=2.0))
 _NAMED = re.compile(
-    r"""(?:query|fetch|fetchrow|execute)\(\s*"(\w+)"|"(\w+)" if overdue else "(\w+)\""""
+    r"""(?:query|fetch|fetchrow|fetchval|execute)\(\s*"(\w+)"|"(\w+)" if overdue else "(\w+)\""""
 )
 # What a node's chores ask the store through; what these ask in turn is found in them.
 _MODULES = (
-    "cron.events", "cron.overlap", "cron.planning", "cron.planning_store", "dispatch.breakers",
+    "activity.activity", "bulk.bulk_store", "cron.dead_letter_events", "cron.events", "cron.overlap", "cron.planning", "cron.planning_store", "dispatch.breakers",
     "dispatch.dispatch_store", "dispatch.roster", "dispatch.troubles", "identity.tenant_reader",
-    "limits.permits", "retention.expired_rows",
+    "limits.permits", "retention.expired_rows", "tasks.dead_letters",
 )  # fmt: skip
 
 
@@ -143,6 +144,10 @@ class _FaultyConnection:
         await self._asked(text)
         return await self._connection.fetchrow(text, *args)
 
+    async def fetchval(self, text: str, *args: Any) -> Any:
+        await self._asked(text)
+        return await self._connection.fetchval(text, *args)
+
     async def execute(self, text: str, *args: Any) -> Any:
         await self._asked(text)
         return await self._connection.execute(text, *args)
@@ -156,8 +161,8 @@ class FaultyDatabase(Database):
         self._faults = faults
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator["Connection"]:
-        async with super().connection() as connection:
+    async def _acquired(self) -> AsyncIterator["Connection"]:
+        async with super()._acquired() as connection:
             yield cast("Connection", _FaultyConnection(connection, self._faults))
 
 
@@ -221,6 +226,7 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
         tenants = PostgresTenantReader(database, with_schemas=False)
         directory = TenantCache(tenants, clock, {})
         await directory.load()
+        activity = ActivityWriter(ActivityTally(clock), PostgresActivity(database))
         inputs = NodeInputs(
             settings,
             database,
@@ -228,9 +234,9 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
             lambda: True,
             directory,
             clock,
-            metrics,
+            fan_out(metrics, activity.tally),
             RULES,
-            ActivityWriter(ActivityTally(clock), PostgresActivity(database)),
+            activity,
         )
         crank.node = node = Assembly(inputs).node()
         await node.membership.join()

@@ -28,7 +28,10 @@ ALL_CLASSES = os.environ.get("GNOMON_FAULTS") == "all"
 ONCE = RetryPolicy(max_retries=0)
 # Named in the same modules, and asked by others: the API, a joining or leaving node, its lease.
 NOT_OF_CHORES = {
-    "deciding_version", "join_roster", "leave_roster", "list_events", "renew", "task_types",
+    "acknowledge_events", "activity_of_all", "activity_points", "activity_tenants",
+    "activity_types", "bulk_get", "bulk_list", "count_group", "dead_groups", "deciding_version",
+    "get_events", "join_roster", "last_tracebacks", "leave_roster", "list_events", "list_resolved",
+    "open_events", "renew", "task_types", "upcoming",
 }  # fmt: skip
 # Asked only after another one has failed.
 AFTER = {"next_to_judge": "judge_fires", "park_job": "insert_occurrences"}
