@@ -1,5 +1,6 @@
 """`gnomon nodes`: leases, shards, what runs, and how far behind each node is."""
 
+import json
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -128,6 +129,36 @@ async def test_a_pool_is_shown_and_what_nobody_serves(database: Database, connec
     checks = (await cli("doctor", "--json", code=1)).json["checks"]
     detail = next(check["detail"] for check in checks if check["name"] == "handlers")
     assert detail == "no live worker handles test (1 waiting, tenant default)"
+
+
+@pytest.mark.usefixtures("roster")
+@pytest.mark.parametrize(
+    ("serves", "is_late"),
+    [
+        ({"webhooks": False, "handlers": ["test"]}, True),
+        ({"webhooks": False, "handlers": ["other"]}, False),
+        ({"handlers": []}, False),
+        ({"types": ["test"]}, True),
+        ({"types": ["other"]}, False),
+        ({"tenants": ["default"]}, True),
+        ({"tenants": ["another"]}, False),
+        ({"lanes": [2]}, True),
+        ({"lanes": [3]}, False),
+        ({"queues": ["letters"]}, True),
+        ({"queues": ["others"]}, False),
+    ],
+)
+async def test_the_lag_of_a_node_is_of_what_it_serves(
+    database: Database, connection: Any, serves: dict[str, Any], *, is_late: bool
+) -> None:
+    await connection.execute(
+        "UPDATE gnomon.node SET serves = $1 WHERE incarnation = $2", json.dumps(serves), ALIVE
+    )
+    await waiting_in(database, connection, shard_for(ALIVE), 100.0)
+    await connection.execute("UPDATE gnomon.task SET queue = 'letters'")
+    found = (await cli("nodes", "--json")).json
+    assert (found["nodes"][0]["lag_seconds"] is not None) == is_late
+    assert found["due"]["lag_seconds"] >= 100
 
 
 async def test_an_empty_roster_says_what_to_start() -> None:

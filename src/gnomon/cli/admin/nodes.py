@@ -30,9 +30,9 @@ def nodes(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> No
 
     Each with how long its lease is still good, what it serves (its pool), how many of the 256
     shards it serves that in, how many tasks it runs in how many slots, and its lag: how long the
-    oldest due task in its shards has been waiting. A silent node's lease has run out, but no peer
-    has declared it dead: it may still come back. Without an API, `gnomon doctor` counts the nodes
-    on the database.
+    oldest due task in its shards that it serves has been waiting. A silent node's lease has run
+    out, but no peer has declared it dead: it may still come back. Without an API, `gnomon doctor`
+    counts the nodes on the database.
 
     \b
     gnomon nodes

@@ -217,7 +217,7 @@ class PlanInfo(msgspec.Struct, kw_only=True):
 
 
 class NodeInfo(msgspec.Struct, kw_only=True):
-    """A node. `lag_seconds` is the age of the oldest due task in its shards."""
+    """A node. `lag_seconds` is the age of the oldest due task in its shards that it serves."""
 
     name: str
     incarnation: UUID

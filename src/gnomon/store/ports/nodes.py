@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.pool import Pool
+from gnomon.model.pool import Pool, Work
 
 
 class ListedNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,9 +24,9 @@ class ListedNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShardBacklog(msgspec.Struct, frozen=True):
-    """Due tasks of a shard that wait."""
+    """Due tasks of a shard that wait. Of their work is known what pools choose by."""
 
     shard: int
     due: int
     lag_seconds: float  # age of the oldest
-    by_handler: bool = False
+    work: Work

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -19,7 +19,7 @@ COUNTED = 100  # waiting tasks of a shard: so the cost has a bound, whatever the
 
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A node. `lag_seconds` is the age of the oldest due task in its shards."""
+    """A node. `lag_seconds` is the age of the oldest due task in its shards that it serves."""
 
     name: str
     incarnation: UUID
@@ -56,7 +56,7 @@ class Overview(NamedTuple):
 async def overview(reader: PostgresNodeReader) -> Overview:
     """All nodes, living ones first."""
     nodes = await reader.nodes(MOST_NODES)
-    backlog = await reader.backlog(COUNTED)
+    backlog = await reader.backlog(COUNTED, {node.pool for node in nodes if not node.dead})
     # In a thread: with many nodes it takes a while, and other requests wait for the loop.
     return await asyncio.to_thread(_overview, nodes, backlog)
 
@@ -64,16 +64,23 @@ async def overview(reader: PostgresNodeReader) -> Overview:
 def _overview(nodes: Sequence[ListedNode], backlog: Sequence[ShardBacklog]) -> Overview:
     # As the nodes see it: a silent one keeps its shards until it is declared dead.
     owned = shards_by_node({node.incarnation: node.pool for node in nodes if not node.dead})
+    lags: dict[Pool, dict[int, float]] = {node.pool: {} for node in nodes if not node.dead}
+    for pool, by_shard in lags.items():
+        for each in backlog:
+            if pool.accepts(each.work):
+                by_shard[each.shard] = max(each.lag_seconds, by_shard.get(each.shard, 0.0))
     none: frozenset[int] = frozenset()
     return Overview(
-        [_status(node, owned.get(node.incarnation, none), backlog) for node in nodes],
+        [
+            _status(node, owned.get(node.incarnation, none), lags.get(node.pool, {}))
+            for node in nodes
+        ],
         _due(backlog),
         owned,
     )
 
 
-def _status(node: ListedNode, owned: frozenset[int], backlog: Sequence[ShardBacklog]) -> NodeStatus:
-    kinds = node.pool.kinds
+def _status(node: ListedNode, owned: frozenset[int], lags: Mapping[int, float]) -> NodeStatus:
     alive = not node.dead and node.lease_seconds > 0
     return NodeStatus(
         name=node.name,
@@ -89,7 +96,7 @@ def _status(node: ListedNode, owned: frozenset[int], backlog: Sequence[ShardBack
         shards=len(owned),
         slots=node.slots,
         running=node.running,
-        lag_seconds=_longest(b for b in backlog if b.shard in owned and kinds[b.by_handler]),
+        lag_seconds=max((lag for shard, lag in lags.items() if shard in owned), default=None),
     )
 
 
@@ -110,8 +117,5 @@ def _due(backlog: Sequence[ShardBacklog]) -> DueWork:
     counts: Counter[int] = Counter()
     for each in backlog:
         counts[each.shard] += each.due
-    return DueWork(counts.total(), COUNTED in counts.values(), _longest(backlog))
-
-
-def _longest(shards: Iterable[ShardBacklog]) -> float | None:
-    return max((each.lag_seconds for each in shards), default=None)
+    longest = max((each.lag_seconds for each in backlog), default=None)
+    return DueWork(counts.total(), COUNTED in counts.values(), longest)
