@@ -81,6 +81,22 @@ async def test_a_task_gets_its_fingerprint_when_it_dies_and_loses_it_when_it_is_
     assert (await found())[1:3] == [None, fingerprint("mail", "other")]
 
 
+async def test_many_that_die_together_get_their_fingerprints_each(
+    database: Database, connection: Connection
+) -> None:
+    dispatch = PostgresDispatch(database, 10.0)
+    deliveries = await claimed(database, dispatch, connection, 40)
+    errors = {each.key.id: "abcd"[n % 4] * 50 for n, each in enumerate(deliveries)}
+    await dispatch.settle(
+        [
+            settlement(each, DIES, OutcomeKind.FAILED, error=errors[each.key.id], task_type="mail")
+            for each in deliveries
+        ]
+    )
+    rows = await connection.fetch("SELECT id, fingerprint FROM gnomon.task")
+    assert dict(rows) == {task: fingerprint("mail", error) for task, error in errors.items()}
+
+
 async def test_what_dies_otherwise_gets_its_fingerprint_from_a_node(
     database: Database, database_dsn: str, connection: Connection, api: Api
 ) -> None:

@@ -45,8 +45,20 @@ def normalised(error: str | None) -> str:
     """The error without what differs from one time to the next: one line, of bounded length."""
     if not error:
         return NO_ERROR
-    text = _DETAIL.sub(_name_of, error[:READ])
-    return _SPACE.sub(" ", text).strip()[:KEPT] or NO_ERROR
+    error = error[:READ]
+    parts: list[str] = []
+    length = end = 0
+    for found in _DETAIL.finditer(error):
+        kind = found.lastgroup
+        between = error[end : found.start()]
+        named = found[0] if kind in ("kept", "word") else f"<{kind}>"
+        parts += (between, named)
+        end = found.end()
+        length += len(named) + len(between) - sum(map(str.isspace, between))
+        if length > KEPT:  # without its spaces: more than is kept
+            break
+    parts.append(error[end:])
+    return _SPACE.sub(" ", "".join(parts)).strip()[:KEPT] or NO_ERROR
 
 
 def fingerprint(task_type: str, error: str | None) -> int:
@@ -77,8 +89,3 @@ def read(text: str) -> int:
 def _hash(text: str, bits: int) -> int:
     digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest) >> 64 - bits
-
-
-def _name_of(found: "re.Match[str]") -> str:
-    kind = found.lastgroup
-    return found[0] if kind in ("kept", "word") else f"<{kind}>"

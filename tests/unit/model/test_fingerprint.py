@@ -76,6 +76,12 @@ def test_any_error_has_a_bounded_normal_form_and_a_fingerprint_of_its_type(
     )
 
 
+@given(st.text(alphabet="ab1: \n", max_size=40), st.text(alphabet="ab1: \n", max_size=40))
+def test_what_comes_after_what_is_kept_does_not_count(text: str, tail: str) -> None:
+    long = f"{text} " + "word  " * KEPT
+    assert normalised(f"{long}{tail}"[:READ]) == normalised(long)
+
+
 @given(st.text(alphabet="abc '\"<>:.", max_size=200))
 def test_what_is_normal_stays(error: str) -> None:
     once = normalised(error)

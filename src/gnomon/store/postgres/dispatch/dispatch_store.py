@@ -1,5 +1,6 @@
 """Dispatch on PostgreSQL: finds, claims and settles tasks for a node."""
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -54,6 +55,7 @@ _BEFORE_ALL = FlowKey("", Lane.CRITICAL, -(1 << 63))
 _MOST_REASON = 500
 _ANY_LOSSES = 32767  # more than a task survives
 _NO_FINGERPRINT: tuple[None] = (None,)
+_FEW = 10  # fingerprints, which are worked out at once
 
 
 # Tasks of one kind share their target and policy to the letter, so decoding them once is enough.
@@ -201,7 +203,7 @@ class PostgresDispatch:
             same_or_all([s.result for s in batch]),
             same_or_all([s.unbegun for s in batch]),
             same_or_all([s.traceback for s in batch]),
-            _fingerprints(batch) if VerdictKind.DEAD_LETTER in kinds else _NO_FINGERPRINT,
+            await _fingerprints(batch) if VerdictKind.DEAD_LETTER in kinds else _NO_FINGERPRINT,
         )
         settled = []
         for places, state, due_at, cron_job_id in rows:
@@ -271,16 +273,22 @@ async def claim(
     return Claim(claimed, datetime.fromtimestamp(now, UTC), unreadable)
 
 
-def _fingerprints(batch: Sequence[Settlement]) -> Sequence[int | None]:
-    """Of those that die, and say of what."""
-    return same_or_all(
-        [
-            fingerprint(s.task_type, s.error)
-            if s.verdict.kind is VerdictKind.DEAD_LETTER and s.error is not None
-            else None
-            for s in batch
-        ]
-    )
+async def _fingerprints(batch: Sequence[Settlement]) -> Sequence[int | None]:
+    """Of those that die, and say of what. Many of them take a while, and others need the loop."""
+    dying = [
+        (n, s.task_type, s.error)
+        for n, s in enumerate(batch)
+        if s.verdict.kind is VerdictKind.DEAD_LETTER and s.error is not None
+    ]
+    if len(dying) > _FEW:
+        found = await asyncio.to_thread(_fingerprints_of, dying)
+    else:
+        found = _fingerprints_of(dying)
+    return same_or_all([found.get(n) for n in range(len(batch))])
+
+
+def _fingerprints_of(dying: Iterable[tuple[int, str, str]]) -> dict[int, int]:
+    return {n: fingerprint(task_type, error) for n, task_type, error in dying}
 
 
 def _order(settlement: Settlement) -> bytes:

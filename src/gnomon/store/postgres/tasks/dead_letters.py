@@ -1,5 +1,6 @@
 """Dead letters: groups by error, pages of those that are resolved, and missing fingerprints."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -121,7 +122,8 @@ class PostgresDeadLetters:
             await connection.execute(BY_INDEX)
             rows = await connection.fetch(query("unknown_dead"), most)
             if rows:
-                await connection.execute(query("set_fingerprints"), *_named(rows))
+                named = await asyncio.to_thread(_named, rows)  # others need the loop
+                await connection.execute(query("set_fingerprints"), *named)
         return len(rows)
 
     @asynccontextmanager
