@@ -16,6 +16,7 @@ from gnomon.clock import SystemClock, new_id, new_incarnation
 from gnomon.model.severity import BREAKER_CLOSED, BREAKER_OPENED, DEAD_LETTERED, SLA_MISSED
 from gnomon.node.maintenance.dead_letter_alarm import WINDOW, DeadLetterAlarm
 from gnomon.node.membership.lease import Lease
+from gnomon.store.postgres.cron import dead_letter_events
 from gnomon.store.postgres.cron.dead_letter_events import PostgresAlarm
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
@@ -193,3 +194,15 @@ async def test_dead_letters_of_another_time_are_told_anew(
     now = await database_now(connection)
     await added(connection, "", 3, now - WINDOW - timedelta(minutes=2))
     assert await alarm(database).run_once() == 0, "that time is over"
+
+
+async def test_dead_letters_of_more_types_than_are_told_are_told_together(
+    api: Api, database: Database, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letter_events, "MOST_COUNTED", 3)
+    now = await database_now(connection)
+    for task_type, dead in (("", 16), ("a", 1), ("b", 5), ("c", 2), ("d", 8)):
+        await added(connection, task_type, dead, now)
+    await alarm(database).run_once()
+    told = {event["detail"]["task_type"]: event["detail"]["count"] for event in await listed(api)}
+    assert told == {"d": 8, "b": 5, None: 3}
