@@ -27,6 +27,7 @@ EVERY_SECONDS = 5.0
 MOST_NAMED, MOST_OF_TENANT = 500, 50
 MOST_NAME = 200  # characters of a type, as the API takes them
 MOST_MINUTES = 15  # that are kept while they cannot be written
+MOST_ROWS = 1_000  # of one statement: however much was kept, each is short
 
 _FINISH_SECONDS = 2.0
 
@@ -58,12 +59,13 @@ class ActivityWriter:
             for minute, keyed in kept.items()
             for key, counts in keyed.items()
         ]
-        if not rows:
-            return 0
+        written = 0
         try:
-            await self._store.add(rows)
+            while written < len(rows):
+                await self._store.add(rows[written : written + MOST_ROWS])
+                written += MOST_ROWS
         except BaseException:
-            self._keep_again(kept)
+            self._keep_again(rows[written:])
             raise
         return len(rows)
 
@@ -83,11 +85,9 @@ class ActivityWriter:
                 keyed.setdefault(key, Counts()).add(each)
         self._forget_oldest()
 
-    def _keep_again(self, kept: Mapping[datetime, Mapping[ActivityKey, Counts]]) -> None:
-        for minute, counts in kept.items():
-            keyed = self._kept.setdefault(minute, {})
-            for key, each in counts.items():
-                keyed.setdefault(key, Counts()).add(each)
+    def _keep_again(self, rows: Iterable[ActivityRow]) -> None:
+        for row in rows:
+            self._kept.setdefault(row.minute, {}).setdefault(row.key, Counts()).add(row.counts)
         self._forget_oldest()
 
     def _forget_oldest(self) -> None:

@@ -13,7 +13,13 @@ from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
 from gnomon.observe.events import EndCount, StartCount, TaskBatch, TasksSettled, TasksStarted
 from gnomon.observe.tally import MOST_KEYS, ActivityTally
-from gnomon.store.activity_writer import MOST_MINUTES, ActivityWriter, NamedKeys
+from gnomon.store.activity_writer import (
+    MOST_MINUTES,
+    MOST_NAMED,
+    MOST_ROWS,
+    ActivityWriter,
+    NamedKeys,
+)
 from gnomon.store.ports.activity import ActivityRow
 
 NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
@@ -33,10 +39,14 @@ class Shelf:
 
     def __init__(self) -> None:
         self.refuses = False
+        self.refuses_from: int | None = None  # so many rows on
         self.rows: list[ActivityRow] = []
+        self.longest = 0  # of what was added at once
 
     async def add(self, rows: list[ActivityRow]) -> None:
-        if self.refuses:
+        full = self.refuses_from is not None and len(self.rows) >= self.refuses_from
+        self.longest = max(self.longest, len(rows))
+        if self.refuses or full:
             raise StoreUnavailable("not now")
         self.rows += rows
 
@@ -103,6 +113,20 @@ async def test_what_cannot_be_written_is_written_later_once() -> None:
     assert await writer.run_once() == 2, "the type, and all types"
     assert shelf.started() == {("a", "mail"): 6, ("a", ALL_TYPES): 6}
     assert await writer.run_once() == 0
+
+
+async def test_much_is_written_in_parts_each_once() -> None:
+    tally, shelf = ActivityTally(TurnedClock()), Shelf()
+    writer = ActivityWriter(tally, shelf)
+    tally(started(*((f"t{n}", "mail") for n in range(2 * MOST_ROWS))))
+    shelf.refuses_from = 2 * MOST_ROWS
+    with pytest.raises(StoreUnavailable):
+        await writer.run_once()
+    assert len(shelf.rows) == 2 * MOST_ROWS
+    shelf.refuses_from = None
+    assert await writer.run_once() == MOST_NAMED, "what was not written before"
+    assert shelf.longest == MOST_ROWS
+    assert set(shelf.started().values()) == {1}
 
 
 async def test_only_some_minutes_are_kept_while_nothing_can_be_written() -> None:
