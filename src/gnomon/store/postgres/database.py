@@ -7,7 +7,7 @@ lends a server for no longer than a transaction, every statement brings its own.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -202,16 +202,10 @@ class Database:
         except DRIVER_ERRORS:
             pool.terminate()
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator["Connection"]:
+    def connection(self) -> AbstractAsyncContextManager["Connection"]:
         """A pooled connection; each statement on it is its own transaction, except where they
         have a limit: there it is one for all."""
-        if _limit() is not None:
-            async with self.transaction() as connection:
-                yield connection
-            return
-        async with self._acquired() as connection:
-            yield connection
+        return self._acquired() if _within.get() is None else self.transaction()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator["Connection"]:
