@@ -111,7 +111,7 @@ def dashboard(
 
 @app.command()
 def watching(
-    tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 20_000,
+    tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 100_000,
     pairs: Annotated[int, typer.Option(min=1, help="Fewer than 6 give no 95 %.")] = 10,
     dashboards: Annotated[int, typer.Option(min=1, help="That are open.")] = 50,
     json: Json = None,

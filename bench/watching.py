@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import unescape
@@ -9,6 +10,7 @@ from statistics import median
 from urllib.parse import quote
 
 import aiohttp
+import msgspec
 from rich.progress import Progress
 from yarl import URL
 
@@ -83,57 +85,89 @@ class Watchers:
         raise BenchError("a stream ended")
 
 
+class Spent(msgspec.Struct, frozen=True):
+    """What a drain cost, in microseconds of the processor for each task."""
+
+    node: float
+    api: float
+    postgresql: float
+    rate: float  # tasks a second: pages cost by the second, so a slow drain would look dearer
+    refreshed: int  # how often a page was brought up to date
+
+    @property
+    def all(self) -> float:
+        return self.node + self.api + self.postgresql
+
+
 async def run(
     stage: Stage, tasks: int, pairs: int, dashboards: int, progress: Progress
 ) -> Findings:
     findings = Findings()
     bar = progress.add_task("", total=pairs * 2)
-    used: dict[int, list[float]] = {0: [], dashboards: []}
-    asked = []
+    spent: dict[int, list[Spent]] = {0: [], dashboards: []}
     for pair in turns([dashboards, 0], pairs):
         for count in pair:
             progress.update(bar, description=f"{count} dashboards")
-            cpu, refreshed, tally = await _drain(stage, tasks, count)
+            one, tally = await _drain(stage, tasks, count)
             findings.add([], tally)
-            used[count].append(cpu)
-            if count:
-                asked.append(refreshed)
+            spent[count].append(one)
             progress.advance(bar)
-    findings.add(_measures(used[dashboards], used[0], asked, dashboards))
+    findings.add(_measures(spent[dashboards], spent[0], dashboards))
     return findings
 
 
-async def _drain(stage: Stage, tasks: int, dashboards: int) -> tuple[float, int, Tally]:
-    """Microseconds of node, API and PostgreSQL together for each task, and how often a page was
-    brought up to date."""
+async def _drain(stage: Stage, tasks: int, dashboards: int) -> tuple[Spent, Tally]:
     async with stage.arena() as arena:
         await arena.preload(PythonTarget("noop"), tasks)
         async with arena.api() as api:
             watchers = Watchers(api.where)
             async with watchers.open(dashboards), arena.node() as node:
                 pids = (node.pid, api.pid, stage.server.pid)
-                before = [cpu_seconds(pid) for pid in pids]
+                refreshed, began = watchers.asked, time.monotonic()
+                before = [_cpu(pid) for pid in pids]
                 await arena.settled(START_SECONDS + tasks / SLOWEST_RATE)
-                after = [cpu_seconds(pid) for pid in pids]
-        spent = sum((end or 0) - (begin or 0) for begin, end in zip(before, after, strict=True))
+                seconds = time.monotonic() - began
+                used = [_cpu(pid) - start for pid, start in zip(pids, before, strict=True)]
+                refreshed = watchers.asked - refreshed
         tally = Tally(f"drain_{dashboards}", tasks, await arena.completed())
-    return spent / tasks * MICRO, watchers.asked, tally
+    node_us, api_us, postgresql_us = (each / tasks * MICRO for each in used)
+    return Spent(node_us, api_us, postgresql_us, tasks / seconds, refreshed), tally
 
 
-def _measures(
-    watched: list[float], alone: list[float], asked: list[int], dashboards: int
-) -> list[Measure]:
-    ratios = [one / other for one, other in zip(watched, alone, strict=True)]
+def _cpu(pid: int) -> float:
+    seconds = cpu_seconds(pid)
+    if seconds is None:
+        raise BenchError("this system does not tell the processor time of a process")
+    return seconds
+
+
+def _measures(watched: list[Spent], alone: list[Spent], dashboards: int) -> list[Measure]:
+    ratios = [one.all / other.all for one, other in zip(watched, alone, strict=True)]
     interval = median_interval(ratios)
     note = (
         f"of {', '.join(f'{ratio:.3f}' for ratio in ratios)}; between {interval.low:.3f} and "
         f"{interval.high:.3f} with {interval.confidence:.0%}"
     )
+    refreshed = [one.refreshed for one in watched]
     return [
-        Measure("watched_cpu", f"a task beside {dashboards} dashboards", median(watched), "µs"),
-        Measure("alone_cpu", "a task beside none", median(alone), "µs"),
+        Measure("watched_cpu", f"a task beside {dashboards} dashboards", _median(watched, "all"),
+                "µs", note=_shares(watched)),
+        Measure("alone_cpu", "a task beside none", _median(alone, "all"), "µs",
+                note=_shares(alone)),
         Measure("watching_ratio", "ratio, median of pairs", median(ratios), "", at_most(GOAL),
                 note),
-        Measure("refreshes", "pages brought up to date in a drain", median(asked), "",
-                note=", ".join(number(each) for each in asked)),
+        Measure("refreshes", "pages brought up to date in a drain", median(refreshed), "",
+                note=", ".join(number(each) for each in refreshed)),
     ]  # fmt: skip
+
+
+def _shares(drains: list[Spent]) -> str:
+    node, api, postgresql = (_median(drains, name) for name in ("node", "api", "postgresql"))
+    return (
+        f"node {node:.0f}, API {api:.0f}, PostgreSQL {postgresql:.0f}; "
+        f"at {_median(drains, 'rate'):.0f} tasks/s"
+    )
+
+
+def _median(drains: list[Spent], name: str) -> float:
+    return float(median(getattr(drain, name) for drain in drains))

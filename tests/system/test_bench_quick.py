@@ -74,6 +74,17 @@ def test_the_time_of_every_page_is_measured(tmp_path: Path) -> None:
     assert measured >= {f"page {path}" for path in (*PAGES, *FILTERED)}
 
 
+@pytest.mark.system
+@pytest.mark.timeout(SECONDS + 40)
+def test_what_fifty_open_dashboards_cost_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "watching.json"
+    _bench("watching", "--tasks", "2000", "--pairs", "1", "--json", str(file))
+    found = msgspec.json.decode(file.read_bytes(), type=Findings)
+    measured = {measure.name for measure in found.measures if measure.value is not None}
+    assert measured == {"watched_cpu", "alone_cpu", "watching_ratio", "refreshes"}
+    assert [tally.completed for tally in found.tasks] == [2000, 2000]
+
+
 def _bench(*arguments: str) -> None:
     """Runs it to its end. One that hangs is asked to stop first, so that it leaves nothing."""
     process = subprocess.Popen(

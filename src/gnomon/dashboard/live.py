@@ -51,8 +51,11 @@ def _stream(request: Request, tenant_id: str | None, watched: WatchedTopics) -> 
     return EventStream(request, opened)
 
 
-def _one(request: Request) -> Hashable:
-    """Whose stream it is: of a session, or of an address where there are none."""
+def _one(request: Request) -> Hashable | None:
+    """Whose stream it is: of a session, or of an address where a script has none. Without
+    authentication everybody may come from one address, that of a proxy: of nobody."""
+    if context_of(request).authenticator is None:
+        return None
     return session_in(request) or client_of(request.scope)[0]
 
 

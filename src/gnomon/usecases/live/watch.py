@@ -22,7 +22,7 @@ TOLD_A_SECOND = 20.0  # viewers: each asks for what it shows, and all of them to
 _MOST_TIME = 0.05  # the part of the time that may go into looks
 SLOW_SECONDS = 10.0  # after which a topic counts as changed: not everything leaves a sign
 MOST_VIEWERS = 1_000
-MOST_OF_ONE = 12  # of one session, or of one address where there are none
+MOST_OF_ONE = 12  # of one session, or of one address of scripts, which have none
 
 # A tenant, or None for what belongs to the installation; and a topic, or one task.
 _Subject = tuple[str | None, Topic | UUID]
@@ -84,9 +84,10 @@ class LiveWatch:
 
     @contextmanager
     def watching(
-        self, one: Hashable, tenant_id: str | None, watched: WatchedTopics
+        self, one: Hashable | None, tenant_id: str | None, watched: WatchedTopics
     ) -> Iterator[Viewer]:
-        """A page that `one` session has open. Raises Overloaded, ViewersFull."""
+        """A page that `one` session has open; None where there are none, and nobody is told from
+        anybody else. Raises Overloaded, ViewersFull."""
         self._check_room(one, tenant_id)
         viewer = Viewer(tenant_id, watched)
         self._viewers[viewer] = None
@@ -102,15 +103,15 @@ class LiveWatch:
         finally:
             self._leave(viewer, one)
 
-    def _check_room(self, one: Hashable, tenant_id: str | None) -> None:
-        if self._of_one[one] >= MOST_OF_ONE:
+    def _check_room(self, one: Hashable | None, tenant_id: str | None) -> None:
+        if one is not None and self._of_one[one] >= MOST_OF_ONE:
             raise Overloaded(f"{MOST_OF_ONE} live pages are open already; close one of them")
         if self._of_tenant[tenant_id] >= self._most_of_tenant:
             raise Overloaded(f"{self._most_of_tenant} live pages of this tenant are open already")
         if len(self._viewers) >= self._most or self.closed.is_set():
             raise ViewersFull(self._most)
 
-    def _leave(self, viewer: Viewer, one: Hashable) -> None:
+    def _leave(self, viewer: Viewer, one: Hashable | None) -> None:
         del self._viewers[viewer]
         # Subtracting leaves out what is 0.
         self._of_tenant -= Counter([viewer.tenant_id])
