@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from bench.pages import FILTERED
+from bench.pages import API, DEEP, FILTERED, READS
 from tests.dashboard.page_routes import PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,9 @@ def test_the_time_of_every_page_is_measured(tmp_path: Path) -> None:
     _bench("dashboard", *few, "--times", "2", "--json", str(file))
     found = msgspec.json.decode(file.read_bytes(), type=Findings)
     measured = {measure.name for measure in found.measures if measure.value is not None}
-    assert measured >= {f"page {path}" for path in (*PAGES, *FILTERED)}
+    deep = (f"{path} deep" for path, _, _ in DEEP)
+    for path in (*PAGES, *FILTERED, *(API + path for path in READS), *deep):
+        assert {f"page {path}", f"page {path}, never analyzed"} <= measured
 
 
 @pytest.mark.system
