@@ -1,4 +1,4 @@
-"""What is behind the pages beside tasks: activity, dead letters, events, recurring jobs, and more."""
+"""What is behind the pages beside tasks: activity, dead letters, events, jobs, and the rest."""
 
 import string
 from typing import Any, TypeAlias
