@@ -156,9 +156,8 @@ async def test_a_session_has_a_limit_of_streams(guarded: Api, database: Database
             await stack.enter_async_context(watching(browser, "tasks")) for _ in range(MOST_OF_ONE)
         ]
         assert "close one of them" in await shown(browser, "/live?topics=tasks", 429)
-        async with signed_in(guarded, key) as another:
-            async with watching(another, "tasks") as stream:
-                await stream.says("tasks")
+        async with signed_in(guarded, key) as another, watching(another, "tasks") as stream:
+            await stream.says("tasks")
         opened[0].drop()
 
         async def has_room() -> bool:
