@@ -3,7 +3,6 @@
 The body is checked as every submission is; `field_of` says beside which field an error belongs.
 """
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -35,6 +34,7 @@ ADVANCED = (
     "name", "function", *_RETRIES, "timeout_seconds", "delivery", "expires_at", "jitter_seconds",
     "preemptible", "keep_payload", "idempotency_key",
 )  # fmt: skip
+_HIGHEST = 1e15  # seconds; more than all that the API takes, and finite in every unit
 _TRUTH = {"yes": True, "no": False}
 _PLACES = {
     "execute_at": "at",
@@ -125,7 +125,7 @@ def _number(text: str, pointer: str) -> float:
             number = kind(text.strip())
         except ValueError:
             continue
-        if math.isfinite(number):
+        if abs(number) <= _HIGHEST:
             return number
     raise InvalidTask(f"{text[:30]!r} is no number; write one as 10 or 0.5", pointer)
 

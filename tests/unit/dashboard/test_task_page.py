@@ -230,3 +230,12 @@ def test_an_example_is_made_of_a_schema(schema: dict[str, Any], example: Any) ->
 )  # fmt: skip
 def test_where_no_example_can_be_made_there_is_none(schema: bytes) -> None:
     assert example_of(schema) is None
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "1e308", "1e400", "nan", "-inf", "9" * 5000])
+def test_a_number_beyond_all_numbers_is_refused_and_not_taken_for_none(text: str) -> None:
+    form = task_form.filled(
+        {"task_type": "a", "when": "after", "delay": text, "delay_unit": "days"}
+    )
+    with pytest.raises(InvalidTask, match="is no number"):
+        task_form.body_of(form)
