@@ -327,3 +327,20 @@ async def test_a_stream_is_never_shared_as_fragments_are(api: Api) -> None:
         assert (first.status, second.status) == (200, 200)
         for each in (first, second):
             assert await each.content.readline() == b": open\n"
+
+
+async def test_a_refused_form_shows_nothing_to_who_may_not_read(
+    guarded: Api, database: Database
+) -> None:
+    _, all_roles = await make_key(database)
+    _, operates = await make_key(database, name="operator", roles=[Role.OPERATE])
+    body = LATER | {"task_type": "secret-type", "tags": ["secret-tag"], "payload": "secret-text"}
+    task = await call(guarded, "POST", TASKS, 202, body, headers=bearer(all_roles))
+    async with signed_in(guarded, operates) as browser:
+        for path, form in (
+            (f"/tasks/{task['task_id']}/reschedule", {"at": "soon"}),
+            ("/tasks/views", {"name": "", "q": "colour:red"}),
+        ):
+            async with browser.post(path, data=form, allow_redirects=False) as answer:
+                assert answer.status == 422
+                assert "secret" not in await answer.text()

@@ -163,6 +163,8 @@ async def reschedule(request: Request) -> ASGIResponse:
         async with context.store.change(by.tenant_id) as change:
             await change_task.patch(change, context.rules, by, task_id, asked)
     except InvalidTask as error:
+        if not by.may(Role.READ):
+            raise
         return await _page(request, 422, form, error.detail)
     return redirect(f"/tasks/{task_id}?done=reschedule")
 

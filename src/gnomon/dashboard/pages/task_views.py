@@ -31,6 +31,8 @@ async def save(request: Request) -> ASGIResponse:
         )
         await saved_views.put(context.saved_views, by, name, asked.kept_filter(), columns)
     except (InvalidTask, TooManySavedViews) as error:
+        if not by.may(Role.READ):
+            raise
         status = 422 if isinstance(error, InvalidTask) else 409
         return await task_page(request, status, q, columns, wrong_view=str(error), typed=name)
     return redirect(tasks_url(q, columns, done="view"))
