@@ -3,10 +3,11 @@
 import re
 from collections.abc import AsyncIterator
 from html import unescape
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import aiohttp
+import asyncpg
 import pytest
 from tests.conftest import serving
 from tests.integration.api_calls import call
@@ -17,6 +18,7 @@ from gnomon.access.principal import TENANT_ROLES, Role
 from gnomon.store.postgres.database import Database
 
 Api = aiohttp.ClientSession
+Connection: TypeAlias = "asyncpg.Connection[Any]"
 LIMIT = {"name": "mail", "concurrency": "5", "rate": "", "per_seconds": "1", "task_type": "email"}
 KEY = re.compile(r"gn_[0-9A-Za-z]{38}")
 
@@ -351,3 +353,33 @@ async def test_who_is_offered_which_pages(guarded: Api, database: Database) -> N
         assert "Last 30 days" not in await shown(browser, "/usage")
     async with signed_in(guarded, admin) as browser:
         assert "Last 30 days" in await shown(browser, "/usage")
+
+
+async def test_a_key_of_a_limit_that_holds_tasks_up_is_told_everywhere(
+    api: Api, connection: Connection
+) -> None:
+    limit = {"key": "/customer", "rate": 1, "per_seconds": 3600}
+    await call(api, "PUT", "/api/v1/limiters/each", 201, limit)
+    await call(api, "PUT", "/api/v1/limiters/other", 201, limit | {"task_type": "other"})
+    await connection.execute(
+        """
+        INSERT INTO gnomon.task (tenant_id, id, due_at, task_type, target, limit_keys)
+        VALUES ('default', overlay(gen_random_uuid()::text PLACING '7' FROM 15)::uuid,
+                gnomon.now(), 'mail', '{}', '{"each": "ann"}')
+        """
+    )
+    assert "None: every <a" in await shown(api, "/")
+    assert "holds tasks up" not in await shown(api, "/limits")
+    await connection.execute(
+        """
+        WITH bucket AS (
+            INSERT INTO gnomon.limit_bucket (tenant_id, limiter, key)
+            VALUES ('default', 'each', 'ann') RETURNING id
+        )
+        INSERT INTO gnomon.limit_window (bucket, until, starts)
+        SELECT id, gnomon.now() + interval '1 minute', 1 FROM bucket
+        """
+    )
+    assert '<a href="/limits/each">' in await shown(api, "/")
+    assert (await shown(api, "/limits")).count("holds tasks up") == 1
+    assert "holds tasks up" in await shown(api, "/limits/each")

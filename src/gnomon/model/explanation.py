@@ -224,7 +224,7 @@ _OWN_REMEDIES = {
     Status.RUNNING: "to end it, cancel it with interrupt",
 }
 _HELD_REMEDIES = {
-    HoldKind.LIMITER: "wait until others of the limiter {name!r} have ended, or raise its limit",
+    HoldKind.LIMITER: "wait until the limiter {name!r} has room again, or raise its limit",
     HoldKind.QUOTA: "wait for the next minute, or ask the operator for a larger quota {name!r}",
     HoldKind.BREAKER: "mend {name}: once a call succeeds, all go on",
     HoldKind.HANDLER: "start a worker that handles {name!r}, with `gnomon worker`",

@@ -86,7 +86,7 @@ async def _put(request: Request, name: str, form: Mapping[str, str], *, new: boo
 
 async def _all(request: Request, form: Mapping[str, str], refusal: Refusal) -> ASGIResponse:
     context, tenant = context_of(request), tenant_of(request)
-    found = await limiters.list_all(context.limiters, context.store, tenant)
+    found = await limiters.list_with_keys(context.limiters, context.store, tenant)
     return page(
         request,
         "limits.html",

@@ -51,7 +51,7 @@ async def show_overview(request: Request) -> ASGIResponse:
     found = await activity.of_tenant(context.activity, tenant, chosen.question(now), now)
     recent = await activity.recent(context.activity, tenant, now, _RECENT)
     upcoming = await context.activity.upcoming(tenant)
-    limits = await limiters.list_all(context.limiters, context.store, tenant)
+    limits = await limiters.list_with_keys(context.limiters, context.store, tenant)
     dead = await context.store.list_dead(tenant, TaskFilter(), None, _DEAD)
     events = await context.events.list(tenant, EventFilter(acknowledged=False), None, _EVENTS)
     seen = None if context.authenticator is not None else await nodes.overview(context.nodes)
@@ -71,7 +71,7 @@ async def show_overview(request: Request) -> ASGIResponse:
         failing=_failing(found.types),
         busiest=_busiest(found.types),
         breakers=await breakers.list_open(context.store, tenant, now),
-        limits=[use for use in limits if use.is_full and use.waiting.count],
+        limits=[use for use in limits if use.holds],
         any_limits=bool(limits),
         dead=dead.tasks,
         events=[shown(event) for event in events.events],

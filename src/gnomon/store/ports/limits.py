@@ -30,8 +30,15 @@ class LimiterUse(msgspec.Struct, frozen=True):
     waiting: CappedCount = CappedCount()  # due tasks that it applies to
 
     @property
-    def is_full(self) -> bool:
+    def holds(self) -> bool:
         """Whether it holds up what waits: of one with a key, whether one of its keys does."""
+        if self.limiter.key is not None:
+            return any(_reached(self.limiter, each) and _waits(each) for each in self.keys or ())
+        return self.is_full and _waits(self)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more starts under it: of one with a key, under one of its keys."""
         if self.limiter.key is not None:
             return any(_reached(self.limiter, each) for each in self.keys or ())
         return _reached(self.limiter, self)
@@ -40,3 +47,7 @@ class LimiterUse(msgspec.Struct, frozen=True):
 def _reached(limiter: Limiter, use: KeyUse | LimiterUse) -> bool:
     at_once = limiter.concurrency is not None and use.running >= limiter.concurrency
     return at_once or (limiter.rate is not None and use.started >= limiter.rate)
+
+
+def _waits(use: KeyUse | LimiterUse) -> bool:
+    return use.waiting.count > 0 or use.waiting.capped

@@ -35,6 +35,24 @@ async def list_all(
     return await asyncio.to_thread(_with_waiting, found, due)
 
 
+async def list_with_keys(
+    store: PostgresLimiters, tasks: PostgresTasks, tenant_id: str
+) -> Sequence[LimiterUse]:
+    """All limiters as `list_all` gives them, with the fullest keys of those that something waits
+    for: only they tell whether a limiter with a key holds it up."""
+    found = await store.list(tenant_id)
+    if not found:
+        return found
+    due = await tasks.due_flows(tenant_id)
+    uses = await asyncio.to_thread(_with_waiting, found, due)
+    names = [use.limiter.name for use in uses if use.limiter.key and use.waiting.count]
+    if not names:
+        return uses
+    keys = await store.keys(tenant_id, names)
+    known = [msgspec.structs.replace(use, keys=keys.get(use.limiter.name)) for use in uses]
+    return await asyncio.to_thread(_with_waiting, known, due)
+
+
 async def get(
     store: PostgresLimiters, tasks: PostgresTasks, by: Principal, name: str
 ) -> LimiterUse:

@@ -1,10 +1,17 @@
--- The keys of a limiter ($1/$2) under which the most tasks run, $3 at the most.
-SELECT coalesce(t.limit_keys::json ->> m.name, '') AS key, count(*) AS running
-FROM gnomon.limiter AS m
-JOIN gnomon.task AS t ON t.state = 1 AND t.tenant_id = $1
-    AND (m.task_type IS NULL OR t.task_type = m.task_type)
-    AND (m.queue IS NULL OR t.queue = m.queue)
-WHERE m.tenant_id = $1 AND m.name = $2
-GROUP BY 1
-ORDER BY 2 DESC, 1
-LIMIT $3
+-- Of each of the limiters $2 of a tenant ($1), the keys under which the most tasks run, $3 at the most.
+SELECT name, key, running
+FROM (
+    SELECT m.name, coalesce(t.limit_keys::json ->> m.name, '') AS key, count(*) AS running,
+        row_number() OVER (
+            PARTITION BY m.name
+            ORDER BY count(*) DESC, coalesce(t.limit_keys::json ->> m.name, '')
+        ) AS place
+    FROM gnomon.limiter AS m
+    JOIN gnomon.task AS t ON t.state = 1 AND t.tenant_id = $1
+        AND (m.task_type IS NULL OR t.task_type = m.task_type)
+        AND (m.queue IS NULL OR t.queue = m.queue)
+    WHERE m.tenant_id = $1 AND m.name = ANY ($2::text[])
+    GROUP BY 1, 2
+) AS found
+WHERE place <= $3
+ORDER BY name, place

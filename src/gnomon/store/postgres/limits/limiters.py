@@ -1,6 +1,7 @@
 """Limiters and their use on PostgreSQL."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import asyncpg
 import msgspec
@@ -36,16 +37,24 @@ class PostgresLimiters:
             row = await connection.fetchrow(query("list_limiters"), tenant_id, name)
             if row is None:
                 raise LimiterNotFound(name)
-            running = await connection.fetch(query("limiter_keys"), tenant_id, name, MOST_KEYS)
-            starts = await connection.fetch(query("limiter_starts"), tenant_id, name)
-        started = {key: count for _, key, count in starts}
-        use = _use(row, sum(started.values()))
+            starts = await connection.fetch(query("limiter_starts"), tenant_id, [name])
+        use = _use(row, sum(count for _, _, count in starts))
         if use.limiter.key is None:
             return use
-        tasks = {row["key"]: row["running"] for row in running}
-        fullest = list(dict.fromkeys([*tasks, *started]))[:MOST_KEYS]
-        keys = [KeyUse(key, tasks.get(key, 0), started.get(key, 0)) for key in fullest]
-        return msgspec.structs.replace(use, keys=keys)
+        return msgspec.structs.replace(use, keys=(await self.keys(tenant_id, [name]))[name])
+
+    async def keys(self, tenant_id: str, names: Sequence[str]) -> dict[str, Sequence[KeyUse]]:
+        """The fullest keys of limiters."""
+        async with self._database.scoped(tenant_id) as connection:
+            rows = await connection.fetch(query("limiter_keys"), tenant_id, names, MOST_KEYS)
+            starts = await connection.fetch(query("limiter_starts"), tenant_id, names)
+        running: dict[str, dict[str, int]] = {name: {} for name in names}
+        started: dict[str, dict[str, int]] = {name: {} for name in names}
+        for name, key, count in rows:
+            running[name][key] = count
+        for name, key, count in starts:
+            started[name][key] = count
+        return {name: _fullest(running[name], started[name]) for name in names}
 
     async def put(self, limiter: Limiter) -> bool:
         """Create or replace one; gives whether it is new. Raises TooManyLimiters."""
@@ -66,6 +75,11 @@ class PostgresLimiters:
             row = await connection.fetchrow(query("delete_limiter"), tenant_id, name)
         if row is None:
             raise LimiterNotFound(name)
+
+
+def _fullest(running: dict[str, int], started: dict[str, int]) -> Sequence[KeyUse]:
+    fullest = list(dict.fromkeys([*running, *started]))[:MOST_KEYS]
+    return [KeyUse(key, running.get(key, 0), started.get(key, 0)) for key in fullest]
 
 
 def _use(row: asyncpg.Record, started: int) -> LimiterUse:
