@@ -112,6 +112,8 @@ def rate(per_second: float | None) -> str:
     """So many in a second."""
     if per_second is None:
         return NONE
+    if 0 < per_second < 0.01:
+        return "<0.01\u202f/s"
     digits = f"{per_second:.0f}" if per_second >= 100 else f"{per_second:.2g}"
     return f"{digits}\u202f/s"
 

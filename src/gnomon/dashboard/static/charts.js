@@ -46,7 +46,7 @@ function options(chart, box, readout) {
   const text = written[chart.unit];
   const line = (each) => ({
     label: each.label, stroke: colour(each.colour), width: 2, dash: each.dash.length ? each.dash : undefined,
-    points: { show: chart.at.length < 2 }, spanGaps: chart.unit === "seconds",
+    points: { show: each.values.filter((value) => value !== null).length < 2 }, spanGaps: chart.unit === "seconds",
   });
   const bars = (each) => ({
     label: each.label, stroke: colour(each.colour), fill: colour(each.colour), width: 0,
@@ -90,13 +90,17 @@ function moment(at, step) {
 
 function said(chart, place, text) {
   if (place === null || place === undefined) return "";
+  place = Math.min(place, chart.at.length - 1);
   const parts = chart.series.map((each) => `${each.label} ${text(each.values[place])}`);
   return [when(chart.at[place]), ...parts].join(" · ");
 }
 
 function data(chart) {
-  const series = chart.kind === "stack" ? stacked(chart.series).reverse() : chart.series.map((each) => each.values);
-  return [chart.at, ...series];
+  if (chart.kind !== "stack") return [chart.at, ...chart.series.map((each) => each.values)];
+  // A step is as wide as its time, also the last one: it ends where the next would begin.
+  const series = stacked(chart.series).reverse().map((values) => [...values, values.at(-1)]);
+  const { at } = chart;
+  return [[...at, at.at(-1) + (at.length > 1 ? at.at(-1) - at.at(-2) : 60)], ...series];
 }
 
 function draw(box, anew) {
