@@ -20,7 +20,7 @@ _WENT = {
     RunStatus.MISSED: "was missed",
     RunStatus.PAUSED: "is paused",
     RunStatus.BLOCKED: "waits for the run before it",
-    RunStatus.READY: "waits for a free slot",
+    RunStatus.READY: "is due and has not started yet",
     RunStatus.SCHEDULED: "is about to start",
 }
 
@@ -42,6 +42,8 @@ def _success(job: CronJobView, last: RunView | None) -> list[Markup]:
     if last is None or last.status is RunStatus.COMPLETED:
         return []
     if job.last_success_at is None:
+        if job.runs <= SUCCESS_LOOKED_FOR:
+            return [Markup("It has not succeeded yet.")]
         return [Markup("None of its last {} fires has succeeded.").format(SUCCESS_LOOKED_FOR)]
     return [Markup("Its last success was at {}.").format(moment(job.last_success_at))]
 
