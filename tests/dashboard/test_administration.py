@@ -2,8 +2,10 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import aiohttp
+import asyncpg
 import pytest
 from playwright.async_api import Page, expect
 from tests.conftest import serving
@@ -13,6 +15,7 @@ from tests.integration.identity import make_key
 from tests.system.harness import Process
 
 from gnomon.access.principal import Role
+from gnomon.dashboard.navigation import GROUPS
 from gnomon.store.postgres.database import Database
 
 Api = aiohttp.ClientSession
@@ -133,3 +136,18 @@ async def test_a_menu_without_scripts(browsing: Browsing, api: Api) -> None:
     await page.locator("summary", has_text="Remove limit").click()
     await page.get_by_role("button", name="Remove limit").click()
     await page.wait_for_url("**/limits?done=limit_deleted")
+
+
+async def test_the_bar_is_one_line_and_has_the_badge_on_every_page(
+    page: Page, connection: "asyncpg.Connection[Any]"
+) -> None:
+    await connection.execute(
+        "INSERT INTO gnomon.event (tenant_id, id, kind, at, detail) VALUES ('default', "
+        "gen_random_uuid(), 'sla_missed', gnomon.now(), '{}')"
+    )
+    await page.set_viewport_size({"width": 1280, "height": 800})
+    for link in (link for group in GROUPS for link in group.links):
+        await page.goto(link.path)
+        await expect(page.locator("#open-events")).to_be_visible()
+        height = await page.locator(".bar").evaluate("bar => bar.offsetHeight")
+        assert height < 70, f"{link.path} has a bar of {height} px"

@@ -9,6 +9,7 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.principal import Principal, Requester, Role
 from gnomon.api.context import Request, context_of
 from gnomon.model.errors import StoreUnavailable
+from gnomon.model.task import DEFAULT_TENANT
 from gnomon.store.postgres.database import statements_within
 
 OPEN_EVENTS = "gnomon.open_events"  # in the scope of a request: how many, for its page
@@ -39,11 +40,16 @@ def is_fragment(request: Request) -> bool:
 
 async def _count_open_events(request: Request) -> None:
     """For the badge in the bar. A page is worth showing without it."""
-    by = request.scope["auth"]
-    if isinstance(by, Principal) and by.may(Role.READ):
-        with suppress(StoreUnavailable):
-            number = await context_of(request).events.open(by.tenant_id)
-            request.scope[OPEN_EVENTS] = number  # type: ignore[literal-required]
+    by, context = request.scope["auth"], context_of(request)
+    if context.authenticator is None:  # pages of the installation are of the same person then
+        tenant_id = DEFAULT_TENANT
+    elif isinstance(by, Principal) and by.may(Role.READ):
+        tenant_id = by.tenant_id
+    else:
+        return
+    with suppress(StoreUnavailable):
+        number = await context.events.open(tenant_id)
+        request.scope[OPEN_EVENTS] = number  # type: ignore[literal-required]
 
 
 def _key(request: Request) -> Hashable:
