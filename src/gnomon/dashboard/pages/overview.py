@@ -14,7 +14,7 @@ from gnomon.dashboard.charts import delay_chart, flow_chart, upcoming_chart
 from gnomon.dashboard.event_words import shown
 from gnomon.dashboard.rendering import page
 from gnomon.dashboard.time_range import RANGES, range_in
-from gnomon.model.activity import Counts, percentile
+from gnomon.model.activity import DELAY_BOUNDS, Counts, percentile
 from gnomon.model.lifecycle import Status
 from gnomon.store.ports.activity import TypeActivity
 from gnomon.store.ports.events import EventFilter
@@ -87,7 +87,7 @@ def _figures(
     oldest = max((load.oldest_ready_seconds or 0.0 for load in stats.lanes.values()), default=0.0)
     slots = sum(node.slots for node in living or () if node.alive)
     busy = sum(node.running for node in living or () if node.alive)
-    p50, p95, p99 = (percentile(counts.delays, part) for part in (0.5, 0.95, 0.99))
+    p50, p95, p99 = (delay(percentile(counts.delays, part)) for part in (0.5, 0.95, 0.99))
     ended = counts.succeeded + counts.failed
     dead, scheduled = stats.statuses[Status.DEAD_LETTERED], stats.statuses[Status.SCHEDULED]
     minutes = f"in {round(_RECENT.total_seconds() / 60)} minutes"
@@ -103,14 +103,20 @@ def _figures(
         Figure("Failures", "↻", "orange", words.rate(counts.failed / seconds),
                f"{words.part(counts.failed, ended)} of executions" if ended else minutes,
                "#failing"),
-        Figure("Start delay", "◷", "green", words.span(p95),
-               f"p95; p50 {words.span(p50)}, p99 {words.span(p99)}" if counts.started
+        Figure("Start delay", "◷", "green", p95,
+               f"p95; p50 {p50}, p99 {p99}" if counts.started
                else "nothing started", "#delay"),
         Figure("Dead letters", "✕", "red", words.count(dead),
                f"{words.number(counts.dead)} new {minutes}", "/dead-letters"),
         Figure("Scheduled", "◷", "purple", words.count(scheduled), "for later",
                "/tasks?q=status:SCHEDULED"),
     ]  # fmt: skip
+
+
+def delay(seconds: float | None) -> str:
+    """How late tasks start; nobody knows how much more than the last bound."""
+    beyond = seconds is not None and seconds >= DELAY_BOUNDS[-1]
+    return f"{'>' if beyond else ''}{words.span(seconds)}"
 
 
 def _minor(stats: TaskStats) -> list[tuple[Status, CappedCount]]:

@@ -9,6 +9,7 @@ const colour = (name) => style().getPropertyValue(name).trim();
 
 function span(seconds) {
   if (seconds === null || seconds === undefined) return "\u2013";
+  if (seconds === 300) return ">5 min";  // the last bound: nobody knows how much more
   if (seconds < 1) return `${+(seconds * 1000).toPrecision(2)} ms`;
   return seconds < 120 ? `${+seconds.toPrecision(2)} s` : `${+(seconds / 60).toPrecision(2)} min`;
 }
