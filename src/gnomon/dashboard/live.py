@@ -16,7 +16,7 @@ from gnomon.api.context import Request, context_of, tenant_of
 from gnomon.api.http.connections import client_of
 from gnomon.api.http.operation import PageRoute
 from gnomon.loop import unless
-from gnomon.model.errors import RoleMissing, StoreUnavailable, Unauthenticated
+from gnomon.model.errors import RoleMissing, StoreError, Unauthenticated
 from gnomon.model.topics import Topic, WatchedTopics, topics_in
 from gnomon.usecases.live.watch import Viewer
 
@@ -110,7 +110,7 @@ async def _is_still_admitted(request: Request) -> bool:
         await admit_again(request)
     except (Unauthenticated, RoleMissing, OperatorNeeded, TenantNeeded):
         return False
-    except StoreUnavailable:
+    except StoreError:
         pass  # nobody can tell now; what it says is worth nothing without the page's own request
     return True
 

@@ -11,6 +11,8 @@ const note = document.getElementById("live-note");
 
 const HELD_SECONDS = 0.3;  // between two looks whether the reader is done
 const RETRY_SECONDS = [1, 2, 5, 10, 30, 60];
+const ANSWER_SECONDS = 20;  // after which an answer is not waited for any longer
+const SILENT_SECONDS = 60;  // a stream speaks every ten to fifteen; then its connection is dead
 const QUIET_SECONDS = 2;  // a stream that comes back within them is not worth a word
 
 const state = {
@@ -20,6 +22,7 @@ const state = {
   asking: false,
   askAt: 0,                 // not before, after an answer that failed
   failures: 0,
+  heardAt: Date.now(),      // when the stream said something, or began
   lost: null,               // the timer that says that the stream is lost
 };
 
@@ -74,7 +77,7 @@ async function refresh() {
   state.asking = true;
   state.changed = false;
   try {
-    const answer = await fetch(address());
+    const answer = await fetch(address(), { signal: AbortSignal.timeout(ANSWER_SECONDS * 1000) });
     if (answer.status === 401) { end(); return; }
     const text = await answer.text();
     if (!answer.ok || !text.includes('id="live-part"')) throw new Error(String(answer.status));
@@ -128,6 +131,13 @@ function connectLater() {
 
 function close() { stream._htmx?.sse?.reader?.cancel(); }
 
+// A network that has gone leaves a stream that neither speaks nor ends.
+function dropSilent() {
+  if (document.hidden || !part().dataset.topics || Date.now() < state.heardAt + SILENT_SECONDS * 1000) return;
+  state.heardAt = Date.now();
+  close();
+}
+
 function isLost() {
   if (state.lost || state.paused || state.over || document.hidden) return;
   state.lost = setTimeout(() => say("Connection lost. Reconnecting\u2026"), QUIET_SECONDS * 1000);
@@ -143,6 +153,7 @@ const heard = {
     if (state.lost) say("");
     state.lost = null;
     state.failures = state.askAt = 0;
+    state.heardAt = Date.now();
   },
   "htmx:sse:error": (event) => {
     if (event.detail.status === 401) end();
@@ -154,7 +165,7 @@ const heard = {
     else { isLost(); connectLater(); }
   },
   "htmx:error": () => { isLost(); connectLater(); },
-  changed: () => { state.changed = true; refresh(); },
+  changed: () => { state.heardAt = Date.now(); state.changed = true; refresh(); },
   "open-events": (event) => showOpenEvents(Number(event.detail.data)),
   ended: end,
 };
@@ -173,7 +184,7 @@ function start() {
     if (state.paused) close();
     else { state.changed = true; state.failures = state.askAt = 0; connect(); refresh(); }
   });
-  setInterval(() => { if (state.changed) refresh(); }, HELD_SECONDS * 1000);
+  setInterval(() => { dropSilent(); if (state.changed) refresh(); }, HELD_SECONDS * 1000);
   connect();
 }
 

@@ -5,13 +5,13 @@ A viewer costs a comparison, and no statement of its own. While nobody watches, 
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from uuid import UUID
 
 from gnomon.clock import Clock
-from gnomon.model.errors import Overloaded, ViewersFull
+from gnomon.model.errors import Overloaded, StoreError, ViewersFull
 from gnomon.model.task import TaskKey
 from gnomon.model.topics import Topic, WatchedTopics, task_topic
 from gnomon.store.postgres.live.signs import PostgresSigns
@@ -122,14 +122,22 @@ class LiveWatch:
             self._versions.clear()
 
     async def look(self) -> None:
-        """Tells every viewer what has changed of what it shows."""
+        """Tells every viewer what has changed of what it shows. Raises StoreError."""
         subjects = {subject for viewer in self._viewers for subject in viewer.subjects}
         if not self._viewers:
             return
         began = self._clock.monotonic()
-        signs = await self._read(subjects)
+        try:
+            signs = await self._read(subjects)
+        except StoreError:
+            # Without signs, time goes on: each page then asks for itself, and says what is wrong.
+            self._tell({each: self._seen.get(each, (None,))[0] for each in subjects})
+            raise
+        self._took = self._clock.monotonic() - began
+        self._tell(signs)
+
+    def _tell(self, signs: Mapping[_Subject, Hashable]) -> None:
         now = self._clock.monotonic()
-        self._took = now - began
         changed = {subject for subject, sign in signs.items() if self._is_news(subject, sign, now)}
         self._seen = {
             subject: (sign, now) if subject in changed else self._seen[subject]
