@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.integration.support import Connection, database_now
-from tests.plans.test_hot_plans import plans
+from tests.plans.test_hot_plans import explained, plans
 from tests.plans.test_list_plans import _ID, behind_the_wall, nodes
 
 from gnomon.store.postgres.queries import query
@@ -66,6 +66,43 @@ async def test_activity_is_read_by_its_keys(connection: Connection, analyzed: st
         old = now - 10 * HOUR
         for used in await plans(connection, "remove_activity", old, old, 100):
             assert used.indexes == {"activity_time"}
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_activity_is_read_from_where_it_begins(
+    connection: Connection, analyzed: bool
+) -> None:
+    """The index alone says little: a scan may begin at the tenant's first row."""
+    await connection.execute(FILL)
+    if analyzed:
+        await connection.execute("ANALYZE gnomon.activity")
+    now = await database_now(connection)
+    within = now - 3 * HOUR, now
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        async with behind_the_wall(connection):
+            await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+            for name, args, most in (
+                ("activity_points", ("default", 60, "type8", *within, HOUR, None), 12),
+                ("activity_types", ("default", 60, *within, None, 1000), 90),
+            ):
+                plan = await explained(connection, name, *args, options=", ANALYZE, BUFFERS")
+                assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= most, name
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_tenants_are_told_apart_without_comparing_all_with_all(
+    connection: Connection, analyzed: bool
+) -> None:
+    await connection.execute(FILL)
+    if analyzed:
+        await connection.execute("ANALYZE gnomon.activity")
+    now = await database_now(connection)
+    args = (60, now - 24 * HOUR, now, HOUR, None, 10)
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        async with connection.transaction():
+            await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+            plan = await explained(connection, "activity_tenants", *args)
+            assert "Nested Loop" not in {node["Node Type"] for node in nodes(plan)}
 
 
 async def test_what_is_scheduled_is_counted_within_a_bound(connection: Connection) -> None:

@@ -2,10 +2,11 @@
 -- $3 ('': all) and, unless null, of the lane $7.
 SELECT date_bin($6::interval, starts_at, $4::timestamptz) AS starts_at, {activity_sums}
 FROM gnomon.activity
--- Compared as rows, which only the primary key answers to: the index by time holds all tenants.
+-- Compared as rows, which the index by time, that of all tenants, does not answer to. The tenant is not
+-- in them: beside its own condition a row with it would be read from the tenant's first row on.
 WHERE tenant_id = $1
-  AND (tenant_id, span, task_type, starts_at) >= ($1, $2::smallint, $3, $4)
-  AND (tenant_id, span, task_type, starts_at) < ($1, $2::smallint, $3, $5)
+  AND (span, task_type, starts_at) >= ($2::smallint, $3, $4)
+  AND (span, task_type, starts_at) < ($2::smallint, $3, $5)
   AND ($7::smallint IS NULL OR lane = $7)
 GROUP BY 1
 ORDER BY 1

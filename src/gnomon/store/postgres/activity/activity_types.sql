@@ -19,8 +19,8 @@ CROSS JOIN LATERAL (
     SELECT {activity_sums}
     FROM gnomon.activity
     WHERE tenant_id = $1  -- see activity_points
-      AND (tenant_id, span, task_type, starts_at) >= ($1, $2::smallint, named.task_type, $3)
-      AND (tenant_id, span, task_type, starts_at) < ($1, $2::smallint, named.task_type, $4)
+      AND (span, task_type, starts_at) >= ($2::smallint, named.task_type, $3)
+      AND (span, task_type, starts_at) < ($2::smallint, named.task_type, $4)
       AND ($5::smallint IS NULL OR lane = $5)
     HAVING count(*) > 0
 ) AS s
