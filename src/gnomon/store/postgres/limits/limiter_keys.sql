@@ -1,4 +1,11 @@
--- Of each of the limiters $2 of a tenant ($1), the keys under which the most tasks run, $3 at the most.
+-- Of each of the limiters $2 of a tenant ($1), the keys under which the most tasks run, $3 at the most. Read as by
+-- list_limiters.
+WITH examined AS MATERIALIZED (
+    SELECT tenant_id, task_type, queue, limit_keys
+    FROM gnomon.task
+    WHERE state = 1 AND node >= '00000000-0000-0000-0000-000000000000'
+    ORDER BY node
+)
 SELECT name, key, running
 FROM (
     SELECT m.name, coalesce(t.limit_keys::json ->> m.name, '') AS key, count(*) AS running,
@@ -7,7 +14,7 @@ FROM (
             ORDER BY count(*) DESC, coalesce(t.limit_keys::json ->> m.name, '')
         ) AS place
     FROM gnomon.limiter AS m
-    JOIN gnomon.task AS t ON t.state = 1 AND t.tenant_id = $1
+    JOIN examined AS t ON t.tenant_id = $1
         AND (m.task_type IS NULL OR t.task_type = m.task_type)
         AND (m.queue IS NULL OR t.queue = m.queue)
     WHERE m.tenant_id = $1 AND m.name = ANY ($2::text[])

@@ -23,7 +23,7 @@ class PostgresLimiters:
 
     async def list(self, tenant_id: str) -> list[LimiterUse]:
         """All of a tenant, by name."""
-        async with self._database.scoped(tenant_id) as connection:
+        async with self._database.transaction() as connection:  # see list_limiters
             rows = await connection.fetch(query("list_limiters"), tenant_id, None)
             starts = await connection.fetch(query("limiter_starts"), tenant_id, None)
         started: dict[str, int] = defaultdict(int)
@@ -33,7 +33,7 @@ class PostgresLimiters:
 
     async def get(self, tenant_id: str, name: str) -> LimiterUse:
         """One of them, with its fullest keys. Raises LimiterNotFound."""
-        async with self._database.scoped(tenant_id) as connection:
+        async with self._database.transaction() as connection:  # see list_limiters
             row = await connection.fetchrow(query("list_limiters"), tenant_id, name)
             if row is None:
                 raise LimiterNotFound(name)
