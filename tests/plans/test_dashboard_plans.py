@@ -26,7 +26,8 @@ INSERT INTO gnomon.bulk_operation (
 SELECT 'default', {_ID}, '{{}}', gnomon.now(), gnomon.now(), 'FINISHED', gen_random_uuid(), 1, false
 FROM generate_series(1, 5000) AS n;
 INSERT INTO gnomon.session (name, sealed, ends_at)
-SELECT sha256(n::text::bytea), '\\x00', gnomon.now() FROM generate_series(1, 5000) AS n;
+SELECT sha256(n::text::bytea), '\\x00', gnomon.now() + n * interval '1 minute'
+FROM generate_series(1, 5000) AS n;
 INSERT INTO gnomon.usage (tenant_id, day, session)
 SELECT 't' || t, current_date - n, 0 FROM generate_series(1, 99) AS t, generate_series(1, 200) AS n;
 INSERT INTO gnomon.task (tenant_id, id, due_at, task_type, target, state, node)

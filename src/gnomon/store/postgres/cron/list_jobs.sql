@@ -7,9 +7,11 @@ FROM (
     ORDER BY id DESC
     LIMIT $4
 ) AS looked_at
-LEFT JOIN gnomon.task AS t
-    ON t.tenant_id = looked_at.tenant_id AND t.id = looked_at.active_task_id
-    AND t.attempt > 0 AND t.state <> 4
+LEFT JOIN LATERAL (
+    SELECT id FROM gnomon.task
+    WHERE tenant_id = $1 AND id = looked_at.active_task_id AND attempt > 0 AND state <> 4
+    OFFSET 0  -- a probe for each, never a join
+) AS t ON true
 WHERE ($5::text IS NULL OR strpos(lower(looked_at.name), lower($5)) > 0)
   AND ($6::text IS NULL OR looked_at.tags ? $6)
   AND ($7::boolean IS NULL OR (paused_at IS NOT NULL) = $7)

@@ -1,5 +1,5 @@
--- Of each of the limiters $2 of a tenant ($1), the keys under which the most tasks run, $3 at the most. Read as by
--- list_limiters.
+-- Of each of the limiters $2 of a tenant ($1), the keys under which the most tasks run, $3 at the most.
+-- What runs is read as by list_limiters.
 WITH examined AS MATERIALIZED (
     SELECT tenant_id, task_type, queue, limit_keys
     FROM gnomon.task

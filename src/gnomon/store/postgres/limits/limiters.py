@@ -45,7 +45,7 @@ class PostgresLimiters:
 
     async def keys(self, tenant_id: str, names: Sequence[str]) -> dict[str, Sequence[KeyUse]]:
         """The fullest keys of limiters."""
-        async with self._database.scoped(tenant_id) as connection:
+        async with self._database.transaction() as connection:  # see list_limiters
             rows = await connection.fetch(query("limiter_keys"), tenant_id, names, MOST_KEYS)
             starts = await connection.fetch(query("limiter_starts"), tenant_id, names)
         running: dict[str, dict[str, int]] = {name: {} for name in names}
