@@ -319,8 +319,11 @@ async def use_it(stage: Stage) -> dict[str, str]:
     await status(stage, functions["environment"], "COMPLETED")
     await ask("POST", f"{API}/dead-letters/{run['run_id']}/retry")
     await status(stage, run["run_id"], "DEAD_LETTERED")
+    asked = {"action": "archive", "filter": {"task_type": "no such type"}, "note": "nothing"}
+    bulk = await stage.ask("POST", f"{API}/bulk-operations", asked)
     return {
         "task_id": first["task_id"],
+        "operation_id": bulk["operation_id"],
         "nowhere": ends[1],
         "elsewhere": ends[2],
         "ref": made["cron_job_id"],
