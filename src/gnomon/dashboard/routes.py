@@ -3,7 +3,6 @@
 from litestar import Response, Router
 
 from gnomon.access.grant_errors import TenantNeeded
-from gnomon.access.principal import Principal, Role
 from gnomon.api.auth.access import session_in
 from gnomon.api.auth.sessions import set_cookie
 from gnomon.api.context import Request
@@ -34,7 +33,7 @@ from gnomon.dashboard.pages import (
 )
 from gnomon.dashboard.rendering import POLICIES, rendered
 from gnomon.dashboard.signing_in import sign_in_url
-from gnomon.model.errors import QUERY_CANCELED, RoleMissing, StoreUnavailable, Unauthenticated
+from gnomon.model.errors import QUERY_CANCELED, StoreUnavailable, Unauthenticated
 
 _KEPT = ("retry-after", "allow")
 _TOO_LONG = (
@@ -57,10 +56,6 @@ def answer_page_error(request: Request, error: Exception) -> Response[bytes]:
         return _redirect({"location": sign_in_url(request), **removed})
     if isinstance(error, TenantNeeded) and request.scope["path"] == "/":
         return _redirect({"location": "/nodes"})
-    if isinstance(error, RoleMissing) and request.scope["path"] == "/":
-        by = request.scope.get("auth")
-        if isinstance(by, Principal) and by.may(Role.SUBMIT):
-            return _redirect({"location": "/tasks/new"})  # all that it may see
     title, detail = found.title, found.detail
     if isinstance(error, StoreUnavailable) and error.sqlstate == QUERY_CANCELED:
         title, detail = "This took too long", _TOO_LONG
