@@ -96,17 +96,16 @@ async def test_processes_that_are_killed_come_back(
     env = environment(database_dsn)
     with running("worker", "shop:app", "--processes", "2", cwd=shop, env=env) as worker:
         started(lambda: worker.errors, 2)
-        await results(truth, await submitter.submit(PythonTarget("greet"), 60))
-        before = set((shop / "pids").read_text().split())
-        assert len(before) == 2
+
+        async def have_run(count: int) -> set[str] | None:
+            await results(truth, await submitter.submit(PythonTarget("greet"), 20))
+            found = set((shop / "pids").read_text().split())
+            return found if len(found) == count else None
+
+        before = await eventually(lambda: have_run(2), PATIENCE)
         os.kill(int(before.pop()), signal.SIGKILL)
         started(lambda: worker.errors, 3)
-
-        async def all_have_run() -> bool:
-            await results(truth, await submitter.submit(PythonTarget("greet"), 20))
-            return len(set((shop / "pids").read_text().split())) == 3
-
-        await eventually(all_have_run, PATIENCE)
+        await eventually(lambda: have_run(3), PATIENCE)
         worker.process.terminate()
         assert worker.wait() == 0, worker.errors
     assert "was killed by signal 9; starting it again" in worker.errors
