@@ -17,7 +17,7 @@ FILTERS = tuple(
     (*chosen, *ALL_IDS)
     for chosen in (NO_FILTER, ("type3", *NO_FILTER[1:]), (None, None, "a", *NO_FILTER[3:]))
 )
-WAITING = ("default", 1_000, MOST, 50_000)
+WAITING = ("default", 1_000, MOST, 20_000)
 
 _ID = """
     (lpad(to_hex((extract(epoch FROM gnomon.now()) * 1000)::bigint - n), 12, '0')
@@ -62,7 +62,7 @@ async def test_waiting_tasks_are_counted_by_the_index_of_flows(connection: Conne
                 assert "task" not in used.scanned
             read = await read_by(connection, "count_by_flow", *WAITING, *chosen)
             assert set(read) == {"task_flow"}
-            assert read["task_flow"] <= 2 * 50_000 + 1_000
+            assert read["task_flow"] <= 2 * 20_000 + 1_000
 
 
 async def test_due_flows_are_found_and_counted_by_their_index(connection: Connection) -> None:
@@ -73,7 +73,7 @@ async def test_due_flows_are_found_and_counted_by_their_index(connection: Connec
             assert "task" not in used.scanned
         read = await read_by(connection, "due_flows", *WAITING)
         assert set(read) == {"task_flow"}
-        assert read["task_flow"] <= 50_000 + 2 * 1_000
+        assert read["task_flow"] <= 20_000 + 2 * 1_000
         rows = await connection.fetch(query("due_flows"), *WAITING)
     assert sum(row["due"] for row in rows) > 30_000
     assert not any(row["more"] for row in rows)

@@ -91,7 +91,7 @@ async def test_the_page_of_the_api_begins_with_tasks_and_links_to_everything(
     assert (set(operations), len(operations)) == (names, len(names))
     assert operations[0] == "submit_task"
     titles = re.findall(r'<h2 id="([\w-]+)"', seen)
-    assert titles[:3] == ["tasks", "dead-letters", "cron-jobs"]
+    assert titles[:3] == ["tasks", "dead-letters", "bulk-operations"]
 
 
 async def test_a_link_opens_an_operation_with_an_example_to_copy(

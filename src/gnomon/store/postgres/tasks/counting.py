@@ -17,7 +17,7 @@ from gnomon.store.postgres.rows import lane_of
 from gnomon.store.postgres.tasks.reading import ALL_IDS, filter_columns
 
 MOST_FLOWS = 1_000
-MOST_OF_FLOWS = 50_000  # tasks examined in all flows together
+MOST_OF_FLOWS = 20_000  # tasks examined in all flows together
 MOST_RUNNING = 20_000  # examined, of all tenants
 STATEMENT_SECONDS = 2.0
 
