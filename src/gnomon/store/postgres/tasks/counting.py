@@ -18,6 +18,7 @@ from gnomon.store.postgres.tasks.reading import ALL_IDS, filter_columns
 
 MOST_FLOWS = 1_000
 MOST_OF_FLOWS = 20_000  # tasks examined in all flows together
+MOST_DUE_OF_FLOWS = 50_000  # the same, of due ones alone
 MOST_RUNNING = 20_000  # examined, of all tenants
 STATEMENT_SECONDS = 2.0
 
@@ -60,7 +61,7 @@ async def due_flows(database: Database, tenant_id: str) -> DueFlows:
     async with database.scoped(tenant_id) as connection:
         await connection.execute(f"SET LOCAL statement_timeout = '{_milliseconds()}'")
         rows = await connection.fetch(
-            query("due_flows"), tenant_id, MOST_FLOWS, MOST_COUNTED + 1, MOST_OF_FLOWS
+            query("due_flows"), tenant_id, MOST_FLOWS, MOST_COUNTED + 1, MOST_DUE_OF_FLOWS
         )
     flows = [
         DueFlow(
