@@ -72,7 +72,7 @@ async def test_find_why_a_task_waits(page: Page, api: Api, database_dsn: str) ->
         )
         await expect(page.get_by_text("raise its limit")).to_be_visible()
         await page.get_by_role("list", name="What holds it up").get_by_role("link").click()
-        await expect(page.get_by_role("heading", level=1)).to_contain_text("imit")
+        await expect(page.get_by_role("heading", level=1)).to_contain_text("bank")
         await expect(page.get_by_text("bank").first).to_be_visible()
 
 
