@@ -58,8 +58,9 @@ async def test_activity_is_read_by_its_keys(connection: Connection, analyzed: st
     for name, args, indexes in statements(now):
         for used in await plans(connection, name, *args):
             assert used.indexes, name
-            if analyzed != "now":  # else PostgreSQL knows what each index costs; see the next test
-                assert used.indexes <= indexes, name
+            if analyzed == "now":  # PostgreSQL knows what each index costs; see the next test
+                continue
+            assert used.indexes <= indexes, name
             if indexes == {"activity_pkey"}:  # of all tenants it may be by a bitmap of the index
                 assert "activity" not in used.scanned, name
     async with connection.transaction():
