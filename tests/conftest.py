@@ -37,7 +37,7 @@ FAST = {
 }
 
 # How long an example takes says more about the machine than about the code.
-hypothesis_settings.register_profile("gnomon", deadline=None)
+hypothesis_settings.register_profile("gnomon", deadline=None, max_examples=50)
 hypothesis_settings.load_profile("gnomon")
 # `make unit` asks for this one: a look before every commit, where `make test` looks closer.
 hypothesis_settings.register_profile("quick", deadline=None, max_examples=20)

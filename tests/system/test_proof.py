@@ -38,7 +38,7 @@ async def test_a_short_campaign_finds_nothing_wrong() -> None:
     assert result.judgement.effects > 0
 
 
-@pytest.mark.parametrize("name", ["claims-early", "retry-as-complete", "cancel-not-written"])
+@pytest.mark.parametrize("name", ["claims-early", "retry-as-complete"])
 async def test_a_planted_bug_is_found(name: str) -> None:
     found = await zoo.hunt(name)
     assert found.right, found.readable()
