@@ -78,13 +78,15 @@ def test_the_time_of_every_page_is_measured(tmp_path: Path) -> None:
 
 @pytest.mark.system
 @pytest.mark.timeout(SECONDS + 40)
-def test_what_fifty_open_dashboards_cost_is_measured(tmp_path: Path) -> None:
+def test_what_open_dashboards_cost_is_measured(tmp_path: Path) -> None:
     file = tmp_path / "watching.json"
-    _bench("watching", "--tasks", "2000", "--pairs", "1", "--json", str(file))
+    _bench(
+        *("watching", "--tasks", "1000", "--dashboards", "10", "--pairs", "1"), "--json", str(file)
+    )
     found = msgspec.json.decode(file.read_bytes(), type=Findings)
     measured = {measure.name for measure in found.measures if measure.value is not None}
     assert measured == {"watched_cpu", "alone_cpu", "watching_ratio", "refreshes"}
-    assert [tally.completed for tally in found.tasks] == [2000, 2000]
+    assert [tally.completed for tally in found.tasks] == [1000, 1000]
 
 
 def _bench(*arguments: str) -> None:
