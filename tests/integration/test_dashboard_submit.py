@@ -12,7 +12,7 @@ from tests.integration.quota_calls import give
 from tests.integration.test_dashboard import guarded, posted, shown, signed_in
 
 from gnomon.access.principal import Role
-from gnomon.dashboard import task_form
+from gnomon.dashboard.forms import task_form
 from gnomon.store.postgres.database import Database
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from markupsafe import Markup, escape
 from gnomon.access.principal import Operator, Principal, Requester, Role
 from gnomon.api.context import Request, context_of
 from gnomon.api.http.page_reads import OPEN_EVENTS, is_fragment
-from gnomon.dashboard import drawing, words
-from gnomon.dashboard.gantt import gantt
+from gnomon.dashboard.drawing.gantt import gantt
+from gnomon.dashboard.drawing.shard_map import shard_map
+from gnomon.dashboard.drawing.state_diagram import state_diagram
 from gnomon.dashboard.navigation import shown_groups
-from gnomon.dashboard.quota_rows import quota_label, quota_text
-from gnomon.dashboard.state_diagram import state_diagram
+from gnomon.dashboard.text import words
+from gnomon.dashboard.text.quota_rows import quota_label, quota_text
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -79,7 +80,7 @@ def environment() -> Environment:
         "static": static_url,
         "gantt": gantt,
         "state_diagram": state_diagram,
-        "shard_map": drawing.shard_map,
+        "shard_map": shard_map,
     }
     made.filters |= {
         "moment": moment,

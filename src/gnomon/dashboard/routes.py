@@ -9,27 +9,27 @@ from gnomon.api.context import Request
 from gnomon.api.http.page_reads import STATEMENT_SECONDS, is_fragment
 from gnomon.api.http.problems import answer_error, described
 from gnomon.dashboard import live, signing_in, static_files
-from gnomon.dashboard.pages import (
-    bulk,
-    cron,
-    cron_backfill,
-    cron_editor,
-    dead_letters,
+from gnomon.dashboard.pages import overview
+from gnomon.dashboard.pages.admin import (
     events,
     fair_share,
     keys,
     limits,
     nodes,
-    overview,
-    submit,
-    task,
-    task_selection,
     task_types,
-    task_views,
-    tasks,
     tenants,
     usage,
     webhook_secrets,
+)
+from gnomon.dashboard.pages.cron import cron_backfill, cron_editor, cron_jobs
+from gnomon.dashboard.pages.tasks import (
+    bulk,
+    dead_letters,
+    submit,
+    task,
+    task_selection,
+    task_views,
+    tasks,
 )
 from gnomon.dashboard.rendering import POLICIES, rendered
 from gnomon.dashboard.signing_in import sign_in_url
@@ -87,7 +87,7 @@ _pages = Router(
         *dead_letters.ROUTES,
         *bulk.ROUTES,
         *events.ROUTES,
-        *cron.ROUTES,
+        *cron_jobs.ROUTES,
         *cron_editor.ROUTES,
         *cron_backfill.ROUTES,
         *nodes.ROUTES,

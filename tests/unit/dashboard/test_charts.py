@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gnomon.dashboard.charts import delay_chart, flow_chart, share_chart, upcoming_chart
-from gnomon.dashboard.words import NONE
+from gnomon.dashboard.drawing.charts import delay_chart, flow_chart, share_chart, upcoming_chart
+from gnomon.dashboard.text.words import NONE
 from gnomon.model.activity import Counts
 from gnomon.store.ports.activity import ActivityPoint, ActivityRange, UpcomingHour
 from gnomon.usecases.tasks.activity import ActivityOfAll, TenantPoints

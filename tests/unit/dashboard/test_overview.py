@@ -1,7 +1,7 @@
 import pytest
 
 from gnomon.dashboard.pages.overview import delay
-from gnomon.dashboard.words import rate
+from gnomon.dashboard.text.words import rate
 from gnomon.model.activity import DELAY_BOUNDS, DELAYS, percentile
 
 

@@ -7,10 +7,12 @@ import pytest
 
 from gnomon.api.tasks.bulk_operations import BulkTaskFilter
 from gnomon.api.tasks.schemas import TaskFilterQuery
-from gnomon.dashboard import drawing, filter_tokens, words
-from gnomon.dashboard.json_tree import shown_json
+from gnomon.dashboard.addresses import filter_tokens
+from gnomon.dashboard.drawing.shard_map import letter, shard_map
 from gnomon.dashboard.rendering import literal, moment
 from gnomon.dashboard.signing_in import _own_path
+from gnomon.dashboard.text import words
+from gnomon.dashboard.text.json_tree import shown_json
 from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import Status
 from gnomon.model.shard import SHARDS
@@ -78,7 +80,7 @@ def test_what_hides_in_text_is_visible() -> None:
 
 def test_every_shard_has_a_cell() -> None:
     owned = {NODES[0][0]: range(100), NODES[1][0]: range(50, 200)}
-    svg = drawing.shard_map(NODES, owned)
+    svg = shard_map(NODES, owned)
     assert svg.count("<title>") == SHARDS
     assert "200 of 256 shards are served" in svg
     assert "shard 60: node-0, node-1" in svg
@@ -86,7 +88,7 @@ def test_every_shard_has_a_cell() -> None:
 
 
 def test_letters_of_many_nodes() -> None:
-    assert [drawing.letter(n) for n in (0, 25, 26)] == ["A", "Z", "A1"]
+    assert [letter(n) for n in (0, 25, 26)] == ["A", "Z", "A1"]
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.unit.model.test_explanation import NOW, a_task
 
-from gnomon.dashboard import local_time, task_form
-from gnomon.dashboard.gantt import gantt
-from gnomon.dashboard.json_tree import MOST_NODES, JsonNode, shown_json
-from gnomon.dashboard.schema_example import example_of
-from gnomon.dashboard.state_diagram import state_diagram, way_of
+from gnomon.dashboard.drawing.gantt import gantt
+from gnomon.dashboard.drawing.state_diagram import state_diagram, way_of
+from gnomon.dashboard.forms import local_time, task_form
+from gnomon.dashboard.forms.schema_example import example_of
+from gnomon.dashboard.text.json_tree import MOST_NODES, JsonNode, shown_json
 from gnomon.model.errors import InvalidTask
 from gnomon.model.execution import Execution
 from gnomon.model.lifecycle import Status

@@ -11,7 +11,7 @@ import pytest
 from gnomon.cron.dst import Dst, Fold
 from gnomon.cron.schedule import Schedule, cron_schedule, interval_schedule
 from gnomon.cron.warnings import warnings_of
-from gnomon.dashboard.week_calendar import DAYS, week_of
+from gnomon.dashboard.drawing.week_calendar import DAYS, week_of
 from gnomon.model.errors import InvalidSchedule
 
 SPRING = datetime(2026, 3, 26, 12, tzinfo=UTC)  # clocks go forward on the 29th

@@ -1,0 +1,1 @@
+"""Handlers of the pages, in the rooms of the API's routes."""

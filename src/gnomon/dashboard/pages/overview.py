@@ -10,11 +10,11 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.principal import Role
 from gnomon.api.context import Context, Request, context_of, tenant_of
 from gnomon.api.http.operation import PageRoute
-from gnomon.dashboard import words
-from gnomon.dashboard.charts import delay_chart, flow_chart, upcoming_chart
-from gnomon.dashboard.event_words import shown
+from gnomon.dashboard.addresses.time_range import RANGES, range_in
+from gnomon.dashboard.drawing.charts import delay_chart, flow_chart, upcoming_chart
 from gnomon.dashboard.rendering import page
-from gnomon.dashboard.time_range import RANGES, range_in
+from gnomon.dashboard.text import words
+from gnomon.dashboard.text.event_words import shown
 from gnomon.model.activity import DELAY_BOUNDS, Counts, percentile
 from gnomon.model.lifecycle import Status
 from gnomon.store.ports.activity import TypeActivity, UpcomingHour

@@ -1,0 +1,1 @@
+"""What addresses of pages say: filters, columns, the time looked back on."""

@@ -1,0 +1,1 @@
+"""SVG and data of charts. Style sheets give them their colours."""

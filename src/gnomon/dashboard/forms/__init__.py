@@ -1,0 +1,1 @@
+"""Forms: their fields as text, and the requests that they become."""

@@ -1,0 +1,1 @@
+"""Limits, task types, tenants, keys, nodes, usage and events."""

@@ -1,0 +1,1 @@
+"""Tasks, dead letters and bulk operations."""

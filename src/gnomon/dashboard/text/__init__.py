@@ -1,0 +1,1 @@
+"""Values, events and jobs as people read them."""

@@ -1,0 +1,88 @@
+"""Events in words: what happened, to what, and where to look."""
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from gnomon.dashboard.addresses import filter_tokens
+from gnomon.dashboard.text.words import span
+from gnomon.model.severity import BREAKER_CLOSED, BREAKER_OPENED, DEAD_LETTERED, SLA_MISSED
+from gnomon.store.ports.events import EventRecord
+
+# Kinds that can be chosen from, and how they read.
+KINDS = {
+    DEAD_LETTERED: "Dead letters",
+    SLA_MISSED: "Late run",
+    BREAKER_OPENED: "Breaker opened",
+    BREAKER_CLOSED: "Breaker closed",
+}
+
+
+class ShownEvent(msgspec.Struct, frozen=True):
+    """An event as a page tells it."""
+
+    event: EventRecord
+    name: str  # of its kind
+    text: str
+    links: tuple[tuple[str, str], ...]  # addresses and their names
+
+
+def shown(event: EventRecord) -> ShownEvent:
+    """The event in words."""
+    try:
+        detail = msgspec.json.decode(event.detail, type=dict[str, Any])
+    except msgspec.DecodeError:
+        detail = {}
+    links = []
+    if event.cron_job_id is not None:
+        name = str(detail.get("cron_job") or "recurring job")
+        links.append((f"/cron/{event.cron_job_id}", name))
+    if event.task_id is not None:
+        links.append((f"/tasks/{event.task_id}", "task"))
+    if event.kind == DEAD_LETTERED:
+        links.append(_dead_letters(detail))
+    name = KINDS.get(event.kind, event.kind)
+    return ShownEvent(event, name, _text(event.kind, detail), tuple(links))
+
+
+def _dead_letters(detail: dict[str, Any]) -> tuple[str, str]:
+    task_type = detail.get("task_type")
+    if not isinstance(task_type, str):
+        return "/dead-letters", "dead letters"
+    query = filter_tokens.written({"type": task_type})
+    return f"/dead-letters?q={quote(query)}", "dead letters of this type"
+
+
+def _text(kind: str, detail: dict[str, Any]) -> str:
+    if kind == SLA_MISSED:
+        return _late(detail)
+    if kind == BREAKER_OPENED:
+        return (
+            f"{detail.get('failures')} of {detail.get('calls')} calls {_to(detail)} failed within "
+            f"a minute: node {detail.get('node')} holds tasks back, but for one now and then."
+        )
+    if kind == BREAKER_CLOSED:
+        took = detail.get("seconds")
+        held = f" after {span(took)}" if isinstance(took, int | float) else ""
+        return f"A call {_to(detail)} succeeded: node {detail.get('node')} runs tasks again{held}."
+    if kind == DEAD_LETTERED:
+        number, task_type = detail.get("count"), detail.get("task_type")
+        of = "of other types" if task_type is None else f"of the type {task_type}"
+        return f"{number} {'task' if number == 1 else 'tasks'} {of} failed for good."
+    told = ((name, value) for name, value in detail.items() if value not in (None, ""))
+    return " ".join(f"{name}={value}" for name, value in told)
+
+
+def _late(detail: dict[str, Any]) -> str:
+    missed = detail.get("missed") or 0
+    if missed:
+        return f"{missed} {'run was' if missed == 1 else 'runs were'} missed altogether."
+    if detail.get("started_at"):
+        return f"A run that was due to start by {detail.get('sla_at')} started later."
+    return f"A run did not start by {detail.get('sla_at')}, as it should have."
+
+
+def _to(detail: dict[str, Any]) -> str:
+    host = detail.get("host")
+    return "of all tasks" if host is None else f"to {host}"
