@@ -42,6 +42,9 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds that only grow, for measuring how long something took."""
 
+    def offset(self) -> float:
+        """Seconds that the database's time is ahead of this machine's, as far as is known."""
+
     async def sleep(self, seconds: float) -> None:
         """Wait. Tests advance it by hand."""
 
@@ -81,6 +84,9 @@ class SystemClock:
         if self._observed_at is None:
             return monotonic + self._offset
         return monotonic + self._offset - (monotonic - self._observed_at) * self._DRIFT
+
+    def offset(self) -> float:
+        return self.seconds() - time.time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -24,7 +24,7 @@ from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.targets.python import PythonCaller
 from gnomon.observe.events import fan_out
-from gnomon.observe.metrics import NodeMetrics
+from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.observe.tally import ActivityTally
 from gnomon.store.activity_writer import ActivityWriter
 from gnomon.store.postgres.activity.activity import PostgresActivity

@@ -203,7 +203,7 @@ async def test_what_was_settled_during_the_look_is_not_released(
     looking = Meanwhile(database)
     lease = Lease(node, 3600.0)
     troubles = Troubles(stage.clock, nobody)
-    takeover = Takeover(looking, stage.parts.follow_up(), troubles)
+    takeover = Takeover(looking, stage.parts.follow_up(), troubles, nobody)
     reconciler = Reconciler(looking, takeover, stage.parts.held, Nobody(), lease)
     assert await stage.dispatch() == 2
     deliveries = [await stage.pipe.receive() for _ in range(2)]

@@ -92,7 +92,7 @@ async def workbench(
     recorder = Recorder(
         pipe,
         partial(settlement_of, worker="node", chance=lambda: 0.5),
-        SettlementWriter(dispatch, held, clock, troubles, parts.follow_up().buried),
+        SettlementWriter(dispatch, held, clock, troubles, parts.follow_up().buried, parts.emit),
         claims,
         parts.follow_up(),
         troubles,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.conftest import serving
 from tests.integration.api_calls import TASKS
-from tests.integration.identity import bearer, make_key
+from tests.integration.identity import bearer, make_key, make_operator
 from tests.system.crowd import SUBMISSION, Answer, Crowd, head, read, request
 from tests.waiting import eventually
 
@@ -143,7 +143,7 @@ async def test_whoever_tries_keys_has_to_wait_and_others_with_good_keys_do_not(
         assert (await each.at(ONE).ask(asked)).status == 202
         assert (await each.at(OTHER).ask(request("GET", TASKS, b"", **bearer(new)))).status == 200
         assert 'gnomon_requests_refused_total{limit="failures"}' in await each.metrics(
-            **bearer(used)
+            **bearer((await make_operator(database))[1])
         )
 
 

@@ -112,7 +112,7 @@ class Swept:
             dispatch, PostgresPlanning(database, clock, 10.0), self.agenda, scanner,
             MemoryPipe(1, lambda: None), HeldTasks(SuspectRoom(1, 1)), lease, clock, self.heard,
         )  # fmt: skip
-        takeover = Takeover(dispatch, parts.follow_up(), Troubles(clock, nobody))
+        takeover = Takeover(dispatch, parts.follow_up(), Troubles(clock, nobody), self.heard)
         self.sweeper = Sweeper(dispatch, takeover, lease, clock, lambda: 0.5)
 
 

@@ -24,7 +24,7 @@ from gnomon.model.verdict import EXPIRE, Verdict, VerdictKind
 from gnomon.node.maintenance.watchdog import Watchdog, WatchResult
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import SlaMissed, fan_out, to_log
-from gnomon.observe.metrics import NodeMetrics
+from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.roster import Removal
 from gnomon.store.postgres.cron.events import PostgresWatch

@@ -395,7 +395,7 @@ async def every_path(stage: Stage, ids: dict[str, str]) -> list[str]:
 async def public(stage: Stage) -> AsyncIterator[tuple[str, str]]:
     """What is there for whoever watches over the installation."""
     for name, url in (("the API", stage.url), ("the node", stage.metrics)):
-        headers = bearer(stage.rival_key)
+        headers = bearer(stage.operator_key)
         async with stage.client.get(f"{url}/metrics", headers=headers) as answer:
             text = await answer.text()
             assert "gnomon_" in text, text

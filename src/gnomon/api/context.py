@@ -1,5 +1,6 @@
 """The parts of an API process, and of a request, that handlers use."""
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -16,7 +17,8 @@ from gnomon.api.http.request_limits import RequestLimits
 from gnomon.api.http.shared_answers import SharedAnswers
 from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
-from gnomon.observe.metrics import ApiMetrics
+from gnomon.observe.metrics.api import ApiMetrics
+from gnomon.observe.node_events import PoolUse
 from gnomon.settings import Settings
 from gnomon.store.ports.roster import RosterStore
 from gnomon.store.postgres.activity.activity import PostgresActivity
@@ -77,6 +79,7 @@ class Context(msgspec.Struct, frozen=True):
     refusals: Refusals
     limits: RequestLimits
     under_way: set[Client]  # clients with a request in progress
+    connections: Callable[[], PoolUse]  # to the database
 
 
 def context_of(request: Request) -> Context:

@@ -44,10 +44,17 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     unreachable: bool = False  # a webhook's host did not answer: no connection, or no whole answer
     # Nobody was called: the fault lies with the task, or with this node. No breaker counts it.
     uncalled: bool = False
+    internal: bool = False  # something within Gnomon has failed
     # The function completed the task in a transaction of its own. If that was committed the task
     # is settled; so this is what happened if it was not.
     completed_by_handler: bool = False
     traceback: str | None = None  # where a handler was when it failed, or was told to stop
+
+    @property
+    def is_own_failure(self) -> bool:
+        """Whether Gnomon is to blame, and not the target: also for what was lost, unless the task
+        was alone in the process that died of it."""
+        return self.internal or (self.kind is OutcomeKind.LOST and self.loss is not Loss.ALONE)
 
 
 SUCCESS = Outcome(OutcomeKind.SUCCEEDED)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from gnomon.model.lifecycle import State
-from gnomon.observe.events import EndCount, Observer, TaskBatch, TasksBuried
+from gnomon.observe.counts import Counted, EndCount
+from gnomon.observe.events import Observer, TasksBuried
 from gnomon.store.ports.dispatch import Buried
 
 
@@ -12,7 +13,9 @@ def tell_buried(emit: Observer, buried: Sequence[Buried]) -> None:
     if not buried:
         return
     counts = [
-        EndCount(each.key.tenant_id, each.task_type, each.lane, None, State.DEAD, 1, 0.0)
-        for each in buried
+        EndCount(
+            b.key.tenant_id, b.task_type, b.lane, b.recurring, None, True, State.DEAD, [0], 0.0
+        )
+        for b in buried
     ]
-    emit(TasksBuried(TaskBatch(lambda: iter(counts))))
+    emit(TasksBuried(Counted(lambda: counts)))

@@ -4,9 +4,9 @@ Whatever an event says of the store was committed before. The telling may be los
 what must not be lost is in the store.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -20,6 +20,8 @@ from gnomon.model.retention import RowKind
 from gnomon.model.severity import BREAKER_CLOSED, BREAKER_OPENED, SLA_MISSED
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import VerdictKind
+from gnomon.observe.counts import Counted, EndCount, StartCount
+from gnomon.observe.node_events import NodeEvent
 
 log = structlog.get_logger("gnomon.events")
 
@@ -72,21 +74,12 @@ class TaskStarted(msgspec.Struct, frozen=True, kw_only=True):
         return (self.started_at - self.due_at).total_seconds()
 
 
-class StartCount(NamedTuple):
-    """Starts of one kind, as far as they are counted."""
-
-    tenant_id: str
-    task_type: str
-    lane: Lane
-    delays: Sequence[float]  # seconds, of each
-
-
 class TasksStarted(msgspec.Struct, frozen=True):
     """Tasks were claimed together."""
 
     tasks: TaskBatch[TaskStarted]
     runs: TaskBatch[TaskStarted]  # those of them that are runs of cron jobs
-    counts: TaskBatch[StartCount]  # the same as tasks, and costs them next to nothing
+    counts: Counted[StartCount]  # the same as tasks, and costs them next to nothing
 
 
 class TaskSettled(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,18 +99,6 @@ class TaskSettled(msgspec.Struct, frozen=True, kw_only=True):
     cron_job_id: UUID | None
 
 
-class EndCount(NamedTuple):
-    """Executions of one kind that have ended alike, as far as they are counted."""
-
-    tenant_id: str
-    task_type: str
-    lane: Lane
-    outcome: OutcomeKind | None
-    state: State
-    number: int
-    seconds: float  # that they took together
-
-
 class TasksSettled(msgspec.Struct, frozen=True):
     """Executions of tasks were recorded together: of those that ran here, or on a node that died.
     Told after the commit, of each execution once at the most: not of one whose node had lost it
@@ -126,7 +107,7 @@ class TasksSettled(msgspec.Struct, frozen=True):
     transaction of its own (whether that was committed only the store can tell)."""
 
     tasks: TaskBatch[TaskSettled]
-    counts: TaskBatch[EndCount]  # the same, and costs them next to nothing
+    counts: Counted[EndCount]  # the same, and costs them next to nothing
 
 
 class SettlementsPresumed(msgspec.Struct, frozen=True):
@@ -134,13 +115,13 @@ class SettlementsPresumed(msgspec.Struct, frozen=True):
     to the commit was lost, or the function has completed its task in a transaction of its own. For
     counting only: one whose node had lost it meanwhile is among them now and then."""
 
-    counts: TaskBatch[EndCount]
+    counts: Counted[EndCount]
 
 
 class TasksBuried(msgspec.Struct, frozen=True):
     """Tasks became dead letters because they could not be read or stored."""
 
-    counts: TaskBatch[EndCount]
+    counts: Counted[EndCount]
 
 
 class SlaMissed(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,6 +249,7 @@ Event = (
     | BreakerClosed
     | BreakersForgotten
     | ChoreFailed
+    | NodeEvent
     | QueueSeen
     | RetentionSeen
 )

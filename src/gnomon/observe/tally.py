@@ -8,17 +8,15 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from gnomon.clock import Clock
-from gnomon.model.activity import ALL_TYPES, ActivityKey, Counts, delay_place
+from gnomon.model.activity import ALL_TYPES, ActivityKey, Counts
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
 from gnomon.model.task import Submission
+from gnomon.observe.counts import Counted, EndCount, StartCount
 from gnomon.observe.events import (
-    EndCount,
     Event,
     SettlementsPresumed,
-    StartCount,
-    TaskBatch,
     TasksBuried,
     TasksSettled,
     TasksStarted,
@@ -60,20 +58,21 @@ class ActivityTally:
             for minute, keyed in taken.items()
         }
 
-    def _started(self, starts: TaskBatch[StartCount]) -> None:
+    def _started(self, starts: Counted[StartCount]) -> None:
         minute = self._minute()
-        for tenant_id, task_type, lane, delays in starts:
-            counts = _of(minute, (tenant_id, task_type, lane))
-            counts.started += len(delays)
+        for each in starts:
+            counts = _of(minute, (each.tenant_id, each.task_type, each.lane))
+            counts.started += len(each.delays)
             places = counts.delays
-            for delay in delays:
-                places[delay_place(delay)] += 1
+            for place in each.delays:
+                places[place] += 1
 
-    def _ended(self, ends: TaskBatch[EndCount]) -> None:
+    def _ended(self, ends: Counted[EndCount]) -> None:
         minute = self._minute()
-        for tenant_id, task_type, lane, outcome, state, number, seconds in ends:
-            counts = _of(minute, (tenant_id, task_type, lane))
-            counts.seconds += seconds
+        for each in ends:
+            counts = _of(minute, (each.tenant_id, each.task_type, each.lane))
+            counts.seconds += each.seconds
+            number, outcome, state = each.number, each.outcome, each.state
             if state is State.COMPLETED:
                 counts.succeeded += number
                 continue

@@ -43,6 +43,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     queue: str | None = None
     limit_keys: str | None = None  # JSON: what keyed limiters found in the payload
     flow: int = UNKNOWN_FLOW
+    recurring: bool = False  # a cron job's run
 
     @property
     def execute_at(self) -> datetime:

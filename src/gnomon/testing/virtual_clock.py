@@ -55,6 +55,9 @@ class VirtualClock:
                 each.cancel()
         return event.is_set()
 
+    def offset(self) -> float:
+        return 0.0
+
     def observe(self, database_now: datetime, asked_at: float) -> None:
         """Nothing to correct: the database's clock is held at the same moment."""
 

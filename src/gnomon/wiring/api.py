@@ -5,7 +5,7 @@ import asyncio
 import gc
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
 
@@ -23,6 +23,7 @@ from gnomon.api.http.dropping import Dropping
 from gnomon.api.http.listener import HttpServer, listen, room_for_connections
 from gnomon.api.http.refusals import Refusals
 from gnomon.api.http.request_limits import RequestLimits
+from gnomon.api.http.request_meter import RequestMeter
 from gnomon.api.http.response_headers import WithHeaders
 from gnomon.api.http.shared_answers import SharedAnswers
 from gnomon.api.http.under_way import RequestsUnderWay, requests_at_once
@@ -31,7 +32,8 @@ from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
 from gnomon.dashboard import routes as dashboard
 from gnomon.model.errors import TenantNotFound
-from gnomon.observe.metrics import ApiMetrics
+from gnomon.model.task import Submission
+from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.observe.tally import ActivityTally
 from gnomon.settings import Settings
 from gnomon.store.activity_writer import CHORE as ACTIVITY
@@ -99,7 +101,8 @@ async def serve(
                 Dropping(context.bodies, context.refusals),
                 connections,
             )
-            server = HttpServer(WithHeaders(app), listener, most, settings)
+            metered = RequestMeter(app, context.metrics.traffic, clock)
+            server = HttpServer(WithHeaders(metered), listener, most, settings)
             with connections.watched():
                 await _answer_requests(server, url, on_started, partial(_end_waits, context))
 
@@ -205,13 +208,18 @@ async def _assembled(
     keys = PostgresKeys(database)
     authenticator = trusted or await authenticator_of(settings.auth, keys, directory, clock)
     metrics = ApiMetrics()
+
+    def inserted(submissions: Sequence[Submission]) -> None:
+        metrics.traffic.submitted(submissions)
+        on_inserted(submissions)
+
     store = PostgresTasks(
         database,
         announcer,
         settings.api.idempotency_seconds,
         directory.quotas,
         directory.limiters,
-        on_inserted,
+        inserted,
     )
     guards = Guards(directory, settings.targets.allow)
     rules = TenantRules(clock, directory, guards, settings.api.max_payload_bytes)
@@ -246,6 +254,7 @@ async def _assembled(
         refusals=Refusals(clock),
         limits=RequestLimits(settings.api, clock, authenticator, metrics, requests),
         under_way=set(),
+        connections=database.use,
     )
 
 

@@ -26,6 +26,8 @@ from gnomon.node.dispatch.stage import DispatchStage
 from gnomon.node.dispatch.stealer import Stealer
 from gnomon.node.drain import Drain
 from gnomon.node.held_tasks import HeldTasks
+from gnomon.node.maintenance.reporter import EVERY_SECONDS as REPORT_SECONDS
+from gnomon.node.maintenance.reporter import NodeReporter
 from gnomon.node.membership.lease import Lease
 from gnomon.node.membership.roster import Roster
 from gnomon.node.membership.stage import Membership, RosterEntry
@@ -86,6 +88,9 @@ class Assembly:
         """In the order in which a task meets them, and then those that look after all of them."""
         progress = ProgressKeeper(self._runner, PostgresProgress(self._database), self._lease)
         accountant = Accountant(self._agenda, self._runner, self._clock, self._emit)
+        reporter = NodeReporter(
+            self._membership, self._runner, self._clock, self._database.use, self._emit
+        )
         return [
             *self._membership.services(),
             *self._ahead.services(),
@@ -94,6 +99,7 @@ class Assembly:
             *self._checks.services(self._pipe),
             every("progress", progress.run_once, self._clock, PROGRESS_SECONDS),
             every("account", accountant.run_once, self._clock, ACCOUNT_SECONDS),
+            every("report", reporter.run_once, self._clock, REPORT_SECONDS),
             *maintenance(self._inputs, self._lease, self._troubles),
             *([] if self._inputs.registrar is None else self._inputs.registrar.services()),
         ]
@@ -148,12 +154,14 @@ class Assembly:
         recorder = Recorder(
             self._pipe,
             partial(settlement_of, worker=self._inputs.name, chance=chance),
-            SettlementWriter(self._store, self._held, clock, troubles, follow_up.buried),
+            SettlementWriter(
+                self._store, self._held, clock, troubles, follow_up.buried, self._emit
+            ),
             self._claims,
             follow_up,
             troubles,
         )
-        takeover = Takeover(self._store, follow_up, troubles)
+        takeover = Takeover(self._store, follow_up, troubles, self._emit)
         sweeper = Sweeper(self._store, takeover, self._lease, clock, chance)
         reconciler = Reconciler(self._store, takeover, self._held, self._worker, self._lease)
         return SettleStage(recorder, sweeper, reconciler, clock, self._settings)

@@ -28,7 +28,7 @@ from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.targets.python import PythonCaller
 from gnomon.node.run.targets.signing import Signatory
 from gnomon.observe.events import Observer, fan_out, to_log
-from gnomon.observe.metrics import NodeMetrics
+from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.observe.tally import ActivityTally
 from gnomon.sdk.app import Gnomon
 from gnomon.sdk.errors import AppNotLoaded
@@ -251,7 +251,7 @@ async def joined_node(
             settings.node.scan_seconds,
         )
         renewal = LeaseConnection(database.direct)
-        keeper = LeaseKeeper(node.membership.lease, renewal, clock, node.on_lease_lost)
+        keeper = LeaseKeeper(node.membership.lease, renewal, clock, node.on_lease_lost, emit)
         yield node, listener, keeper
 
 

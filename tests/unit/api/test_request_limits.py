@@ -9,7 +9,7 @@ from gnomon.api.auth.authentication import Authenticator
 from gnomon.api.auth.key_cache import KeyRing, Recognition
 from gnomon.api.http.request_limits import WATCHER_WAITS, WATCHERS_A_SECOND, Limit, RequestLimits
 from gnomon.clock import SystemClock
-from gnomon.observe.metrics import ApiMetrics
+from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.settings import ApiSettings
 
 

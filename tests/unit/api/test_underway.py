@@ -13,7 +13,7 @@ from gnomon.api.http.refusals import Refusals
 from gnomon.api.http.request_limits import RequestLimits
 from gnomon.api.http.under_way import RequestsUnderWay
 from gnomon.clock import SystemClock
-from gnomon.observe.metrics import ApiMetrics
+from gnomon.observe.metrics.api import ApiMetrics
 
 MOST = 4
 

@@ -27,7 +27,7 @@ from gnomon.model.errors import (
     StoreUnavailable,
     Unstorable,
 )
-from gnomon.observe.metrics import ApiMetrics
+from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.store.postgres.refusals import of_driver, translated
 
 HOUSE = About("acme", "task 7")

@@ -11,6 +11,7 @@ from gnomon.cron.job import Skipped
 from gnomon.model.priority import Lane
 from gnomon.model.retention import RowKind
 from gnomon.model.task import TaskKey
+from gnomon.observe.counts import Counted, StartCount
 from gnomon.observe.events import (
     BreakerClosed,
     BreakerOpened,
@@ -25,14 +26,14 @@ from gnomon.observe.events import (
     RunSkipped,
     RunsPlanned,
     SlaMissed,
-    StartCount,
     TaskBatch,
     TaskPreempted,
     TasksStarted,
     TaskStarted,
     fan_out,
 )
-from gnomon.observe.metrics import ApiMetrics, NodeMetrics
+from gnomon.observe.metrics.api import ApiMetrics
+from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.settings import OutputSettings, SettingsError
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -65,7 +66,7 @@ def started(attempt: int, late: float) -> TasksStarted:
         )
         for number in (5, 6)
     ]
-    nothing = TaskBatch[StartCount](lambda: iter(()))
+    nothing = Counted[StartCount](tuple)
     return TasksStarted(TaskBatch(lambda: iter(tasks)), TaskBatch(lambda: iter(tasks[:1])), nothing)
 
 

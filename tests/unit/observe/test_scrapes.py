@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from tests.waiting import eventually_sync
 
-from gnomon.observe.metrics import NodeMetrics
+from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.settings import OutputSettings
 
 SILENT = 200

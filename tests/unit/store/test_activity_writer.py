@@ -11,7 +11,8 @@ from gnomon.model.errors import StoreUnavailable
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
-from gnomon.observe.events import EndCount, StartCount, TaskBatch, TasksSettled, TasksStarted
+from gnomon.observe.counts import Counted, EndCount, StartCount
+from gnomon.observe.events import TaskBatch, TasksSettled, TasksStarted
 from gnomon.observe.tally import MOST_KEYS, ActivityTally
 from gnomon.store.activity_writer import (
     MOST_MINUTES,
@@ -58,21 +59,21 @@ class Shelf:
 
 
 def started(*starts: tuple[str, str]) -> TasksStarted:
-    counts = [StartCount(tenant, kind, Lane.HIGH, [0.0]) for tenant, kind in starts]
+    counts = [StartCount(tenant, kind, Lane.HIGH, False, [0], 0.0) for tenant, kind in starts]
     nothing: list[object] = []
     return TasksStarted(
         TaskBatch(lambda: iter(nothing)),  # type: ignore[arg-type]
         TaskBatch(lambda: iter(nothing)),  # type: ignore[arg-type]
-        TaskBatch(lambda: iter(counts)),
+        Counted(lambda: counts),
     )
 
 
 def settled(outcome: OutcomeKind | None, state: State) -> TasksSettled:
-    count = EndCount("a", "mail", Lane.LOW, outcome, state, 1, 0.5)
+    count = EndCount("a", "mail", Lane.LOW, False, outcome, False, state, [1], 0.5)
     nothing: list[object] = []
     return TasksSettled(
         TaskBatch(lambda: iter(nothing)),  # type: ignore[arg-type]
-        TaskBatch(lambda: iter([count])),
+        Counted(lambda: [count]),
     )
 
 

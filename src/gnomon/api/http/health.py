@@ -44,7 +44,7 @@ async def readyz(request: Request) -> ASGIResponse:
     "GET",
     "/metrics",
     name="metrics",
-    role=Role.READ,
+    role=Role.OPERATOR,  # it tells of all tenants; of its own, each has another one
     summary="What the process counts, as Prometheus reads it",
     answers={200: None},
     media_type="text/plain",
@@ -52,6 +52,7 @@ async def readyz(request: Request) -> ASGIResponse:
 async def metrics(request: Request) -> ASGIResponse:
     context = context_of(request)
     context.metrics.requests(len(context.under_way), context.bodies.held_bytes)
+    context.metrics.connections(context.connections())
     context.metrics.full(context.directory.is_full())
     context.metrics.nodes(await _nodes(context))
     with suppress(StoreError):

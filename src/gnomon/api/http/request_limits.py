@@ -23,7 +23,7 @@ from gnomon.api.auth.key_cache import Recognition
 from gnomon.api.auth.sessions import cookie_in
 from gnomon.api.http.refusals import Refusals
 from gnomon.clock import Clock
-from gnomon.observe.metrics import ApiMetrics
+from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.settings import ApiSettings
 
 BURST_SECONDS = 2.0  # a bucket holds the tokens of so much time

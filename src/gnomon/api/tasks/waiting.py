@@ -4,6 +4,7 @@ import asyncio
 
 from gnomon.api.auth.access import admit_again
 from gnomon.api.context import Request, context_of
+from gnomon.api.http.request_meter import not_measured
 from gnomon.model.task import Task, TaskKey
 
 _BODY_HEADERS = (b"content-length", b"transfer-encoding")
@@ -16,6 +17,7 @@ async def awaited(request: Request, key: TaskKey, seconds: float) -> Task:
     task = await context.store.get(key)
     if seconds == 0 or task.status.has_ended:
         return task
+    not_measured(request.scope)
     with context.ends.waiting(key) as ended:
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(_set_when_closed(request, ended))

@@ -18,6 +18,7 @@ class ClaimStore:
         self._planning = planning
         self._lease = lease
         self._clock = clock
+        self.took = 0.0  # seconds of the last claim; they are made one after the other
 
     def is_trusted(self) -> bool:
         """Whether anything may be claimed now."""
@@ -46,5 +47,6 @@ class ClaimStore:
         return await self._store.bury(self._lease.incarnation, [burial])
 
     def _observe(self, claim: Claim, asked_at: float) -> None:
+        self.took = self._clock.monotonic() - asked_at
         if claim.now is not None:
             self._clock.observe(claim.now, asked_at)

@@ -14,6 +14,7 @@ from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.requeue import Requeue
 from gnomon.node.dispatch.started import started_event
 from gnomon.observe.events import Observer, RunSkipped
+from gnomon.observe.node_events import ClaimAnswered
 from gnomon.pipe.port import Pipe
 from gnomon.store.ports.dispatch import Claim, Entry
 
@@ -106,18 +107,22 @@ class Claimer:
     async def _claim_part(self, entries: Sequence[Entry], asking: list[Entry]) -> ClaimResult:
         """Runs of cron jobs whose jobs must be asked go to `asking`."""
         claim = await self._store.claim(entries)
+        took = self._store.took
         claimed = self._send(entries, claim)
         if len(claimed) == len(entries):
+            self._emit(ClaimAnswered(len(claimed), 0, took))
             return ClaimResult(len(claimed))
         left = [e for e in entries if e.key not in claimed]
         left = await self._bury(left, claim)
         asking += [e for e in left if e.recurring]
         missed = [e for e in left if not e.recurring]
         self._claims.missed(missed)
+        self._emit(ClaimAnswered(len(claimed), len(missed), took))
         return ClaimResult(len(claimed), started_over=self._requeue.look_again(missed))
 
     async def _ask_part(self, entries: Sequence[Entry]) -> int:
         answer = await self._store.claim_runs(entries)
+        took = self._store.took
         claimed = self._send(entries, answer.claim)
         entries = await self._bury(list(entries), answer.claim)
         self._claims.missed([e for e in entries if e.key not in claimed])
@@ -126,7 +131,9 @@ class Claimer:
         self._requeue.forget(answer.settled)
         self._requeue.hinted(answer.started_queued)
         settled = claimed | set(answer.settled)
-        self._requeue.look_again([e for e in entries if e.key not in settled])
+        missed = [e for e in entries if e.key not in settled]
+        self._requeue.look_again(missed)
+        self._emit(ClaimAnswered(len(claimed), len(missed), took))
         return len(claimed)
 
     def _send(self, entries: Sequence[Entry], claim: Claim) -> set[TaskKey]:

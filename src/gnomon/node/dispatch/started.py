@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import starmap
 
-from gnomon.model.priority import Lane
 from gnomon.model.task import TaskKey
-from gnomon.observe.events import StartCount, TaskBatch, TasksStarted, TaskStarted
+from gnomon.observe.counts import Counted, StartCount, StartKind, start_count
+from gnomon.observe.events import TaskBatch, TasksStarted, TaskStarted
 from gnomon.pipe.envelope import NEVER, Delivery
 from gnomon.store.ports.dispatch import Entry
 
@@ -39,7 +40,7 @@ def started_event(
                 started_at=now,
             )
 
-    return TasksStarted(TaskBatch(tasks), TaskBatch(runs), TaskBatch(counts))
+    return TasksStarted(TaskBatch(tasks), TaskBatch(runs), Counted(counts))
 
 
 def _paired(
@@ -54,15 +55,22 @@ def _paired(
 
 def _counted(claimed: Iterable[tuple[Entry, Delivery]], now: datetime) -> Iterator[StartCount]:
     """Done for every task, so as little as can be: most batches are of one kind."""
-    kinds: dict[tuple[str, str, Lane], list[float]] = {}
-    last_type, last_tenant, last_lane = "", "", None
+    kinds: dict[StartKind, list[float]] = {}
+    last_type, last_tenant, last_lane, last_recurring = "", "", None, False
     delays: list[float] = []
     for entry, delivery in claimed:
         if delivery.expired or delivery.start_by == NEVER:
             continue
         tenant, task_type, lane = delivery.key.tenant_id, delivery.task_type, delivery.lane
-        if task_type != last_type or lane is not last_lane or tenant != last_tenant:
+        recurring = delivery.recurring
+        if (
+            task_type != last_type
+            or lane is not last_lane
+            or recurring is not last_recurring
+            or tenant != last_tenant
+        ):
             last_type, last_tenant, last_lane = task_type, tenant, lane
-            delays = kinds.setdefault((tenant, task_type, lane), [])
+            last_recurring = recurring
+            delays = kinds.setdefault((tenant, task_type, lane, recurring), [])
         delays.append((now - entry.due_at).total_seconds())
-    return (StartCount(*kind, late) for kind, late in kinds.items())
+    return starmap(start_count, kinds.items())

@@ -16,6 +16,8 @@ import structlog
 from gnomon.clock import Clock
 from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.node.membership.lease import Lease
+from gnomon.observe.events import Observer, nobody
+from gnomon.observe.node_events import LeaseRenewal
 
 log = structlog.get_logger("gnomon.node")
 
@@ -34,12 +36,18 @@ class LeaseKeeper:
     """The thread. `progress` is called by the event loop that it watches over."""
 
     def __init__(
-        self, lease: Lease, renewal: Renewal, clock: Clock, on_lost: Callable[[], None]
+        self,
+        lease: Lease,
+        renewal: Renewal,
+        clock: Clock,
+        on_lost: Callable[[], None],
+        emit: Observer = nobody,
     ) -> None:
         self._lease = lease
         self._renewal = renewal
         self._clock = clock
-        self._on_lost = on_lost  # called on the watched loop
+        self._on_lost = on_lost  # called on the watched loop, as is who listens
+        self._emit = emit
         self._progress_at = clock.monotonic()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -77,7 +85,9 @@ class LeaseKeeper:
             self._stop.set()
         try:
             while not await self._clock.wait(self._stop, self.interval):
-                await self._renew()
+                renewed = await self._renew()
+                if not watched.is_closed():
+                    watched.call_soon_threadsafe(self._emit, LeaseRenewal(renewed))
         except LeaseLost:
             self._lease.lost = True
             log.warning("this node was declared dead", incarnation=str(self._lease.incarnation))
@@ -86,17 +96,18 @@ class LeaseKeeper:
         finally:
             self._renewal.close()
 
-    async def _renew(self) -> None:
+    async def _renew(self) -> bool:
         asked_at = self._clock.monotonic()
         if asked_at - self._progress_at > self._lease.ttl / 2:
             log.error("the event loop stands still: the lease is not renewed")
             self._lease.missed()
-            return
+            return False
         try:
             await self._renewal.renew(self._lease.incarnation, self._lease.ttl)
         except StoreError as error:
             if self._lease.since is not None:
                 log.warning("the lease could not be renewed", why=str(error))
             self._lease.missed()
-        else:
-            self._lease.renewed(asked_at)
+            return False
+        self._lease.renewed(asked_at)
+        return True

@@ -44,6 +44,11 @@ class Membership:
         self._serve = serve
         self._served: Territory | None = None
 
+    @property
+    def shards(self) -> int:
+        """How many the node serves."""
+        return 0 if self._served is None else len(self._served.shards)
+
     async def join(self) -> None:
         """Enter the roster, and know the own shards."""
         asked_at = self._clock.monotonic()

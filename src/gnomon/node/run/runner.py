@@ -29,7 +29,7 @@ _IGNORED = "; it ignored its cancellation"
 _IN_THREAD = "; it goes on in its thread, which cannot be stopped"
 _PREEMPTED = "preempted by a CRITICAL task"
 _PAYLOAD_GONE = Outcome(
-    OutcomeKind.FAILED, error="its payload is gone", retryable=False, uncalled=True
+    OutcomeKind.FAILED, error="its payload is gone", retryable=False, uncalled=True, internal=True
 )
 
 
@@ -80,7 +80,7 @@ class Runner:
         except BaseException as error:
             log.exception("a target failed inside Gnomon", task_id=str(delivery.key.id))
             detail = f"internal error: {type(error).__name__}"
-            outcome = Outcome(OutcomeKind.FAILED, error=detail, uncalled=True)
+            outcome = Outcome(OutcomeKind.FAILED, error=detail, uncalled=True, internal=True)
         finally:
             if execution.stop is not None:
                 # The cancellation was not meant for the slot; also where the execution ended well

@@ -7,20 +7,19 @@ knowledge: scans find the first two without it.
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import repeat
+from itertools import repeat, starmap
 from typing import Protocol
 
 from gnomon.clock import Clock
 from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
 from gnomon.model.target import Target
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import COMPLETE, VerdictKind
 from gnomon.node.ahead.stage import AheadStage
 from gnomon.node.buried import tell_buried
+from gnomon.observe.counts import Counted, EndCount, EndKind, end_count
 from gnomon.observe.events import (
-    EndCount,
     Observer,
     SettlementsPresumed,
     TaskBatch,
@@ -54,6 +53,8 @@ class Claimed(Protocol):
     def flow(self) -> int: ...
     @property
     def attempt(self) -> int: ...
+    @property
+    def recurring(self) -> bool: ...
 
 
 class FollowUp:
@@ -89,14 +90,14 @@ class FollowUp:
         self._emit(
             TasksSettled(
                 TaskBatch(lambda: _told(tasks, settlements, settled)),
-                TaskBatch(lambda: _counted(tasks, settlements, settled)),
+                Counted(lambda: _counted(tasks, settlements, settled)),
             )
         )
 
     def presumed(self, settlements: Sequence[tuple[Claimed, Settlement]]) -> None:
         """These were refused, and are there already: see `SettlementsPresumed`."""
         if settlements:
-            self._emit(SettlementsPresumed(TaskBatch(lambda: _presumed(settlements))))
+            self._emit(SettlementsPresumed(Counted(lambda: _presumed(settlements))))
 
     def buried(self, buried: Sequence[Buried]) -> None:
         """These could not be settled, and are dead letters."""
@@ -165,29 +166,33 @@ def _presumed(settlements: Sequence[tuple[Claimed, Settlement]]) -> Iterator[End
 
 def _grouped(ended: Iterable[tuple[Claimed, Settlement, State]]) -> Iterator[EndCount]:
     """Done for every task, so as little as can be: most batches are of one kind."""
-    kinds: dict[tuple[str, str, Lane, OutcomeKind | None, State], list[float]] = {}
+    kinds: dict[EndKind, list[float]] = {}
     last_type, last_tenant, last_lane = "", "", None
-    last_outcome, last_state = None, None
+    last_outcome, last_state, last_recurring, last_internal = None, None, False, False
     spent: list[float] = []
     for task, settlement, state in ended:
         tenant, task_type, lane = task.key.tenant_id, task.task_type, task.lane
-        outcome = settlement.outcome
+        outcome, internal, recurring = settlement.outcome, settlement.internal, task.recurring
         if (
             task_type != last_type
             or lane is not last_lane
             or outcome is not last_outcome
             or state is not last_state
             or tenant != last_tenant
+            or recurring is not last_recurring
+            or internal is not last_internal
         ):
             last_type, last_tenant, last_lane = task_type, tenant, lane
-            last_outcome, last_state = outcome, state
-            spent = kinds.setdefault((tenant, task_type, lane, outcome, state), [])
+            last_outcome, last_state, last_internal = outcome, state, internal
+            last_recurring = recurring
+            kind = (tenant, task_type, lane, recurring, outcome, internal, state)
+            spent = kinds.setdefault(kind, [])
         began, finished = settlement.started_at, settlement.finished_at
         if began is None or finished is None or finished < began:
             spent.append(0.0)
         else:
             spent.append(finished - began)
-    return (EndCount(*kind, len(each), sum(each)) for kind, each in kinds.items())
+    return starmap(end_count, kinds.items())
 
 
 def _moment(seconds: float | None) -> datetime | None:

@@ -6,6 +6,7 @@ from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.worker import Worker
 from gnomon.node.settle.takeover import Takeover, released
+from gnomon.observe.node_events import Recovery
 from gnomon.store.ports.dispatch import DispatchStore
 
 log = structlog.get_logger("gnomon.node")
@@ -40,7 +41,7 @@ class Reconciler:
         for row in rows:
             if row.cancel_requested:
                 self._worker.interrupt(row.key, "cancelled")
-        count = await self._takeover.settle(unknown, released)
+        count = await self._takeover.settle(unknown, released, Recovery.UNKNOWN)
         if count:
             log.warning("released tasks whose claim was answered but lost", count=count)
         return count

@@ -9,6 +9,8 @@ from gnomon.clock import Clock
 from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, Unstorable
 from gnomon.model.task import TaskKey
 from gnomon.node.held_tasks import HeldTasks
+from gnomon.observe.events import Observer
+from gnomon.observe.node_events import SettlementAnswered
 from gnomon.store.ports.dispatch import Burial, Buried, DispatchStore, Settled, Settlement
 
 CHORE = "record"
@@ -26,9 +28,11 @@ class SettlementWriter:
         clock: Clock,
         troubles: Troubles,
         on_buried: Callable[[Sequence[Buried]], None],
+        emit: Observer,
     ) -> None:
         self._store = store
         self._on_buried = on_buried
+        self._emit = emit
         self._held = held
         self._clock = clock
         self._troubles = troubles
@@ -73,11 +77,16 @@ class SettlementWriter:
 
     async def _patiently(self, settlements: Sequence[Settlement]) -> list[Settled]:
         while True:
+            asked_at = self._clock.monotonic()
             try:
-                return await self._store.settle(settlements)
+                settled = await self._store.settle(settlements)
             except StoreUnavailable as error:
                 self._unanswered.update((s.key, s.fence) for s in settlements)
                 await self._clock.sleep(self._troubles.note(CHORE, error))
+            else:
+                took = self._clock.monotonic() - asked_at
+                self._emit(SettlementAnswered(len(settlements), took))
+                return settled
 
     async def _bare(self, settlement: Settlement, error: StoreError) -> list[Settled]:
         """Keep the bare facts of an execution whose details cannot be stored."""

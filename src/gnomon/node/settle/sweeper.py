@@ -12,6 +12,7 @@ from gnomon.model.task import DeliveryMode
 from gnomon.model.verdict import asks_before_start, decide
 from gnomon.node.membership.lease import Lease
 from gnomon.node.settle.takeover import Takeover, released
+from gnomon.observe.node_events import Recovery
 from gnomon.store.ports.dispatch import DispatchStore, RunningTask, Settlement
 
 log = structlog.get_logger("gnomon.node")
@@ -48,7 +49,7 @@ class Sweeper:
         lost, orphans = 0, BATCH
         while orphans == BATCH:
             rows = await self._store.orphans(BATCH, overdue=False)
-            settled = await self._settle(rows, _LOST)
+            settled = await self._settle(rows, _LOST, Recovery.NODE_LOST)
             orphans = len(rows) if settled else 0  # no use in meeting the same ones again
             lost += settled
         if lost:
@@ -61,13 +62,13 @@ class Sweeper:
         if not self._lease.may_judge(self._clock.monotonic()):
             return SweepResult()
         rows = await self._store.orphans(BATCH, overdue=True)
-        overdue = await self._settle(rows, _OVERDUE)
+        overdue = await self._settle(rows, _OVERDUE, Recovery.OVERDUE)
         if overdue:
             log.warning("took over tasks past their time", count=overdue)
         return SweepResult(overdue=overdue)
 
-    async def _settle(self, rows: Sequence[RunningTask], outcome: Outcome) -> int:
-        return await self._takeover.settle(rows, partial(self._settlement, outcome))
+    async def _settle(self, rows: Sequence[RunningTask], outcome: Outcome, reason: Recovery) -> int:
+        return await self._takeover.settle(rows, partial(self._settlement, outcome), reason)
 
     def _settlement(self, outcome: Outcome, row: RunningTask) -> Settlement:
         if asks_before_start(row.mode, row.losses) and not row.begun:
@@ -81,6 +82,7 @@ class Sweeper:
             worker=row.worker,
             error=_error(outcome, row.mode),
             task_type=row.task_type,
+            internal=True,
         )
 
 

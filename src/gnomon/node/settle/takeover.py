@@ -7,6 +7,8 @@ from gnomon.model.errors import StoreError
 from gnomon.model.verdict import release
 from gnomon.node.dispatch.claimer import BURIED_REMEDY
 from gnomon.node.settle.follow_up import FollowUp
+from gnomon.observe.events import Observer
+from gnomon.observe.node_events import Recovery, TasksRecovered
 from gnomon.store.ports.dispatch import Burial, DispatchStore, RunningTask, Settled, Settlement
 
 _REMEDY = "nobody runs it, and its row cannot be written: delete the task"
@@ -15,13 +17,19 @@ _REMEDY = "nobody runs it, and its row cannot be written: delete the task"
 class Takeover:
     """One that cannot be settled becomes a dead letter, and keeps no other back."""
 
-    def __init__(self, store: DispatchStore, follow_up: FollowUp, troubles: Troubles) -> None:
+    def __init__(
+        self, store: DispatchStore, follow_up: FollowUp, troubles: Troubles, emit: Observer
+    ) -> None:
         self._store = store
         self._follow_up = follow_up
         self._troubles = troubles
+        self._emit = emit
 
     async def settle(
-        self, rows: Sequence[RunningTask], settlement_of: Callable[[RunningTask], Settlement]
+        self,
+        rows: Sequence[RunningTask],
+        settlement_of: Callable[[RunningTask], Settlement],
+        reason: Recovery,
     ) -> int:
         """Write what is decided of each; gives how many were accepted."""
         if not rows:
@@ -29,6 +37,8 @@ class Takeover:
         settlements = [settlement_of(row) for row in rows]
         settled = await isolated(settlements, self._store.settle, self._bury)
         self._follow_up.settled(rows, settlements, settled)
+        if settled:
+            self._emit(TasksRecovered(reason, len(settled)))
         return len(settled)
 
     async def _bury(self, settlement: Settlement, error: StoreError) -> list[Settled]:

@@ -14,12 +14,14 @@ def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
     key, fence, incarnation = delivery.key, delivery.fence, delivery.incarnation
     if outcome is None:
         return Settlement(key, fence, incarnation, _unstarted(delivery), worker=worker)
+    internal = False
     if delivery.expired:
         verdict = EXPIRE
     elif outcome.kind is OutcomeKind.SUCCEEDED:  # as `decide` says; for most tasks, so without it
         verdict = COMPLETE
     else:
         verdict = decide(outcome, delivery, chance())
+        internal = outcome.is_own_failure
     return Settlement(
         key,
         fence,
@@ -36,6 +38,7 @@ def settlement_of(report: Report, worker: str, chance: Chance) -> Settlement:
         False,
         outcome.traceback,
         delivery.task_type,
+        internal,
     )
 
 

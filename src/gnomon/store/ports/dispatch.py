@@ -99,6 +99,7 @@ class Buried(NamedTuple):
     key: TaskKey
     task_type: str
     lane: Lane
+    recurring: bool = False  # a cron job's run
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -119,6 +120,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     unbegun: bool = False  # holds only while the task has not begun
     traceback: str | None = None  # of an execution that did not succeed
     task_type: str = ""  # for the fingerprint of one that dies
+    internal: bool = False  # it failed within Gnomon: for counting, and not stored
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
@@ -154,6 +156,7 @@ class RunningTask(msgspec.Struct, frozen=True):
     task_type: str
     lane: Lane
     flow: int
+    recurring: bool = False  # a cron job's run
 
 
 class DispatchStore(Protocol):

@@ -15,6 +15,7 @@ import asyncpg
 import structlog
 
 from gnomon.model.tenant import is_tenant_id
+from gnomon.observe.node_events import PoolUse
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.refusals import DRIVER_ERRORS, translated
 
@@ -175,6 +176,7 @@ class Database:
         self.direct = direct or dsn
         self._size = size
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._waiting = 0  # who have asked for a connection, and have none yet
 
     async def open(self) -> None:
         probe = await connect(self.dsn)
@@ -217,10 +219,18 @@ class Database:
 
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator["Connection"]:
-        assert self._pool is not None, "the database is not open"
+        pool = self._pool
+        assert pool is not None, "the database is not open"
         with translated():
-            async with self._pool.acquire(timeout=CONNECT_SECONDS) as connection:
+            self._waiting += 1
+            try:
+                connection = await pool.acquire(timeout=CONNECT_SECONDS)
+            finally:
+                self._waiting -= 1
+            try:
                 yield connection
+            finally:
+                await pool.release(connection)
 
     @asynccontextmanager
     async def scoped(
@@ -238,6 +248,13 @@ class Database:
             except BaseException:
                 await _undo(connection)
                 raise
+
+    def use(self) -> PoolUse:
+        """How the connections are used now."""
+        if self._pool is None:
+            return PoolUse(0, 0, self._size, self._waiting)
+        size, idle = self._pool.get_size(), self._pool.get_idle_size()
+        return PoolUse(size - idle, idle, self._size, self._waiting)
 
     async def fetch(self, name: str, *args: Any) -> list[asyncpg.Record]:
         async with self.connection() as connection:

@@ -12,4 +12,4 @@ SET state = 4,
 FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::text[]) AS r (tenant_id, id, fence, reason),
     (SELECT gnomon.now() AS now) AS m
 WHERE t.tenant_id = r.tenant_id AND t.id = r.id AND t.fence = r.fence AND t.node = $1
-RETURNING t.tenant_id, t.id, t.task_type, t.lane
+RETURNING t.tenant_id, t.id, t.task_type, t.lane, t.cron_job_id IS NOT NULL AS recurring

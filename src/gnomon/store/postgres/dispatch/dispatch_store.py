@@ -223,8 +223,8 @@ class PostgresDispatch:
             [b.reason for b in burials],
         )
         return [
-            Buried(TaskKey(tenant_id, task_id), task_type, LANES.get(lane, ANY_LANE))
-            for tenant_id, task_id, task_type, lane in rows
+            Buried(TaskKey(tenant_id, task_id), task_type, LANES.get(lane, ANY_LANE), recurring)
+            for tenant_id, task_id, task_type, lane, recurring in rows
         ]
 
     async def payload(self, key: TaskKey) -> bytes | None:
@@ -319,7 +319,7 @@ def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delive
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
         timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
-        preemptible, queue, limit_keys, flow, expired, _,
+        preemptible, queue, limit_keys, flow, expired, recurring, _,
     ) = row  # fmt: skip
     # By position: names take as long as all the rest.
     return Delivery(
@@ -327,7 +327,7 @@ def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delive
         _target(target), None if payload is None else payload.encode(), payload_size,
         timeout_seconds, _DEFAULT_POLICY if retry_policy is None else _policy(retry_policy),
         task_type, LANES[lane], scheduled_for, start_by, idempotency_key, expired, MODES[mode],
-        preemptible, queue, limit_keys, flow,
+        preemptible, queue, limit_keys, flow, recurring,
     )  # fmt: skip
 
 
@@ -348,6 +348,7 @@ def _running(row: asyncpg.Record) -> RunningTask:
         task_type=row["task_type"],
         lane=LANES.get(row["lane"], ANY_LANE),
         flow=row["flow"],
+        recurring=row["recurring"],
     )
 
 

@@ -1,0 +1,65 @@
+"""Events of a node's own work, which are for counting alone."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+
+class Recovery(StrEnum):
+    """Why a running task was taken over."""
+
+    NODE_LOST = "node_lost"
+    OVERDUE = "overdue"  # past its timeout and grace
+    UNKNOWN = "unknown"  # claimed by an answer that was lost
+
+
+class PoolUse(NamedTuple):
+    """Connections of a process to the database."""
+
+    used: int
+    idle: int
+    limit: int
+    waiting: int  # who wait for one
+
+
+class ClaimAnswered(msgspec.Struct, frozen=True):
+    """The store has answered a claim."""
+
+    claimed: int
+    missed: int  # not there any more, not due yet, or locked: others may have them
+    seconds: float
+
+
+class SettlementAnswered(msgspec.Struct, frozen=True):
+    """The store has written settlements of executions that ran here, or refused them as stale."""
+
+    settlements: int
+    seconds: float
+
+
+class TasksRecovered(msgspec.Struct, frozen=True):
+    """Running tasks were taken from a node that is dead, is late with them, or does not know
+    them."""
+
+    reason: Recovery
+    count: int
+
+
+class LeaseRenewal(msgspec.Struct, frozen=True):
+    """The node has tried to renew its lease."""
+
+    renewed: bool
+
+
+class NodeSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A look at what a node has, and uses."""
+
+    slots: int
+    busy: int
+    shards: int
+    clock_offset: float  # seconds that the database's clock is ahead of this machine's
+    connections: PoolUse
+
+
+NodeEvent = ClaimAnswered | SettlementAnswered | TasksRecovered | LeaseRenewal | NodeSeen
