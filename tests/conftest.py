@@ -2,13 +2,18 @@
 
 Each test process runs one server of its own, without fsync: nothing here outlives the run. A test
 gets a copy of a template that was migrated once (by FILE_COPY: without fsync, the quicker way).
+The server's files are in memory where there is room: a database is some 600 files, and to make and
+remove them on a disk costs a processor several times as much.
 """
 
 import asyncio
+import gc
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -36,6 +41,9 @@ FAST = {
     "max_connections": "200",
 }
 
+_MEMORY = Path("/dev/shm")
+_ROOM = 8 * 2**30  # bytes that must be free in it; the servers of a run take some 2 GB together
+
 # How long an example takes says more about the machine than about the code.
 hypothesis_settings.register_profile("gnomon", deadline=None, max_examples=50)
 hypothesis_settings.load_profile("gnomon")
@@ -46,6 +54,12 @@ hypothesis_settings.register_profile("quick", deadline=None, max_examples=20)
 pytest.register_assert_rewrite("gnomon.testing.contracts")
 
 _numbers = itertools.count(1)
+
+
+def pytest_collection_finish() -> None:
+    """Tests and modules stay: the collector of garbage need not look through them over and over."""
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 def on_database(dsn: str, name: str) -> str:
@@ -98,6 +112,18 @@ async def _make_template(server: PostgresServer) -> None:
     await migrated(await server.create(TEMPLATE))
 
 
+@contextmanager
+def _server_folder(factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for the files of a server: in memory, or else on the disk."""
+    if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM:
+        yield factory.mktemp("postgres")
+        return
+    with tempfile.TemporaryDirectory(
+        prefix="gnomon-tests-", dir=_MEMORY, ignore_cleanup_errors=True
+    ) as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
     """The server of this test process. GNOMON_TEST_SERVER names another one to test against, as a
@@ -107,15 +133,15 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
         asyncio.run(_make_template(found))
         yield found
         return
-    folder: Path = tmp_path_factory.mktemp("postgres") / "data"
-    embedded = EmbeddedServer(folder, settings_overrides=FAST)
-    embedded.start()
-    try:
-        found = PostgresServer(embedded.dsn, embedded.superuser_dsn, USER)
-        asyncio.run(_make_template(found))
-        yield found
-    finally:
-        embedded.stop(mode="immediate")
+    with _server_folder(tmp_path_factory) as folder:
+        embedded = EmbeddedServer(folder / "data", settings_overrides=FAST)
+        embedded.start()
+        try:
+            found = PostgresServer(embedded.dsn, embedded.superuser_dsn, USER)
+            asyncio.run(_make_template(found))
+            yield found
+        finally:
+            embedded.stop(mode="immediate")
 
 
 @pytest.fixture(scope="session")

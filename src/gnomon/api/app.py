@@ -1,11 +1,11 @@
-"""The Litestar application: all routes, and one handler of errors."""
+"""The application: all routes, one handler of errors, and the context of who serves them."""
 
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import version
 
 from litestar import Litestar
-from litestar.datastructures import State
-from litestar.types import ControllerRouterHandler
+from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 
 from gnomon.api.admin import (
     breakers,
@@ -20,7 +20,7 @@ from gnomon.api.admin import (
     webhook_secrets,
 )
 from gnomon.api.auth import access
-from gnomon.api.context import Context
+from gnomon.api.context import CONTEXT, Context
 from gnomon.api.cron import cron_jobs
 from gnomon.api.http import documents, health
 from gnomon.api.http.openapi import document
@@ -39,8 +39,19 @@ from gnomon.api.tasks import (
 )
 
 
-def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) -> Litestar:
+def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) -> ASGIApp:
     """The application of a process, with the pages that it shows to people."""
+    routes = _routes(tuple(pages))
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        scope[CONTEXT] = context  # type: ignore[literal-required]
+        await routes(scope, receive, send)
+
+    return answer
+
+
+@cache  # they are the same for every context, and take a quarter of a second
+def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
     app = Litestar(
         route_handlers=[
             tasks.router,
@@ -79,7 +90,6 @@ def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) 
         exception_handlers={Exception: answer_error},
         openapi_config=None,  # see openapi.py
         logging_config=None,
-        state=State({"context": context}),
     )
     access.check(app)
     app.state.openapi = document(app, version("gnomon"))

@@ -43,6 +43,7 @@ from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
 
 Request: TypeAlias = litestar.Request[Any, Any, Any]
 
+CONTEXT = "gnomon.context"  # in the scope of a request
 _UUID_LENGTH = 36
 
 
@@ -83,7 +84,7 @@ class Context(msgspec.Struct, frozen=True):
 
 
 def context_of(request: Request) -> Context:
-    context: Context = request.scope["litestar_app"].state["context"]
+    context: Context = request.scope[CONTEXT]  # type: ignore[literal-required]
     return context
 
 

@@ -2,7 +2,6 @@
 application within a process that submits for itself."""
 
 import asyncio
-import gc
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -300,7 +299,6 @@ async def _answer_requests(
         serving = group.create_task(server.serve())
         try:
             await server.started.wait()
-            _calm_collector()
             if on_started is not None:
                 on_started(url)
             await asyncio.shield(serving)
@@ -310,13 +308,6 @@ async def _answer_requests(
             server.stop()  # type: ignore[no-untyped-call]
             await asyncio.wait([serving], timeout=STOP_SECONDS)
             serving.cancel()
-
-
-def _calm_collector() -> None:
-    """Modules that are loaded by now stay, and objects of a request die with it: there is
-    little to find in looking through both at Python's default pace."""
-    gc.freeze()
-    gc.set_threshold(20_000, 50, 100)
 
 
 async def _align(database: Database, clock: Clock) -> None:
