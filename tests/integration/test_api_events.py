@@ -11,6 +11,7 @@ from tests.integration.api_calls import Api, call
 from tests.integration.support import Connection, database_now, joined
 
 from gnomon.clock import new_id
+from gnomon.model.event_kinds import fingerprint
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
 
@@ -41,14 +42,20 @@ async def entered(
 
 
 async def test_an_event_is_shown_as_it_was_entered(api: Api, connection: Connection) -> None:
-    assert await call(api, "GET", EVENTS, 200) == {"events": [], "next_cursor": None}
+    assert await call(api, "GET", EVENTS, 200) == {
+        "events": [],
+        "next_cursor": None,
+        "reached": None,
+    }
     job_id = new_id(await database_now(connection))
     (event_id,) = await entered(connection, 1, cron_job_id=job_id)
     (event,) = (await call(api, "GET", EVENTS, 200))["events"]
     assert event.pop("at").endswith("Z")
     assert event == {
         "event_id": event_id,
+        "number": None,
         "kind": KIND,
+        "fingerprint": fingerprint(KIND, "default", {}),
         "cron_job_id": str(job_id),
         "task_id": None,
         "detail": {"missed": 3},
@@ -140,3 +147,32 @@ async def test_metrics_tell_of_the_process_and_the_roster(api: Api, database: Da
     assert found["process_resident_memory_bytes", ()] > 0
     assert found["gnomon_nodes", ("alive",)] == 1
     assert found["gnomon_nodes", ("silent",)] == 1
+
+
+async def test_events_are_read_on_from_a_number(api: Api, connection: Connection) -> None:
+    oldest = list(reversed(await entered(connection, 3)))
+    first = await call(api, "GET", EVENTS, 200, params={"after": "0", "limit": "2"})
+    assert [event["event_id"] for event in first["events"]] == oldest[:2]
+    assert first["next_cursor"] is None
+    rest = await call(api, "GET", EVENTS, 200, params={"after": str(first["reached"])})
+    assert [event["event_id"] for event in rest["events"]] == oldest[2:]
+    gone = await call(api, "GET", EVENTS, 410, params={"after": "99"})
+    assert gone["detail"].endswith("begin with a number from 0 to 3, or without one")
+
+
+async def test_events_are_chosen_by_severity_and_type(api: Api, connection: Connection) -> None:
+    await entered(connection, 1, kind="usage.recorded")
+    (dead,) = await entered(connection, 1, kind="tasks.dead_lettered")
+    await connection.execute(
+        'UPDATE gnomon.event SET detail = \'{"task_type": "mail"}\' WHERE id = $1', UUID(dead)
+    )
+    (unknown,) = await entered(connection, 1, kind="of.a.newer.version")
+    for asked, expected in (
+        ({"severity": "error"}, [dead]),
+        ({"severity": "warning"}, [unknown]),
+        ({"task_type": "mail"}, [dead]),
+        ({"task_type": "mail", "severity": "info"}, []),
+    ):
+        for order in ({}, {"after": "0"}):
+            page = await call(api, "GET", EVENTS, 200, params=asked | order)
+            assert [event["event_id"] for event in page["events"]] == expected

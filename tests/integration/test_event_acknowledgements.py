@@ -13,13 +13,14 @@ from tests.integration.test_dashboard import guarded, posted, shown, signed_in
 
 from gnomon.access.principal import Role
 from gnomon.clock import SystemClock, new_id, new_incarnation
-from gnomon.model.severity import BREAKER_CLOSED, BREAKER_OPENED, DEAD_LETTERED, SLA_MISSED
+from gnomon.model.event_kinds import BREAKER_CLOSED, BREAKER_OPENED, DEAD_LETTERED, SLA_MISSED
 from gnomon.node.maintenance.dead_letter_alarm import WINDOW, DeadLetterAlarm
 from gnomon.node.membership.lease import Lease
-from gnomon.store.postgres.cron import dead_letter_events
-from gnomon.store.postgres.cron.dead_letter_events import PostgresAlarm
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.events import dead_letter_counts
+from gnomon.store.postgres.events.dead_letter_counts import PostgresDeadLetterCounts
+from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 
 Api = aiohttp.ClientSession
 
@@ -151,7 +152,13 @@ async def test_who_only_reads_sees_no_form(
 def alarm(database: Database) -> DeadLetterAlarm:
     clock = SystemClock()
     lease = Lease(new_incarnation(), 10.0)
-    return DeadLetterAlarm(PostgresAlarm(database), PostgresChores(database, clock), lease, clock)
+    return DeadLetterAlarm(
+        PostgresDeadLetterCounts(database),
+        PostgresEventWriter(database),
+        PostgresChores(database, clock),
+        lease,
+        clock,
+    )
 
 
 async def added(connection: Connection, task_type: str, dead: int, at: datetime) -> None:
@@ -199,7 +206,7 @@ async def test_dead_letters_of_another_time_are_told_anew(
 async def test_dead_letters_of_more_types_than_are_told_are_told_together(
     api: Api, database: Database, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_letter_events, "MOST_COUNTED", 3)
+    monkeypatch.setattr(dead_letter_counts, "MOST_COUNTED", 3)
     now = await database_now(connection)
     for task_type, dead in (("", 16), ("a", 1), ("b", 5), ("c", 2), ("d", 8)):
         await added(connection, task_type, dead, now)

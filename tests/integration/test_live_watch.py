@@ -9,7 +9,7 @@ from tests.integration.test_event_acknowledgements import entered
 
 from gnomon.clock import SystemClock
 from gnomon.model.errors import StoreError
-from gnomon.model.severity import BREAKER_OPENED
+from gnomon.model.event_kinds import BREAKER_OPENED
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.model.topics import topics_in
 from gnomon.store.postgres.database import Database

@@ -27,10 +27,10 @@ from gnomon.observe.events import SlaMissed, fan_out, to_log
 from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.roster import Removal
-from gnomon.store.postgres.cron.events import PostgresWatch
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.events.event_reader import PostgresWatch
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.testing import turned_clock

@@ -50,10 +50,14 @@ async def filled(connection: Connection, request: pytest.FixtureRequest) -> Conn
 def statements(now: datetime, one: UUID) -> list[tuple[str, tuple[Any, ...], set[str]]]:
     days = date.min, now.date()
     return [
-        ("list_events", ("default", NEWEST, 51, None, None, None), {"event_pkey"}),
-        ("list_events", ("default", NEWEST, 51, "absent", None, False), {"event_pkey"}),
+        ("list_events", ("default", NEWEST, 51, *[None] * 6), {"event_pkey"}),
+        (
+            "list_events",
+            ("default", NEWEST, 51, "absent", None, False, "type", ["absent"], None),
+            {"event_pkey"},
+        ),
         ("get_events", ("default", [one] * 50), {"event_pkey"}),
-        ("open_events", ("default", 100), {"event_open"}),
+        ("open_events", ("default", 100, ["usage.recorded"]), {"event_open"}),
         ("list_jobs", ("default", NEWEST, 51, 1000, *[None] * 5), {"cron_job_pkey", "task_pkey"}),
         ("jobs_looked_at", ("default", NEWEST, 1000), {"cron_job_pkey"}),
         ("bulk_list", ("default", NEWEST, 51), {"bulk_operation_pkey"}),

@@ -25,7 +25,7 @@ async def test_signs_are_read_by_key(filled: Connection) -> None:
     await filled.execute(_ROWS)  # never analyzed
     tenants = ["default", "other"]
     wanted = [[True] * len(tenants)] * 5
-    for used in await plans(filled, "signs", tenants, *wanted):
+    for used in await plans(filled, "signs", tenants, *wanted, ["usage.recorded"]):
         assert {"event_pkey", "event_open", "usage_pkey", "activity_pkey"} <= used.indexes
         assert {"task_dead", "cron_job_pkey"} <= used.indexes
         assert not used.scanned & {"task", "event", "usage", "activity", "cron_job"}

@@ -100,7 +100,7 @@ async def test_rows_past_their_time_are_found_by_their_index(
     ):
         for used in await plans(connection, statement, *args):
             assert used.indexes == indexes, statement
-            assert not used.scanned, statement
+            assert used.scanned <= {"event_order"}, statement
     for used in await plans(connection, "remove_nodes", 1000):
         assert "task_running" in used.indexes
         assert used.scanned <= {"node"}

@@ -54,4 +54,4 @@ async def test_old_events_are_found_by_key(filled: Connection) -> None:
     first_kept = lowest_id(await database_now(filled) - timedelta(days=1))
     for used in await plans(filled, "remove_events", first_kept, 1000, "", UUID(int=0)):
         assert used.indexes == {"event_pkey"}
-        assert not used.scanned
+        assert used.scanned <= {"event_order"}, "one row"

@@ -23,9 +23,10 @@ from gnomon.settings import Settings
 from gnomon.store.ports.roster import RosterStore
 from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
-from gnomon.store.postgres.cron.events import PostgresEvents
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
+from gnomon.store.postgres.events.event_log import PostgresEventLog
+from gnomon.store.postgres.events.event_reader import PostgresEvents
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
@@ -62,6 +63,7 @@ class Context(msgspec.Struct, frozen=True):
     saved_views: PostgresSavedViews
     cron: PostgresCronJobs
     events: PostgresEvents
+    event_log: PostgresEventLog
     roster: RosterStore
     metrics: ApiMetrics
     directory: TenantCache

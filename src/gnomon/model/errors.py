@@ -212,6 +212,20 @@ class EventNotFound(GnomonError):
         self.event_id = event_id
 
 
+class EventsGone(GnomonError):
+    """Some of the events after a number were removed; or it is of a log that is no more, because
+    the database was set back."""
+
+    def __init__(self, after: int, forgotten: int, last: int) -> None:
+        super().__init__(
+            f"events after number {after} are not kept any more, or not known: "
+            f"begin with a number from {forgotten} to {last}, or without one"
+        )
+        self.after = after
+        self.forgotten = forgotten
+        self.last = last
+
+
 class KeyNotFound(GnomonError):
     """No such API key for this tenant."""
 

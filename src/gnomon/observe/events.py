@@ -13,11 +13,11 @@ import msgspec
 import structlog
 
 from gnomon.cron.job import Skipped
+from gnomon.model.event_kinds import BREAKER_CLOSED, BREAKER_OPENED, SLA_MISSED
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
 from gnomon.model.retention import RowKind
-from gnomon.model.severity import BREAKER_CLOSED, BREAKER_OPENED, SLA_MISSED
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import VerdictKind
 from gnomon.observe.counts import Counted, EndCount, StartCount

@@ -41,12 +41,13 @@ from gnomon.store.activity_writer import ActivityWriter
 from gnomon.store.guards import Guards
 from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
-from gnomon.store.postgres.cron.events import PostgresEvents
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
+from gnomon.store.postgres.events.event_log import PostgresEventLog
+from gnomon.store.postgres.events.event_reader import PostgresEvents
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.identity.installation import agreed
@@ -235,6 +236,7 @@ async def _assembled(
         saved_views=PostgresSavedViews(database),
         cron=PostgresCronJobs(database),
         events=PostgresEvents(database),
+        event_log=PostgresEventLog(database),
         roster=PostgresRoster(database),
         metrics=metrics,
         directory=directory,

@@ -19,10 +19,11 @@ from gnomon.store.activity_writer import CHORE as ACTIVITY
 from gnomon.store.activity_writer import EVERY_SECONDS as ACTIVITY_SECONDS
 from gnomon.store.ports.bulk import BulkKey
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints, PostgresBulk
-from gnomon.store.postgres.cron.dead_letter_events import PostgresAlarm
-from gnomon.store.postgres.cron.events import PostgresWatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
+from gnomon.store.postgres.events.dead_letter_counts import PostgresDeadLetterCounts
+from gnomon.store.postgres.events.event_reader import PostgresWatch
+from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 from gnomon.store.postgres.tasks.dead_letters import PostgresDeadLetters
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.usage.room import PostgresRoom
@@ -44,7 +45,9 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
     counter = StorageCounter(storage, chores, lease, directory, clock, troubles)
     watch = PostgresWatch(database, settings.node.timeout_grace_seconds)
     watchdog = Watchdog(watch, chores, lease, clock, emit, troubles)
-    alarm = DeadLetterAlarm(PostgresAlarm(database), chores, lease, clock)
+    alarm = DeadLetterAlarm(
+        PostgresDeadLetterCounts(database), PostgresEventWriter(database), chores, lease, clock
+    )
     room = RoomWatch(
         PostgresRoom(database, settings.database.data_dir),
         settings.database,

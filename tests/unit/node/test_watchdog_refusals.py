@@ -14,8 +14,8 @@ from gnomon.node.maintenance.watchdog import CHORE, Watchdog
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Event
 from gnomon.store.ports.events import Judged
-from gnomon.store.postgres.cron.events import PostgresWatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.events.event_reader import PostgresWatch
 
 
 class Fires:

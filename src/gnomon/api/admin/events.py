@@ -13,13 +13,23 @@ from gnomon.api.http.cursors import cursor_of, cursor_view
 from gnomon.api.http.idempotency import answer, respond, shown
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.model.errors import EventNotFound
+from gnomon.model.errors import EventNotFound, InvalidTask
 from gnomon.model.severity import Severity
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.events import EventFilter, EventRecord
 from gnomon.usecases.admin import events
-from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Json, Moment, Strict
+from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Json, Moment, Strict, TaskType
 
+MOST_NUMBER = 2**63 - 1
+After = Annotated[
+    int,
+    msgspec.Meta(
+        ge=0,
+        le=MOST_NUMBER,
+        description="A number: the events after it, in the order in which they became known; "
+        "continue with `reached`. Without it newest first; continue with `next_cursor`",
+    ),
+]
 Note = Annotated[str, msgspec.Meta(max_length=events.MOST_CHARACTERS)] | None
 
 
@@ -27,19 +37,27 @@ class EventQuery(Strict):
     """The parameters of a list of events."""
 
     kind: Annotated[str, msgspec.Meta(max_length=100)] | None = None
+    severity: Severity | None = None
+    task_type: TaskType | None = None
     cron_job_id: UUID | None = None
     acknowledged: Annotated[
         bool | None, msgspec.Meta(description="Whether somebody has taken note; without it, all")
     ] = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = DEFAULT_LIMIT
     cursor: str | None = None
+    after: After | None = None
 
 
 class EventView(msgspec.Struct, kw_only=True):
     """An event; the members of `detail` depend on its kind."""
 
     event_id: UUID
+    number: Annotated[
+        int | None,
+        msgspec.Meta(description="Its place in the order; an event that has grown gets another"),
+    ]
     kind: str
+    fingerprint: str
     severity: Severity
     at: Moment
     cron_job_id: UUID | None
@@ -51,10 +69,11 @@ class EventView(msgspec.Struct, kw_only=True):
 
 
 class EventPage(msgspec.Struct):
-    """Newest first."""
+    """Newest first; or, after a number, in their order."""
 
     events: list[EventView]
     next_cursor: str | None
+    reached: int | None = None
 
 
 class EventReceipt(msgspec.Struct):
@@ -87,20 +106,31 @@ class AcknowledgedEvents(msgspec.Struct):
     "/",
     name="list_events",
     role=Role.READ,
-    summary="List events, newest first",
+    summary="List events, newest first or in their order",
     query=EventQuery,
     answers={200: EventPage},
+    errors=(410,),
 )
 async def list_events(request: Request) -> ASGIResponse:
-    asked = queried(request, EventQuery)
-    page = await context_of(request).events.list(
+    asked, context, tenant_id = (
+        queried(request, EventQuery),
+        context_of(request),
         tenant_of(request),
-        EventFilter(
-            kind=asked.kind, cron_job_id=asked.cron_job_id, acknowledged=asked.acknowledged
-        ),
-        cursor_of(asked.cursor),
-        asked.limit,
     )
+    chosen = EventFilter(
+        kind=asked.kind,
+        severities=None if asked.severity is None else frozenset([asked.severity]),
+        task_type=asked.task_type,
+        cron_job_id=asked.cron_job_id,
+        acknowledged=asked.acknowledged,
+    )
+    if asked.after is not None:
+        if asked.cursor is not None:
+            raise InvalidTask("cannot be combined with after", "/cursor")
+        read = await context.event_log.read(asked.after, asked.limit, tenant_id)
+        told = [_view(event) for event in read.events if chosen.matches(event)]
+        return respond(answer(200, EventPage(told, None, read.reached)))
+    page = await context.events.list(tenant_id, chosen, cursor_of(asked.cursor), asked.limit)
     found = [_view(event) for event in page.events]
     return respond(answer(200, EventPage(found, cursor_view(page.next_cursor))))
 
@@ -152,7 +182,9 @@ def event_id_of(request: Request) -> UUID:
 def _view(event: EventRecord) -> EventView:
     return EventView(
         event_id=event.id,
+        number=event.number,
         kind=event.kind,
+        fingerprint=event.fingerprint,
         severity=event.severity,
         at=event.at,
         cron_job_id=event.cron_job_id,

@@ -25,6 +25,7 @@ from gnomon.model.bulk_errors import (
 from gnomon.model.errors import (
     CronJobNotFound,
     EventNotFound,
+    EventsGone,
     GnomonError,
     IdempotencyConflict,
     IdempotencyPending,
@@ -80,6 +81,7 @@ _STATUSES: dict[type, int] = {
     TooManySavedViews: 409,
     **dict.fromkeys((BulkOperationNotFound, EventNotFound), 404),
     **dict.fromkeys((TooManyBulkOperations, CountChanged, DefinitionChanged), 409),
+    EventsGone: 410,
     PayloadTooLarge: 413,
     **dict.fromkeys((Unstorable, IdempotencyConflict), 422),
 }
@@ -177,6 +179,7 @@ TITLES = {
     405: ("method-not-allowed", "Method not allowed"),
     408: ("timeout", "Request timeout"),
     409: ("conflict", "Conflict"),
+    410: ("gone", "Gone"),
     413: ("too-large", "Request too large"),
     415: ("unsupported-media-type", "Unsupported media type"),
     422: ("invalid", "Invalid value"),

@@ -234,7 +234,9 @@ class EventInfo(msgspec.Struct, kw_only=True):
     """An event; the members of `detail` depend on its kind."""
 
     event_id: UUID
+    number: int | None  # its place in the order; an event that has grown gets another
     kind: str
+    fingerprint: str  # the same for events that tell of the same thing
     severity: Severity
     at: datetime
     cron_job_id: UUID | None

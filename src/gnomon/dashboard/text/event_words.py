@@ -7,7 +7,7 @@ import msgspec
 
 from gnomon.dashboard.addresses import filter_tokens
 from gnomon.dashboard.text.words import span
-from gnomon.model.severity import BREAKER_CLOSED, BREAKER_OPENED, DEAD_LETTERED, SLA_MISSED
+from gnomon.model.event_kinds import BREAKER_CLOSED, BREAKER_OPENED, DEAD_LETTERED, SLA_MISSED
 from gnomon.store.ports.events import EventRecord
 
 # Kinds that can be chosen from, and how they read.

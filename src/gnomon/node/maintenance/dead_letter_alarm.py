@@ -10,11 +10,13 @@ import msgspec
 
 from gnomon.clock import EPOCH, Clock
 from gnomon.model.activity import ALL_TYPES
+from gnomon.model.event_kinds import DEAD_LETTERED
 from gnomon.model.ids import uuid7
 from gnomon.node.membership.lease import Lease
-from gnomon.store.ports.events import DeadLetterCount, DeadLetterEvent
-from gnomon.store.postgres.cron.dead_letter_events import PostgresAlarm
+from gnomon.store.ports.events import DeadLetterCount, NewEvent
 from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.events.dead_letter_counts import PostgresDeadLetterCounts
+from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 
 CHORE = "alarm"
 EVERY_SECONDS = 10.0
@@ -30,9 +32,15 @@ class DeadLetterAlarm:
     another node or the same one later, brings its number up to date."""
 
     def __init__(
-        self, store: PostgresAlarm, chores: PostgresChores, lease: Lease, clock: Clock
+        self,
+        counts: PostgresDeadLetterCounts,
+        writer: PostgresEventWriter,
+        chores: PostgresChores,
+        lease: Lease,
+        clock: Clock,
     ) -> None:
-        self._store = store
+        self._counts = counts
+        self._writer = writer
         self._chores = chores
         self._lease = lease
         self._clock = clock
@@ -44,10 +52,9 @@ class DeadLetterAlarm:
         now = self._clock.now()
         entered = 0
         for begins_at in dict.fromkeys((_window(now - _LATE), _window(now))):
-            counts = await self._store.dead(begins_at, begins_at + WINDOW)
+            counts = await self._counts.dead(begins_at, begins_at + WINDOW)
             events = [_event(count, begins_at) for count in rest_as_others(counts)]
-            if events:
-                await self._store.enter(events)
+            await self._writer.enter(events)
             entered += len(events)
         return entered
 
@@ -71,7 +78,7 @@ def _window(moment: datetime) -> datetime:
     return EPOCH + (moment - EPOCH) // WINDOW * WINDOW
 
 
-def _event(count: DeadLetterCount, begins_at: datetime) -> DeadLetterEvent:
+def _event(count: DeadLetterCount, begins_at: datetime) -> NewEvent:
     about = f"{count.tenant_id}\0{count.task_type}".encode()
     entropy = int.from_bytes(hashlib.sha256(about).digest()[:_ENTROPY_BYTES])
     detail = {
@@ -80,8 +87,9 @@ def _event(count: DeadLetterCount, begins_at: datetime) -> DeadLetterEvent:
         "since": begins_at,
         "until": begins_at + WINDOW,
     }
-    return DeadLetterEvent(
+    return NewEvent(
         tenant_id=count.tenant_id,
         id=uuid7((begins_at - EPOCH) // timedelta(milliseconds=1), entropy),
+        kind=DEAD_LETTERED,
         detail=msgspec.json.encode(detail).decode(),
     )

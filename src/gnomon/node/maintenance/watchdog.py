@@ -8,8 +8,8 @@ from gnomon.model.errors import StatementRefused, Unstorable
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Observer
 from gnomon.store.ports.events import Judged
-from gnomon.store.postgres.cron.events import PostgresWatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.events.event_reader import PostgresWatch
 
 CHORE = "watch"
 EVERY_SECONDS = 1.0

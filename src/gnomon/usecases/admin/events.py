@@ -7,7 +7,7 @@ from gnomon.access.grant_errors import LimitedKey
 from gnomon.access.principal import Principal
 from gnomon.model.errors import EventNotFound
 from gnomon.store.ports.events import EventRecord
-from gnomon.store.postgres.cron.events import PostgresEvents
+from gnomon.store.postgres.events.event_reader import PostgresEvents
 from gnomon.usecases.checks.text_check import check_note
 
 MOST_AT_ONCE = 500

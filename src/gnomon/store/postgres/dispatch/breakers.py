@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.severity import BREAKER_CLOSED, BREAKER_OPENED
+from gnomon.model.event_kinds import BREAKER_CLOSED, BREAKER_OPENED
 from gnomon.model.text import storable
 from gnomon.observe.events import BreakerClosed, BreakerOpened
 from gnomon.store.ports.breakers import BreakerEvent, Circuit, NotedBreaker

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
+from gnomon.model.event_kinds import GOOD_NEWS
 from gnomon.model.task import TaskKey
 from gnomon.model.topics import Topic
 from gnomon.store.postgres.database import Database, statements_within
@@ -44,7 +45,7 @@ class PostgresSigns:
         found = {}
         with statements_within(SECONDS):
             for some in _parts(watched):
-                rows = await self._database.fetch("signs", *_columns(some, watched))
+                rows = await self._database.fetch("signs", *_columns(some, watched), GOOD_NEWS)
                 for row in rows:
                     tenant_id = row["tenant_id"]
                     for topic in watched[tenant_id]:

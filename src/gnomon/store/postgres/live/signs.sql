@@ -1,6 +1,6 @@
 -- What changes when something changes that the pages of a tenant show, for each tenant ($1) whose
 -- pages are watched. Rows of history are never counted: each part reads the few newest rows of an
--- index, or a table that is small for a tenant, and only where it is watched ($2 to $6).
+-- index, or a table that is small for a tenant, and only where it is watched ($2 to $6). $7 kinds of events that are good news.
 SELECT
     w.tenant_id,
     CASE WHEN w.work THEN (
@@ -73,7 +73,7 @@ SELECT
         FROM (
             SELECT FROM gnomon.event AS e
             WHERE e.tenant_id = w.tenant_id AND e.acknowledged_at IS NULL
-              AND e.kind <> 'breaker.closed'
+              AND e.kind <> 'breaker.closed' AND e.kind <> ALL ($7::text[])
             LIMIT 100
         ) AS o
     ) AS open

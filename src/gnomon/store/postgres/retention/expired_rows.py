@@ -17,6 +17,7 @@ from gnomon.store.ports.activity import MINUTES_KEPT
 from gnomon.store.ports.roster import Removal
 from gnomon.store.ports.usage import KEPT_DAYS
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class ExpiredRows:
         return Removal(row["removed"], more)
 
     async def _events(self, most: int, retention_days: float) -> Removal:
+        await PostgresEventLog(self._database).number()
         async with self._by_index() as connection:
             now: datetime = await connection.fetchval("SELECT gnomon.now()")
             first_kept = lowest_id(now - timedelta(days=retention_days))

@@ -8,12 +8,14 @@ WITH RECURSIVE tenant AS (
     FROM tenant
     WHERE tenant.id IS NOT NULL
 ), past AS MATERIALIZED (
-    SELECT old.place, tenant.id AS tenant_id, old.id
+    SELECT old.place, tenant.id AS tenant_id, old.id, old.number
     FROM tenant
     CROSS JOIN LATERAL (
-        SELECT e.ctid AS place, e.id
+        SELECT e.ctid AS place, e.id, e.number
         FROM gnomon.event AS e
         WHERE e.tenant_id = tenant.id AND e.id < $1
+          -- One that has no number was told to nobody yet.
+          AND e.number + 0 IS NOT NULL
           AND e.id >= CASE WHEN tenant.id = $3 THEN $4::uuid
               ELSE '00000000-0000-0000-0000-000000000000' END
         ORDER BY e.id
@@ -23,6 +25,11 @@ WITH RECURSIVE tenant AS (
 ), gone AS (
     -- One that somebody takes note of meanwhile moves, and is left for the next batch.
     DELETE FROM gnomon.event WHERE ctid = ANY (ARRAY(SELECT place FROM past))
+), told AS (
+    -- Who wants to read on from below this number has missed some.
+    UPDATE gnomon.event_order
+    SET forgotten = greatest(forgotten, (SELECT max(number) FROM past))
+    WHERE forgotten < (SELECT max(number) FROM past)
 )
 SELECT count(*) OVER () AS removed, tenant_id, id
 FROM past

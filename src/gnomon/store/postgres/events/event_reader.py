@@ -5,11 +5,12 @@ from uuid import UUID
 
 import asyncpg
 
-from gnomon.model.severity import SLA_MISSED
+from gnomon.model.event_kinds import GOOD_NEWS, KINDS, SLA_MISSED, of_severities
 from gnomon.model.task import TaskKey
 from gnomon.observe.events import SlaMissed
 from gnomon.store.ports.events import EventFilter, EventRecord, EventRecordPage, Judged
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.events.event_rows import event_of
 from gnomon.store.postgres.queries import query
 
 MOST_OPEN = 100  # counted
@@ -37,8 +38,10 @@ class PostgresEvents:
                 chosen.kind,
                 chosen.cron_job_id,
                 chosen.acknowledged,
+                chosen.task_type,
+                *_severities(chosen),
             )
-        events = [_record(row) for row in rows[:limit] if row["kind"] is not None]
+        events = [event_of(row) for row in rows[:limit] if row["kind"] is not None]
         if len(rows) > limit:
             return EventRecordPage(events, events[-1].id)
         stopped = bool(rows) and rows[-1]["kind"] is None
@@ -51,12 +54,12 @@ class PostgresEvents:
         async with self._database.scoped(tenant_id) as connection:
             await connection.execute(query("acknowledge_events"), tenant_id, ids, by, note)
             rows = await connection.fetch(query("get_events"), tenant_id, ids)
-        return [_record(row) for row in rows]
+        return [event_of(row) for row in rows]
 
     async def open(self, tenant_id: str) -> int:
         """How many nobody has taken note of, but for good news, up to MOST_OPEN."""
         async with self._database.scoped(tenant_id) as connection:
-            row = await connection.fetchrow(query("open_events"), tenant_id, MOST_OPEN)
+            row = await connection.fetchrow(query("open_events"), tenant_id, MOST_OPEN, GOOD_NEWS)
         assert row is not None, "a count is always there"
         return int(row["number"])
 
@@ -86,18 +89,15 @@ class PostgresWatch:
         return None if row is None else TaskKey(row["tenant_id"], row["cron_job_id"])
 
 
-def _record(row: asyncpg.Record) -> EventRecord:
-    return EventRecord(
-        id=row["id"],
-        kind=row["kind"],
-        at=row["at"],
-        cron_job_id=row["cron_job_id"],
-        task_id=row["task_id"],
-        detail=row["detail"].encode(),
-        acknowledged_at=row["acknowledged_at"],
-        acknowledged_by=row["acknowledged_by"],
-        note=row["note"],
-    )
+def _severities(chosen: EventFilter) -> tuple[list[str] | None, list[str] | None]:
+    """The kinds that are wanted; or, where kinds that are not known are, too, those that are
+    not."""
+    if chosen.severities is None:
+        return None, None
+    wanted, unknown = of_severities(chosen.severities)
+    if not unknown:
+        return wanted, None
+    return None, [name for name in KINDS if name not in wanted]
 
 
 def _missed(row: asyncpg.Record) -> SlaMissed:

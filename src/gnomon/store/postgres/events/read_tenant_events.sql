@@ -1,0 +1,12 @@
+-- Events of a tenant ($1) in their order, after the number $2, at most $3; beside each, which numbers
+-- there are. One row without an event where there is none to read.
+SELECT o.forgotten, o.last, e.*
+FROM gnomon.event_order AS o
+LEFT JOIN LATERAL (
+    SELECT {events}
+    FROM gnomon.event
+    WHERE tenant_id = $1 AND number > $2::bigint AND number <= o.last
+    ORDER BY number
+    LIMIT $3::integer
+) AS e ON true
+ORDER BY e.number
