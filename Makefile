@@ -14,7 +14,7 @@ INSTALL := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help up unit test lint format screenshots bench bench-dashboard chaos chaos-results chaos-cron zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
+.PHONY: help up unit test lint format screenshots monitoring bench bench-dashboard chaos chaos-results chaos-cron zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
 
 help: # prints the groups and targets below, in their order
 	@awk -F ':.*## ' '/^##@ /{printf "%s%s\n", (n++ ? "\n" : ""), substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,9 @@ format: $(STAMP) ## Format the code the way `make lint` wants it
 
 screenshots: $(STAMP) ## Take the pictures of the docs anew, of a seeded installation
 	$(BIN)/python -m tests.dashboard.screenshots $(ARGS)
+
+monitoring: $(STAMP) ## Make the alert rules and dashboards of deploy/ anew
+	$(BIN)/python -m deploy.monitoring $(ARGS)
 
 lock: $(BIN)/uv ## Resolve all lock files anew from pyproject.toml
 	$(COMPILE) --all-extras --group dev pyproject.toml -o requirements-dev.lock
