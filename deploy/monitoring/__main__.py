@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from deploy.monitoring import rules
+from deploy.monitoring import dashboards, rules
 
 DEPLOY = Path(__file__).parents[1]
 
@@ -18,8 +18,8 @@ def main() -> None:
         "--time-scale", type=float, default=1, help="divide all windows by this, for tests"
     )
     asked = parser.parse_args()
-    made = rules.files(asked.time_scale, asked.runbooks)
-    write(asked.out / "prometheus", made)
+    write(asked.out / "prometheus", rules.files(asked.time_scale, asked.runbooks))
+    write(asked.out / "grafana", dashboards.files())
 
 
 def write(folder: Path, made: dict[str, str]) -> None:

@@ -1,8 +1,9 @@
 """Makes Prometheus' rule files of the descriptions in this folder."""
 
+import json
+from textwrap import indent
 from typing import Any
 
-import yaml
 from deploy.monitoring.alert import Alert
 from deploy.monitoring.alerts import DATABASE, HOUSEKEEPING, NODES, OF_STATE, RECURRING, TASKS
 from deploy.monitoring.names import NAMES
@@ -22,18 +23,6 @@ RUNBOOKS = "docs/runbooks"
 HEAD = "# Made by `make monitoring` from deploy/monitoring/; edit that.\n"
 
 Rule = dict[str, Any]
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as a block."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> Any:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
 
 
 def files(scale: float = 1, runbooks: str = RUNBOOKS) -> dict[str, str]:
@@ -66,8 +55,22 @@ def files(scale: float = 1, runbooks: str = RUNBOOKS) -> dict[str, str]:
 
 
 def _written(groups: dict[str, list[Rule]]) -> str:
-    document = {"groups": [{"name": name, "rules": rules} for name, rules in groups.items()]}
-    return HEAD + yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=1000)
+    """The YAML of a rule file, by hand: expressions are blocks, so that nothing is escaped."""
+    lines = [HEAD + "groups:"]
+    for name, rules in groups.items():
+        lines += [f"  - name: {name}", "    rules:"]
+        for rule in rules:
+            text = "\n".join(_field(key, value) for key, value in rule.items())
+            lines.append("      - " + indent(text, " " * 8).lstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _field(key: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{key}:\n" + indent("\n".join(_field(*each) for each in value.items()), "  ")
+    if key == "expr":
+        return f"{key}: |-\n" + indent(value, "  ")
+    return f"{key}: {json.dumps(value) if key == 'summary' else value}"
 
 
 def _alerting(alert: Alert, scale: float, runbooks: str) -> Rule:

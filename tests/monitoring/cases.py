@@ -3,7 +3,7 @@
 Values are in promtool's notation, a minute apart: `0+5x10` is 0, 5, 10, … after ten minutes 50.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 Series = dict[str, str]
@@ -28,7 +28,10 @@ class Quiet(NamedTuple):
 @dataclass(frozen=True)
 class Cases:
     fires: list[Firing]
-    quiet: list[Quiet] = field(default_factory=list)
+    quiet: list[Quiet]
+
+    def all(self) -> list[Firing | Quiet]:
+        return [*self.fires, *self.quiet]
 
 
 def delays(histogram: str, bounds: dict[str, int]) -> Series:

@@ -65,7 +65,7 @@ def test_alerts_of_a_state_fire_where_they_should_and_nowhere_else(
 ) -> None:
     tests = []
     for alert in group:
-        for case in (*STATE[alert.name].fires, *STATE[alert.name].quiet):
+        for case in STATE[alert.name].all():
             told = [expected(alert, case)] if isinstance(case, Firing) else []
             test = {"eval_time": f"{case.at}m", "alertname": alert.name, "exp_alerts": told}
             tests.append(rule_test(case.series, alert_rule_test=[test]))
