@@ -1,8 +1,6 @@
 # `make help` lists the targets. Everything runs from .venv. What running needs, with all extras, comes from
 # requirements.lock; the tools of development come on top of it, from requirements-dev.lock.
 SHELL := /bin/bash
-# Tests start hundreds of processes: without compiled files each of them compiles all it imports.
-export PYTHONDONTWRITEBYTECODE :=
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

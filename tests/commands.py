@@ -6,20 +6,23 @@ import json
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import eventually_sync
+from tests.settings import settings_with
 
 from gnomon.cli.main import main
+from gnomon.clock import SystemClock
+from gnomon.wiring.api import serve
 
 PROGRAM = [sys.executable, "-m", "gnomon"]
 # Generous: a failure is found by what was printed, not by how long it took.
@@ -148,17 +151,30 @@ def running(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) ->
 
 
 @contextmanager
-def api_running(dsn: str, port: int, cwd: Path) -> Iterator[None]:
-    """An API process on that database, without a node: nothing runs, so nothing moves."""
-    with running("api", "--port", str(port), cwd=cwd, env={"DATABASE_URL": dsn}) as api:
+def api_running(dsn: str, port: int, data_dir: Path) -> Iterator[None]:
+    """An API on that database, without a node: nothing runs, so nothing moves. It runs in a thread
+    of this process, which has imported it already."""
+    settings = settings_with(api_port=port, database_data_dir=data_dir)
+    with ThreadPoolExecutor(1) as thread:
+        served: queue.Queue[Callable[[], object]] = queue.Queue()
 
-        def listening() -> bool:
-            assert api.process.poll() is None, api.errors
-            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
-                return True
-            return False
+        async def run() -> None:
+            loop = asyncio.get_running_loop()
+            stopping = asyncio.Event()
 
-        eventually_sync(listening)
-        yield
-        api.process.terminate()
-        assert api.wait() == 0, api.errors
+            def on_started(_url: str) -> None:
+                served.put(partial(loop.call_soon_threadsafe, stopping.set))
+
+            async with asyncio.TaskGroup() as group:
+                api = group.create_task(serve(settings, dsn, SystemClock(), on_started))
+                await stopping.wait()
+                api.cancel()
+
+        api = thread.submit(asyncio.run, run())
+        api.add_done_callback(lambda _: served.put(lambda: None))
+        stop = served.get(timeout=TIMEOUT_SECONDS)
+        try:
+            yield
+        finally:
+            stop()
+            api.result(TIMEOUT_SECONDS)

@@ -11,6 +11,7 @@ import gc
 import itertools
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -22,6 +23,7 @@ import aiohttp
 import asyncpg
 import pytest
 from hypothesis import settings as hypothesis_settings
+from tests.scheduling import spread
 from tests.settings import settings_with
 
 from gnomon.clock import SystemClock
@@ -44,6 +46,11 @@ FAST = {
 _MEMORY = Path("/dev/shm")
 _ROOM = 8 * 2**30  # bytes that must be free in it; the servers of a run take some 2 GB together
 
+# Tests start hundreds of processes. Where compiled files are not kept, each of them compiles all
+# that it imports: more than half of what it costs to start it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # How long an example takes says more about the machine than about the code.
 hypothesis_settings.register_profile("gnomon", deadline=None, max_examples=50)
 hypothesis_settings.load_profile("gnomon")
@@ -54,6 +61,13 @@ hypothesis_settings.register_profile("quick", deadline=None, max_examples=20)
 pytest.register_assert_rewrite("gnomon.testing.contracts")
 
 _numbers = itertools.count(1)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes > 1:
+        items[:] = spread(items, processes)
 
 
 def pytest_collection_finish() -> None:
