@@ -52,6 +52,22 @@ def asked(api: Api, task_id: str, status: int = 200, **options: Any) -> Coroutin
     return call(api, "GET", f"{TASKS}/{task_id}?wait={LONG}", status, **options)
 
 
+async def test_a_failure_comes_with_its_executions_and_nothing_else_does(
+    api: Api, connection: Connection
+) -> None:
+    task_id = (await submitted(api))["task_id"]
+    path = f"{TASKS}/{task_id}?include=failure"
+    await connection.execute(
+        "INSERT INTO gnomon.execution (tenant_id, task_id, fence, attempt, outcome, finished_at, "
+        "traceback) VALUES ('default', $1::text::uuid, 1, 1, 1, gnomon.now(), 'at line 1')",
+        task_id,
+    )
+    assert "executions" not in await call(api, "GET", path, 200)
+    async with waiter(connection, call(api, "GET", f"{path}&wait={LONG}", 200)) as waiting:
+        await call(api, "POST", f"{TASKS}/{task_id}/cancel", 200)
+    assert [each["traceback"] for each in waiting.result()["executions"]] == ["at line 1"]
+
+
 async def test_it_is_answered_when_the_task_is_cancelled(api: Api, connection: Connection) -> None:
     task_id = (await submitted(api))["task_id"]
     async with waiter(connection, asked(api, task_id)) as waiting:

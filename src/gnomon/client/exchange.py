@@ -120,12 +120,17 @@ def read_page(listing: Listing[T], rules: Rules) -> Steps[ListedItems[T]]:
     return ListedItems(items, _parsed(reply.status, cursor, str | None))
 
 
-def wait(task_id: str | UUID, timeout: float | None, rules: Rules) -> Steps[TaskInfo]:
+def wait(
+    task_id: str | UUID,
+    timeout: float | None,
+    rules: Rules,
+    include: tasks.IncludedPart | None = None,
+) -> Steps[TaskInfo]:
     """Waits until a task has ended or is a dead letter. Once the API has answered, it may be away
     for a while: it restarts, and the task goes on. Raises WaitTimeout."""
     rules = msgspec.structs.replace(rules, documents=False)
     started = answered = rules.monotonic()
-    task = yield from perform(tasks.get_task(task_id), rules)
+    task = yield from perform(tasks.get_task(task_id, include=include), rules)
     while not task.status.has_ended:
         now = rules.monotonic()
         left = math.inf if timeout is None else timeout - (now - started)
@@ -133,7 +138,8 @@ def wait(task_id: str | UUID, timeout: float | None, rules: Rules) -> Steps[Task
             raise WaitTimeout(task.task_id, task.status, timeout or 0.0)
         seconds = min(_LONG_POLL, rules.silence / 2, left)
         try:
-            task = yield from perform(tasks.get_task(task_id, wait=seconds), rules)
+            call = tasks.get_task(task_id, wait=seconds, include=include)
+            task = yield from perform(call, rules)
             answered = rules.monotonic()
         except (ApiUnreachable, RateLimited, Unavailable) as error:
             late = rules.monotonic()

@@ -14,8 +14,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.client import exchange
-from gnomon.client.calls import tasks
-from gnomon.client.errors import ClientError, NotFound
+from gnomon.client.errors import NotFound
 from gnomon.client.exchange import Rules, Steps
 from gnomon.client.types.tasks import SubmittedTask, TaskInfo
 from gnomon.model.duration import Duration, seconds_of
@@ -157,7 +156,7 @@ def _result(
 ) -> Steps[R]:
     """Waits for the task, and returns its result."""
     try:
-        task = yield from exchange.wait(task_id, timeout, rules)
+        task = yield from exchange.wait(task_id, timeout, rules, include="failure")
     except NotFound as error:
         raise ResultUnavailable(
             task_id,
@@ -166,12 +165,7 @@ def _result(
         ) from error
     if task.status is Status.COMPLETED:
         return _decoded(task, decode)
-    traceback = None
-    try:
-        call = tasks.get_task(task_id, include="executions")
-        traceback = _last_traceback((yield from exchange.perform(call, rules)))
-    except ClientError:  # its failure is known; where it happened is not
-        pass
+    traceback = _last_traceback(task)
     match task.status:
         case Status.CANCELLED:
             raise TaskCancelled(task, traceback)

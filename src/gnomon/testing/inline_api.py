@@ -105,7 +105,8 @@ class InlineApi:
             return _answered(200, {"executions": executions, "next_cursor": None})
         if "wait" in asked:
             raise NothingRuns(f"{_unended(state.info)}; use virtual_gnomon() to see what follows")
-        if "include" in asked:
+        completed = state.info.status is Status.COMPLETED
+        if "include" in asked and not (completed and asked["include"] == "failure"):
             return _answered(200, msgspec.structs.replace(state.info, executions=executions))
         return _answered(200, state.info)
 

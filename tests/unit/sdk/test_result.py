@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gnomon import Reject, ResultUnavailable, TaskFailed
-from gnomon.client.exchange import NoReply, Reply, Rules
+from gnomon.client.exchange import Reply, Rules, Sending
 from gnomon.sdk.context import stored_result
 from gnomon.sdk.handle import _result
 
@@ -41,7 +41,7 @@ def task(status: str, **fields: Any) -> Reply:
     return Reply(200, "OK", msgspec.json.encode(document))
 
 
-def result_of(*replies: Reply | NoReply) -> Any:
+def result_of(*replies: Reply) -> Any:
     steps = _result(ID, None, msgspec.json.decode, RULES)
     next(steps)
     try:
@@ -52,11 +52,33 @@ def result_of(*replies: Reply | NoReply) -> Any:
     raise AssertionError("it asks for more")
 
 
-def test_a_failure_is_told_though_its_traceback_cannot_be_had() -> None:
-    failed = task("DEAD_LETTERED", last_error="ValueError: no")
+def execution(attempt: int, traceback: str | None) -> dict[str, Any]:
+    return {
+        "attempt": attempt,
+        "outcome": "failed",
+        "traceback": traceback,
+        "started_at": "2030-01-01T00:00:00Z",
+        "finished_at": "2030-01-01T00:00:00Z",
+        **dict.fromkeys(("worker", "error", "response_status", "response_body", "result")),
+    }
+
+
+def test_a_failure_comes_with_its_traceback_in_one_answer() -> None:
+    tried = [execution(1, "at line 1"), execution(2, "at line 2"), execution(3, None)]
+    failed = task("DEAD_LETTERED", last_error="ValueError: no", executions=tried)
     with pytest.raises(TaskFailed, match="is DEAD_LETTERED: ValueError: no") as raised:
-        result_of(failed, NoReply("connection refused", sent=False))
-    assert raised.value.traceback is None
+        result_of(failed)
+    assert raised.value.traceback == "at line 2"
+
+
+def test_every_read_asks_for_the_failure() -> None:
+    steps = _result(ID, None, msgspec.json.decode, RULES)
+    first = next(steps)
+    second = steps.send(task("RUNNING"))
+    assert isinstance(first, Sending)
+    assert isinstance(second, Sending)
+    assert first.location.endswith("?include=failure")
+    assert second.location.endswith("&include=failure")
 
 
 @pytest.mark.parametrize("kept", [object(), Reject, "x" * 70_000])

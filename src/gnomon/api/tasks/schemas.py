@@ -92,6 +92,7 @@ class IncludedPart(StrEnum):
     """More about a task, with the task itself."""
 
     EXECUTIONS = "executions"
+    FAILURE = "failure"  # the executions as well, but only of a task that ended without success
 
 
 class GetTaskQuery(Strict):

@@ -38,6 +38,7 @@ from gnomon.api.tasks.schemas import (
 )
 from gnomon.api.tasks.views import NULL, execution_view, new_view, task_detail, task_view
 from gnomon.api.tasks.waiting import awaited
+from gnomon.model.lifecycle import Status
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.tasks import NewTask
@@ -129,9 +130,15 @@ async def get_task(request: Request) -> ASGIResponse:
     asked = queried(request, GetTaskQuery)
     key = TaskKey(tenant_of(request), task_id_of(request))
     task, executions = await awaited(request, key, asked.wait), None
-    if asked.include is IncludedPart.EXECUTIONS:  # read later, so that none is missing
+    if _with_executions(asked.include, task.status):  # read later, so that none is missing
         executions = await context_of(request).store.last_executions(key, INCLUDED_EXECUTIONS)
     return respond(answer(200, task_detail(task, executions)))
+
+
+def _with_executions(part: IncludedPart | None, status: Status) -> bool:
+    if part is IncludedPart.FAILURE:
+        return status.has_ended and status is not Status.COMPLETED
+    return part is IncludedPart.EXECUTIONS
 
 
 @Operation(

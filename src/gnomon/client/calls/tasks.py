@@ -25,6 +25,7 @@ from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Priority
 
 Id: TypeAlias = str | UUID
+IncludedPart: TypeAlias = Literal["executions", "failure"]
 ChangedTask: TypeAlias = TaskInfo | SubmittedTask
 AcknowledgedEvent: TypeAlias = EventInfo | EventReceiptInfo
 
@@ -52,10 +53,10 @@ def submit_encoded(
 
 
 def get_task(
-    task_id: Id, *, wait: float | None = None, include: Literal["executions"] | None = None
+    task_id: Id, *, wait: float | None = None, include: IncludedPart | None = None
 ) -> Call[TaskInfo]:
-    """Reads a task, or with `include` also its last executions. With `wait`, up to 30 seconds, it
-    is read once it has ended, or after so long."""
+    """Reads a task, or with `include` also its last executions: always, or if it ended without
+    success. With `wait`, up to 30 seconds, it is read once it has ended, or after so long."""
     query = {"wait": wait, "include": include}
     return Call(method="GET", path=_task(task_id), answer=TaskInfo, query=query)
 
