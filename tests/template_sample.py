@@ -18,6 +18,8 @@ EVERY_FIELD: dict[str, Any] = {
     "queue": "slow",
     "preemptible": True,
     "keep_payload": KeepPayload.FAILED,
+    "sla_seconds": 5.5,
+    "warn_after_seconds": 60.25,
 }
 # Who may run a task, and under which promise, is decided once.
 UNCHANGEABLE = ("task_type", "delivery")

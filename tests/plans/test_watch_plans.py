@@ -3,11 +3,13 @@
 from datetime import timedelta
 from uuid import UUID
 
+import pytest
 from tests.integration.support import Connection, database_now
 from tests.plans.test_hot_plans import filled, plans
 
 from gnomon.clock import new_id, new_incarnation
 from gnomon.model.ids import lowest_id
+from gnomon.store.postgres.levels.level_store import BY_INDEX
 from gnomon.store.postgres.retention.partitions import partition_name
 
 __all__ = ["filled"]
@@ -55,3 +57,27 @@ async def test_old_events_are_found_by_key(filled: Connection) -> None:
     for used in await plans(filled, "remove_events", first_kept, 1000, "", UUID(int=0)):
         assert used.indexes == {"event_pkey"}
         assert used.scanned <= {"event_order"}, "one row"
+
+
+@pytest.mark.parametrize("known", ["never analyzed", "analyzed while empty", "analyzed", "dead"])
+async def test_watched_tasks_are_found_by_their_time_and_judged_by_key(
+    filled: Connection, known: str
+) -> None:
+    if known == "analyzed while empty":
+        await filled.execute("ANALYZE gnomon.watched_task")
+    await filled.execute(
+        """
+        INSERT INTO gnomon.watched_task (tenant_id, task_id, start_by, look_at)
+        SELECT tenant_id, id, due_at, due_at FROM gnomon.task
+        """
+    )
+    if known == "dead":
+        await filled.execute("DELETE FROM gnomon.watched_task WHERE look_at > gnomon.now()")
+    if known in ("analyzed", "dead"):
+        await filled.execute("ANALYZE gnomon.watched_task")
+    async with filled.transaction():
+        await filled.execute(BY_INDEX)
+        for used in await plans(filled, "watched_tasks", 500, 1.0):
+            assert {"watched_task_look", "task_pkey"} <= used.indexes
+            assert not used.indexes & {"task_due", "task_flow", "task_running"}
+            assert not used.scanned & {"task", "watched_task"}

@@ -57,7 +57,6 @@ class Definition(TaskTemplate, frozen=True, kw_only=True, omit_defaults=True):
     end_date: datetime | None = None
     max_runs: int | None = None
     jitter_seconds: float = 0.0
-    sla_seconds: float | None = None  # a run that has not started by then raises an event
     source: str | None = None  # who declares it, so that a sync removes only what is its own
 
 

@@ -14,6 +14,9 @@ BREAKER_OPENED, BREAKER_CLOSED = "breaker.opened", "breaker.closed"
 DEAD_LETTERED = "tasks.dead_lettered"
 RETRY_STORM = "tasks.retry_storm"
 QUARANTINED = "task.quarantined"
+TASK_SLA_MISSED = "task.sla_missed"
+TASK_SLOW = "task.slow"
+TASK_STUCK = "task.stuck"
 QUOTA_REACHED = "quota.reached"
 LIMITER_STARVING = "limiter.starving"
 USAGE_RECORDED = "usage.recorded"
@@ -66,8 +69,11 @@ _ALL = (
         _kind(BREAKER_CLOSED, Severity.INFO, "host", family="breaker"), is_end=True
     ),
     _kind(QUARANTINED, Severity.ERROR, "task_type"),
+    _kind(TASK_SLA_MISSED, Severity.WARNING, "task_type"),
+    _kind(TASK_SLOW, Severity.WARNING, "task_type"),
     _kind(USAGE_RECORDED, Severity.INFO),
     *_condition(RETRY_STORM, Severity.WARNING, "task_type"),
+    *_condition(TASK_STUCK, Severity.ERROR, "task_id"),
     *_condition(QUOTA_REACHED, Severity.WARNING, "quota"),
     *_condition(LIMITER_STARVING, Severity.WARNING, "limiter"),
     *_condition(NODE_LOST, Severity.ERROR, "node", of_installation=True),

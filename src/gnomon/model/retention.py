@@ -16,3 +16,4 @@ class RowKind(StrEnum):
     BULK_OPERATIONS = "bulk_operations"  # that ended
     ACTIVITY = "activity"  # of minutes and hours
     RESOLUTIONS = "resolutions"  # of dead letters
+    LEVELS = "levels"  # of service, by the week

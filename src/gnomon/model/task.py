@@ -78,6 +78,8 @@ class TaskTemplate(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
     preemptible: bool = False  # may be ended for the sake of a CRITICAL task
     keep_payload: KeepPayload = KeepPayload.ALWAYS
+    sla_seconds: float | None = None  # by when, after it is due, it must have started
+    warn_after_seconds: float | None = None  # an execution that runs for so long is slow
 
     def check_delivery(self) -> None:
         """Raises InvalidTask where the delivery mode forbids another field."""
@@ -126,6 +128,8 @@ class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | msgspec.UnsetType | None = msgspec.UNSET
     preemptible: bool | msgspec.UnsetType = msgspec.UNSET
     keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
+    sla_seconds: float | msgspec.UnsetType | None = msgspec.UNSET
+    warn_after_seconds: float | msgspec.UnsetType | None = msgspec.UNSET
 
     def check_delivery(self, mode: DeliveryMode) -> None:
         """Raises InvalidTask where the task's delivery mode forbids a change."""

@@ -18,6 +18,8 @@ class TypeDefaults(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
     preemptible: bool = False
     keep_payload: KeepPayload = KeepPayload.ALWAYS
+    sla_seconds: float | None = None
+    warn_after_seconds: float | None = None
     expires_after_seconds: float | None = None  # after it is due
     jitter_seconds: float = 0.0
 

@@ -203,7 +203,6 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "start": ("start_date", _moment),
     "end": ("end_date", _moment),
     "max_runs": ("max_runs", _count(MOST_RUNS)),
-    "sla": ("sla_seconds", read_duration(_LEAST, LONGEST_EXPIRY)),
     "phase": ("interval_from", _phase),
 }
 _OPTIONS = {field: option for option, (field, _) in _READERS.items()} | {

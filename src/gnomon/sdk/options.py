@@ -50,6 +50,8 @@ class TaskFields(TypedDict, total=False):
     tags: Sequence[str]
     preemptible: bool
     keep_payload: KeepPayload | KeepPayloadName
+    sla: Duration
+    warn_after: Duration
 
 
 class TaskOptions(TaskFields, total=False):
@@ -200,6 +202,8 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "tags": ("tags", _tags),
     "preemptible": ("preemptible", read_flag),
     "keep_payload": ("keep_payload", read_choice(KeepPayload)),
+    "sla": ("sla_seconds", read_duration(LEAST_TIMEOUT, LONGEST_EXPIRY)),
+    "warn_after": ("warn_after_seconds", read_duration(LEAST_TIMEOUT, LONGEST_TIMEOUT)),
 }
 TASK_FIELDS = tuple(TaskFields.__annotations__)
 TASK_OPTIONS = tuple(TaskOptions.__annotations__)

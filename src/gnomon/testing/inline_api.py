@@ -204,6 +204,8 @@ def _new_task(spec: TaskSpec, payload: Any, now: datetime) -> TaskInfo:
         queue=spec.queue,
         preemptible=spec.preemptible,
         keep_payload=spec.keep_payload or KeepPayload.ALWAYS,
+        sla_seconds=spec.sla_seconds,
+        warn_after_seconds=spec.warn_after_seconds,
         status=Status.READY,
         name=spec.name,
         payload=payload,

@@ -8,6 +8,8 @@ from gnomon.node.maintenance.dead_letter_alarm import EVERY_SECONDS as ALARM_SEC
 from gnomon.node.maintenance.dead_letter_alarm import DeadLetterAlarm
 from gnomon.node.maintenance.fingerprinter import EVERY_SECONDS as FINGERPRINT_SECONDS
 from gnomon.node.maintenance.fingerprinter import Fingerprinter
+from gnomon.node.maintenance.level_judge import EVERY_SECONDS as LEVEL_SECONDS
+from gnomon.node.maintenance.level_judge import LevelJudge
 from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.node.maintenance.pruner import Pruner
 from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
@@ -24,6 +26,7 @@ from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
 from gnomon.store.postgres.events.dead_letter_counts import PostgresDeadLetterCounts
 from gnomon.store.postgres.events.event_reader import PostgresWatch
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter
+from gnomon.store.postgres.levels.level_store import PostgresLevels
 from gnomon.store.postgres.tasks.dead_letters import PostgresDeadLetters
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.usage.room import PostgresRoom
@@ -45,6 +48,8 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
     counter = StorageCounter(storage, chores, lease, directory, clock, troubles)
     watch = PostgresWatch(database, settings.node.timeout_grace_seconds)
     watchdog = Watchdog(watch, chores, lease, clock, emit, troubles)
+    levels = PostgresLevels(database, settings.node.timeout_grace_seconds)
+    judge = LevelJudge(levels, chores, lease, clock)
     alarm = DeadLetterAlarm(
         PostgresDeadLetterCounts(database), PostgresEventWriter(database), chores, lease, clock
     )
@@ -66,6 +71,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every("room", room.run_once, clock, ROOM_SECONDS),
         every(ACTIVITY, inputs.activity.run_once, clock, ACTIVITY_SECONDS),
         every("watch", watchdog.run_once, clock, WATCH_SECONDS),
+        every("levels", judge.run_once, clock, LEVEL_SECONDS),
         every("alarm", alarm.run_once, clock, ALARM_SECONDS),
         every("troubles", keeper.run_once, clock, TROUBLE_SECONDS),
     ]

@@ -54,5 +54,6 @@ def test_options_set_every_field_of_a_template() -> None:
     every = TemplateOptions(
         task_type="t", method="PUT", priority="LOW", delivery="exactly_once", max_retries=1,  # type: ignore[arg-type]
         timeout=2.0, tags=["a"], queue="q", preemptible=True, keep_payload="never",  # type: ignore[arg-type]
+        sla=5.0, warn_after=60.0,
     )  # fmt: skip
     assert set(every.body("http://127.0.0.1:9/")) == set(TEMPLATE_FIELDS)

@@ -102,7 +102,6 @@ class DefinitionView(TemplateView):
     end_date: Moment | None
     max_runs: int | None
     jitter_seconds: float
-    sla_seconds: float | None
     source: str | None
 
 

@@ -92,7 +92,6 @@ def definition_view(definition: Definition) -> DefinitionView:
         end_date=definition.end_date,
         max_runs=definition.max_runs,
         jitter_seconds=definition.jitter_seconds,
-        sla_seconds=definition.sla_seconds,
         source=definition.source,
         **template_view(definition),
     )

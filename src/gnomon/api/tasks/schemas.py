@@ -130,6 +130,8 @@ class TemplateView(msgspec.Struct, kw_only=True):
     queue: str | None
     preemptible: bool
     keep_payload: KeepPayload
+    sla_seconds: float | None
+    warn_after_seconds: float | None
 
 
 class ProgressView(msgspec.Struct):

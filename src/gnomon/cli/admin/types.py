@@ -73,6 +73,22 @@ class DefaultOptions(OptionGroup):
         KeepPayload | None,
         typer.Option(help="Keep the payload of a finished task: always, failed only, or never."),
     ] = None
+    sla: Annotated[
+        Any,
+        typer.Option(
+            parser=values.duration,
+            metavar="DURATION",
+            help="Raise an event for those that start so long after they were due.",
+        ),
+    ] = None
+    warn_after: Annotated[
+        Any,
+        typer.Option(
+            parser=values.duration,
+            metavar="DURATION",
+            help="Raise an event when an execution has run for so long.",
+        ),
+    ] = None
 
     def body(self) -> "Json":
         """The fields that the API takes; empty where no option was given."""
@@ -87,6 +103,8 @@ class DefaultOptions(OptionGroup):
             queue=self.queue,
             preemptible=self.preemptible or None,
             keep_payload=self.keep_payload,
+            sla_seconds=self.sla,
+            warn_after_seconds=self.warn_after,
         )
 
 

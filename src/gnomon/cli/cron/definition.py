@@ -79,9 +79,6 @@ class PolicyOptions(OptionGroup):
     jitter: Annotated[
         Any, options.duration("--jitter", help="Delay each run at random, up to this.")
     ] = None
-    sla: Annotated[
-        Any, options.duration("--sla", help="Raise an event when a run starts this late.")
-    ] = None
 
     def body(self) -> "Json":
         """The fields that the API takes."""
@@ -93,5 +90,4 @@ class PolicyOptions(OptionGroup):
             backfill_window_seconds=self.backfill_window,
             max_runs=self.max_runs,
             jitter_seconds=self.jitter,
-            sla_seconds=self.sla,
         )

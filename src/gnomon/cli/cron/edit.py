@@ -25,7 +25,6 @@ FIELDS = (
     "missed_after_seconds",
     "backfill_limit",
     "backfill_window_seconds",
-    "sla_seconds",
     "priority",
     "delivery",
     "retry_policy",
@@ -34,6 +33,8 @@ FIELDS = (
     "queue",
     "preemptible",
     "keep_payload",
+    "sla_seconds",
+    "warn_after_seconds",
 )
 
 

@@ -161,7 +161,6 @@ def _rules(job: "Json") -> list[tuple[str, str]]:
         ("backfill limit", str(job["backfill_limit"] or "")),
         ("backfill window", span(job["backfill_window_seconds"])),
         ("jitter", span(job["jitter_seconds"] or None)),
-        ("sla", span(job["sla_seconds"])),
     ]
 
 

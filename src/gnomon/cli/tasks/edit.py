@@ -25,6 +25,8 @@ FIELDS = (
     "queue",
     "preemptible",
     "keep_payload",
+    "sla_seconds",
+    "warn_after_seconds",
 )
 
 

@@ -70,6 +70,22 @@ class TemplateOptions(OptionGroup):
         KeepPayload | None,
         typer.Option(help="Keep the payload of a finished task: always, failed only, or never."),
     ] = None
+    sla: Annotated[
+        Any,
+        typer.Option(
+            parser=values.duration,
+            metavar="DURATION",
+            help="Raise an event when it starts so long after it was due.",
+        ),
+    ] = None
+    warn_after: Annotated[
+        Any,
+        typer.Option(
+            parser=values.duration,
+            metavar="DURATION",
+            help="Raise an event when an execution has run for so long.",
+        ),
+    ] = None
 
     def body(self, url: str | None) -> "Json":
         """The fields that the API takes. Without the URL of a webhook, it is for the handler of its
@@ -87,6 +103,8 @@ class TemplateOptions(OptionGroup):
             queue=self.queue,
             preemptible=self.preemptible or None,
             keep_payload=self.keep_payload,
+            sla_seconds=self.sla,
+            warn_after_seconds=self.warn_after,
         )
 
     def _target(self, url: str | None) -> "Json | None":
@@ -109,6 +127,8 @@ def facts(shown: "Json") -> list[tuple[str, str]]:
         ("keep payload", "" if shown["keep_payload"] == "always" else shown["keep_payload"]),
         ("delivery", shown["delivery"]),
         ("timeout", span(shown["timeout_seconds"])),
+        ("sla", span(shown["sla_seconds"])),
+        ("warn after", span(shown["warn_after_seconds"])),
         ("retries", _retries(shown["retry_policy"])),
         ("tags", " ".join(shown["tags"])),
     ]

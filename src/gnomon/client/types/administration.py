@@ -83,6 +83,8 @@ class TypeDefaultsSpec(Spec, kw_only=True):
     queue: str | None = None
     preemptible: bool = False
     keep_payload: KeepPayload | None = None
+    sla_seconds: float | None = None
+    warn_after_seconds: float | None = None
 
 
 class TaskTypeItemInfo(msgspec.Struct, kw_only=True):

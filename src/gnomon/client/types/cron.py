@@ -33,7 +33,6 @@ class CronJobSpec(TemplateSpec, kw_only=True):
     end_date: datetime | None = None
     max_runs: int | None = None
     jitter_seconds: float | None = None
-    sla_seconds: float | None = None
     source: str | None = None
 
 
@@ -58,7 +57,6 @@ class CronJobEdit(TemplateEdit, kw_only=True):
     end_date: datetime | UnsetType | None = UNSET
     max_runs: int | UnsetType | None = UNSET
     jitter_seconds: float | UnsetType = UNSET
-    sla_seconds: float | UnsetType | None = UNSET
     delivery: DeliveryMode | UnsetType = UNSET
     source: str | UnsetType | None = UNSET
     paused: bool | UnsetType = UNSET
@@ -121,7 +119,6 @@ class CronJobInfo(TemplateInfo, kw_only=True):
     end_date: datetime | None
     max_runs: int | None
     jitter_seconds: float
-    sla_seconds: float | None
     source: str | None
     next_fire_at: datetime | None
     runs: int

@@ -32,6 +32,8 @@ class TemplateSpec(Spec, kw_only=True):
     queue: str | None = None
     preemptible: bool = False
     keep_payload: KeepPayload | None = None
+    sla_seconds: float | None = None
+    warn_after_seconds: float | None = None
 
 
 class TaskSpec(TemplateSpec, kw_only=True):
@@ -59,6 +61,8 @@ class TemplateEdit(Spec, kw_only=True):
     queue: str | UnsetType | None = UNSET
     preemptible: bool | UnsetType = UNSET
     keep_payload: KeepPayload | UnsetType = UNSET
+    sla_seconds: float | UnsetType | None = UNSET
+    warn_after_seconds: float | UnsetType | None = UNSET
 
 
 class TaskEdit(TemplateEdit, kw_only=True):
@@ -92,6 +96,8 @@ class TemplateInfo(msgspec.Struct, kw_only=True):
     queue: str | None
     preemptible: bool
     keep_payload: KeepPayload
+    sla_seconds: float | None = None  # None also of servers that do not know it
+    warn_after_seconds: float | None = None
 
 
 class ExecutionInfo(msgspec.Struct, kw_only=True):

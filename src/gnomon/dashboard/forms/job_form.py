@@ -34,6 +34,7 @@ BLANK: Form = {
     "callback_method": "POST",
     "preemptible": "",
 }
+_LEVELS = ("sla_seconds", "warn_after_seconds")
 _POLICY = ("max_retries", "backoff", "base_seconds", "max_seconds")
 
 
@@ -96,8 +97,11 @@ def request_of(form: Form, stored: CronJobView | None = None) -> dict[str, Any]:
         body["cron_expression"] = form.get("cron_expression", "").strip()
     body["dst"] = {name: form.get(name, BLANK[name]) for name in ("gap", "fold")}
     body["queue"] = form.get("queue", "").strip() or None
-    for name in ("max_runs", "backfill_limit", "backfill_window_seconds", "sla_seconds"):
+    for name in ("max_runs", "backfill_limit", "backfill_window_seconds"):
         body[name] = reading.take(name, _number)
+    for name in _LEVELS:
+        if (number := reading.take(name, _number)) is not None or stored is not None:
+            body[name] = number
     for name in ("start_date", "end_date"):
         body[name] = reading.take(name, _moment)
     for name in ("missed_after_seconds", "jitter_seconds", "timeout_seconds"):
@@ -247,6 +251,6 @@ def _json_text(raw: bytes) -> str:
 _TEXTS = ("name", "task_type", "cron_expression", "interval_from", "timezone", "queue")
 _NUMBERS = (
     "interval_seconds", "max_runs", "missed_after_seconds", "backfill_limit",
-    "backfill_window_seconds", "jitter_seconds", "sla_seconds", "timeout_seconds",
+    "backfill_window_seconds", "jitter_seconds", "timeout_seconds", *_LEVELS,
 )  # fmt: skip
 _CHOSEN = ("overlap_policy", "missed_run_policy", "priority", "delivery", "keep_payload")

@@ -24,15 +24,17 @@ BLANK = {
     "zone": "UTC", "jitter_seconds": "", "priority": "", "queue": "", "tags": "",
     "max_retries": "", "backoff": "", "base_seconds": "", "max_seconds": "", "jitter": "",
     "retry_client_errors": "", "timeout_seconds": "", "delivery": "", "expires_at": "",
-    "preemptible": "", "keep_payload": "", "idempotency_key": "", "form_key": "", "from": "",
+    "preemptible": "", "keep_payload": "", "sla_seconds": "", "warn_after_seconds": "",
+    "idempotency_key": "", "form_key": "", "from": "",
 }  # fmt: skip
 _RETRIES = (
     "max_retries", "backoff", "base_seconds", "max_seconds", "jitter", "retry_client_errors",
 )  # fmt: skip
+_LEVELS = ("sla_seconds", "warn_after_seconds")
 # Folded away until one of them is used.
 ADVANCED = (
     "name", "function", *_RETRIES, "timeout_seconds", "delivery", "expires_at", "jitter_seconds",
-    "preemptible", "keep_payload", "idempotency_key",
+    "preemptible", "keep_payload", *_LEVELS, "idempotency_key",
 )  # fmt: skip
 _HIGHEST = 1e15  # seconds; more than all that the API takes, and finite in every unit
 _TRUTH = {"yes": True, "no": False}
@@ -55,7 +57,8 @@ def body_of(form: Form) -> bytes:
     """The body of the API for what was typed. Raises InvalidTask, with the place."""
     body: dict[str, Any] = {"task_type": form["task_type"].strip()}
     body |= _text(form, "name", "queue", "priority", "delivery", "keep_payload")
-    body |= _target(form) | _time(form) | _numbers(form, ("timeout_seconds", "jitter_seconds"))
+    body |= _target(form) | _time(form)
+    body |= _numbers(form, ("timeout_seconds", "jitter_seconds", *_LEVELS))
     if payload := form["payload"].strip():
         body["payload"] = _json(payload)
     if tags := _lines(form["tags"]):
@@ -184,6 +187,7 @@ def of_task(task: Task) -> dict[str, str]:
         "delivery": task.delivery,
         "keep_payload": task.keep_payload,
         "preemptible": "yes" if task.preemptible else "no",
+        **{name: _shortest(seconds) for name in _LEVELS if (seconds := getattr(task, name))},
     }
     policy = task.retry_policy
     form |= {

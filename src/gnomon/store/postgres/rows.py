@@ -121,6 +121,8 @@ def task_of(row: asyncpg.Record) -> Task:
         preemptible=row["preemptible"],
         queue=row["queue"],
         keep_payload=KEEPS.get(row["keep_payload"], KeepPayload.ALWAYS),
+        sla_seconds=row["sla_seconds"],
+        warn_after_seconds=row["warn_after_seconds"],
         payload_kept=not row["payload_removed"],
         progress=_progress_of(row),
         fingerprint=row.get("fingerprint"),

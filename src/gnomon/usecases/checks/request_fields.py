@@ -71,6 +71,7 @@ Window = Annotated[float, msgspec.Meta(ge=_LEAST, le=LONGEST_DELAY)]
 MaxRuns = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Jitter = Annotated[float, msgspec.Meta(ge=0, le=ONE_DAY)]
 Sla = Annotated[float, msgspec.Meta(ge=_LEAST, le=LONGEST_DELAY)]
+WarnAfter = Annotated[float, msgspec.Meta(ge=_LEAST, le=LONGEST_TIMEOUT)]
 DefinitionVersion = Annotated[
     int, msgspec.Meta(ge=1, description="Change the job only if it still has this version")
 ]

@@ -22,7 +22,6 @@ from gnomon.usecases.checks.request_fields import (
     Moment,
     Phase,
     Reason,
-    Sla,
     Source,
     Strict,
     TaskType,
@@ -55,7 +54,6 @@ class PutCronJob(TemplateBody, kw_only=True):
     end_date: Moment | None = None
     max_runs: MaxRuns | None = None
     jitter_seconds: Jitter | msgspec.UnsetType = msgspec.UNSET
-    sla_seconds: Sla | None = None
     source: Source | None = None
 
 
@@ -86,7 +84,6 @@ class PatchCronJob(TemplatePatch):
     end_date: Moment | msgspec.UnsetType | None = msgspec.UNSET
     max_runs: MaxRuns | msgspec.UnsetType | None = msgspec.UNSET
     jitter_seconds: Jitter | msgspec.UnsetType = msgspec.UNSET
-    sla_seconds: Sla | msgspec.UnsetType | None = msgspec.UNSET
     delivery: DeliveryMode | msgspec.UnsetType = msgspec.UNSET
     source: Source | msgspec.UnsetType | None = msgspec.UNSET
     paused: bool | msgspec.UnsetType = msgspec.UNSET

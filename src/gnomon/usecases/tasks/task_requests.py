@@ -17,10 +17,12 @@ from gnomon.usecases.checks.request_fields import (
     Moment,
     Name,
     Queue,
+    Sla,
     Strict,
     Tags,
     TaskType,
     Timeout,
+    WarnAfter,
 )
 
 MOST_TASKS_A_BATCH = 10_000
@@ -42,6 +44,8 @@ class TemplateBody(Strict):
     queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
     preemptible: bool | msgspec.UnsetType = msgspec.UNSET
     keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
+    sla_seconds: Sla | msgspec.UnsetType | None = msgspec.UNSET
+    warn_after_seconds: WarnAfter | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class TemplatePatch(Strict):
@@ -57,6 +61,8 @@ class TemplatePatch(Strict):
     queue: Queue | msgspec.UnsetType | None = msgspec.UNSET
     preemptible: bool | msgspec.UnsetType = msgspec.UNSET
     keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
+    sla_seconds: Sla | msgspec.UnsetType | None = msgspec.UNSET
+    warn_after_seconds: WarnAfter | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class TaskTypeDefaults(Strict):
@@ -72,6 +78,8 @@ class TaskTypeDefaults(Strict):
     queue: Queue | msgspec.UnsetType = msgspec.UNSET
     preemptible: bool | msgspec.UnsetType = msgspec.UNSET
     keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
+    sla_seconds: Sla | msgspec.UnsetType = msgspec.UNSET
+    warn_after_seconds: WarnAfter | msgspec.UnsetType = msgspec.UNSET
 
 
 class SubmitTask(TemplateBody):

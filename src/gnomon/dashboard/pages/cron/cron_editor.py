@@ -53,9 +53,9 @@ _FIELDS = {
     "name", "task_type", "timezone", "cron_expression", "interval_seconds", "interval_from", "gap",
     "fold", "start_date", "end_date", "max_runs", "overlap_policy", "missed_run_policy",
     "missed_after_seconds", "backfill_limit", "backfill_window_seconds", "jitter_seconds",
-    "sla_seconds", "callback_url", "callback_method", "target", "payload_template", "priority",
-    "delivery", "timeout_seconds", "tags", "queue", "max_retries", "backoff", "base_seconds",
-    "max_seconds", "keep_payload", "preemptible",
+    "sla_seconds", "warn_after_seconds", "callback_url", "callback_method", "target",
+    "payload_template", "priority", "delivery", "timeout_seconds", "tags", "queue",
+    "max_retries", "backoff", "base_seconds", "max_seconds", "keep_payload", "preemptible",
 }  # fmt: skip
 
 

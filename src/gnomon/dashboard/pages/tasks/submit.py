@@ -201,9 +201,15 @@ def _defaults_in_words(defaults: TypeDefaults) -> dict[str, str]:
         "jitter": "yes" if policy.jitter else "no",
         "retry_client_errors": "yes" if policy.retry_client_errors else "no",
         "jitter_seconds": f"{defaults.jitter_seconds or 0:g}",
+        "sla_seconds": _seconds_or_none(defaults.sla_seconds),
+        "warn_after_seconds": _seconds_or_none(defaults.warn_after_seconds),
         "expires_at": "never" if expires is None else f"{expires:g} s after it is due",
     }
     return {name: str(value) for name, value in found.items()}
+
+
+def _seconds_or_none(seconds: float | None) -> str:
+    return "none" if seconds is None else f"{seconds:g}"
 
 
 def _listed(tags: Iterable[str]) -> str:

@@ -28,6 +28,7 @@ from gnomon.store.ports.bulk import (
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.stats import MOST_COUNTED, CappedCount
 from gnomon.store.ports.tasks import HIGHEST_ID, LOWEST_ID
+from gnomon.store.postgres.levels.watching import has_level, watch
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.retention.expired_rows import BY_INDEX
 from gnomon.store.postgres.rows import lane_of
@@ -172,6 +173,8 @@ class PostgresBulkChange:
             return
         ids = [row["id"] for row in held]
         moved = await self._connection.fetch(query(statement), self._tenant_id, ids, *more)
+        if levelled := [row["id"] for row in held if has_level(row)]:
+            await watch(self._connection, self._tenant_id, levelled)
         due = {row["id"]: row["due_at"] for row in moved}
         self._due += [
             Entry(

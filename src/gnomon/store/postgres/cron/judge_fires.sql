@@ -27,16 +27,17 @@ WITH moment AS MATERIALIZED (
     SELECT
         d.*,
         least(e.started_at, t.started_at, a.started_at) AS started_at,
+        coalesce(t.task_type, a.task_type) AS task_type,
         t.id IS NOT NULL OR (a.id IS NOT NULL AND NOT a.given_up) AS wanted
     FROM due AS d
     LEFT JOIN LATERAL (
-        SELECT id, started_at
+        SELECT id, started_at, task_type
         FROM gnomon.task
         WHERE tenant_id = d.tenant_id AND id = d.task_id
         LIMIT 1
     ) AS t ON true
     LEFT JOIN LATERAL (
-        SELECT id, started_at, state = 11 AND finished_at <= d.sla_at AS given_up
+        SELECT id, started_at, task_type, state = 11 AND finished_at <= d.sla_at AS given_up
         FROM gnomon.task_archive
         WHERE tenant_id = d.tenant_id AND id = d.task_id
         LIMIT 1
@@ -50,22 +51,22 @@ WITH moment AS MATERIALIZED (
     SELECT
         l.*,
         l.sla_missed_at IS NULL
-            AND coalesce(l.started_at > l.sla_at, l.task_id IS NULL OR l.wanted) AS is_miss
+            AND coalesce(l.started_at > l.sla_at, l.task_id IS NULL OR l.wanted) AS is_miss,
+        l.sla_missed_at IS NULL AND coalesce(l.started_at <= l.sla_at, false) AS is_kept
     FROM looked AS l
 ), told AS MATERIALIZED (
     SELECT
         j.cron_job_id, j.fire_at, j.tenant_id, j.task_id, j.missed, j.sla_at, j.started_at,
         ($1::uuid[])[row_number() OVER (ORDER BY j.sla_at, j.cron_job_id)] AS event_id,
         c.name AS cron_job,
-        -- PostgreSQL reads a whole JSON to find a number in it, and fails at characters that its
-        -- text cannot hold; payload templates may have those, so they are put out of its way.
-        (
-            regexp_replace(c.definition::text, '\\(\\|u[0-9a-fA-F]{4})', 'x', 'g')::json
-            ->> 'sla_seconds'
-        )::float8 AS sla_seconds
+        (c.definition ->> 'sla_seconds')::float8 AS sla_seconds,
+        c.definition ->> 'task_type' AS task_type
     FROM judged AS j
     LEFT JOIN LATERAL (
-        SELECT name, definition
+        -- PostgreSQL reads a whole JSON to find a number in it, and fails at characters that its
+        -- text cannot hold; payload templates may have those, so they are put out of its way.
+        SELECT name,
+            regexp_replace(definition::text, '\\(\\|u[0-9a-fA-F]{4})', 'x', 'g')::json AS definition
         FROM gnomon.cron_job
         WHERE tenant_id = j.tenant_id AND id = j.cron_job_id
         LIMIT 1
@@ -93,6 +94,7 @@ WITH moment AS MATERIALIZED (
 )
 SELECT
     j.tenant_id, j.cron_job_id, w.cron_job, j.task_id, j.fire_at, j.sla_at, j.started_at, j.missed,
-    w.event_id, (SELECT now FROM moment) AS at
+    w.event_id, (SELECT now FROM moment) AS at, j.is_miss, j.is_kept,
+    coalesce(j.task_type, w.task_type) AS task_type
 FROM judged AS j
 LEFT JOIN told AS w ON w.cron_job_id = j.cron_job_id AND w.fire_at = j.fire_at

@@ -9,8 +9,10 @@ from gnomon.model.event_kinds import GOOD_NEWS, KINDS, SLA_MISSED, of_severities
 from gnomon.model.task import TaskKey
 from gnomon.observe.events import SlaMissed
 from gnomon.store.ports.events import EventFilter, EventRecord, EventRecordPage, Judged
+from gnomon.store.ports.levels import LevelCounts, LevelKey
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.events.event_rows import event_of
+from gnomon.store.postgres.levels.level_store import add_levels, week_of
 from gnomon.store.postgres.queries import query
 
 MOST_OPEN = 100  # counted
@@ -75,10 +77,17 @@ class PostgresWatch:
         """Judge fires whose window has closed, earliest first, at most as many as there are `ids`;
         each is judged once. One that did not start in its window gets an event, under the next of
         the `ids`. The first execution counts, and the claim of a run that is still running. Fires
-        of the jobs `aside` are left out."""
-        rows = await self._database.fetch(
-            "judge_fires", list(ids), _COMMIT_SECONDS, self._grace, SLA_MISSED, list(aside)
-        )
+        of the jobs `aside` are left out. The report of service levels counts them."""
+        async with self._database.transaction() as connection:
+            rows = await connection.fetch(
+                query("judge_fires"),
+                list(ids),
+                _COMMIT_SECONDS,
+                self._grace,
+                SLA_MISSED,
+                list(aside),
+            )
+            await add_levels(connection, _levels(rows))
         return Judged(len(rows), [_missed(row) for row in rows if row["event_id"] is not None])
 
     async def next_job(self, aside: Sequence[UUID]) -> TaskKey | None:
@@ -101,4 +110,17 @@ def _severities(chosen: EventFilter) -> tuple[list[str] | None, list[str] | None
 
 
 def _missed(row: asyncpg.Record) -> SlaMissed:
-    return SlaMissed(**row)
+    return SlaMissed(**{field: row[field] for field in SlaMissed.__struct_fields__})
+
+
+def _levels(rows: Sequence[asyncpg.Record]) -> dict[LevelKey, LevelCounts]:
+    """What the fires add to the report: each that was missed, also those told together."""
+    sums: dict[LevelKey, LevelCounts] = {}
+    for row in rows:
+        if row["is_miss"] or row["is_kept"]:
+            week = week_of(row["sla_at"])
+            key = LevelKey(row["tenant_id"], week, row["task_type"] or "", row["cron_job_id"])
+            counts = sums.setdefault(key, LevelCounts())
+            counts.start_kept += row["is_kept"]
+            counts.start_missed += max(1, row["missed"]) if row["is_miss"] else 0
+    return sums

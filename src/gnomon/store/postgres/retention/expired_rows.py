@@ -14,6 +14,7 @@ from uuid import UUID
 from gnomon.model.ids import lowest_id
 from gnomon.model.retention import RowKind
 from gnomon.store.ports.activity import MINUTES_KEPT
+from gnomon.store.ports.levels import LEVEL_WEEKS
 from gnomon.store.ports.roster import Removal
 from gnomon.store.ports.usage import KEPT_DAYS
 from gnomon.store.postgres.database import Database
@@ -51,6 +52,7 @@ class ExpiredRows:
             RowKind.BULK_OPERATIONS: self._bulk_operations,
             RowKind.ACTIVITY: self._activity,
             RowKind.RESOLUTIONS: self._resolutions,
+            RowKind.LEVELS: self._levels,
         }
 
     async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
@@ -146,6 +148,11 @@ class ExpiredRows:
             first_kept = now - timedelta(days=retention_days)
             answer = await connection.execute(query("remove_resolutions"), first_kept, most)
         removed = _count(answer)
+        return Removal(removed, removed == most)
+
+    async def _levels(self, most: int, _retention_days: float) -> Removal:
+        async with self._by_index() as connection:
+            removed = _count(await connection.execute(query("remove_levels"), LEVEL_WEEKS, most))
         return Removal(removed, removed == most)
 
     @asynccontextmanager

@@ -18,6 +18,7 @@ from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.tasks import NewTask, Receipt
 from gnomon.store.postgres.bulk.bulk_change import PostgresBulkChange
 from gnomon.store.postgres.cron.changing import PostgresCronChange
+from gnomon.store.postgres.levels.watching import has_level, watch
 from gnomon.store.postgres.limits.limit_keys import limited
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import (
@@ -130,6 +131,8 @@ class PostgresTaskChange:
             more = len(_or_else(patch.payload, None) or b"")
             await admitting.check_stored(self._connection, self._tenant_id, self._quotas, more)
         due_at, flow = await self._write_patch(task_id, row, patch)
+        if has_level(row) or patch.sla_seconds or patch.warn_after_seconds:
+            await watch(self._connection, self._tenant_id, [task_id])
         task = await self._read(task_id)
         if any(limiter.key is not None for limiter in self._limiters):
             flow = await self._write_limit_keys(task)
@@ -230,6 +233,8 @@ class PostgresTaskChange:
         if expires_at is not None and expires_at <= due_at:
             expires_at = None
         await self._move(task_id, row, state, due_at=due_at, expires_at=expires_at, **changes)
+        if has_level(row):
+            await watch(self._connection, self._tenant_id, [task_id])
         key = TaskKey(self._tenant_id, task_id)
         lane, flow, by_handler = lane_of(row["lane"]), row["flow"], row["by_handler"]
         self.due.append(Entry(key, due_at, lane, flow=flow, by_handler=by_handler))
@@ -280,6 +285,8 @@ class PostgresTaskChange:
             _or_else(patch.queue, row["queue"]),
             _or_else(patch.preemptible, row["preemptible"]),
             keep,
+            _or_else(patch.sla_seconds, row["sla_seconds"]),
+            _or_else(patch.warn_after_seconds, row["warn_after_seconds"]),
         )
         return due_at, flow
 

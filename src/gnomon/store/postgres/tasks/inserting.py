@@ -236,6 +236,8 @@ def _columns(batch: Sequence[Submission]) -> list[Sequence[object]]:
         _any_or_none([s.queue for s in batch]),
         _any_or_none([s.limit_keys for s in batch]),
         _any_or_none([KEEP_CODES[s.keep_payload] or None for s in batch]),
+        _any_or_none([s.sla_seconds for s in batch]),
+        _any_or_none([s.warn_after_seconds for s in batch]),
     ]
 
 

@@ -42,6 +42,8 @@ SET name = $3,
     queue = $16,
     preemptible = $17,
     keep_payload = $18,
+    sla_seconds = $19,
+    warn_after_seconds = $20,
     payload = CASE WHEN NOT $13 THEN payload WHEN $15 IS NULL THEN $14 END,
     payload_size = CASE WHEN $13 THEN $15 ELSE payload_size END
 WHERE tenant_id = $1 AND id = $2

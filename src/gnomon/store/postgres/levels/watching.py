@@ -1,0 +1,19 @@
+"""Has tasks looked at again whose time or levels were changed."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import asyncpg
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+
+def has_level(row: asyncpg.Record) -> bool:
+    return row["sla_seconds"] is not None or row["warn_after_seconds"] is not None
+
+
+async def watch(connection: "Connection", tenant_id: str, ids: Sequence[UUID]) -> None:
+    """Watch the tasks by what they are now. Needs the transaction that has changed them."""
+    await connection.execute("SELECT gnomon.watch_tasks($1, $2)", tenant_id, list(ids))
