@@ -34,6 +34,7 @@ from gnomon.api.tasks import (
     labels,
     related,
     saved_views,
+    service_levels,
     stats,
     tasks,
 )
@@ -64,6 +65,7 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
             activity.get_activity,
             activity.get_tenant_activity,
             activity.get_upcoming_tasks,
+            service_levels.get_service_levels,
             dead_letters.router,
             bulk_operations.router,
             cron_jobs.router,

@@ -30,6 +30,7 @@ from gnomon.store.postgres.events.event_reader import PostgresEvents
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
+from gnomon.store.postgres.levels.level_report import PostgresLevelReport
 from gnomon.store.postgres.limits.limiters import PostgresLimiters
 from gnomon.store.postgres.saved_views.saved_view_store import PostgresSavedViews
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
@@ -74,6 +75,7 @@ class Context(msgspec.Struct, frozen=True):
     task_types: PostgresTaskTypes
     usage: PostgresUsage
     activity: PostgresActivity
+    levels: PostgresLevelReport
     limiters: PostgresLimiters
     secrets: PostgresSecrets
     tenants: PostgresTenants

@@ -27,7 +27,7 @@ from gnomon.cli.run import listen, processes, up, worker
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.database import WrongAddress
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, Invocation
-from gnomon.cli.tasks import bulk, dead, events, submit, tasks
+from gnomon.cli.tasks import bulk, dead, events, levels, submit, tasks
 from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
 from gnomon.model.errors import GnomonError, InvalidTask, StoreUnavailable
 from gnomon.settings import SettingsError
@@ -54,6 +54,7 @@ app.command("listen")(listen.listen)
 app.command("nodes")(nodes.nodes)
 app.command("events")(events.events)
 app.command("acknowledge")(events.acknowledge)
+app.command("levels")(levels.levels)
 app.command("breakers")(breakers.breakers)
 app.command("doctor")(doctor.doctor)
 app.command("settings")(settings.settings)

@@ -164,6 +164,7 @@ class Operations:
     get_activity = CallMethod(activity.get_activity)
     get_tenant_activity = CallMethod(activity.get_tenant_activity)
     get_upcoming_tasks = CallMethod(activity.get_upcoming_tasks)
+    get_service_levels = CallMethod(activity.get_service_levels)
     acknowledge_event = CallMethod(tasks.acknowledge_event)
     acknowledge_events = CallMethod(tasks.acknowledge_events)
 

@@ -55,6 +55,7 @@ from gnomon.store.postgres.identity.sessions import PostgresSessions
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
+from gnomon.store.postgres.levels.level_report import PostgresLevelReport
 from gnomon.store.postgres.limits.limiters import PostgresLimiters
 from gnomon.store.postgres.live.signs import PostgresSigns
 from gnomon.store.postgres.saved_views.saved_view_store import PostgresSavedViews
@@ -247,6 +248,7 @@ async def _assembled(
         task_types=PostgresTaskTypes(database),
         usage=PostgresUsage(database),
         activity=PostgresActivity(database),
+        levels=PostgresLevelReport(database),
         limiters=PostgresLimiters(database),
         secrets=PostgresSecrets(database),
         tenants=PostgresTenants(database),

@@ -1,14 +1,14 @@
 """`/usage`: usage of a tenant by the day, and of all tenants for operators."""
 
 from datetime import date
-from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
-from gnomon.api.context import Request, context_of, header_of, tenant_of
+from gnomon.api.context import Request, context_of, tenant_of
+from gnomon.api.http.formats import Form, form_of
 from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import CSV, Operation
 from gnomon.api.http.reading import queried
@@ -17,13 +17,6 @@ from gnomon.usecases.admin import usage
 from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Strict
 
 Day = Annotated[date, msgspec.Meta(description="A day of UTC: 2026-11-01")]
-
-
-class Form(StrEnum):
-    """The format of an answer."""
-
-    JSON = "json"
-    CSV = "csv"
 
 
 class UsageQuery(Strict):
@@ -91,7 +84,7 @@ async def get_usage(request: Request) -> ASGIResponse:
     context, asked = context_of(request), queried(request, UsageQuery)
     tenant_id = tenant_of(request)
     days, found = await usage.of_tenant(context.usage, tenant_id, asked.first, asked.last)
-    if _form(request, asked) is Form.CSV:
+    if form_of(request, asked.format) is Form.CSV:
         return ASGIResponse(body=csv_of(found).encode(), media_type=CSV, status_code=200)
     views = [DayView(*msgspec.structs.astuple(day)) for day in found]
     return respond(answer(200, UsageView(*days, views)))
@@ -120,11 +113,3 @@ def csv_of(days: list[DayUsage]) -> str:
     lines = [",".join(DayUsage.__struct_fields__)]
     lines += [",".join(str(value) for value in msgspec.structs.astuple(day)) for day in days]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _form(request: Request, asked: UsageQuery) -> Form:
-    if asked.format is not None:
-        return asked.format
-    accepted = header_of(request, b"accept") or ""
-    kinds = [kind.partition(";")[0].strip().lower() for kind in accepted.split(",")]
-    return Form.CSV if CSV in kinds and "application/json" not in kinds else Form.JSON

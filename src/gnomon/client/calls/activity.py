@@ -1,9 +1,15 @@
-"""Activity over time, and what is scheduled."""
+"""Activity over time, what is scheduled, and service levels."""
 
 from datetime import datetime
+from uuid import UUID
 
 from gnomon.client.call import Call
-from gnomon.client.types.activity import ActivityInfo, TenantActivityInfo, UpcomingHourInfo
+from gnomon.client.types.activity import (
+    ActivityInfo,
+    LevelReportInfo,
+    TenantActivityInfo,
+    UpcomingHourInfo,
+)
 from gnomon.model.priority import Priority
 
 
@@ -36,6 +42,15 @@ def get_tenant_activity(
 def get_upcoming_tasks() -> Call[list[UpcomingHourInfo]]:
     """Counts what is scheduled for the next 24 hours, by the hour."""
     return Call(method="GET", path="/tasks/upcoming", answer=list[UpcomingHourInfo], member="hours")
+
+
+def get_service_levels(
+    *, weeks: int | None = None, task_type: str | None = None, cron_job_id: UUID | str | None = None
+) -> Call[LevelReportInfo]:
+    """Reads how many tasks of each type and cron job kept their service levels, by the week; of the
+    last 4 weeks, unless told otherwise."""
+    query = {"weeks": weeks, "task_type": task_type, "cron_job_id": cron_job_id}
+    return Call(method="GET", path="/service-levels", query=query, answer=LevelReportInfo)
 
 
 def _query(

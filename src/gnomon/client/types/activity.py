@@ -1,6 +1,7 @@
-"""Activity over time, and what is scheduled."""
+"""Activity over time, what is scheduled, and service levels."""
 
-from datetime import datetime
+from datetime import date, datetime
+from uuid import UUID
 
 import msgspec
 
@@ -76,3 +77,31 @@ class UpcomingHourInfo(msgspec.Struct, kw_only=True):
     count: int
     capped: bool
     estimate: int
+
+
+class LevelInfo(msgspec.Struct, kw_only=True):
+    """Tasks that kept a level, and that missed it; None: none was judged."""
+
+    kept: int
+    missed: int
+    share: float | None
+
+
+class LevelWeekInfo(msgspec.Struct, kw_only=True):
+    """The tasks of a type in a week from Monday on; of a cron job, if they were its runs."""
+
+    week: date
+    task_type: str | None  # None: further types
+    cron_job_id: UUID | None
+    cron_job: str | None
+    start: LevelInfo
+    run: LevelInfo
+
+
+class LevelReportInfo(msgspec.Struct, kw_only=True):
+    """The newest week first."""
+
+    first: date = msgspec.field(name="from")
+    last: date = msgspec.field(name="to")
+    service_levels: list[LevelWeekInfo]
+    truncated: bool

@@ -7,7 +7,16 @@ import msgspec
 
 from gnomon.dashboard.addresses import filter_tokens
 from gnomon.dashboard.text.words import span
-from gnomon.model.event_kinds import BREAKER_CLOSED, BREAKER_OPENED, DEAD_LETTERED, SLA_MISSED
+from gnomon.model.event_kinds import (
+    BREAKER_CLOSED,
+    BREAKER_OPENED,
+    DEAD_LETTERED,
+    SLA_MISSED,
+    TASK_SLA_MISSED,
+    TASK_SLOW,
+    TASK_STUCK,
+    end_of,
+)
 from gnomon.store.ports.events import EventRecord
 
 # Kinds that can be chosen from, and how they read.
@@ -16,6 +25,10 @@ KINDS = {
     SLA_MISSED: "Late run",
     BREAKER_OPENED: "Breaker opened",
     BREAKER_CLOSED: "Breaker closed",
+    TASK_SLA_MISSED: "Late task",
+    TASK_SLOW: "Slow task",
+    TASK_STUCK: "Stuck task",
+    end_of(TASK_STUCK): "No longer stuck",
 }
 
 
@@ -70,6 +83,12 @@ def _text(kind: str, detail: dict[str, Any]) -> str:
         number, task_type = detail.get("count"), detail.get("task_type")
         of = "of other types" if task_type is None else f"of the type {task_type}"
         return f"{number} {'task' if number == 1 else 'tasks'} {of} failed for good."
+    if kind == TASK_SLA_MISSED:
+        started = detail.get("started_at")
+        did = f"started at {started}" if started else "had not started"
+        return f"The task had to start by {detail.get('start_by')}, and {did}."
+    if kind == TASK_SLOW:
+        return f"Execution {detail.get('attempt')} ran for {_seconds(detail)} or longer."
     told = ((name, value) for name, value in detail.items() if value not in (None, ""))
     return " ".join(f"{name}={value}" for name, value in told)
 
@@ -81,6 +100,11 @@ def _late(detail: dict[str, Any]) -> str:
     if detail.get("started_at"):
         return f"A run that was due to start by {detail.get('sla_at')} started later."
     return f"A run did not start by {detail.get('sla_at')}, as it should have."
+
+
+def _seconds(detail: dict[str, Any]) -> str:
+    seconds = detail.get("warn_after_seconds")
+    return span(seconds) if isinstance(seconds, int | float) else "its time"
 
 
 def _to(detail: dict[str, Any]) -> str:

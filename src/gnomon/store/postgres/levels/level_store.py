@@ -1,4 +1,4 @@
-"""Service levels on PostgreSQL: judges watched tasks, adds up by the week, and reads the report."""
+"""Service levels on PostgreSQL: judges watched tasks, and adds up by the week."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -25,7 +25,6 @@ from gnomon.store.ports.levels import (
     LevelEvent,
     LevelKey,
     LevelsJudged,
-    LevelWeek,
     total_of,
 )
 from gnomon.store.postgres.database import Database
@@ -67,33 +66,6 @@ class PostgresLevels:
             events = [each for pair in judged for each in _events(*pair) if tells(each)]
             await enter_events(connection, events, now)
         return LevelsJudged(len(rows), total_of(sums.values()), len(events))
-
-    async def weeks(
-        self,
-        tenant_id: str,
-        first: date,
-        last: date,
-        task_type: str | None,
-        cron_job_id: UUID | None,
-        limit: int,
-    ) -> list[LevelWeek]:
-        """The report from the week of `first` to before that of `last`, newest first."""
-        async with self._database.scoped(tenant_id) as connection:
-            rows = await connection.fetch(
-                query("list_levels"), tenant_id, first, last, task_type, cron_job_id, limit
-            )
-        return [
-            LevelWeek(
-                week=row["week"],
-                task_type=row["task_type"],
-                cron_job_id=row["cron_job_id"],
-                cron_job=row["cron_job"],
-                counts=LevelCounts(
-                    row["start_kept"], row["start_missed"], row["run_kept"], row["run_missed"]
-                ),
-            )
-            for row in rows
-        ]
 
 
 async def add_levels(connection: "Connection", sums: Mapping[LevelKey, LevelCounts]) -> None:
