@@ -21,7 +21,8 @@ FIELDS = {
     "overlap_policy", "missed_run_policy", "missed_after_seconds", "backfill_limit",
     "backfill_window_seconds", "start_date", "end_date", "max_runs", "jitter_seconds",
     "sla_seconds", "priority", "delivery", "retry_policy", "timeout_seconds", "tags", "queue",
-    "preemptible", "keep_payload", "source", "next_fire_at", "runs", "active_task_id", "paused_at",
+    "preemptible", "keep_payload", "warn_after_seconds", "source", "next_fire_at",
+    "runs", "active_task_id", "paused_at",
     "pause_reason", "paused_by", "last_fire_at", "last_status", "last_success_at", "created_at",
     "updated_at", "created_by", "definition_version",
 }  # fmt: skip

@@ -68,7 +68,7 @@ async def test_levels_are_refused_where_they_mean_nothing(api: Api) -> None:
 async def test_a_type_gives_its_levels_to_tasks_that_say_nothing(api: Api) -> None:
     defaults = {"sla_seconds": 5, "warn_after_seconds": 60}
     body = {"schema": True, "defaults": defaults}
-    await call(api, "PUT", "/api/v1/task-types/levelled", 200, json=body)
+    await call(api, "PUT", "/api/v1/task-types/levelled", 201, json=body)
     task = {**BODY, "task_type": "levelled"}
     plain = await call(api, "POST", TASKS, 202, json=task)
     assert (plain["sla_seconds"], plain["warn_after_seconds"]) == (5.0, 60.0)

@@ -17,7 +17,8 @@ FIELDS = {
     "execute_at", "expires_at", "created_at", "created_by", "started_at", "finished_at",
     "attempt", "next_retry_at", "last_error", "result", "resolution", "cancel_requested",
     "cron_job_id", "retry_of", "delivery", "retry_policy", "timeout_seconds", "idempotency_key",
-    "preemptible", "queue", "keep_payload", "payload_kept", "progress",
+    "preemptible", "queue", "keep_payload", "sla_seconds", "warn_after_seconds",
+    "payload_kept", "progress",
 }  # fmt: skip
 
 

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from gnomon.store.postgres.cron.events import PostgresWatch
 from tests.integration.cron_support import Unheard, created, planned
 from tests.integration.support import (
     Connection,
@@ -32,6 +31,7 @@ from gnomon.store.ports.levels import LevelCounts
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.events.event_reader import PostgresWatch
 from gnomon.store.postgres.levels.level_store import PostgresLevels
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.testing import turned_clock

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 # What begins so is a formula to a spreadsheet, and a formula can send what it stands beside.
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_FORMULAS = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def csv_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -19,6 +19,7 @@ def csv_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _harmless(value: object) -> object:
-    if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULAS):
-        return f"'{value}"
-    return "" if value is None else value
+    if not isinstance(value, str):
+        return "" if value is None else value
+    one_way = value.replace("\r", "\n")  # a bare carriage return would not be quoted
+    return f"'{one_way}" if one_way.lstrip(" ").startswith(_FORMULAS) else one_way
