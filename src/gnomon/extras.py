@@ -6,6 +6,7 @@ so that whoever lacks it learns what to install.
 
 SERVER = "pip install 'gnomon[server]'"
 EMBEDDED = "pip install 'gnomon[server,embedded]'"
+TRACING = "pip install 'gnomon[server,tracing]'"
 
 # Top-level modules of the extra `server`; a test compares them with pyproject.toml.
 SERVER_MODULES = frozenset(

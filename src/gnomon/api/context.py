@@ -1,7 +1,7 @@
 """The parts of an API process, and of a request, that handlers use."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
 import litestar
@@ -42,6 +42,9 @@ from gnomon.usecases.live.watch import LiveWatch
 from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.live_handlers import LiveHandlers
 from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
+
+if TYPE_CHECKING:
+    from gnomon.observe.tracing import Tracing
 
 Request: TypeAlias = litestar.Request[Any, Any, Any]
 
@@ -85,6 +88,7 @@ class Context(msgspec.Struct, frozen=True):
     limits: RequestLimits
     under_way: set[Client]  # clients with a request in progress
     connections: Callable[[], PoolUse]  # to the database
+    tracing: "Tracing | None" = None  # None: no submission has a span
 
 
 def context_of(request: Request) -> Context:

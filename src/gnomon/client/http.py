@@ -18,6 +18,7 @@ import httpx
 import msgspec
 
 from gnomon.client.exchange import NoReply, Pause, Reply, Sending, Steps
+from gnomon.client.trace_headers import trace_headers
 from gnomon.version import VERSION
 
 T = TypeVar("T")
@@ -61,6 +62,7 @@ class ApiServer(msgspec.Struct, frozen=True):
             headers["Content-Type"] = "application/json"
         if sending.key is not None:
             headers["Idempotency-Key"] = sending.key
+        headers |= trace_headers()
         return {
             "method": sending.method,
             "url": f"{self.url}{sending.location}",

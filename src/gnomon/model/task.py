@@ -13,6 +13,7 @@ import msgspec
 
 from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import Status
+from gnomon.model.origin import Origin, correlation_id_of
 from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
@@ -111,6 +112,11 @@ class Submission(TaskTemplate, frozen=True, kw_only=True):
     fire_at: datetime | None = None  # of a cron job's run
     gated: bool = False  # must not start without the consent of its cron job
     limit_keys: str | None = None  # see gnomon.limits.limiter
+    origin: Origin | None = None
+
+    @property
+    def correlation_id(self) -> str:
+        return correlation_id_of(self.origin, self.id)
 
 
 class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,10 +175,15 @@ class Task(TaskTemplate, frozen=True, kw_only=True):
     retry_of: UUID | None
     idempotency_key: str | None
     payload_kept: bool  # False: it had a payload, which was removed when it ended
+    origin: Origin | None = None
     progress: ReportedProgress | None = None  # of one that runs; read of single tasks only
     # Of a dead letter: of its error, and once it is resolved. Not read of other lists.
     fingerprint: int | None = None
     resolved: Resolved | None = None
+
+    @property
+    def correlation_id(self) -> str:
+        return correlation_id_of(self.origin, self.task_id)
 
 
 def default_policy(mode: DeliveryMode) -> RetryPolicy:

@@ -6,6 +6,7 @@ what must not be lost is in the store.
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from enum import Enum
 from typing import Generic, TypeVar
 from uuid import UUID
 
@@ -15,12 +16,14 @@ import structlog
 from gnomon.cron.job import Skipped
 from gnomon.model.event_kinds import BREAKER_CLOSED, BREAKER_OPENED, SLA_MISSED
 from gnomon.model.lifecycle import State
+from gnomon.model.origin import Origin
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
 from gnomon.model.retention import RowKind
 from gnomon.model.task import TaskKey
 from gnomon.model.verdict import VerdictKind
 from gnomon.observe.counts import Counted, EndCount, StartCount
+from gnomon.observe.log_fields import about
 from gnomon.observe.node_events import NodeEvent
 
 log = structlog.get_logger("gnomon.events")
@@ -97,6 +100,7 @@ class TaskSettled(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     due_at: datetime | None  # of one that will run again
     cron_job_id: UUID | None
+    origin: Origin | None = None
 
 
 class TasksSettled(msgspec.Struct, frozen=True):
@@ -142,8 +146,10 @@ class SlaMissed(msgspec.Struct, frozen=True, kw_only=True):
 class RunningTarget(msgspec.Struct, frozen=True, kw_only=True):
     """The target of an execution that runs here."""
 
-    task_id: UUID
+    key: TaskKey
     task_type: str
+    attempt: int
+    origin: Origin | None = None
     function: str | None  # None: no Python function
     in_thread: bool
 
@@ -206,9 +212,11 @@ class BreakersForgotten(msgspec.Struct, frozen=True):
 class TaskPreempted(msgspec.Struct, frozen=True):
     """A running task was told to give way to a CRITICAL one. It will run again."""
 
-    task_id: UUID
+    key: TaskKey
     task_type: str
     lane: Lane
+    attempt: int
+    origin: Origin | None = None
 
 
 class ChoreFailed(msgspec.Struct, frozen=True):
@@ -229,6 +237,21 @@ class RetentionSeen(msgspec.Struct, frozen=True):
 
     kind: RowKind
     behind_seconds: float  # since all of them were; 0: they are
+
+
+class SpanResult(Enum):
+    """What became of a span."""
+
+    EXPORTED = "exported"
+    FAILED = "failed"  # the collector did not take it
+    DROPPED = "dropped"  # too many waited
+
+
+class SpansEnded(msgspec.Struct, frozen=True):
+    """Spans were sent to the collector, or not."""
+
+    result: SpanResult
+    number: int
 
 
 Event = (
@@ -252,6 +275,7 @@ Event = (
     | NodeEvent
     | QueueSeen
     | RetentionSeen
+    | SpansEnded
 )
 # Called on the node's event loop, between a claim or a settlement and the next: it must not block.
 Observer = Callable[[Event], None]
@@ -322,19 +346,14 @@ def to_log(event: Event) -> None:
         case BreakerClosed(tenant_id=tenant, host=host, seconds=seconds):
             told = {"tenant": tenant, "host": host, "seconds": round(seconds, 3)}
             log.info("a breaker has closed: tasks run again", kind=BREAKER_CLOSED, **told)
-        case TaskPreempted(task_id, task_type, lane):
-            log.info(
-                "a task gives way to a CRITICAL one",
-                task_id=str(task_id),
-                task_type=task_type,
-                priority=lane.name,
-            )
+        case TaskPreempted():
+            priority = event.lane.name
+            log.info("a task gives way to a CRITICAL one", priority=priority, **about(event))
 
 
 def _about(handler: RunningTarget, seconds: float) -> dict[str, object]:
     return {
-        "task_id": str(handler.task_id),
-        "task_type": handler.task_type,
+        **about(handler),
         "function": handler.function,
         "runs_in": place(handler),
         "seconds_over": round(seconds, 3),

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TextIO, cast
 import structlog
 from structlog.typing import EventDict
 
+from gnomon.model.text import is_line
+from gnomon.observe.log_fields import label_request
 from gnomon.settings import OutputSettings
 
 
@@ -44,6 +46,7 @@ def configure(settings: OutputSettings, scope: Scope | None = None) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
+        label_request,
         *([] if scope is None else [scope.label]),
     ]
     ending = _for_people(terminal) if console else _for_machines()
@@ -61,10 +64,11 @@ def configure(settings: OutputSettings, scope: Scope | None = None) -> None:
 
 def _for_people(terminal: bool) -> list[Any]:
     return [
+        _one_line,
         structlog.dev.ConsoleRenderer(
             colors=terminal and "NO_COLOR" not in os.environ,
             exception_formatter=structlog.dev.plain_traceback,
-        )
+        ),
     ]
 
 
@@ -97,6 +101,15 @@ def _route_standard_library(
 def level_of_others(level: int) -> int:
     """From which on lines of libraries are printed: their small talk is not ours."""
     return max(level, logging.WARNING)
+
+
+def _one_line(_: Any, __: str, event: EventDict) -> EventDict:
+    """Escape what could forge a line, or move the cursor, in what others have chosen. (JSON escapes
+    it by itself, and the message of a line is its author's.)"""
+    for name, value in event.items():
+        if name != "event" and isinstance(value, str) and not is_line(value):
+            event[name] = value.encode("unicode_escape").decode()
+    return event
 
 
 def _name_logger(_: Any, __: str, event: EventDict) -> EventDict:

@@ -6,6 +6,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.flow import UNKNOWN_FLOW
+from gnomon.model.origin import Origin, correlation_id_of
 from gnomon.model.outcome import Outcome
 from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
@@ -44,10 +45,16 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     limit_keys: str | None = None  # JSON: what keyed limiters found in the payload
     flow: int = UNKNOWN_FLOW
     recurring: bool = False  # a cron job's run
+    origin: Origin | None = None  # of the request that submitted it
 
     @property
     def execute_at(self) -> datetime:
         return datetime.fromtimestamp(self.scheduled_for, UTC)
+
+    @property
+    def correlation_id(self) -> str:
+        """The one that was given; else the task's id."""
+        return correlation_id_of(self.origin, self.key.id)
 
     @property
     def asks(self) -> bool:

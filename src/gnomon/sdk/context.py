@@ -62,6 +62,8 @@ class ClaimedTask(Protocol):
     def idempotency_key(self) -> str | None: ...
     @property
     def mode(self) -> DeliveryMode: ...
+    @property
+    def correlation_id(self) -> str: ...
 
 
 class Progress(NamedTuple):
@@ -156,6 +158,11 @@ class TaskContext:
     def idempotency_key(self) -> str | None:
         """As it was submitted."""
         return self._task.idempotency_key
+
+    @property
+    def correlation_id(self) -> str:
+        """As it was submitted, else the task's id. Tasks that the handler submits have the same."""
+        return self._task.correlation_id
 
     @property
     def mode(self) -> DeliveryMode:

@@ -9,6 +9,7 @@ import msgspec
 
 from gnomon.client.types.tasks import TaskSpec
 from gnomon.model.duration import Duration, seconds_of
+from gnomon.sdk.context import current
 from gnomon.sdk.errors import InvalidOption
 from gnomon.sdk.options import TASK_FIELDS, TaskDefaults, TaskFields, check_known, read_fields
 
@@ -23,13 +24,15 @@ R = TypeVar("R")
 
 class SubmitFields(TaskFields, total=False):
     """The options of a submission: `delay` or `at` say when the task is due, `expires` when it is
-    no longer worth running, a `key` that submitting it again gives the same task."""
+    no longer worth running, a `key` that submitting it again gives the same task, a
+    `correlation_id` what it belongs to."""
 
     delay: Duration
     at: datetime
     expires: datetime | Duration
     key: str
     name: str
+    correlation_id: str
 
 
 _KNOWN = (*SubmitFields.__annotations__, *TASK_FIELDS)
@@ -52,10 +55,13 @@ class Prepared(Generic[R]):
 
     def due_spec(self) -> TaskSpec:
         """What to send now."""
+        spec, ctx = self.spec, current.get()
+        if ctx is not None and spec.correlation_id is None:  # a handler submits it
+            spec = msgspec.structs.replace(spec, correlation_id=ctx.correlation_id)
         if self.lifetime is None:
-            return self.spec
+            return spec
         expires_at = self.handler.app.now() + timedelta(seconds=self.lifetime)
-        return msgspec.structs.replace(self.spec, expires_at=expires_at)
+        return msgspec.structs.replace(spec, expires_at=expires_at)
 
 
 class Submittable(Generic[P, R]):
@@ -128,7 +134,7 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     if "delay" in options and "at" in options:
         raise ValueError("delay= and at= are two ways to say when: give one of them")
     fields = read_fields(options)
-    for option, field in (("key", "idempotency_key"), ("name", "name")):
+    for option, field in (("key", "idempotency_key"), ("name", "name"), ("correlation_id",) * 2):
         if option in options:
             fields[field] = _text(option, options[option])
     if "delay" in options:

@@ -19,6 +19,7 @@ from gnomon.settings.section import SettingsError
 from gnomon.settings.settings import SECRETS, SECTIONS, Settings
 from gnomon.settings.sharing import SharingSettings
 from gnomon.settings.targets import TargetSettings
+from gnomon.settings.tracing import TracingSettings
 
 __all__ = [
     "DEFAULT_FILE",
@@ -35,6 +36,7 @@ __all__ = [
     "SharingSettings",
     "Sources",
     "TargetSettings",
+    "TracingSettings",
     "load",
     "load_with_sources",
     "secret_variables",

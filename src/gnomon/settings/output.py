@@ -14,6 +14,7 @@ class OutputSettings(Section, frozen=True):
     log_format: str = "auto"  # json, console, or auto: console on a terminal
     log_level: str = "info"
     handler_log_level: str = "info"  # of what handlers log by the standard library
+    access_log: bool = False  # a line for each request; without it, at the level debug
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 0  # of a node; 0: none. The API serves its own beside its resources
 

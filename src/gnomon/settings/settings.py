@@ -10,6 +10,7 @@ from gnomon.settings.output import OutputSettings
 from gnomon.settings.section import Section
 from gnomon.settings.sharing import SharingSettings
 from gnomon.settings.targets import TargetSettings
+from gnomon.settings.tracing import TracingSettings
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,6 +21,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sharing: SharingSettings = SharingSettings()
     targets: TargetSettings = TargetSettings()
     output: OutputSettings = OutputSettings()
+    tracing: TracingSettings = TracingSettings()
 
 
 SECTIONS: dict[str, type[Section]] = {

@@ -52,6 +52,7 @@ class InlineTask(msgspec.Struct, kw_only=True):
     fence: int = 1
     incarnation: UUID = _NODE
     attempt: int = 1
+    correlation_id: str = ""
 
 
 class InlineTaskState(msgspec.Struct):
@@ -135,6 +136,7 @@ class InlineApi:
                 idempotency_key=info.idempotency_key,
                 mode=info.delivery,
                 retries_left=info.retry_policy.max_retries,
+                correlation_id=info.correlation_id or str(info.task_id),
             )
         )
         handler = self._app.handlers.get(info.task_type)
@@ -192,8 +194,9 @@ def _settle(
 
 def _new_task(spec: TaskSpec, payload: Any, now: datetime) -> TaskInfo:
     later = timedelta(seconds=spec.delay_seconds or 0.0)
+    task_id = new_id(now)
     return TaskInfo(
-        task_id=new_id(now),
+        task_id=task_id,
         task_type=spec.task_type,
         target=spec.target or PythonTarget(spec.task_type),
         priority=spec.priority or Priority.MEDIUM,
@@ -225,6 +228,7 @@ def _new_task(spec: TaskSpec, payload: Any, now: datetime) -> TaskInfo:
         retry_of=None,
         idempotency_key=spec.idempotency_key,
         payload_kept=True,
+        correlation_id=spec.correlation_id or str(task_id),
     )
 
 

@@ -16,6 +16,7 @@ from gnomon.api.app import create_app
 from gnomon.api.auth.authentication import TrustedCaller, authenticator_of
 from gnomon.api.auth.sessions import Sessions
 from gnomon.api.context import Context
+from gnomon.api.http.answering import AccessLog, Answering
 from gnomon.api.http.bodies import Bodies
 from gnomon.api.http.connections import AddressLimit, Connections
 from gnomon.api.http.dropping import Dropping
@@ -23,7 +24,6 @@ from gnomon.api.http.listener import HttpServer, listen, room_for_connections
 from gnomon.api.http.refusals import Refusals
 from gnomon.api.http.request_limits import RequestLimits
 from gnomon.api.http.request_meter import RequestMeter
-from gnomon.api.http.response_headers import WithHeaders
 from gnomon.api.http.shared_answers import SharedAnswers
 from gnomon.api.http.under_way import RequestsUnderWay, requests_at_once
 from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, every
@@ -72,6 +72,7 @@ from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.live_handlers import LOOK_SECONDS as HANDLER_SECONDS
 from gnomon.usecases.tasks.live_handlers import LiveHandlers
 from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
+from gnomon.wiring.tracing import traced
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -103,9 +104,17 @@ async def serve(
                 connections,
             )
             metered = RequestMeter(app, context.metrics.traffic, clock)
-            server = HttpServer(WithHeaders(metered), listener, most, settings)
+            answering = Answering(metered, new_incarnation(), _access_log(settings, clock))
+            server = HttpServer(answering, listener, most, settings)
             with connections.watched():
                 await _answer_requests(server, url, on_started, partial(_end_waits, context))
+
+
+def _access_log(settings: Settings, clock: Clock) -> AccessLog | None:
+    output = settings.output
+    if not output.access_log and output.log_level != "debug":
+        return None
+    return AccessLog(clock.monotonic, is_wanted=output.access_log)
 
 
 def _end_waits(context: Context) -> None:
@@ -181,10 +190,13 @@ async def _context(
         if trusted is None:
             services += _installation_services(context, database, chores)
         try:
-            async with asyncio.TaskGroup() as group:
+            async with (
+                traced(settings.tracing, context.metrics) as tracing,
+                asyncio.TaskGroup() as group,
+            ):
                 background = [group.create_task(chores.run(each)) for each in services]
                 try:
-                    yield context
+                    yield msgspec.structs.replace(context, tracing=tracing)
                 finally:
                     for task in background:
                         task.cancel()

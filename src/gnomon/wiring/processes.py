@@ -5,6 +5,8 @@ import gc
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 import asyncpg
 import msgspec
@@ -28,6 +30,7 @@ from gnomon.node.run.targets.http import HttpCaller
 from gnomon.node.run.targets.python import PythonCaller
 from gnomon.node.run.targets.signing import Signatory
 from gnomon.observe.events import Observer, fan_out, to_log
+from gnomon.observe.failure_log import FailureLog
 from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.observe.tally import ActivityTally
 from gnomon.sdk.app import Gnomon
@@ -39,6 +42,7 @@ from gnomon.store.guards import Guards
 from gnomon.store.postgres import migrate
 from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.database import Database, connect
+from gnomon.store.postgres.dispatch.execution_starts import execution_start
 from gnomon.store.postgres.dispatch.roster import LeaseConnection
 from gnomon.store.postgres.hints import Listener
 from gnomon.store.postgres.identity.installation import PostgresInstallation
@@ -49,7 +53,11 @@ from gnomon.store.postgres.retention import partitions
 from gnomon.store.tenant_cache import TenantCache, plans_of
 from gnomon.wiring.node import Assembly
 from gnomon.wiring.node_inputs import NodeInputs, Served
+from gnomon.wiring.tracing import traced
 from gnomon.wiring.worker import AppRegistrar
+
+if TYPE_CHECKING:
+    from gnomon.observe.tracing import Tracing
 
 log = structlog.get_logger("gnomon")
 
@@ -146,7 +154,7 @@ async def run_node(
     if not await _prepared(settings, dsn, stop):
         return
     metrics = NodeMetrics()
-    emit = fan_out(metrics, to_log, *listeners)
+    emit = fan_out(metrics, to_log, FailureLog(SystemClock().monotonic), *listeners)
     with metrics.served(settings.output):
         async with app.running():
             await _live(settings, dsn, emit, on_started, stop, rules, app, served)
@@ -236,6 +244,9 @@ async def joined_node(
         await directory.load()
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
         callers = await _callers(stack, settings, directory, quarantine, app, clock, emit)
+        tracing = await stack.enter_async_context(traced(settings.tracing, emit))
+        if tracing is not None:
+            callers = _traced_callers(callers, tracing, database, clock)
         registrar = None
         if served.registers:
             inserted = activity.tally.submitted
@@ -280,6 +291,18 @@ async def _callers(
         http=AllowedCaller(http, directory),
         python=AllowedCaller(handlers, directory),
     )
+
+
+def _traced_callers(
+    callers: Callers, tracing: "Tracing", database: Database, clock: Clock
+) -> Callers:
+    from gnomon.node.run.targets.traced import TracedCaller
+
+    start_of = partial(execution_start, database)
+    http, python = (
+        TracedCaller(caller, tracing, clock, start_of) for caller in (callers.http, callers.python)
+    )
+    return Callers(http=http, python=python)
 
 
 def _calm_the_collector() -> None:

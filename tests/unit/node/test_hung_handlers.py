@@ -34,7 +34,7 @@ async def test_hung_handlers_are_reported_once_and_their_slots_replaced(world: W
         world.send("work", *range(10, 20))
         await world.reported(16)
         hung = [e for e in world.events if isinstance(e, HandlerHung)]
-        assert {e.handler.task_id.int for e in hung} == set(range(6))
+        assert {e.handler.key.id.int for e in hung} == set(range(6))
         assert {(e.handler.function, e.handler.in_thread) for e in hung} == {("hang", False)}
         assert all(PATIENCE <= e.seconds < 30 for e in hung)
         world.gate.set()

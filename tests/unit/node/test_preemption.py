@@ -27,7 +27,7 @@ class Stage(World):
         return {report.delivery.key.id.int: report.outcome for report in self.reports}
 
     def preempted(self) -> list[int]:
-        return [e.task_id.int for e in self.events if isinstance(e, TaskPreempted)]
+        return [e.key.id.int for e in self.events if isinstance(e, TaskPreempted)]
 
 
 @pytest.fixture

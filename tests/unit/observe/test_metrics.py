@@ -49,8 +49,12 @@ MISS = SlaMissed(
     started_at=None,
     missed=1,
 )
-HANDLER = RunningTarget(task_id=UUID(int=3), task_type="t", function="f", in_thread=False)
-IN_THREAD = RunningTarget(task_id=UUID(int=4), task_type="t", function="g", in_thread=True)
+HANDLER = RunningTarget(
+    key=TaskKey("a", UUID(int=3)), task_type="t", attempt=1, function="f", in_thread=False
+)
+IN_THREAD = RunningTarget(
+    key=TaskKey("a", UUID(int=4)), task_type="t", attempt=1, function="g", in_thread=True
+)
 
 
 def started(attempt: int, late: float) -> TasksStarted:
@@ -83,7 +87,7 @@ ALL: list[Event] = [
     HandlerHung(IN_THREAD, 0.1),
     HandlerHung(IN_THREAD, 0.1),
     HandlerReturned(IN_THREAD, 7.0),
-    TaskPreempted(UUID(int=3), "t", Lane.LOW),
+    TaskPreempted(TaskKey("a", UUID(int=3)), "t", Lane.LOW, 1),
     QueueSeen(dict.fromkeys(Lane, 7), dict.fromkeys(Lane, 9.0)),
     QueueSeen({lane: 2 + lane for lane in Lane}, {lane: lane / 2 for lane in Lane}),
     RetentionSeen(RowKind.KEYS, 70.0),

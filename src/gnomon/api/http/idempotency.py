@@ -152,6 +152,8 @@ def _canonical(body: bytes) -> str:
         return "{}"
     value = meaning_of(body)
     if isinstance(value, dict):
-        # A key in the header is not part of the body either.
+        # A key in the header is not part of the body either, and who repeats a request may give it
+        # another correlation id.
         value.pop("idempotency_key", None)
+        value.pop("correlation_id", None)
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

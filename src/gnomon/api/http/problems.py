@@ -66,7 +66,7 @@ RETRY_SECONDS = "1"
 ROOM_SECONDS = "30"  # somebody has to make it
 
 _log = structlog.get_logger(__name__)
-_IN_THE_LOG = "see the log of the API process at the time of this answer"
+_IN_THE_LOG = "see the log of the API process, by the X-Request-ID of this answer"
 
 # Errors that say all there is to say, by their status.
 _STATUSES: dict[type, int] = {

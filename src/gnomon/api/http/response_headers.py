@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import re
-from typing import Any
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -17,23 +16,10 @@ _ALWAYS: Headers = [
 ]
 
 
-class WithHeaders:
-    """Adds the headers to the answers of an ASGI application that does not set them itself."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        async def sent(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                own = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *(header for header in _ALWAYS if header[0] not in own),
-                ]
-            await send(message)
-
-        await self._app(scope, receive, sent)
+def with_security(headers: Headers) -> Headers:
+    """The headers of an answer, with those of these that it does not set itself."""
+    own = {name.lower() for name, _ in headers}
+    return [*headers, *(header for header in _ALWAYS if header[0] not in own)]
 
 
 def page_policy(html: str) -> str:

@@ -23,16 +23,19 @@ from gnomon.api.http.idempotency import (
 )
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.pace import pace_headers
+from gnomon.api.http.producing import produced
 from gnomon.api.http.reading import decoded, read_body
 from gnomon.api.tasks.schemas import BatchView, TaskReceipt
 from gnomon.api.tasks.tasks import PATH
 from gnomon.api.tasks.views import new_view
 from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import State, status_of
+from gnomon.model.origin import Origin
 from gnomon.model.task import Submission
 from gnomon.store.ports.tasks import NewTask, Once, Receipt
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.checks.text_check import given_origin
 from gnomon.usecases.tasks.submit_batch import accept_all, check_all_own, store_all
 from gnomon.usecases.tasks.task_requests import SubmitBatch, SubmitTask
 
@@ -61,12 +64,19 @@ _Prepared: TypeAlias = NewTask | Receipt
     paced=True,
 )
 async def submit_batch(request: Request) -> ASGIResponse:
-    context, by = context_of(request), principal_of(request)
-    body = await read_body(request, context.settings.api.max_batch_bytes)
-    key = key_of(request)
+    body = await read_body(request, context_of(request).settings.api.max_batch_bytes)
+    origin, span = produced(request, None)
+    if span is None:
+        return await _submit(request, body, origin)
+    with span:
+        return await _submit(request, body, origin)
+
+
+async def _submit(request: Request, body: bytes, origin: Origin | None) -> ASGIResponse:
+    context, by, key = context_of(request), principal_of(request), key_of(request)
     # Thousands of tasks take a while: in a thread they do not hold up other requests.
     try:
-        prepared = await asyncio.to_thread(_prepare, body, by, context.rules, {})
+        prepared = await asyncio.to_thread(_prepare, body, by, context.rules, {}, origin)
     except InvalidTask:
         # The rules may have changed since the batch, or a task in it, was accepted.
         path = request.scope["path"]
@@ -77,7 +87,7 @@ async def submit_batch(request: Request) -> ASGIResponse:
             return respond(replayed(known[whole]), again=True)
         if not known:
             raise
-        prepared = await asyncio.to_thread(_prepare, body, by, context.rules, known)
+        prepared = await asyncio.to_thread(_prepare, body, by, context.rules, known, origin)
     headers: dict[str, str] = {}
 
     async def store(change: PostgresTaskChange) -> list[Receipt]:
@@ -99,7 +109,11 @@ async def submit_batch(request: Request) -> ASGIResponse:
 
 
 def _prepare(
-    body: bytes, by: Principal, rules: TenantRules, known: Mapping[Once, bytes]
+    body: bytes,
+    by: Principal,
+    rules: TenantRules,
+    known: Mapping[Once, bytes],
+    origin: Origin | None,
 ) -> list[_Prepared]:
     """The tasks of a batch, but for those whose answers are known. Raises InvalidTask."""
     asked = decoded(body, SubmitBatch)
@@ -110,8 +124,9 @@ def _prepare(
             once = _repeated(each, raw, index)
             if once is not None and once in known:
                 before[index] = _receipt(known[once])
+    origin = given_origin(asked.correlation_id, origin)
     prepared: list[_Prepared] = []
-    for index, submission in enumerate(accept_all(rules, by, asked.tasks, before)):
+    for index, submission in enumerate(accept_all(rules, by, asked.tasks, before, origin)):
         if submission is None:
             prepared.append(before[index])
         elif submission.idempotency_key is None:

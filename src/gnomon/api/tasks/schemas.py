@@ -165,6 +165,8 @@ class TaskView(TemplateView):  # without kw_only: its own fields come first in t
     retry_of: UUID | None
     idempotency_key: str | None
     payload_kept: bool
+    correlation_id: str
+    trace_id: str | None
     progress: ProgressView | None
 
 

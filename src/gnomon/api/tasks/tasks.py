@@ -21,6 +21,7 @@ from gnomon.api.http.idempotency import (
 )
 from gnomon.api.http.operation import Operation
 from gnomon.api.http.pace import pace_headers
+from gnomon.api.http.producing import produced
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import (
     CancelTask,
@@ -38,6 +39,7 @@ from gnomon.api.tasks.schemas import (
 )
 from gnomon.api.tasks.views import NULL, execution_view, new_view, task_detail, task_view
 from gnomon.api.tasks.waiting import awaited
+from gnomon.model.origin import Origin
 from gnomon.model.lifecycle import Status
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
@@ -67,13 +69,23 @@ INCLUDED_EXECUTIONS = 50
     paced=True,
 )
 async def submit_task(request: Request) -> ASGIResponse:
-    context, by = context_of(request), principal_of(request)
-    body = await read_body(request, context.rules.max_payload_bytes + OVERHEAD_BYTES)
+    body = await read_body(request, context_of(request).rules.max_payload_bytes + OVERHEAD_BYTES)
     asked = decoded(body, SubmitTask)
+    origin, span = produced(request, asked.task_type)
+    if span is None:
+        return await _submit(request, body, asked, origin)
+    with span:
+        return await _submit(request, body, asked, origin)
+
+
+async def _submit(
+    request: Request, body: bytes, asked: SubmitTask, origin: Origin | None
+) -> ASGIResponse:
+    context, by = context_of(request), principal_of(request)
     key = key_of(request, asked.idempotency_key)
     once = None if key is None else repeated(key, "POST", PATH, body)
     now = context.clock.now()
-    submission = await accept(context.store, context.rules, by, asked, now, once)
+    submission = await accept(context.store, context.rules, by, asked, now, once, origin)
     if isinstance(submission, AnsweredBefore):
         return _again(request, submission.answer, asked)
     view = new_view(submission, now, context.handlers.warnings(submission))

@@ -18,6 +18,7 @@ from gnomon.api.tasks.schemas import (
 from gnomon.model.execution import Execution
 from gnomon.model.ids import created_at
 from gnomon.model.lifecycle import State, status_of
+from gnomon.model.origin import trace_id_of
 from gnomon.model.priority import Priority
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.task import ReportedProgress, Submission, Task, TaskTemplate, template_fields
@@ -48,6 +49,8 @@ def task_view(task: Task) -> TaskView:
         retry_of=task.retry_of,
         idempotency_key=task.idempotency_key,
         payload_kept=task.payload_kept,
+        correlation_id=task.correlation_id,
+        trace_id=trace_id_of(task.origin),
         progress=_progress_view(task.progress),
         **template_view(task),
     )
@@ -82,6 +85,8 @@ def new_view(submission: Submission, now: datetime, warnings: Sequence[str] = ()
         retry_of=submission.retry_of,
         idempotency_key=submission.idempotency_key,
         payload_kept=True,
+        correlation_id=submission.correlation_id,
+        trace_id=trace_id_of(submission.origin),
         progress=None,
         warnings=list(warnings),
         **template_view(submission),

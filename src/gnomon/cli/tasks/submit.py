@@ -61,6 +61,9 @@ class SubmitOptions(OptionGroup):
     idempotency_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="Submit only once for this key.")
     ] = None
+    correlation_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="What the task belongs to; else its own id.")
+    ] = None
 
     def body(self, arguments: list[str]) -> "Json":
         """The fields that the API takes."""
@@ -80,6 +83,7 @@ class SubmitOptions(OptionGroup):
             jitter_seconds=self.jitter,
             execute_at=None if at is None else values.rfc3339(at),
             idempotency_key=self.idempotency_key,
+            correlation_id=self.correlation_id,
         )
 
 

@@ -225,9 +225,17 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
         ("last error", shortened(task.get("last_error") or "", BODY_SHOWN)),
         ("result", shortened(compact(task.get("result")), BODY_SHOWN)),
         ("retry of", task.get("retry_of") or ""),
+        ("correlation", _correlation(task)),
+        ("trace", task.get("trace_id") or ""),
         ("resolved", _resolved(task)),
         ("note", task.get("note") or ""),
     ]
+
+
+def _correlation(task: "Json") -> str:
+    """Nothing where it is the task's own id, which stands above."""
+    given = task.get("correlation_id") or ""
+    return "" if given == task["task_id"] else given
 
 
 def _resolved(task: "Json") -> str:

@@ -46,6 +46,7 @@ class TaskSpec(TemplateSpec, kw_only=True):
     jitter_seconds: float | None = None
     expires_at: datetime | None = None
     idempotency_key: str | None = None
+    correlation_id: str | None = None
 
 
 class TemplateEdit(Spec, kw_only=True):
@@ -146,6 +147,8 @@ class TaskInfo(TemplateInfo, kw_only=True):
     retry_of: UUID | None
     idempotency_key: str | None
     payload_kept: bool
+    correlation_id: str | None = None  # as submitted, else the task's id
+    trace_id: str | None = None  # of a task that belongs to a sampled trace
     warnings: list[str] = []  # in the answer to a submission: what its submitter should know
     progress: ProgressInfo | None = None  # of one that runs; lists do not have it
     executions: list[ExecutionInfo] | None = None  # the last ones, where they were asked for

@@ -4,6 +4,7 @@ from gnomon.clock import Clock
 from gnomon.node.run.preemption_order import may_give_way
 from gnomon.node.run.runner import Runner
 from gnomon.observe.events import Observer, TaskPreempted
+from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.port import Pipe
 
 
@@ -29,5 +30,9 @@ class Preemption:
         wanted = self._pipe.stranded(self._clock.seconds()) - self._runner.giving_way()
         ended = self._runner.preempt(wanted) if wanted > 0 else []
         for delivery in ended:
-            self._emit(TaskPreempted(delivery.key.id, delivery.task_type, delivery.lane))
+            self._emit(_preempted(delivery))
         return len(ended)
+
+
+def _preempted(task: Delivery) -> TaskPreempted:
+    return TaskPreempted(task.key, task.task_type, task.lane, task.attempt, task.origin)

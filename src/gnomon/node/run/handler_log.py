@@ -58,6 +58,8 @@ class HandlerScope:
             event["task_type"] = context.task_type
             event["attempt"] = context.attempt
             event["tenant"] = context.tenant_id
+            if context.correlation_id != event["task_id"]:
+                event["correlation_id"] = context.correlation_id
         return event
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -18,6 +18,7 @@ from gnomon.node.run.targets import Callers
 from gnomon.node.run.threads import LeftRunning, TooManyHung
 from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import HandlerHung, HandlerReturned, Observer
+from gnomon.observe.log_fields import about
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.sdk.failure import traceback_of
 
@@ -78,7 +79,7 @@ class Runner:
                 raise  # the slot is being closed
             outcome = execution.failed(error)
         except BaseException as error:
-            log.exception("a target failed inside Gnomon", task_id=str(delivery.key.id))
+            log.exception("a target failed inside Gnomon", **about(delivery))
             detail = f"internal error: {type(error).__name__}"
             outcome = Outcome(OutcomeKind.FAILED, error=detail, uncalled=True, internal=True)
         finally:
@@ -103,8 +104,7 @@ class Runner:
             try:
                 payload = await self._payloads.fetch(delivery.key)
             except StoreUnavailable as error:
-                task_id = str(delivery.key.id)
-                log.warning("a payload cannot be read now", task_id=task_id, why=str(error))
+                log.warning("a payload cannot be read now", why=str(error), **about(delivery))
                 return None
             return _PAYLOAD_GONE if payload is None else await self._call(execution, payload)
 

@@ -95,8 +95,10 @@ class RunningExecution:
 
     def handler(self, *, in_thread: bool) -> RunningTarget:
         return RunningTarget(
-            task_id=self.delivery.key.id,
+            key=self.delivery.key,
             task_type=self.delivery.task_type,
+            attempt=self.delivery.attempt,
+            origin=self.delivery.origin,
             function=_function_in(self.delivery.target),
             in_thread=in_thread,
         )

@@ -12,6 +12,7 @@ from gnomon.node.membership.lease import Lease
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.slot_pool import SlotPool
 from gnomon.node.run.starter import Starter
+from gnomon.observe.log_fields import about
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import Pipe
 from gnomon.sdk.failure import describe, traceback_of
@@ -112,17 +113,17 @@ class Worker:
             return False
         waiting = self._runner.awaited(delivery)
         return waiting is None or (
-            await self._has_come(waiting, delivery.key) and self._may_start(delivery)
+            await self._has_come(waiting, delivery) and self._may_start(delivery)
         )
 
-    async def _has_come(self, waiting: Awaitable[None], key: TaskKey) -> bool:
+    async def _has_come(self, waiting: Awaitable[None], delivery: Delivery) -> bool:
         """Whether the wait came to its end. It may not where it is cancelled or fails, or the
         delivery would be lost with the slot."""
-        slot = asyncio.current_task()
+        slot, key = asyncio.current_task(), delivery.key
         assert slot is not None
         self._awaiting[key] = slot
         try:
-            return await self._has_ended(waiting, key)
+            return await self._has_ended(waiting, delivery)
         except asyncio.CancelledError:
             if slot in self._told:
                 slot.uncancel()  # it was not meant for the slot
@@ -132,14 +133,13 @@ class Worker:
             if self._awaiting.get(key) is slot:
                 del self._awaiting[key]
 
-    async def _has_ended(self, waiting: Awaitable[None], key: TaskKey) -> bool:
+    async def _has_ended(self, waiting: Awaitable[None], delivery: Delivery) -> bool:
         try:
             await waiting
         except Exception:  # whatever it is: it must not end the slot, and with it the node
             log.exception(
                 "waiting for what a call needs has failed: the task is released",
-                tenant=key.tenant_id,
-                task_id=str(key.id),
+                **about(delivery),
             )
             await self._clock.sleep(_PACE_SECONDS)  # it may be claimed again at once
             return False

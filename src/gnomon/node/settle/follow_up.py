@@ -12,6 +12,7 @@ from typing import Protocol
 
 from gnomon.clock import Clock
 from gnomon.model.lifecycle import State
+from gnomon.model.origin import Origin
 from gnomon.model.priority import Lane
 from gnomon.model.target import Target
 from gnomon.model.task import TaskKey
@@ -55,6 +56,8 @@ class Claimed(Protocol):
     def attempt(self) -> int: ...
     @property
     def recurring(self) -> bool: ...
+    @property
+    def origin(self) -> Origin | None: ...
 
 
 class FollowUp:
@@ -143,6 +146,7 @@ def _told(
             error=settlement.error,
             due_at=written.due_at,
             cron_job_id=written.cron_job_id,
+            origin=task.origin,
         )
 
 

@@ -23,6 +23,7 @@ from gnomon.observe.events import (
     RunsPlanned,
     SettlementsPresumed,
     SlaMissed,
+    SpansEnded,
     TaskPreempted,
     TasksBuried,
     TasksSettled,
@@ -86,7 +87,7 @@ class NodeMetrics(Metrics):
                 self._own(event)
             case TasksRecovered() | LeaseRenewal():
                 self._own(event)
-            case ChoreFailed():
+            case ChoreFailed() | SpansEnded():
                 super().__call__(event)
             case RunsPlanned() | FiresMissed() | RunSkipped() | SlaMissed():
                 self._cron(event)

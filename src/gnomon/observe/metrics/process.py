@@ -15,7 +15,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import choose_encoder
 
-from gnomon.observe.events import ChoreFailed, Event
+from gnomon.observe.events import ChoreFailed, Event, SpanResult, SpansEnded
 from gnomon.version import VERSION
 
 # A second series for each, which nobody reads.
@@ -37,12 +37,22 @@ class Metrics:
             ["chore"],
             registry=self.registry,
         )
+        self._spans = Counter(
+            "gnomon_spans",
+            "Spans of sampled tasks, by what became of them.",
+            ["result"],
+            registry=self.registry,
+        )
+        for result in SpanResult:
+            self._spans.labels(result.value)
 
     def __call__(self, event: Event) -> None:
         """Count what concerns every process."""
         match event:
             case ChoreFailed(chore):
                 self._chore_errors.labels(chore).inc()
+            case SpansEnded(result, number):
+                self._spans.labels(result.value).inc(number)
 
     def text(self, accept: str = "") -> tuple[bytes, str]:
         """All of them in the format that `accept` asks for, and its media type."""

@@ -10,6 +10,7 @@ import msgspec
 
 from gnomon.model.flow import UNKNOWN_FLOW
 from gnomon.model.lifecycle import State
+from gnomon.model.origin import Origin
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.pool import EVERYTHING, WHOLE, Pool, Territory, Work
 from gnomon.model.priority import Lane
@@ -157,6 +158,7 @@ class RunningTask(msgspec.Struct, frozen=True):
     lane: Lane
     flow: int
     recurring: bool = False  # a cron job's run
+    origin: Origin | None = None
 
 
 class DispatchStore(Protocol):

@@ -11,6 +11,7 @@ import structlog
 from gnomon.model.execution import Execution
 from gnomon.model.ids import created_at
 from gnomon.model.lifecycle import State, status_of
+from gnomon.model.origin import Origin
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
@@ -66,6 +67,7 @@ _RUNNING = "running"
 _target = msgspec.json.Decoder(Target)
 _policy = msgspec.json.Decoder(RetryPolicy)
 _tags = msgspec.json.Decoder(tuple[str, ...])
+_origin = msgspec.json.Decoder(Origin)
 
 
 def lane_of(code: int) -> Lane:
@@ -124,6 +126,7 @@ def task_of(row: asyncpg.Record) -> Task:
         sla_seconds=row["sla_seconds"],
         warn_after_seconds=row["warn_after_seconds"],
         payload_kept=not row["payload_removed"],
+        origin=None if row["origin"] is None else origin_of(row["origin"]),
         progress=_progress_of(row),
         fingerprint=row.get("fingerprint"),
         resolved=_resolved_of(row),
@@ -169,6 +172,15 @@ def policy_of(text: str | None) -> RetryPolicy:
     if text is None:
         return _DEFAULT_POLICY
     return _or_stand_in(_policy.decode, text, _DEFAULT_POLICY)
+
+
+def origin_of(text: str) -> Origin | None:
+    """None where it cannot be read: a task runs without it."""
+    return _or_stand_in(_origin.decode, text, None)
+
+
+def stored_origin(origin: Origin) -> str:
+    return msgspec.json.encode(origin).decode()
 
 
 def stored_target(target: Target) -> str:

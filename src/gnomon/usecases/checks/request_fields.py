@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from gnomon.model.origin import MOST_CORRELATION_CHARACTERS
 from gnomon.model.task import LEAST_TIMEOUT
 
 LONGEST_TIMEOUT = 24 * 3600.0
@@ -24,6 +25,15 @@ Queue = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Tags = Annotated[tuple[Tag, ...], msgspec.Meta(max_length=32)]
 Key = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+CorrelationId = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=MOST_CORRELATION_CHARACTERS,
+        pattern="^[!-~]+$",
+        description="Visible ASCII characters; without one, that of the header X-Request-ID",
+    ),
+]
 Moment = Annotated[
     datetime, msgspec.Meta(tz=True, description="RFC 3339, with a zone: 2026-01-01T09:00:00Z")
 ]

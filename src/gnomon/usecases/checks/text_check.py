@@ -3,6 +3,7 @@
 import msgspec
 
 from gnomon.model.errors import InvalidTask
+from gnomon.model.origin import MOST_CORRELATION_CHARACTERS, Origin, is_correlation_id
 from gnomon.model.text import is_line, is_note
 from gnomon.usecases.checks.request_fields import MOST_NOTE_CHARACTERS
 
@@ -31,3 +32,14 @@ def check_key(key: str | None) -> None:
     """Raises InvalidTask where an idempotency key cannot be the value of a header unchanged."""
     if key is not None and (not key.isprintable() or key != key.strip()):
         raise InvalidTask("must be printable, without a space at its ends", "/idempotency_key")
+
+
+def given_origin(correlation_id: str | None, origin: Origin | None) -> Origin | None:
+    """The origin of a request, with the correlation id of its body in place of that of its header.
+    Raises InvalidTask."""
+    if correlation_id is None:
+        return origin
+    if not is_correlation_id(correlation_id):  # a pattern lets a line end pass
+        detail = f"must be 1 to {MOST_CORRELATION_CHARACTERS} visible ASCII characters, no spaces"
+        raise InvalidTask(detail, "/correlation_id")
+    return msgspec.structs.replace(origin or Origin(), correlation_id=correlation_id)

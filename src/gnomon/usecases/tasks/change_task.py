@@ -9,6 +9,7 @@ from gnomon.access.principal import Principal
 from gnomon.clock import new_id
 from gnomon.model.errors import IllegalTransition
 from gnomon.model.lifecycle import Status
+from gnomon.model.origin import Origin
 from gnomon.model.target import Target
 from gnomon.model.task import Submission, Task, TaskPatch, template_fields
 from gnomon.store.ports.tasks import NewTask
@@ -98,6 +99,7 @@ def _repetition_of(task: Task, by: Principal, now: datetime) -> Submission:
         name=task.name,
         created_by=by.name,
         retry_of=task.task_id,
+        origin=Origin(task.correlation_id),  # its trace has ended
     )
 
 

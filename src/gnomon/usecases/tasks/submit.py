@@ -12,6 +12,7 @@ from gnomon.access.principal import Principal
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask
 from gnomon.model.jitter import jitter_of
+from gnomon.model.origin import Origin
 from gnomon.model.task import Submission
 from gnomon.model.type_defaults import BUILT_IN, TypeDefaults
 from gnomon.store.ports.tasks import Once
@@ -22,7 +23,7 @@ from gnomon.usecases.checks.quota_check import check_payload
 from gnomon.usecases.checks.request_moments import latest_of, utc
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.checks.target_check import check_allowed, check_own_target, check_target
-from gnomon.usecases.checks.text_check import check_key
+from gnomon.usecases.checks.text_check import check_key, given_origin
 from gnomon.usecases.tasks.task_requests import SubmitTask
 from gnomon.usecases.tasks.task_template import (
     UNSET,
@@ -46,14 +47,16 @@ async def accept(
     asked: SubmitTask,
     now: datetime,
     once: Once | None = None,
+    origin: Origin | None = None,
 ) -> Submission | AnsweredBefore:
     """The task to store. Raises InvalidTask, with the place.
 
     `once`: its idempotency key, if it has one. A repeated request is answered as before even where
-    the rules have changed since, but not to a principal who may not make it at all.
+    the rules have changed since, but not to a principal who may not make it at all. `origin`: of
+    the request, by its headers.
     """
     try:
-        submission = allowed(rules, by, asked, now, None if once is None else once.key)
+        submission = allowed(rules, by, asked, now, None if once is None else once.key, origin)
         if rules.directory.schema(by.tenant_id, asked.task_type) is not None:
             await check_schema(rules, by.tenant_id, asked.task_type, submission.payload)
     except InvalidTask:
@@ -68,14 +71,19 @@ async def accept(
 
 
 def allowed(
-    rules: TenantRules, by: Principal, asked: SubmitTask, now: datetime, key: str | None
+    rules: TenantRules,
+    by: Principal,
+    asked: SubmitTask,
+    now: datetime,
+    key: str | None,
+    origin: Origin | None = None,
 ) -> Submission:
     """The task to store, if it passes all checks but that of its payload's schema. Raises
     InvalidTask, with the place."""
     tenant_id = by.tenant_id
     check_target(rules.guards.of(tenant_id), asked)
     defaults = rules.directory.defaults(tenant_id, asked.task_type)
-    submission = submission_of(asked, by, now, key, rules.max_payload_bytes, defaults)
+    submission = submission_of(asked, by, now, key, rules.max_payload_bytes, defaults, origin)
     check_allowed(rules.directory.tenant(tenant_id).allow, by, submission.target, asked)
     check_payload(submission.payload, rules.directory.quotas(tenant_id))
     return submission
@@ -88,6 +96,7 @@ def submission_of(
     key: str | None,
     most_bytes: int,
     defaults: TypeDefaults = BUILT_IN,
+    origin: Origin | None = None,
 ) -> Submission:
     """The task that a request describes. Raises InvalidTask, with the place."""
     check_text(asked)
@@ -114,6 +123,7 @@ def submission_of(
         expires_at=expires_at,
         idempotency_key=key,
         created_by=by.name,
+        origin=given_origin(asked.correlation_id, origin),
     )
     submission.check_delivery()
     return submission

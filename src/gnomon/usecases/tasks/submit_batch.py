@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator, Sequence
 
 from gnomon.access.principal import Principal
 from gnomon.model.errors import InvalidTask
+from gnomon.model.origin import Origin
 from gnomon.model.task import Submission
 from gnomon.store.ports.tasks import NewTask, Receipt
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
@@ -16,7 +17,11 @@ MOST_WORK = 200_000_000  # steps of payload checks
 
 
 def accept_all(
-    rules: TenantRules, by: Principal, tasks: Sequence[SubmitTask], known: Container[int] = ()
+    rules: TenantRules,
+    by: Principal,
+    tasks: Sequence[SubmitTask],
+    known: Container[int] = (),
+    origin: Origin | None = None,
 ) -> Iterator[Submission | None]:
     """The tasks to store, in order; None at the indexes in `known`, which were stored before.
     Raises InvalidTask, with the place. Thousands of tasks take a while: run it in a thread."""
@@ -26,7 +31,7 @@ def accept_all(
             yield None
             continue
         try:
-            submission = allowed(rules, by, asked, rules.clock.now(), asked.idempotency_key)
+            submission = allowed(rules, by, asked, rules.clock.now(), asked.idempotency_key, origin)
             work += check_schema_in_thread(rules, by.tenant_id, asked.task_type, submission.payload)
         except InvalidTask as error:
             raise error.within(f"/tasks/{index}") from error

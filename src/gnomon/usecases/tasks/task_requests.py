@@ -9,6 +9,7 @@ from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
 from gnomon.model.task import DeliveryMode, KeepPayload
 from gnomon.usecases.checks.request_fields import (
+    CorrelationId,
     Delay,
     ExpiresAfter,
     Jitter,
@@ -92,12 +93,14 @@ class SubmitTask(TemplateBody):
     jitter_seconds: Jitter | msgspec.UnsetType = msgspec.UNSET
     expires_at: Moment | msgspec.UnsetType | None = msgspec.UNSET
     idempotency_key: Key | None = None
+    correlation_id: CorrelationId | None = None
 
 
 class SubmitBatch(Strict):
     """Tasks that are stored together, all or none."""
 
     tasks: Annotated[list[SubmitTask], msgspec.Meta(min_length=1, max_length=MOST_TASKS_A_BATCH)]
+    correlation_id: CorrelationId | None = None  # of those that have none of their own
 
 
 class PatchTask(TemplatePatch):

@@ -11,6 +11,7 @@ from gnomon.access.principal import Principal, Role
 from gnomon.api.context import Request, context_of, principal_of
 from gnomon.api.http.idempotency import answer, kept, once_of, replayed
 from gnomon.api.http.operation import PageRoute
+from gnomon.api.http.origins import requested_origin
 from gnomon.api.http.problems import described
 from gnomon.api.http.reading import decoded, read_form
 from gnomon.api.tasks.schemas import TaskReceipt
@@ -85,7 +86,9 @@ async def _submitted(request: Request, form: task_form.Form) -> UUID:
     assert asked.idempotency_key is not None, "every form has one"
     once = once_of(asked.idempotency_key, "POST", PATH, body)
     now = context.clock.now()
-    submission = await accept(context.store, context.rules, by, asked, now, once)
+    submission = await accept(
+        context.store, context.rules, by, asked, now, once, requested_origin(request)
+    )
     if isinstance(submission, AnsweredBefore):
         return _made_before(submission.answer)
     view = new_view(submission, now, context.handlers.warnings(submission))

@@ -15,6 +15,7 @@ from aiohttp.connector import AddrInfoType
 
 from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
+from gnomon.model.origin import Origin
 from gnomon.model.outcome import Outcome, OutcomeKind
 from gnomon.model.retry import LONGEST_WAIT, parse_retry_after
 from gnomon.model.target import HttpTarget, Target
@@ -198,6 +199,7 @@ class HttpCaller:
             "accept-encoding": "identity",  # the body is kept as text
             "content-type": "application/json",
             "user-agent": f"gnomon/{VERSION}",
+            "x-request-id": delivery.correlation_id,
             **target.headers,
             "webhook-id": task_id,
             "webhook-timestamp": timestamp,
@@ -208,8 +210,9 @@ class HttpCaller:
             "gnomon-attempt": str(delivery.attempt),
             "gnomon-fence": str(delivery.fence),
             "gnomon-scheduled-for": _rfc3339(delivery.execute_at),
-            "traceparent": f"00-{delivery.key.id.hex}-{delivery.fence:016x}-01",
         }
+        if delivery.origin is not None:
+            headers.update(_trace_headers(delivery.origin))
         if self._signatory is not None:
             signature = self._signatory.sign(
                 delivery.key.tenant_id, target.url, task_id, timestamp, body
@@ -247,6 +250,15 @@ class HttpCaller:
             response_status=status,
             response_body=body,
         )
+
+
+def _trace_headers(origin: Origin) -> dict[str, str]:
+    """The trace that what the receiver does belongs to, if it is sampled."""
+    trace = origin.trace
+    if trace is None:
+        return {}
+    state = {} if trace.state is None else {"tracestate": trace.state}
+    return {"traceparent": trace.header, **state}
 
 
 def _snooze(headers: Mapping[str, str]) -> float | None:

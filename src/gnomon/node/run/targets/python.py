@@ -20,6 +20,7 @@ from gnomon.sdk.context import TaskContext, current, stored_result
 from gnomon.sdk.errors import UnknownHandler
 from gnomon.sdk.failure import MAX_ERROR, describe, traceback_of
 from gnomon.sdk.handler import Runs
+from gnomon.sdk.remote_span import enter_trace, leave_trace
 from gnomon.sdk.signals import RETRIES, SNOOZES, Reject, Retry, Snooze, signal_in
 
 _NEVER_AGAIN = "asked to be called again, which at_most_once never is"
@@ -61,6 +62,7 @@ class PythonCaller:
     async def call(self, delivery: Delivery, payload: bytes | None, run: TaskContext) -> Outcome:
         assert isinstance(delivery.target, PythonTarget)
         name = delivery.target.function
+        token = None if delivery.origin is None else enter_trace(delivery.origin)
         try:
             returned = await self._execute(name, payload, run, self._in_thread)
         except (asyncio.CancelledError, GeneratorExit, TooManyHung):
@@ -75,6 +77,8 @@ class PythonCaller:
                 else Outcome(OutcomeKind.SUCCEEDED, result=stored_result(returned))
             )
         finally:
+            if token is not None:
+                leave_trace(token)
             if run.log_lines is not None:
                 tell_left_out(run)
         return _if_uncommitted(outcome) if run.completed else outcome

@@ -53,5 +53,6 @@ RETURNING
     t.tenant_id, t.id, t.fence, t.attempt, t.retries_left, t.losses, t.target, t.payload,
     t.payload_size, t.timeout_seconds, t.retry_policy, t.task_type, t.lane, t.delivery,
     date_part('epoch', t.execute_at) AS scheduled_for, t.idempotency_key, t.preemptible, t.queue, t.limit_keys, t.flow,
+    t.origin,
     coalesce(t.expires_at <= m.now AND (t.cron_job_id IS NULL OR t.attempt = 1), false) AS expired,
     t.cron_job_id IS NOT NULL AS recurring, date_part('epoch', m.now) AS now

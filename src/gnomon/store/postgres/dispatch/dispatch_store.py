@@ -45,6 +45,7 @@ from gnomon.store.postgres.rows import (
     NO_TARGET,
     SAFE_MODE,
     UNREADABLE,
+    origin_of,
 )
 
 if TYPE_CHECKING:
@@ -319,7 +320,7 @@ def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delive
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
         timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
-        preemptible, queue, limit_keys, flow, expired, recurring, _,
+        preemptible, queue, limit_keys, flow, origin, expired, recurring, _,
     ) = row  # fmt: skip
     # By position: names take as long as all the rest.
     return Delivery(
@@ -328,6 +329,7 @@ def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delive
         timeout_seconds, _DEFAULT_POLICY if retry_policy is None else _policy(retry_policy),
         task_type, LANES[lane], scheduled_for, start_by, idempotency_key, expired, MODES[mode],
         preemptible, queue, limit_keys, flow, recurring,
+        None if origin is None else origin_of(origin),
     )  # fmt: skip
 
 
@@ -349,6 +351,7 @@ def _running(row: asyncpg.Record) -> RunningTask:
         lane=LANES.get(row["lane"], ANY_LANE),
         flow=row["flow"],
         recurring=row["recurring"],
+        origin=None if row["origin"] is None else origin_of(row["origin"]),
     )
 
 

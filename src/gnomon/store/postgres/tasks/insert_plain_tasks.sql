@@ -1,6 +1,6 @@
 -- Store a batch of new tasks as most are: no quota is asked about, no payload is kept apart.
 -- See insert_tasks.sql, of which this is the part that is always needed; the columns are the same.
--- $28 tenants, $29 how many of the tasks each of them has, $30 how many bytes of payload, $31 how many
+-- $29 tenants, $30 how many of the tasks each of them has, $31 how many bytes of payload, $32 how many
 -- bytes in all.
 -- Gives the id and the flow of each task.
 WITH metered AS (
@@ -9,7 +9,7 @@ WITH metered AS (
     )
     SELECT m.tenant_id, (SELECT (gnomon.now() AT TIME ZONE 'UTC')::date), pg_backend_pid(),
         m.submissions, m.stored_bytes, m.held_bytes
-    FROM unnest($28::text[], $29::bigint[], $30::bigint[], $31::bigint[])
+    FROM unnest($29::text[], $30::bigint[], $31::bigint[], $32::bigint[])
         AS m (tenant_id, submissions, stored_bytes, held_bytes)
     ON CONFLICT (tenant_id, day, session) DO UPDATE
     SET submissions = u.submissions + excluded.submissions,

@@ -8,6 +8,7 @@ from uuid import UUID
 import asyncpg
 
 from gnomon.model.errors import TenantBusy
+from gnomon.model.origin import Origin
 from gnomon.model.task import Submission, TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.tasks import NewTask, Receipt
@@ -17,6 +18,7 @@ from gnomon.store.postgres.rows import (
     DELIVERY_CODES,
     KEEP_CODES,
     size_apart,
+    stored_origin,
     stored_payload,
     stored_policy,
     stored_tags,
@@ -33,7 +35,7 @@ _T = TypeVar("_T")
 Ask = Callable[[Sequence[Submission]], Asked]
 NOTHING_BESIDE: Mapping[UUID, int] = {}
 # Among the columns: those of what is called, and those that are empty in most batches.
-_TARGETS, _NAMES, _TAGS, _KEYS, _JOBS = 11, 10, 14, 15, 18
+_TARGETS, _NAMES, _TAGS, _KEYS, _JOBS, _ORIGINS = 11, 10, 14, 15, 18, 27
 
 
 async def insert(connection: "Connection", submissions: Sequence[Submission]) -> list[Entry]:
@@ -70,7 +72,7 @@ async def _insert(
         return Stored({})
     apart = [size_apart(s.payload) for s in submissions]
     columns = _columns(submissions)
-    plain = not any(columns[place] for place in (_NAMES, _TAGS, _KEYS, _JOBS))
+    plain = not any(columns[place] for place in (_NAMES, _TAGS, _KEYS, _JOBS, _ORIGINS))
     held = sizes.of_tasks(submissions, columns[_TARGETS], beside, plain=plain)
     if not question.quotas and apart.count(None) == len(apart):
         rows = await connection.fetch(
@@ -238,12 +240,19 @@ def _columns(batch: Sequence[Submission]) -> list[Sequence[object]]:
         _any_or_none([KEEP_CODES[s.keep_payload] or None for s in batch]),
         _any_or_none([s.sla_seconds for s in batch]),
         _any_or_none([s.warn_after_seconds for s in batch]),
+        _origins([s.origin for s in batch]),
     ]
 
 
 def _any_or_none(values: list[_T | None]) -> list[_T | None]:
     """The column, or nothing where no task has a value in it."""
     return [] if values.count(None) == len(values) else values
+
+
+def _origins(values: list[Origin | None]) -> list[str | None]:
+    if values.count(None) == len(values):
+        return []
+    return [None if each is None else stored_origin(each) for each in values]
 
 
 def _recurrence(batch: Sequence[Submission]) -> list[Sequence[object]]:

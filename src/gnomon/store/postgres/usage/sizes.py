@@ -8,6 +8,8 @@ PostgreSQL really has, which compresses some of it: so what is counted here is n
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from msgspec.structs import astuple
+
 from gnomon.model.task import Submission
 
 TASK_BYTES = 500  # of a task, live or finished
@@ -16,6 +18,7 @@ FIRE_BYTES = 150  # of an entry in the ledger of cron jobs
 JOB_BYTES = 500  # of a cron job, beside its definition
 KEY_BYTES = 200  # of an idempotency key, beside its answer (as in answer_key.sql)
 EVENT_BYTES = 200
+ORIGIN_BYTES = 60  # of the names in it
 
 
 def of_tasks(
@@ -26,7 +29,7 @@ def of_tasks(
     plain: bool,
 ) -> list[int]:
     """Of new tasks, in their order. `targets`: as they are stored, or one for all. `plain`: none of
-    them has a name, tags, a key or a cron job."""
+    them has a name, tags, a key, a cron job or an origin."""
     base = TASK_BYTES + (_length(str(targets[0])) if len(targets) == 1 else 0)
     sizes = [base if s.payload is None else base + len(s.payload) for s in batch]
     if len(targets) > 1:
@@ -47,6 +50,8 @@ def _chosen(submission: Submission, beside: Mapping[UUID, int]) -> int:
         size += 2 * _length(submission.idempotency_key)  # with it, and with its task
     if submission.cron_job_id is not None:
         size += FIRE_BYTES
+    if submission.origin is not None:
+        size += ORIGIN_BYTES + sum(map(len, filter(None, astuple(submission.origin))))
     return size
 
 
