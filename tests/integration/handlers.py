@@ -6,6 +6,8 @@ import time
 from collections import defaultdict
 from typing import Any
 
+from opentelemetry import trace
+
 from gnomon.sdk.app import Gnomon
 from gnomon.sdk.context import TaskContext
 from gnomon.sdk.signals import Reject, Snooze
@@ -139,3 +141,23 @@ async def return_nonsense(payload: Any) -> object:
 async def return_nul(payload: Any) -> str:
     note(payload)
     return "a\x00b"
+
+
+def _span(ctx: TaskContext) -> tuple[str, str, str]:
+    span = trace.get_current_span().get_span_context()
+    return f"{span.trace_id:032x}", f"{span.span_id:016x}", ctx.correlation_id
+
+
+@app.task
+async def tell_its_span(ctx: TaskContext, payload: Any) -> tuple[str, str, str]:
+    return _span(ctx)
+
+
+@app.task
+def tell_its_span_in_a_thread(ctx: TaskContext, payload: Any) -> tuple[str, str, str]:
+    return _span(ctx)
+
+
+@app.task(process=True)
+def tell_its_span_in_a_process(ctx: TaskContext, payload: Any) -> tuple[str, str, str]:
+    return _span(ctx)
