@@ -12,6 +12,7 @@ TRACING = "pip install 'gnomon[server,tracing]'"
 SERVER_MODULES = frozenset(
     {
         "aiohttp",
+        "aiosmtplib",
         "asyncpg",
         "cryptography",
         "granian",

@@ -27,6 +27,8 @@ LATER = {
     ("node", "app"),
     ("targets", "processes"),
     ("output", "handler_log_level"),
+    ("output", "access_log"),
+    *(("tracing", name) for name in SECTIONS["tracing"].__struct_fields__),
 }
 
 
