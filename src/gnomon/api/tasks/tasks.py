@@ -39,8 +39,8 @@ from gnomon.api.tasks.schemas import (
 )
 from gnomon.api.tasks.views import NULL, execution_view, new_view, task_detail, task_view
 from gnomon.api.tasks.waiting import awaited
-from gnomon.model.origin import Origin
 from gnomon.model.lifecycle import Status
+from gnomon.model.origin import Origin
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.ports.tasks import NewTask
