@@ -23,6 +23,7 @@ from gnomon.settings.settings import SECTIONS
 
 # Settings that there were not before there were sections.
 LATER = {
+    ("node", "stuck_after_seconds"),
     ("database", "activity_days"),
     ("node", "app"),
     ("targets", "processes"),

@@ -71,6 +71,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     handled: frozenset[str] | None = None  # its tenant's task types with a handler; None: any
     limits: tuple[LimitUse, ...] = ()
     failing: tuple[FailingChore, ...] = ()
+    stuck_since: datetime | None = None  # it was told to be stuck
+    stuck_reason: str | None = None
 
 
 class HoldKind(StrEnum):
@@ -289,6 +291,9 @@ def _facts(task: Task, around: Circumstances) -> Iterator[str]:
     ended = has_ended(task.status)
     if not ended and around.due_at is not None and around.due_at != task.execute_at:
         yield f"runs next at {_stamp(around.due_at)}"
+    if around.stuck_since is not None and not ended:
+        why = (around.stuck_reason or "").replace("_", " ")
+        yield f"is stuck ({why}): it should have moved on at {_stamp(around.stuck_since)}"
     if around.cron_job is not None:
         yield f"a run of cron job {around.cron_job!r}"
     if task.expires_at is not None and (task.cron_job_id is None or task.attempt == 0):

@@ -29,6 +29,7 @@ class NodeSettings(Section, frozen=True):
     lease_seconds: float = 10.0
     drain_seconds: float = 20.0
     timeout_grace_seconds: float = 10.0  # after a task's timeout, before others take it over
+    stuck_after_seconds: float = 300.0  # due for so long with nothing in its way, a task is stuck
     serve_tenants: tuple[str, ...] = ()  # a pool: this node runs only what is in all four lists,
     serve_types: tuple[str, ...] = ()  # of which an empty one holds everything
     serve_queues: tuple[str, ...] = ()
@@ -45,6 +46,7 @@ class NodeSettings(Section, frozen=True):
             "plan_ahead_seconds",
             "sweep_seconds",
             "steal_seconds",
+            "stuck_after_seconds",
             "timeout_grace_seconds",  # half of it is all that a claimed task may wait for a slot
         )
         self.require_not_negative("prefetch", "drain_seconds")

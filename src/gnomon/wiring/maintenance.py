@@ -1,7 +1,11 @@
 """The services of a node that look after all the others, and after the store."""
 
+from datetime import timedelta
+
 from gnomon.chores import Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
+from gnomon.model.stuck import Stuck
+from gnomon.model.task import Task, TaskKey
 from gnomon.node.maintenance.bulk_runner import EVERY_SECONDS as BULK_SECONDS
 from gnomon.node.maintenance.bulk_runner import BulkRunner
 from gnomon.node.maintenance.dead_letter_alarm import EVERY_SECONDS as ALARM_SECONDS
@@ -14,6 +18,8 @@ from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.node.maintenance.pruner import Pruner
 from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
 from gnomon.node.maintenance.storage_counter import StorageCounter
+from gnomon.node.maintenance.stuck_watch import EVERY_SECONDS as STUCK_SECONDS
+from gnomon.node.maintenance.stuck_watch import Examine, StuckWatch
 from gnomon.node.maintenance.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.node.maintenance.watchdog import Watchdog
 from gnomon.node.membership.lease import Lease
@@ -21,12 +27,14 @@ from gnomon.store.activity_writer import CHORE as ACTIVITY
 from gnomon.store.activity_writer import EVERY_SECONDS as ACTIVITY_SECONDS
 from gnomon.store.ports.bulk import BulkKey
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints, PostgresBulk
+from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
 from gnomon.store.postgres.events.dead_letter_counts import PostgresDeadLetterCounts
 from gnomon.store.postgres.events.event_reader import PostgresWatch
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 from gnomon.store.postgres.levels.level_store import PostgresLevels
+from gnomon.store.postgres.levels.stuck_store import PostgresStuck
 from gnomon.store.postgres.tasks.dead_letters import PostgresDeadLetters
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.usage.room import PostgresRoom
@@ -35,7 +43,10 @@ from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS
 from gnomon.usecases.tasks.bulk_operations import run_chunk
+from gnomon.usecases.tasks.stuck_tasks import examine, free
 from gnomon.wiring.node_inputs import NodeInputs
+
+MOST_NODES = 1_000  # whose slots are looked at
 
 
 def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Service]:
@@ -72,9 +83,31 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every(ACTIVITY, inputs.activity.run_once, clock, ACTIVITY_SECONDS),
         every("watch", watchdog.run_once, clock, WATCH_SECONDS),
         every("levels", judge.run_once, clock, LEVEL_SECONDS),
+        every("stuck", _stuck(inputs, lease).run_once, clock, STUCK_SECONDS),
         every("alarm", alarm.run_once, clock, ALARM_SECONDS),
         every("troubles", keeper.run_once, clock, TROUBLE_SECONDS),
     ]
+
+
+def _stuck(inputs: NodeInputs, lease: Lease) -> StuckWatch:
+    database, directory = inputs.database, inputs.directory
+    seconds = inputs.settings.node.stuck_after_seconds
+    store = PostgresTasks(
+        database, CollectedHints(database), 0.0, directory.quotas, directory.limiters
+    )
+    reader = PostgresNodeReader(database)
+
+    async def begin() -> Examine:
+        nodes = free(await reader.nodes(MOST_NODES))
+
+        async def examined(key: TaskKey) -> tuple[Task | None, Stuck | None]:
+            quota = directory.quotas(key.tenant_id).executions_per_minute
+            return await examine(store, quota, key, timedelta(seconds=seconds), nodes)
+
+        return examined
+
+    chores = PostgresChores(database, inputs.clock)
+    return StuckWatch(PostgresStuck(database), chores, lease, seconds, begin)
 
 
 def _bulk(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> BulkRunner:

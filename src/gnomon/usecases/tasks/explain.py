@@ -17,13 +17,13 @@ async def explain_task(
     """The task, and what keeps it from running. Raises TaskNotFound."""
     task = await store.get(key)
     quota = rules.quotas(key.tenant_id).executions_per_minute
-    around = _with_quota(await store.circumstances(key), quota)
+    around = with_quota(await store.circumstances(key), quota)
     ended = has_ended(task.status)
     executions = await store.last_executions(key, EXECUTIONS_TOLD) if ended else []
     return task, explain(task, around, executions)
 
 
-def _with_quota(around: Circumstances, quota: int | None) -> Circumstances:
+def with_quota(around: Circumstances, quota: int | None) -> Circumstances:
     """The circumstances, with the quota: the store knows only how much of it is used."""
     limits = tuple(
         msgspec.structs.replace(use, rate=quota) if use.name == EXECUTIONS_PER_MINUTE else use

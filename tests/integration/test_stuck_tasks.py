@@ -1,0 +1,114 @@
+"""Stuck tasks are told once when it begins, and once when it is over, whichever node looks."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.integration.cron_support import Unheard
+from tests.integration.support import (
+    Connection,
+    database_now,
+    joined,
+    settlement,
+    store,
+    submission,
+)
+
+from gnomon.clock import new_incarnation
+from gnomon.model.stuck import Stuck
+from gnomon.model.task import Task, TaskKey
+from gnomon.node.maintenance.stuck_watch import Examine, StuckResult, StuckWatch
+from gnomon.node.membership.lease import Lease
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
+from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
+from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.levels.stuck_store import PostgresStuck
+from gnomon.store.postgres.tasks.task_store import PostgresTasks
+from gnomon.testing import turned_clock
+from gnomon.usecases.tasks.stuck_tasks import examine, free
+
+AFTER = 300.0
+GRACE = 10.0
+
+
+def watch(database: Database) -> StuckWatch:
+    tasks, reader = PostgresTasks(database, Unheard(), 60.0), PostgresNodeReader(database)
+
+    async def begin() -> Examine:
+        nodes = free(await reader.nodes(100))
+
+        async def examined(key: TaskKey) -> tuple[Task | None, Stuck | None]:
+            return await examine(tasks, None, key, timedelta(seconds=AFTER), nodes)
+
+        return examined
+
+    lease = Lease(new_incarnation(), 10.0)
+    return StuckWatch(PostgresStuck(database), PostgresChores(database), lease, AFTER, begin)
+
+
+async def told(connection: Connection) -> list[tuple[str, dict[str, Any]]]:
+    rows = await connection.fetch("SELECT kind, detail FROM gnomon.event ORDER BY id")
+    return [(row["kind"], msgspec.json.decode(row["detail"])) for row in rows]
+
+
+@pytest.fixture
+async def clock(connection: Connection) -> Connection:
+    await turned_clock.install(connection)
+    return connection
+
+
+async def renewed(connection: Connection) -> None:
+    await connection.execute(
+        "UPDATE gnomon.node SET alive_until = gnomon.now() + interval '1 minute'"
+    )
+
+
+async def test_a_task_that_does_not_start_is_told_until_it_does(
+    database: Database, clock: Connection
+) -> None:
+    node = await joined(database)
+    now = await database_now(clock)
+    (key,) = await store(database, submission(now))
+    one = watch(database)
+    assert await one.run_once() == StuckResult()
+    await turned_clock.turn(clock, AFTER + 1)
+    await renewed(clock)
+    assert await one.run_once() == StuckResult(begun=1)
+    assert await one.run_once() == StuckResult()
+    around = await PostgresTasks(database, Unheard(), 60.0).circumstances(key)
+    assert (around.stuck_reason, around.stuck_since) == ("unstarted", around.due_at)
+    dispatch = PostgresDispatch(database, GRACE)
+    (delivery,) = (await dispatch.claim(node, [key])).deliveries
+    await turned_clock.turn(clock, 60)  # the holder dies: another goes on where it was
+    other = watch(database)
+    assert await other.run_once() == StuckResult(ended=1)
+    await dispatch.settle([settlement(delivery)])
+    assert await other.run_once() == StuckResult()
+    (began, first), (ended, second) = await told(clock)
+    assert (began, ended) == ("task.stuck", "task.stuck.resolved")
+    assert first["task_id"] == second["task_id"] == str(key.id)
+    assert (first["reason"], second["status"]) == ("unstarted", "RUNNING")
+
+
+async def test_a_run_that_nobody_takes_over_is_told_and_a_deleted_one_is_over(
+    database: Database, clock: Connection
+) -> None:
+    node = await joined(database)
+    (key,) = await store(database, submission(await database_now(clock), timeout_seconds=5.0))
+    await PostgresDispatch(database, GRACE).claim(node, [key])
+    await turned_clock.turn(clock, 5 + GRACE + 61)
+    one = watch(database)
+    assert await one.run_once() == StuckResult(begun=1)
+    await clock.execute("DELETE FROM gnomon.task")
+    assert await one.run_once() == StuckResult(ended=1)
+    assert [detail["reason"] for _, detail in await told(clock)] == ["overrun", "overrun"]
+
+
+async def test_what_waits_for_a_slot_or_a_node_is_not_stuck(
+    database: Database, clock: Connection
+) -> None:
+    await store(database, submission(await database_now(clock)))
+    await turned_clock.turn(clock, AFTER + 1)
+    assert await watch(database).run_once() == StuckResult()
