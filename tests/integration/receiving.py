@@ -35,6 +35,7 @@ def received(fence: int = 1, task: int = 1) -> Received[None]:
         fence=fence,
         scheduled_for=datetime.now(UTC),
         idempotency_key="k",
+        correlation_id="k",
         payload=None,
     )
 

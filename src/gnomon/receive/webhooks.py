@@ -34,6 +34,7 @@ class Received(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     fence: int  # grows with every execution
     scheduled_for: datetime
     idempotency_key: str  # the submitter's, else the task's id
+    correlation_id: str  # as it was submitted, else the task's id
     payload: T
 
 
@@ -85,6 +86,7 @@ class Webhooks:
                 fence=_number(headers["gnomon-fence"]),
                 scheduled_for=datetime.fromisoformat(headers["gnomon-scheduled-for"]),
                 idempotency_key=headers["idempotency-key"],
+                correlation_id=headers.get("x-request-id") or headers["webhook-id"],
                 payload=_converted(body, payload),
             )
         except KeyError as missing:

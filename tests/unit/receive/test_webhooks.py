@@ -58,6 +58,7 @@ def test_a_genuine_call_says_which_execution_it_is() -> None:
     assert (read.task_type, read.tenant, read.attempt, read.fence) == ("charge card", "acme", 2, 5)
     assert read.scheduled_for == datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
     assert (read.idempotency_key, read.payload) == ("order-1", {"n": 1})
+    assert read.correlation_id == str(read.task_id)  # of a node that sends none
 
 
 @pytest.mark.parametrize("kind", [Charge, PydanticCharge])

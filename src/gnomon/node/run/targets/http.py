@@ -199,7 +199,7 @@ class HttpCaller:
             "accept-encoding": "identity",  # the body is kept as text
             "content-type": "application/json",
             "user-agent": f"gnomon/{VERSION}",
-            "x-request-id": delivery.correlation_id,
+            "x-request-id": task_id if delivery.origin is None else delivery.correlation_id,
             **target.headers,
             "webhook-id": task_id,
             "webhook-timestamp": timestamp,
