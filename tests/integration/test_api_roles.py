@@ -27,7 +27,7 @@ ROLES = {
         "get_dead_letter", "list_cron_jobs", "get_cron_job", "list_cron_runs", "preview_cron_job",
         "list_bulk_operations", "list_saved_views", "get_task_labels",
          "get_bulk_operation", "list_events",
-        "list_breakers", "get_tenant",
+        "list_breakers", "get_tenant", "get_metrics",
     },
     Role.OPERATE: {
         "patch_task", "delete_task", "cancel_task", "pause_task", "resume_task", "retry_task",
@@ -43,7 +43,7 @@ ROLES = {
         "revoke_webhook_secret",
     },
     Role.OPERATOR: {
-        "get_tenant_activity", "metrics",
+        "get_tenant_activity", "metrics", "get_metrics_of_tenant",
         "create_tenant", "list_tenants", "show_tenant", "patch_tenant", "delete_tenant",
         "list_plans", "list_nodes", "list_tenant_usage", "create_operator_key",
         "list_operator_keys", "rotate_operator_key", "revoke_operator_key",

@@ -193,5 +193,9 @@ OF_AN_INDEX = [
     Hot("overdue", RUNNING, lambda s: [500], walks=True),
     Hot("running_on", RUNNING, lambda s: [NODE]),
     Hot("running_keys", RUNNING, lambda s: [NODE]),
+    Hot("overview_due", DUE, lambda s: [100]),
+    Hot("overview_later", DUE, lambda s: [40]),
+    Hot("overview_running", RUNNING, lambda s: [10_000], walks=True),
+    Hot("overview_dead", frozenset({"task_dead"}), lambda s: [10_000], walks=True),
     Hot("nodes", RUNNING, lambda s: [1000]),
 ]

@@ -1,9 +1,12 @@
 """Events of a node's own work, which are for counting alone."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
+
+from gnomon.model.overview import Overview
 
 
 class Recovery(StrEnum):
@@ -44,6 +47,15 @@ class TasksRecovered(msgspec.Struct, frozen=True):
 
     reason: Recovery
     count: int
+    # Of each node that was lost, how long it had not renewed its lease when its tasks were settled.
+    silences: Sequence[float] = ()
+
+
+class RoomSeen(msgspec.Struct, frozen=True):
+    """A look at the disk of PostgreSQL, where this machine has it."""
+
+    free: int | None  # bytes
+    disk: int | None
 
 
 class LeaseRenewal(msgspec.Struct, frozen=True):
@@ -62,4 +74,18 @@ class NodeSeen(msgspec.Struct, frozen=True, kw_only=True):
     connections: PoolUse
 
 
-NodeEvent = ClaimAnswered | SettlementAnswered | TasksRecovered | LeaseRenewal | NodeSeen
+class InstallationSeen(msgspec.Struct, frozen=True):
+    """A look over the whole installation; None: it is another node's to look."""
+
+    overview: Overview | None
+
+
+NodeEvent = (
+    ClaimAnswered
+    | SettlementAnswered
+    | TasksRecovered
+    | LeaseRenewal
+    | NodeSeen
+    | RoomSeen
+    | InstallationSeen
+)

@@ -5,6 +5,7 @@ one at a time. What they find is said in the database, for a few seconds at a ti
 ends leaves no refusal behind.
 """
 
+from collections.abc import Callable
 from uuid import UUID
 
 import structlog
@@ -30,12 +31,18 @@ class RoomWatch:
     """Checks of one process whether the database has room."""
 
     def __init__(
-        self, store: PostgresRoom, settings: DatabaseSettings, clock: Clock, process: UUID
+        self,
+        store: PostgresRoom,
+        settings: DatabaseSettings,
+        clock: Clock,
+        process: UUID,
+        on_measured: Callable[[Measured], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._bounds = bounds_of(settings)
         self._clock = clock
         self._process = process
+        self._on_measured = on_measured
         self.size_seconds = _SIZE_SECONDS
         self._size: int | None = None
         self._size_at = clock.monotonic()
@@ -44,6 +51,7 @@ class RoomWatch:
     async def run_once(self) -> str | None:
         """Look; returns why new work is refused, where this process says so."""
         found = await self._measured()
+        self._on_measured(found)
         why = no_room(found, self._bounds, refusing=self._why is not None)
         if why is not None:
             if self._why is None:

@@ -8,21 +8,29 @@ from gnomon.model.stuck import Stuck
 from gnomon.model.task import Task, TaskKey
 from gnomon.node.maintenance.bulk_runner import EVERY_SECONDS as BULK_SECONDS
 from gnomon.node.maintenance.bulk_runner import BulkRunner
+from gnomon.node.maintenance.dead_letter_alarm import CHORE as ALARM
 from gnomon.node.maintenance.dead_letter_alarm import EVERY_SECONDS as ALARM_SECONDS
 from gnomon.node.maintenance.dead_letter_alarm import DeadLetterAlarm
+from gnomon.node.maintenance.fingerprinter import CHORE as FINGERPRINT
 from gnomon.node.maintenance.fingerprinter import EVERY_SECONDS as FINGERPRINT_SECONDS
 from gnomon.node.maintenance.fingerprinter import Fingerprinter
 from gnomon.node.maintenance.level_judge import EVERY_SECONDS as LEVEL_SECONDS
 from gnomon.node.maintenance.level_judge import LevelJudge
+from gnomon.node.maintenance.overview_keeper import CHORE as OVERVIEW
+from gnomon.node.maintenance.overview_keeper import EVERY_SECONDS as OVERVIEW_SECONDS
+from gnomon.node.maintenance.overview_keeper import OverviewKeeper
+from gnomon.node.maintenance.pruner import CHORE as PRUNE
 from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.node.maintenance.pruner import Pruner
 from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
 from gnomon.node.maintenance.storage_counter import StorageCounter
 from gnomon.node.maintenance.stuck_watch import EVERY_SECONDS as STUCK_SECONDS
 from gnomon.node.maintenance.stuck_watch import Examine, StuckWatch
+from gnomon.node.maintenance.watchdog import CHORE as WATCH
 from gnomon.node.maintenance.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.node.maintenance.watchdog import Watchdog
 from gnomon.node.membership.lease import Lease
+from gnomon.observe.node_events import RoomSeen
 from gnomon.store.activity_writer import CHORE as ACTIVITY
 from gnomon.store.activity_writer import EVERY_SECONDS as ACTIVITY_SECONDS
 from gnomon.store.ports.bulk import BulkKey
@@ -35,6 +43,7 @@ from gnomon.store.postgres.events.event_reader import PostgresWatch
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 from gnomon.store.postgres.levels.level_store import PostgresLevels
 from gnomon.store.postgres.levels.stuck_store import PostgresStuck
+from gnomon.store.postgres.overview.overview import PostgresOverview
 from gnomon.store.postgres.tasks.dead_letters import PostgresDeadLetters
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.usage.room import PostgresRoom
@@ -47,6 +56,8 @@ from gnomon.usecases.tasks.stuck_tasks import examine, free
 from gnomon.wiring.node_inputs import NodeInputs
 
 MOST_NODES = 1_000  # whose slots are looked at
+# Chores that some node holds at any time, whatever there is to do.
+_ALWAYS_HELD = (PRUNE, WATCH, ALARM, FINGERPRINT)
 
 
 def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Service]:
@@ -69,7 +80,10 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         settings.database,
         clock,
         lease.incarnation,
+        lambda found: emit(RoomSeen(found.free, found.disk)),
     )
+    looked = PostgresOverview(database, _ALWAYS_HELD)
+    overview = OverviewKeeper(looked, chores, lease, emit)
     fingerprinter = Fingerprinter(PostgresDeadLetters(database), chores, lease, clock)
     kept = PostgresTroubles(database, str(lease.incarnation), inputs.name)
     keeper = TroubleKeeper(troubles, kept, clock)
@@ -84,6 +98,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every("watch", watchdog.run_once, clock, WATCH_SECONDS),
         every("levels", judge.run_once, clock, LEVEL_SECONDS),
         every("stuck", _stuck(inputs, lease).run_once, clock, STUCK_SECONDS),
+        every(OVERVIEW, overview.run_once, clock, OVERVIEW_SECONDS),
         every("alarm", alarm.run_once, clock, ALARM_SECONDS),
         every("troubles", keeper.run_once, clock, TROUBLE_SECONDS),
     ]

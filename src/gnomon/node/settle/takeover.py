@@ -38,7 +38,10 @@ class Takeover:
         settled = await isolated(settlements, self._store.settle, self._bury)
         self._follow_up.settled(rows, settlements, settled)
         if settled:
-            self._emit(TasksRecovered(reason, len(settled)))
+            done = {each.key for each in settled}
+            silent = {row.incarnation: row.silent_seconds for row in rows if row.key in done}
+            silences = () if reason is not Recovery.NODE_LOST else tuple(silent.values())
+            self._emit(TasksRecovered(reason, len(settled), silences))
         return len(settled)
 
     async def _bury(self, settlement: Settlement, error: StoreError) -> list[Settled]:

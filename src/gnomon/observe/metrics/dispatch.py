@@ -2,26 +2,30 @@
 
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
-from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gnomon.model.priority import Lane
 from gnomon.observe.events import BreakerClosed, BreakerOpened, BreakersForgotten, QueueSeen
 from gnomon.observe.metrics.histograms import BucketCounts
+from gnomon.observe.metrics.installation import InstallationMetrics
 from gnomon.observe.node_events import (
     ClaimAnswered,
+    InstallationSeen,
     LeaseRenewal,
     NodeEvent,
     NodeSeen,
     PoolUse,
     Recovery,
+    RoomSeen,
     SettlementAnswered,
     TasksRecovered,
 )
 
 _BATCHES = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_RECOVERIES = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _RENEWALS = {True: "renewed", False: "failed"}
 
 
@@ -134,6 +138,14 @@ class OwnMetrics:
         )
         for reason in Recovery:
             self._recoveries.labels(reason.value)
+        self._silences = Histogram(
+            "gnomon_recovery_seconds",
+            "From when the lease of a lost node ran out to when tasks of it were taken over.",
+            buckets=_RECOVERIES,
+            registry=registry,
+        )
+        self._disk = DiskMetrics()
+        registry.register(self._disk)
         self._renewals = Counter(
             "gnomon_lease_renewals", "Renewals of the lease.", ["result"], registry=registry
         )
@@ -148,6 +160,8 @@ class OwnMetrics:
             registry=registry,
         )
         self._connections = ConnectionMetrics(registry)
+        self._installation = InstallationMetrics()
+        registry.register(self._installation)
 
     def __call__(self, event: NodeEvent) -> None:
         match event:
@@ -157,16 +171,40 @@ class OwnMetrics:
                     self._missed.inc(event.missed)
             case SettlementAnswered():
                 self._statements.settled(event)
-            case TasksRecovered(reason, count):
+            case TasksRecovered(reason, count, silences):
                 self._recoveries.labels(reason.value).inc(count)
+                for seconds in silences:
+                    self._silences.observe(seconds)
+            case RoomSeen(free, disk):
+                self._disk.set(free, disk)
             case LeaseRenewal(renewed):
                 self._renewals.labels(_RENEWALS[renewed]).inc()
+            case InstallationSeen(overview):
+                self._installation.seen = overview
             case NodeSeen():
                 self._slots.set(event.slots)
                 self._busy.set(event.busy)
                 self._shards.set(event.shards)
                 self._offset.set(event.clock_offset)
                 self._connections.set(event.connections)
+
+
+class DiskMetrics(Collector):
+    """The disk of PostgreSQL; nothing where this machine does not have it."""
+
+    def __init__(self) -> None:
+        self._free: int | None = None
+        self._disk: int | None = None
+
+    def set(self, free: int | None, disk: int | None) -> None:
+        self._free, self._disk = free, disk
+
+    def collect(self) -> Iterator[Metric]:
+        for name, text, value in (
+            ("gnomon_disk_free_bytes", "Free on the disk of PostgreSQL.", self._free),
+            ("gnomon_disk_bytes", "Its size.", self._disk),
+        ):
+            yield GaugeMetricFamily(name, text, value=value)
 
 
 class ConnectionMetrics:

@@ -37,8 +37,10 @@ from gnomon.observe.metrics.process import Metrics
 from gnomon.observe.metrics.task_types import TypeMetrics
 from gnomon.observe.node_events import (
     ClaimAnswered,
+    InstallationSeen,
     LeaseRenewal,
     NodeSeen,
+    RoomSeen,
     SettlementAnswered,
     TasksRecovered,
 )
@@ -85,7 +87,7 @@ class NodeMetrics(Metrics):
                 self._types.ended(ends)
             case ClaimAnswered() | SettlementAnswered() | NodeSeen():
                 self._own(event)
-            case TasksRecovered() | LeaseRenewal():
+            case TasksRecovered() | LeaseRenewal() | RoomSeen() | InstallationSeen():
                 self._own(event)
             case ChoreFailed() | SpansEnded():
                 super().__call__(event)

@@ -159,6 +159,7 @@ class RunningTask(msgspec.Struct, frozen=True):
     flow: int
     recurring: bool = False  # a cron job's run
     origin: Origin | None = None
+    silent_seconds: float = 0.0  # since the lease of its dead node ran out
 
 
 class DispatchStore(Protocol):

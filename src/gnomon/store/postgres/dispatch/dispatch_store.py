@@ -352,6 +352,7 @@ def _running(row: asyncpg.Record) -> RunningTask:
         flow=row["flow"],
         recurring=row["recurring"],
         origin=None if row["origin"] is None else origin_of(row["origin"]),
+        silent_seconds=row["silent_seconds"],
     )
 
 

@@ -9,13 +9,16 @@ lock that a reader or writer has to wait for. Next: `old_partitions`, how they g
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
 import msgspec
 
 from gnomon.model.ids import created_at, lowest_id
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
 
 DAYS_AHEAD = 8
 # Parent table and the column it is cut by; payloads, executions and entries of the ledger follow
@@ -92,7 +95,7 @@ async def make(connection: "asyncpg.Connection[Any]", today: date) -> list[str]:
     return made
 
 
-async def days_ahead(connection: "asyncpg.Connection[Any]", today: date) -> int:
+async def days_ahead(connection: "asyncpg.Connection[Any] | Connection", today: date) -> int:
     """For how many days from today on, without a gap, all partitions exist."""
     existing = {p.name for parent in PARENTS for p in await listed(connection, parent)}
     count = 0
@@ -107,7 +110,9 @@ async def waiting(connection: "asyncpg.Connection[Any]") -> list[str]:
     return [partition.name for partition in known if partition.pending]
 
 
-async def listed(connection: "asyncpg.Connection[Any]", parent: str) -> list[Partition]:
+async def listed(
+    connection: "asyncpg.Connection[Any] | Connection", parent: str
+) -> list[Partition]:
     """The partitions of a parent, oldest first."""
     rows = await connection.fetch(
         """
