@@ -19,6 +19,7 @@ from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.observe.node_events import PoolUse
+from gnomon.observe.siblings import Siblings
 from gnomon.settings import Settings
 from gnomon.store.ports.roster import RosterStore
 from gnomon.store.postgres.activity.activity import PostgresActivity
@@ -88,6 +89,7 @@ class Context(msgspec.Struct, frozen=True):
     limits: RequestLimits
     under_way: set[Client]  # clients with a request in progress
     connections: Callable[[], PoolUse]  # to the database
+    siblings: Siblings | None  # processes that are scraped with this one
     tracing: "Tracing | None" = None  # None: no submission has a span
 
 

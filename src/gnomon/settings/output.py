@@ -17,6 +17,7 @@ class OutputSettings(Section, frozen=True):
     access_log: bool = False  # a line for each request; without it, at the level debug
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 0  # of a node; 0: none. The API serves its own beside its resources
+    metrics_socket: str = ""  # of one of several processes that are scraped together
 
     def __post_init__(self) -> None:
         self._require_one_of("log_format", _LOG_FORMATS)

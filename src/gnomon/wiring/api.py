@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
+from pathlib import Path
 
 import msgspec
 from litestar.types import ASGIApp
@@ -33,6 +34,7 @@ from gnomon.dashboard import routes as dashboard
 from gnomon.model.errors import TenantNotFound
 from gnomon.model.task import Submission
 from gnomon.observe.metrics.api import ApiMetrics
+from gnomon.observe.siblings import Siblings
 from gnomon.observe.tally import ActivityTally
 from gnomon.settings import Settings
 from gnomon.store.activity_writer import CHORE as ACTIVITY
@@ -270,6 +272,7 @@ async def _assembled(
         limits=RequestLimits(settings.api, clock, authenticator, metrics, requests),
         under_way=set(),
         connections=database.use,
+        siblings=Siblings(Path(own)) if (own := settings.output.metrics_socket) else None,
     )
 
 

@@ -31,6 +31,7 @@ from gnomon.node.run.targets.python import PythonCaller
 from gnomon.node.run.targets.signing import Signatory
 from gnomon.observe.events import Observer, fan_out, to_log
 from gnomon.observe.failure_log import FailureLog
+from gnomon.observe.health import NodeHealth
 from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.observe.tally import ActivityTally
 from gnomon.sdk.app import Gnomon
@@ -153,11 +154,11 @@ async def run_node(
     _calm_the_collector()
     if not await _prepared(settings, dsn, stop):
         return
-    metrics = NodeMetrics()
+    metrics, health = NodeMetrics(), NodeHealth(SystemClock(), stop)
     emit = fan_out(metrics, to_log, FailureLog(SystemClock().monotonic), *listeners)
-    with metrics.served(settings.output):
+    with metrics.served(settings.output, health), health.beating():
         async with app.running():
-            await _live(settings, dsn, emit, on_started, stop, rules, app, served)
+            await _live(settings, dsn, emit, on_started, health, rules, app, served)
 
 
 def _with_app(settings: Settings, app: Gnomon | None) -> tuple[Gnomon, Settings]:
@@ -195,12 +196,13 @@ async def _live(
     dsn: str,
     emit: Observer,
     on_started: Started,
-    stop: asyncio.Event,
+    health: NodeHealth,
     rules: BreakerRules,
     app: Gnomon,
     served: Served,
 ) -> None:
     """One incarnation after the other."""
+    stop = health.stop
     while not stop.is_set():
         try:
             async with joined_node(settings, dsn, SystemClock(), emit, rules, app, served) as (
@@ -208,14 +210,17 @@ async def _live(
                 listener,
                 keeper,
             ):
+                health.lease = node.membership.lease
                 on_started(node.name)
                 async with asyncio.TaskGroup() as group:
                     listening = group.create_task(node.chores.run(Service("listen", listener.run)))
                     await node.run(keeper, stop)
                     listening.cancel()
         except* LeaseLost:
+            health.lease = None
             log.warning("rejoining as a new incarnation: the old lease expired")
         except* StoreError as errors:
+            health.lease = None
             log.warning("the roster cannot be joined yet", why=str(errors.exceptions[0]))
             await SystemClock().wait(stop, _REJOIN_SECONDS)
 

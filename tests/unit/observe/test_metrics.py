@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
+from tests.unit.observe.probes import well
 
 from gnomon.cron.job import Skipped
 from gnomon.model.priority import Lane
@@ -185,7 +186,7 @@ def test_nodes_that_nobody_could_count_are_not_shown() -> None:
 def test_a_node_serves_them_on_its_port_while_it_lives(unused_tcp_port: int) -> None:
     metrics = NodeMetrics()
     url = f"http://127.0.0.1:{unused_tcp_port}/metrics"
-    with metrics.served(OutputSettings(metrics_port=unused_tcp_port)):
+    with metrics.served(OutputSettings(metrics_port=unused_tcp_port), well()):
         metrics(MISS)
         with urllib.request.urlopen(url, timeout=10) as answer:
             assert b"\ngnomon_cron_sla_missed_total 1.0\n" in answer.read()
@@ -195,7 +196,7 @@ def test_a_node_serves_them_on_its_port_while_it_lives(unused_tcp_port: int) -> 
 
 def test_no_port_is_opened_unless_it_is_asked_for() -> None:
     # Nothing can listen there: an attempt would fail.
-    with NodeMetrics().served(OutputSettings(metrics_host="192.0.2.1")):
+    with NodeMetrics().served(OutputSettings(metrics_host="192.0.2.1"), well()):
         pass
 
 
@@ -204,7 +205,7 @@ def test_a_port_in_use_is_told() -> None:
         port = taken.getsockname()[1]
         with (
             pytest.raises(SettingsError, match=rf"127\.0\.0\.1:{port} \(Address already in use\)"),
-            NodeMetrics().served(OutputSettings(metrics_port=port)),
+            NodeMetrics().served(OutputSettings(metrics_port=port), well()),
         ):
             pass
 

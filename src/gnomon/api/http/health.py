@@ -1,5 +1,6 @@
-"""Health, readiness and metrics of the process."""
+"""Health, readiness and metrics of the process, and of those that `gnomon up` runs beside it."""
 
+import asyncio
 from contextlib import suppress
 
 from litestar.response.base import ASGIResponse
@@ -18,9 +19,14 @@ from gnomon.model.errors import StoreError
     name="healthz",
     role=None,
     summary="The process answers",
-    answers={200: Health},
+    answers={200: Health, 503: Health},
 )
-async def healthz() -> ASGIResponse:
+async def healthz(request: Request) -> ASGIResponse:
+    siblings = context_of(request).siblings
+    if siblings is not None:
+        asked = await asyncio.to_thread(siblings.ask, "/healthz")
+        if any(each.status == 503 for each in asked):
+            return respond(answer(503, Health("stuck")))
     return respond(answer(200, Health("ok")))
 
 
@@ -57,7 +63,12 @@ async def metrics(request: Request) -> ASGIResponse:
     context.metrics.nodes(await _nodes(context))
     with suppress(StoreError):
         context.metrics.unserved(len(await context.roster.unserved()))
-    body, media_type = context.metrics.text(header_of(request, b"accept") or "")
+    accept = header_of(request, b"accept") or ""
+    if context.siblings is None:
+        body, media_type = context.metrics.text(accept)
+    else:
+        own = context.metrics.registry
+        body, media_type = await asyncio.to_thread(context.siblings.text, own, accept)
     return ASGIResponse(body=body, media_type=media_type)
 
 

@@ -14,6 +14,7 @@ from gnomon import loop
 from gnomon.cli.run.keyring import check_setting
 from gnomon.cli.run.processes import Port, Slots, overrides
 from gnomon.cli.run.sources import Sources
+from gnomon.cli.run.together import Together, scraped_together
 from gnomon.cli.run.worker import Reload
 from gnomon.cli.shared import database, output, remote
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, settings_file, settings_of
@@ -126,7 +127,7 @@ def _up(
         for name in ("GNOMON_API_KEY", "GNOMON_API_KEY_FILE"):  # for commands, not for servers
             variables.pop(name, None)
         return supervise.run(
-            _children(settings, variables, worker),
+            _children(settings, variables, worker, stack.enter_context(scraped_together())),
             on_ready=partial(_on_ready, settings, stack, quiet=quiet),
             tend=tend,
             interrupts=interrupts,
@@ -135,18 +136,19 @@ def _up(
 
 
 def _children(
-    settings: Settings, environ: dict[str, str], worker: tuple[str, ...]
+    settings: Settings, environ: dict[str, str], worker: tuple[str, ...], together: Together
 ) -> list["Child"]:
     from gnomon.cli.run.supervise import Child
 
     program = [sys.executable, "-m", "gnomon"]
     children = [
-        Child("api", [*program, "api"], environ, ready=partial(_ready, settings)),
-        Child("scheduler", [*program, "scheduler"], environ),
+        Child("api", [*program, "api"], together(environ, "api"), ready=partial(_ready, settings)),
+        Child("scheduler", [*program, "scheduler"], together(environ, "scheduler")),
     ]
     if worker:
         # Its own processes share this terminal, so none of them draws a line on it.
-        children.append(Child("worker", [*program, "worker", *worker, "--no-line"], environ))
+        argv = [*program, "worker", *worker, "--no-line"]
+        children.append(Child("worker", argv, together(environ, "worker")))
     return children
 
 

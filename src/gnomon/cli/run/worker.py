@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from gnomon.cli.run.processes import Slots, overrides, prepared, serve, started
+from gnomon.cli.run.together import scraped_together
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, settings_file, settings_of
 from gnomon.cli.shared.output import CommandFailed
 from gnomon.settings import Settings, secret_variables
@@ -160,8 +161,12 @@ def _supervise(
         if line and count > 1:
             board = stack.enter_context(Board.made(count))
             tend = stack.enter_context(BoardLine(path, board)).tend
+        environs = [environ] * count
+        if count > 1:
+            together = stack.enter_context(scraped_together(settings.output.metrics_socket))
+            environs = [together(environ, str(n + 1)) for n in range(count)]
         children = [
-            _child(path, n + 1, count, environ, _line_options(board, n, line=line))
+            _child(path, n + 1, count, environs[n], _line_options(board, n, line=line))
             for n in range(count)
         ]
         return supervise.run(

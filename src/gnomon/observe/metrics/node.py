@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from prometheus_client import Counter, Gauge
 
@@ -29,6 +30,7 @@ from gnomon.observe.events import (
     TasksSettled,
     TasksStarted,
 )
+from gnomon.observe.health import NodeHealth
 from gnomon.observe.metrics.cron import CronMetrics
 from gnomon.observe.metrics.dispatch import BreakerMetrics, OwnMetrics, QueueMetrics
 from gnomon.observe.metrics.executions import ExecutionMetrics
@@ -44,7 +46,8 @@ from gnomon.observe.node_events import (
     SettlementAnswered,
     TasksRecovered,
 )
-from gnomon.observe.scrapes import scraped
+from gnomon.observe.scrapes import ProcessPages, scraped, told_to_siblings
+from gnomon.observe.siblings import Siblings
 from gnomon.settings import OutputSettings, SettingsError
 
 
@@ -107,15 +110,18 @@ class NodeMetrics(Metrics):
                 self._quarantine(event)
 
     @contextmanager
-    def served(self, settings: OutputSettings) -> Iterator[None]:
-        """Answer scrapes on `metrics_port`, from a thread, so that a busy loop can be seen too."""
+    def served(self, settings: OutputSettings, health: NodeHealth) -> Iterator[None]:
+        """Answer scrapes and probes on `metrics_port`, from a thread, so that a busy loop can be
+        seen too; and those of siblings, where there are any."""
         host, port = settings.metrics_host, settings.metrics_port
-        if port == 0:
-            yield
-            return
+        own = settings.metrics_socket
+        pages = ProcessPages(self.registry, health, Siblings(Path(own)) if own else None)
         with ExitStack() as stack:
             try:
-                stack.enter_context(scraped(self.registry, host, port))
+                if own:
+                    stack.enter_context(told_to_siblings(pages.alone(), Path(own)))
+                if port:
+                    stack.enter_context(scraped(pages, host, port, shared=bool(own)))
             except OSError as error:
                 raise SettingsError(
                     f"metrics cannot be served on {host}:{port} ({error.strerror}); "

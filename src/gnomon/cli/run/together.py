@@ -1,0 +1,29 @@
+"""Lets the processes of one command be scraped together."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+_VARIABLE = "GNOMON_OUTPUT_METRICS_SOCKET"
+_SUFFIX = ".sock"
+
+# The environment of a process of this name.
+Together = Callable[[Mapping[str, str], str], dict[str, str]]
+
+
+@contextmanager
+def scraped_together(own: str = "") -> Iterator[Together]:
+    """Gives each process a socket in one folder. `own` is that of the command itself, where it is
+    one of several: its processes join the others, under its name."""
+    with tempfile.TemporaryDirectory(prefix="gnomon-") as made:  # for this user alone
+
+        def environ_of(environ: Mapping[str, str], name: str) -> dict[str, str]:
+            socket = (
+                Path(own).with_name(f"{Path(own).stem}-{name}{_SUFFIX}")
+                if own
+                else Path(made, f"{name}{_SUFFIX}")
+            )
+            return {**environ, _VARIABLE: str(socket)}
+
+        yield environ_of
