@@ -30,6 +30,7 @@ LATER = {
     ("output", "handler_log_level"),
     ("output", "access_log"),
     *(("tracing", name) for name in SECTIONS["tracing"].__struct_fields__),
+    ("output", "metrics_socket"),
 }
 
 

@@ -33,6 +33,11 @@ class TenantSeries(msgspec.Struct, frozen=True, kw_only=True):
     oldest_due: Mapping[Lane, float]  # seconds
 
 
+def collected(found: TenantSeries) -> Iterator[Metric]:
+    """The families that are shown."""
+    return _TenantCollector(found).collect()
+
+
 def text_of(found: TenantSeries, accept: str) -> tuple[bytes, str]:
     """In the format that `accept` asks for, and its media type."""
     registry = CollectorRegistry()
