@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from prometheus_client.core import Metric
-from prometheus_client.exposition import choose_encoder
+from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector, CollectorRegistry
 
@@ -52,13 +52,17 @@ class Siblings:
 
     def text(self, own: CollectorRegistry, accept: str) -> tuple[bytes, str]:
         """What all of them count, in the format that `accept` asks for, and its media type."""
-        told = {
-            each.name: text_string_to_metric_families(each.body.decode())
-            for each in self.ask("/metrics")
-            if each.status == http.HTTPStatus.OK
-        }
+        told = {each.name: each.body for each in self.ask("/metrics") if each.status == 200}
+        told[self.name] = generate_latest(own)  # read back like the others, or names would differ
         registry = CollectorRegistry()
-        registry.register(_Merged({self.name: own.collect(), **told}))
+        registry.register(
+            _Merged(
+                {
+                    name: text_string_to_metric_families(text.decode())
+                    for name, text in sorted(told.items())
+                }
+            )
+        )
         encode, media_type = choose_encoder(accept)
         return encode(registry), media_type
 

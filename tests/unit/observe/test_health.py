@@ -103,6 +103,8 @@ def test_whichever_process_is_asked_answers_for_all(tmp_path: Path, unused_tcp_p
             assert cpu == {"1", "2", "3"}
             assert found.text.count("# TYPE gnomon_cron_runs_planned_total counter") == 1
             assert all("process" in sample.labels for sample in found.all)
+            helps = [line for line in found.text.splitlines() if line.startswith("# HELP")]
+            assert len({line.split()[2] for line in helps}) == len(helps)
         open_metrics = text_at(unused_tcp_port, "application/openmetrics-text; version=1.0.0")
         assert open_metrics.endswith("# EOF\n")
         assert open_metrics.count("# TYPE gnomon_start_delay_seconds histogram") == 1
