@@ -85,6 +85,10 @@ class Browsing:
             await page.goto(path)
         return page
 
+    def forget(self) -> None:
+        """Forgets what was found, before another test goes on with the same pages."""
+        self._found.clear()
+
     async def close(self) -> None:
         while self._contexts:
             await self._contexts.pop().close()

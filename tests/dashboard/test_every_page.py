@@ -9,6 +9,7 @@ from typing import NamedTuple
 import aiohttp
 import pytest
 import pytest_asyncio
+from playwright.async_api import Browser, Page
 from tests.conftest import PostgresServer, fresh_database, serving
 from tests.dashboard.browsing import NARROW, Browsing, axe
 from tests.dashboard.page_routes import PAGES, about
@@ -46,17 +47,31 @@ class World(NamedTuple):
 
     api: aiohttp.ClientSession
     things: dict[str, str]
+    browsing: Browsing
+    page: Page
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def world(postgres: PostgresServer) -> AsyncIterator[World]:
+async def world(postgres: PostgresServer, browser: Browser) -> AsyncIterator[World]:
     async with fresh_database(postgres) as dsn, serving(dsn) as api, seeded(dsn, api) as things:
-        yield World(api, things)
+        browsing = Browsing(browser)
+        yield World(api, things, browsing, await browsing.open(api))
+        await browsing.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(world: World) -> AsyncIterator[Page]:
+    """One page for all tests, as of somebody who looks around: to make one costs more than to look
+    at it."""
+    world.browsing.forget()
+    await world.page.emulate_media(color_scheme="light")
+    await world.page.set_viewport_size({"width": 1280, "height": 900})
+    yield world.page
+    assert world.browsing.problems == []
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_a_page_has_no_fault(browsing: Browsing, world: World, path: str) -> None:
-    page = await browsing.open(world.api)
+async def test_a_page_has_no_fault(page: Page, world: World, path: str) -> None:
     answer = await page.goto(about(path, world.things))
     assert answer is not None
     assert answer.status == 200
@@ -69,8 +84,8 @@ async def test_a_page_has_no_fault(browsing: Browsing, world: World, path: str) 
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_a_page_is_used_by_keyboard(browsing: Browsing, world: World, path: str) -> None:
-    page = await browsing.open(world.api, about(path, world.things))
+async def test_a_page_is_used_by_keyboard(page: Page, world: World, path: str) -> None:
+    await page.goto(about(path, world.things))
     await page.evaluate("document.activeElement.blur()")
     controls = await page.evaluate(_CONTROLS)
     reached: set[int] = set()
@@ -87,8 +102,8 @@ async def test_a_page_is_used_by_keyboard(browsing: Browsing, world: World, path
     assert missed == []
 
 
-async def test_the_first_link_skips_to_the_content(browsing: Browsing, world: World) -> None:
-    page = await browsing.open(world.api, "/tasks")
+async def test_the_first_link_skips_to_the_content(page: Page) -> None:
+    await page.goto("/tasks")
     await page.keyboard.press("Tab")
     await page.keyboard.press("Enter")
     assert await page.evaluate("document.activeElement.id") == "main"
