@@ -44,6 +44,7 @@ FAST = {
 }
 
 _MEMORY = Path("/dev/shm")
+_OWNED_BY = "gnomon-test-server-"  # then the id of the process
 _ROOM = 8 * 2**30  # bytes that must be free in it; the servers of a run take some 2 GB together
 
 # Tests start hundreds of processes. Where compiled files are not kept, each of them compiles all
@@ -132,8 +133,11 @@ def _server_folder(factory: pytest.TempPathFactory) -> Iterator[Path]:
     if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM:
         yield factory.mktemp("postgres")
         return
+    for left in _MEMORY.glob(f"{_OWNED_BY}*"):  # by runs that were killed
+        if not Path("/proc", left.name.removeprefix(_OWNED_BY).partition("-")[0]).exists():
+            shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(
-        prefix="gnomon-tests-", dir=_MEMORY, ignore_cleanup_errors=True
+        prefix=f"{_OWNED_BY}{os.getpid()}-", dir=_MEMORY, ignore_cleanup_errors=True
     ) as folder:
         yield Path(folder)
 

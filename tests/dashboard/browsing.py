@@ -1,6 +1,8 @@
 """Pages in a real Chromium, and everything that they do that they must not."""
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -85,10 +87,6 @@ class Browsing:
             await page.goto(path)
         return page
 
-    def forget(self) -> None:
-        """Forgets what was found, before another test goes on with the same pages."""
-        self._found.clear()
-
     async def close(self) -> None:
         while self._contexts:
             await self._contexts.pop().close()
@@ -101,6 +99,31 @@ class Browsing:
         parts = urlsplit(request.url)
         if f"{parts.scheme}://{parts.netloc}" != served and not request.url.startswith(_LOCAL):
             self._found.append(f"request to another origin: {request.url}")
+
+
+class Tab:
+    """One page that many tests go on with: to make one costs more than to look at it."""
+
+    def __init__(self, browsing: Browsing, page: Page) -> None:
+        self._browsing = browsing
+        self._page = page
+
+    @asynccontextmanager
+    async def used(self, width: int = 1280) -> AsyncIterator[Page]:
+        """The page as it was opened. What it does wrong meanwhile fails the test."""
+        before = len(self._browsing.problems)
+        await self._page.emulate_media(color_scheme="light")
+        await self._page.set_viewport_size({"width": width, "height": 900})
+        yield self._page
+        wrong = self._browsing.problems[before:]
+        assert not wrong, wrong
+
+
+@asynccontextmanager
+async def tab(browser: Browser, api: aiohttp.ClientSession) -> AsyncIterator[Tab]:
+    browsing = Browsing(browser)
+    yield Tab(browsing, await browsing.open(api))
+    await browsing.close()
 
 
 async def axe(page: Page) -> list[str]:

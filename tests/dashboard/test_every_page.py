@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 from tests.conftest import PostgresServer, fresh_database, serving
-from tests.dashboard.browsing import NARROW, Browsing, axe
+from tests.dashboard.browsing import NARROW, Tab, axe, tab
 from tests.dashboard.page_routes import PAGES, about
 from tests.dashboard.seeding import seeded
 
@@ -47,27 +47,24 @@ class World(NamedTuple):
 
     api: aiohttp.ClientSession
     things: dict[str, str]
-    browsing: Browsing
-    page: Page
+    tab: Tab
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def world(postgres: PostgresServer, browser: Browser) -> AsyncIterator[World]:
-    async with fresh_database(postgres) as dsn, serving(dsn) as api, seeded(dsn, api) as things:
-        browsing = Browsing(browser)
-        yield World(api, things, browsing, await browsing.open(api))
-        await browsing.close()
+    async with (
+        fresh_database(postgres) as dsn,
+        serving(dsn) as api,
+        seeded(dsn, api) as things,
+        tab(browser, api) as opened,
+    ):
+        yield World(api, things, opened)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(world: World) -> AsyncIterator[Page]:
-    """One page for all tests, as of somebody who looks around: to make one costs more than to look
-    at it."""
-    world.browsing.forget()
-    await world.page.emulate_media(color_scheme="light")
-    await world.page.set_viewport_size({"width": 1280, "height": 900})
-    yield world.page
-    assert world.browsing.problems == []
+    async with world.tab.used() as found:
+        yield found
 
 
 @pytest.mark.parametrize("path", PAGES)

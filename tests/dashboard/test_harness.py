@@ -4,7 +4,7 @@ import aiohttp
 import pytest
 from playwright.async_api import Browser
 from tests.browser import PageServer
-from tests.dashboard.browsing import Browsing, axe
+from tests.dashboard.browsing import Browsing, axe, tab
 from tests.integration.api_calls import LATER, submitted
 
 Api = aiohttp.ClientSession
@@ -53,3 +53,14 @@ async def test_markup_in_data_stays_text(browsing: Browsing, api: Api) -> None:
     assert await page.title() != "owned"
     assert await page.locator("img[src=x]").count() == 0
     assert await page.get_by_role("heading", name=hostile).count() == 1
+
+
+async def test_what_goes_wrong_in_a_tab_fails_who_used_it(
+    browser: Browser, api: aiohttp.ClientSession
+) -> None:
+    async with tab(browser, api) as kept:
+        with pytest.raises(AssertionError, match="oh no"):
+            async with kept.used() as page:
+                await page.evaluate("console.error('oh no')")
+        async with kept.used() as page:
+            await page.goto("/healthz")

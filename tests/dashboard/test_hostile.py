@@ -8,8 +8,9 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 import pytest_asyncio
+from playwright.async_api import Browser, Page
 from tests.conftest import PostgresServer, connected, fresh_database, opened, serving
-from tests.dashboard.browsing import NARROW, Browsing, axe, sign_in
+from tests.dashboard.browsing import NARROW, Browsing, Tab, axe, sign_in, tab
 from tests.dashboard.page_routes import PAGES, about
 from tests.dashboard.seeding import APP, DEAD, JOBS, python, reaches
 from tests.dashboard.test_every_page import OVERFLOW
@@ -56,13 +57,23 @@ class Hostile(NamedTuple):
 
     api: Api
     things: dict[str, str]
+    tab: Tab
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def hostile(postgres: PostgresServer) -> AsyncIterator[Hostile]:
-    async with fresh_database(postgres) as dsn, serving(dsn) as api:
-        things = await _filled(dsn, api)
-        yield Hostile(api, things)
+async def hostile(postgres: PostgresServer, browser: Browser) -> AsyncIterator[Hostile]:
+    async with (
+        fresh_database(postgres) as dsn,
+        serving(dsn) as api,
+        tab(browser, api) as found,
+    ):
+        yield Hostile(api, await _filled(dsn, api), found)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(hostile: Hostile) -> AsyncIterator[Page]:
+    async with hostile.tab.used(NARROW) as found:
+        yield found
 
 
 async def _filled(dsn: str, api: Api) -> dict[str, str]:
@@ -112,10 +123,8 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_hostile_text_is_shown_literally(
-    browsing: Browsing, hostile: Hostile, path: str
-) -> None:
-    page = await browsing.open(hostile.api, about(path, hostile.things), width=NARROW)
+async def test_hostile_text_is_shown_literally(page: Page, hostile: Hostile, path: str) -> None:
+    await page.goto(about(path, hostile.things))
     assert await page.evaluate("window.owned") is None
     assert await page.locator("img[src=x]").count() == 0
     html = await page.content()
