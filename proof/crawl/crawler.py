@@ -86,8 +86,11 @@ def document_of(url: str) -> Any:
 
 def operations_of(document: Any) -> list[Any]:
     document = copy.deepcopy(document)
-    for operation in (each for path in document["paths"].values() for each in path.values()):
-        operation.pop("security", None)  # who asks is chosen here
+    for path in document["paths"].values():
+        for method, operation in list(path.items()):
+            operation.pop("security", None)  # who asks is chosen here
+            if "text/event-stream" in operation["responses"].get("200", {}).get("content", {}):
+                del path[method]  # it has no end: tests of streams ask for other tenants' events
     schema = schemathesis.openapi.from_dict(document)
     found = list(schema.get_all_operations())
     assert all(isinstance(each, Ok) for each in found), found

@@ -57,7 +57,7 @@ _NAMED = re.compile(
 # What a node's chores ask the store through; what these ask in turn is found in them.
 _MODULES = (
     "activity.activity", "bulk.bulk_store", "events.dead_letter_counts", "events.event_reader",
-    "events.event_log", "events.event_writer",
+    "events.event_log", "events.event_writer", "events.looks",
     "cron.overlap", "cron.planning", "cron.planning_store", "dispatch.breakers",
     "dispatch.dispatch_store", "dispatch.roster", "dispatch.troubles", "identity.tenant_reader",
     "limits.permits", "retention.expired_rows", "tasks.dead_letters",

@@ -16,7 +16,7 @@ from tests.waiting import eventually
 from gnomon.access.principal import Role
 from gnomon.model.event_kinds import BREAKER_CLOSED, BREAKER_OPENED
 from gnomon.store.postgres.database import Database
-from gnomon.usecases.live.watch import MOST_OF_ONE
+from gnomon.usecases.live.seats import MOST_OF_ONE
 
 __all__ = ["guarded"]  # a fixture
 

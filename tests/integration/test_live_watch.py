@@ -14,6 +14,7 @@ from gnomon.model.task import DEFAULT_TENANT
 from gnomon.model.topics import topics_in
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.live.signs import PostgresSigns
+from gnomon.usecases.live.seats import StreamSeats
 from gnomon.usecases.live.watch import SLOW_SECONDS, TOLD_A_SECOND, LiveWatch, Viewer
 
 REQUESTS = 5_000
@@ -40,7 +41,7 @@ async def test_in_a_storm_of_changes_pages_are_told_at_a_bounded_rate(
     database: Database, connection: Connection, pages: int, looks: int
 ) -> None:
     clock = HandTurnedClock()
-    live = LiveWatch(PostgresSigns(database), clock, REQUESTS)
+    live = LiveWatch(PostgresSigns(database), clock, StreamSeats(REQUESTS))
     with ExitStack() as stack:
         viewers, told = opened(live, pages, stack), []
         while clock.at < 60:
@@ -57,7 +58,7 @@ async def test_pages_ask_from_time_to_time_also_while_no_sign_can_be_read(
     database: Database, superuser: Connection
 ) -> None:
     clock = HandTurnedClock()
-    live = LiveWatch(PostgresSigns(database), clock, REQUESTS)
+    live = LiveWatch(PostgresSigns(database), clock, StreamSeats(REQUESTS))
     with ExitStack() as stack:
         (viewer,) = opened(live, 1, stack)
         await live.look()
@@ -78,7 +79,7 @@ async def test_pages_ask_from_time_to_time_also_while_no_sign_can_be_read(
 async def test_while_nobody_watches_nothing_is_read(
     database: Database, superuser: Connection
 ) -> None:
-    live = LiveWatch(PostgresSigns(database), HandTurnedClock(), REQUESTS)
+    live = LiveWatch(PostgresSigns(database), HandTurnedClock(), StreamSeats(REQUESTS))
     with ExitStack() as stack:
         opened(live, 3, stack)
         await live.look()

@@ -9,6 +9,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 
 from gnomon.api.admin import (
     breakers,
+    event_streams,
     events,
     installation,
     keys,
@@ -71,6 +72,7 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
             bulk_operations.router,
             cron_jobs.router,
             events.router,
+            event_streams.router,
             breakers.list_breakers,
             keys.router,
             operator_keys.router,

@@ -39,6 +39,7 @@ from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.live.event_feed import EventFeed
 from gnomon.usecases.live.watch import LiveWatch
 from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.live_handlers import LiveHandlers
@@ -62,6 +63,7 @@ class Context(msgspec.Struct, frozen=True):
     batcher: SubmissionBatcher
     ends: EndWatch
     live: LiveWatch
+    feed: EventFeed
     shared: SharedAnswers
     handlers: LiveHandlers
     bulk: PostgresBulk

@@ -3,7 +3,14 @@
 import os
 import random
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+)
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -14,6 +21,7 @@ import msgspec
 
 from gnomon.client import exchange
 from gnomon.client.call import Call, ListedItems, Listing
+from gnomon.client.event_stream import EventStreamReader
 from gnomon.client.exchange import BATCH_SIZE, BatchedSubmission, Rules, Steps
 from gnomon.client.http import ApiServer, AsyncHttp, BlockingHttp
 from gnomon.client.operations import AsyncCaller, DocumentCaller, Operations, SyncCaller
@@ -79,6 +87,9 @@ class Client(Operations, AsyncCaller):
 
     def listed(self, listing: Listing[T]) -> "AsyncItems[T]":
         return AsyncItems(self._http, self._rules, listing)
+
+    def followed(self, call: Call[T]) -> AsyncGenerator[T, None]:
+        return self._http.follow(EventStreamReader(call, self._rules))
 
     async def submit_many(
         self,
@@ -163,6 +174,9 @@ class SyncClient(Operations, SyncCaller):
 
     def listed(self, listing: Listing[T]) -> "Items[T]":
         return Items(self._http, self._rules, listing)
+
+    def followed(self, call: Call[T]) -> Iterator[T]:
+        return self._http.follow(EventStreamReader(call, self._rules))
 
     def submit_many(
         self,

@@ -105,14 +105,14 @@ def perform(call: Call[T], rules: Rules) -> Steps[T]:
     if in_doubt and call.method == "DELETE" and reply.status == HTTPStatus.NOT_FOUND:
         # The one that was cut off took effect. (Under a key it would have been answered again.)
         reply = reply if call.keyed else Reply(HTTPStatus.NO_CONTENT, "", b"")
-    result: T = _decoded(reply.status, _content(reply), call, rules)
+    result: T = _decoded(reply.status, content_of(reply), call, rules)
     return result
 
 
 def read_page(listing: Listing[T], rules: Rules) -> Steps[ListedItems[T]]:
     """The next page of a list."""
     reply, _ = yield from _exchange(listing.call(), rules)
-    members = _parsed(reply.status, _content(reply), dict[str, msgspec.Raw])
+    members = _parsed(reply.status, content_of(reply), dict[str, msgspec.Raw])
     kind: Any = list
     item = Any if rules.documents else listing.item
     items = _parsed(reply.status, _member(reply.status, members, listing.member), kind[item])
@@ -260,7 +260,7 @@ def _wait_to_repeat(call: Call[Any], reply: Reply | NoReply) -> float | None:
     return None
 
 
-def _content(reply: Reply) -> bytes:
+def content_of(reply: Reply) -> bytes:
     """The content of a good answer. Raises ApiProblem for any other."""
     if 200 <= reply.status < 300:
         return reply.content

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import httpx
 import msgspec
 
+from gnomon.client.event_stream import SILENCE_SECONDS, EventStreamReader
 from gnomon.client.exchange import NoReply, Pause, Reply, Sending, Steps
 from gnomon.client.trace_headers import trace_headers
 from gnomon.version import VERSION
@@ -70,6 +71,15 @@ class ApiServer(msgspec.Struct, frozen=True):
             "headers": headers,
         }
 
+    def stream(self, location: str, headers: dict[str, str], silence: float) -> dict[str, Any]:
+        """The arguments of a request for a stream."""
+        return {
+            "method": "GET",
+            "url": f"{self.url}{location}",
+            "headers": headers,
+            "timeout": httpx.Timeout(self.timeout, read=max(silence, self.timeout)),
+        }
+
 
 class BlockingHttp:
     """Carries out exchanges by blocking. Threads may share it."""
@@ -92,6 +102,25 @@ class BlockingHttp:
                     reply = None
                 case Sending():
                     reply = self._send(step)
+
+    def follow(self, reader: EventStreamReader) -> Iterator[Any]:
+        """Yields the events of a stream; connects again whenever it ends."""
+        while True:
+            ended: Reply | NoReply | None = None
+            asked = self._server.stream(reader.location, reader.headers, SILENCE_SECONDS)
+            try:
+                with self._session().stream(**asked) as response:
+                    if response.is_success:
+                        reader.begin()
+                        for line in response.iter_lines():
+                            if (event := reader.event(line)) is not None:
+                                yield event
+                    else:
+                        response.read()
+                        ended = _reply(response)
+            except httpx.TransportError as error:
+                ended = _no_reply(error)
+            time.sleep(reader.pause(ended))
 
     def close(self) -> None:
         session = self._sessions.pop(os.getpid(), None)
@@ -146,6 +175,25 @@ class AsyncHttp:
                     reply = None
                 case Sending():
                     reply = await self._send(step)
+
+    async def follow(self, reader: EventStreamReader) -> AsyncGenerator[Any, None]:
+        """Yields the events of a stream; connects again whenever it ends."""
+        while True:
+            ended: Reply | NoReply | None = None
+            asked = self._server.stream(reader.location, reader.headers, SILENCE_SECONDS)
+            try:
+                async with (await self._session()).stream(**asked) as response:
+                    if response.is_success:
+                        reader.begin()
+                        async for line in response.aiter_lines():
+                            if (event := reader.event(line)) is not None:
+                                yield event
+                    else:
+                        await response.aread()
+                        ended = _reply(response)
+            except httpx.TransportError as error:
+                ended = _no_reply(error)
+            await asyncio.sleep(reader.pause(ended))
 
     async def close(self) -> None:
         session = self._sessions.pop(asyncio.get_running_loop(), None)

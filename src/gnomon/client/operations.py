@@ -4,7 +4,7 @@ A descriptor knows which client it is used on: `client.get_task` is a coroutine 
 Client and a plain function on a SyncClient, with the parameters of `calls.tasks.get_task`.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
@@ -55,6 +55,10 @@ class AsyncCaller:
         """The items of a list."""
         raise NotImplementedError
 
+    def followed(self, call: Call[T]) -> AsyncGenerator[T, None]:
+        """The events of a stream."""
+        raise NotImplementedError
+
 
 class SyncCaller:
     """A client whose methods block."""
@@ -65,6 +69,10 @@ class SyncCaller:
 
     def listed(self, listing: Listing[T]) -> Listed[T]:
         """The items of a list."""
+        raise NotImplementedError
+
+    def followed(self, call: Call[T]) -> Iterator[T]:
+        """The events of a stream."""
         raise NotImplementedError
 
 
@@ -128,6 +136,35 @@ class ListMethod(Generic[P, T]):
         return method
 
 
+class StreamMethod(Generic[P, T]):
+    """A method that iterates over the stream that `describe` describes."""
+
+    def __init__(self, describe: Callable[P, Call[T]]) -> None:
+        self.describe = describe
+        self.__doc__ = describe.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> "StreamMethod[P, T]": ...
+    @overload
+    def __get__(
+        self, client: DocumentCaller, owner: type
+    ) -> Callable[..., AsyncGenerator[Any, None]]: ...
+    @overload
+    def __get__(self, client: AsyncCaller, owner: type) -> Callable[P, AsyncGenerator[T, None]]: ...
+    @overload
+    def __get__(self, client: SyncCaller, owner: type) -> Callable[P, Iterator[T]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+        describe = self.describe
+
+        @wraps(describe)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.followed(describe(*args, **kwargs))
+
+        return method
+
+
 class Operations:
     """Every operation of the API, under its name in the OpenAPI document."""
 
@@ -161,6 +198,7 @@ class Operations:
     put_saved_view = CallMethod(saved_views.put_saved_view)
     delete_saved_view = CallMethod(saved_views.delete_saved_view)
     list_events = ListMethod(tasks.list_events)
+    follow_events = StreamMethod(tasks.follow_events)
     get_activity = CallMethod(activity.get_activity)
     get_tenant_activity = CallMethod(activity.get_tenant_activity)
     get_upcoming_tasks = CallMethod(activity.get_upcoming_tasks)

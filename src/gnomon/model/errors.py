@@ -31,7 +31,7 @@
     ├── IdempotencyPending     a key whose first request is still under way
     ├── Overloaded             too many wait already for this process to do it
     ├── WaitersFull            likewise, of all tenants, for tasks to end
-    ├── ViewersFull            as many live pages are open as a process can have
+    ├── ViewersFull            as many streams are open as a process can have
     ├── Unauthenticated        unauthorized: no key or token that is known
     ├── RoleMissing            the requester may not do this
     ├── OperatorNeeded         it concerns the installation, and the requester is of a tenant
@@ -339,10 +339,10 @@ class WaitersFull(GnomonError):
 
 
 class ViewersFull(GnomonError):
-    """As many live pages are open as this process can have, or it is about to stop."""
+    """As many streams are open as this process can have, or it is about to stop."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"{most} live pages are open already, or this process stops; try again")
+        super().__init__(f"{most} streams are open already, or this process stops; try again")
         self.most = most
 
 

@@ -69,6 +69,8 @@ from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache, plans_of
 from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.live.event_feed import EventFeed
+from gnomon.usecases.live.seats import StreamSeats
 from gnomon.usecases.live.watch import LiveWatch
 from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.live_handlers import LOOK_SECONDS as HANDLER_SECONDS
@@ -122,6 +124,7 @@ def _access_log(settings: Settings, clock: Clock) -> AccessLog | None:
 def _end_waits(context: Context) -> None:
     """Ends the requests that would last: nobody has to wait for them."""
     context.live.close()
+    context.feed.close()
     context.ends.close()
 
 
@@ -238,20 +241,22 @@ async def _assembled(
     )
     guards = Guards(directory, settings.targets.allow)
     rules = TenantRules(clock, directory, guards, settings.api.max_payload_bytes)
+    seats, event_log = StreamSeats(requests), PostgresEventLog(database)
     return Context(
         settings=settings,
         clock=clock,
         store=store,
         batcher=SubmissionBatcher(store),
         ends=EndWatch(store, clock, requests),
-        live=LiveWatch(PostgresSigns(database), clock, requests),
+        live=LiveWatch(PostgresSigns(database), clock, seats),
+        feed=EventFeed(event_log, clock, seats),
         shared=SharedAnswers(clock),
         handlers=LiveHandlers(PostgresRoster(database)),
         bulk=PostgresBulk(database),
         saved_views=PostgresSavedViews(database),
         cron=PostgresCronJobs(database),
         events=PostgresEvents(database),
-        event_log=PostgresEventLog(database),
+        event_log=event_log,
         roster=PostgresRoster(database),
         metrics=metrics,
         directory=directory,
@@ -283,6 +288,7 @@ def _services(context: Context, database: Database, announcer: Announcer) -> lis
         Service("batcher", context.batcher.run),
         Service("ends", context.ends.look, context.ends.rest),
         Service("live", context.live.look, context.live.rest),
+        Service("feed", context.feed.look, context.feed.rest),
         every("directory", context.directory.load, clock, LOOK_SECONDS),
         every("handlers", context.handlers.load, clock, HANDLER_SECONDS),
         every("align", partial(_align, database, clock), clock, ALIGN_SECONDS),

@@ -12,6 +12,9 @@ from gnomon.node.maintenance.dead_letter_alarm import CHORE as ALARM
 from gnomon.node.maintenance.dead_letter_alarm import EVERY_SECONDS as ALARM_SECONDS
 from gnomon.node.maintenance.dead_letter_alarm import DeadLetterAlarm
 from gnomon.node.maintenance.fingerprinter import CHORE as FINGERPRINT
+from gnomon.node.maintenance.event_watch import CHORE as EVENTS
+from gnomon.node.maintenance.event_watch import EVERY_SECONDS as EVENT_SECONDS
+from gnomon.node.maintenance.event_watch import EventWatch
 from gnomon.node.maintenance.fingerprinter import EVERY_SECONDS as FINGERPRINT_SECONDS
 from gnomon.node.maintenance.fingerprinter import Fingerprinter
 from gnomon.node.maintenance.level_judge import EVERY_SECONDS as LEVEL_SECONDS
@@ -27,6 +30,9 @@ from gnomon.node.maintenance.storage_counter import StorageCounter
 from gnomon.node.maintenance.stuck_watch import EVERY_SECONDS as STUCK_SECONDS
 from gnomon.node.maintenance.stuck_watch import Examine, StuckWatch
 from gnomon.node.maintenance.watchdog import CHORE as WATCH
+from gnomon.node.maintenance.usage_recorder import CHORE as USAGE
+from gnomon.node.maintenance.usage_recorder import EVERY_SECONDS as USAGE_SECONDS
+from gnomon.node.maintenance.usage_recorder import UsageRecorder
 from gnomon.node.maintenance.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.node.maintenance.watchdog import Watchdog
 from gnomon.node.membership.lease import Lease
@@ -41,6 +47,7 @@ from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
 from gnomon.store.postgres.events.dead_letter_counts import PostgresDeadLetterCounts
 from gnomon.store.postgres.events.event_reader import PostgresWatch
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter
+from gnomon.store.postgres.events.looks import PostgresLooks
 from gnomon.store.postgres.levels.level_store import PostgresLevels
 from gnomon.store.postgres.levels.stuck_store import PostgresStuck
 from gnomon.store.postgres.overview.overview import PostgresOverview
@@ -72,9 +79,6 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
     watchdog = Watchdog(watch, chores, lease, clock, emit, troubles)
     levels = PostgresLevels(database, settings.node.timeout_grace_seconds)
     judge = LevelJudge(levels, chores, lease, clock)
-    alarm = DeadLetterAlarm(
-        PostgresDeadLetterCounts(database), PostgresEventWriter(database), chores, lease, clock
-    )
     room = RoomWatch(
         PostgresRoom(database, settings.database.data_dir),
         settings.database,
@@ -99,8 +103,22 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every("levels", judge.run_once, clock, LEVEL_SECONDS),
         every("stuck", _stuck(inputs, lease).run_once, clock, STUCK_SECONDS),
         every(OVERVIEW, overview.run_once, clock, OVERVIEW_SECONDS),
-        every("alarm", alarm.run_once, clock, ALARM_SECONDS),
+        *_events(inputs, lease, chores),
         every("troubles", keeper.run_once, clock, TROUBLE_SECONDS),
+    ]
+
+
+def _events(inputs: NodeInputs, lease: Lease, chores: PostgresChores) -> list[Service]:
+    """Those that notice what people care about."""
+    database, clock = inputs.database, inputs.clock
+    writer, looks = PostgresEventWriter(database), PostgresLooks(database, clock)
+    alarm = DeadLetterAlarm(PostgresDeadLetterCounts(database), writer, chores, lease, clock)
+    events = EventWatch(looks, writer, chores, lease, inputs.directory.quotas, clock)
+    usage = UsageRecorder(looks, writer, chores, lease, clock)
+    return [
+        every("alarm", alarm.run_once, clock, ALARM_SECONDS),
+        every(EVENTS, events.run_once, clock, EVENT_SECONDS),
+        every(USAGE, usage.run_once, clock, USAGE_SECONDS),
     ]
 
 

@@ -1,6 +1,7 @@
 """`gnomon events`: dead letters, missed SLAs of cron jobs, breakers; and who took note of them."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,6 +38,23 @@ def events(
     is_open: Annotated[
         bool, typer.Option("--open", help="Only those that nobody has acknowledged.")
     ] = False,
+    severity: Annotated[
+        str | None, typer.Option(metavar="SEVERITY", help="Only these: info, warning or error.")
+    ] = None,
+    task_type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Only about this task type.")
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Wait for new ones, and show them as they happen."),
+    ] = False,
+    after: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", min=0, help="With --follow: first those after this one."),
+    ] = None,
+    installation: Annotated[
+        bool, typer.Option(help="With --follow: those of the installation, for operators.")
+    ] = False,
     limit: Limit = 50,
     everything: Everything = False,
     as_json: AsJson = False,
@@ -46,9 +64,19 @@ def events(
 
     \b
     gnomon events --open
+    gnomon events --follow --severity error
     gnomon events --kind cron.sla_missed --json
     """
-    filters: dict[str, Any] = {} if kind is None else {"kind": kind}
+    given = {"kind": kind, "severity": severity, "task_type": task_type}
+    filters: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if follow:
+        if is_open or everything:
+            raise typer.BadParameter("--follow shows all that happens: not with --open or --all")
+        filters |= {"after": after, "installation": installation}
+        remote.call(remote.api_url(settings_of(ctx), api), partial(_follow, filters, as_json))
+        return
+    if after is not None or installation:
+        raise typer.BadParameter("--after and --installation need --follow")
     if is_open:
         filters["acknowledged"] = False
 
@@ -57,6 +85,21 @@ def events(
         await (output.stream("events", found) if as_json else views.in_pieces(found, _rows))
 
     remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+async def _follow(filters: dict[str, Any], as_json: bool, client: "DocumentClient") -> None:
+    """Shows events as they happen, until it is interrupted."""
+    async for event in client.follow_events(**filters):
+        if as_json:
+            output.line(compact(event))
+        else:
+            output.paragraph(_line(event))
+
+
+def _line(event: "Json") -> str:
+    """An event in a line: when, how much it matters, what, and about what."""
+    kind = event["type"].removeprefix("gnomon.")
+    return f"{second(event['time'])}  {event['severity']:<7}  {kind}  {_detail(event['data'])}"
 
 
 def acknowledge(

@@ -13,6 +13,7 @@ from gnomon.client.types.tasks import (
     EventReceiptInfo,
     ExecutionInfo,
     ExplanationInfo,
+    FollowedEvent,
     RelatedTasksInfo,
     SubmittedTask,
     TaskEdit,
@@ -23,6 +24,7 @@ from gnomon.client.types.tasks import (
 )
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Priority
+from gnomon.model.severity import Severity
 
 Id: TypeAlias = str | UUID
 IncludedPart: TypeAlias = Literal["executions", "failure"]
@@ -187,9 +189,31 @@ def retry_task(task_id: Id, *, idempotency_key: str | None = None) -> Call[Chang
     return _changing("POST", f"{_task(task_id)}/retry", key=idempotency_key)
 
 
+def follow_events(
+    *,
+    kind: str | None = None,
+    severity: Severity | str | None = None,
+    task_type: str | None = None,
+    after: int | None = None,
+    installation: bool = False,
+) -> Call[FollowedEvent]:
+    """Iterates over events as they happen, without end; or from the number `after` on, 0 for all
+    that are kept. A stream that is cut off goes on where it stopped: no event is left out or told
+    twice. With `installation` those of the installation, for operators. Raises ApiProblem with
+    status 410 where events after that number are not kept any more."""
+    return Call(
+        method="GET",
+        path="/installation/events/stream" if installation else "/events/stream",
+        query={"kind": kind, "severity": severity, "task_type": task_type, "after": after},
+        answer=FollowedEvent,
+    )
+
+
 def list_events(
     *,
     kind: str | None = None,
+    severity: Severity | str | None = None,
+    task_type: str | None = None,
     cron_job_id: Id | None = None,
     acknowledged: bool | None = None,
     limit: int | None = None,
@@ -198,7 +222,13 @@ def list_events(
     """Lists events, newest first; with `acknowledged`, those that somebody has taken note of, or
     those that nobody has."""
     said = None if acknowledged is None else str(acknowledged).lower()
-    query = {"kind": kind, "cron_job_id": cron_job_id, "acknowledged": said}
+    query = {
+        "kind": kind,
+        "severity": severity,
+        "task_type": task_type,
+        "cron_job_id": cron_job_id,
+        "acknowledged": said,
+    }
     return Listing(
         path="/events", member="events", item=EventInfo, query=query, limit=limit, cursor=cursor
     )

@@ -256,6 +256,22 @@ class EventInfo(msgspec.Struct, kw_only=True):
     note: str | None
 
 
+class FollowedEvent(msgspec.Struct, kw_only=True):
+    """An event of the stream, a CloudEvent. One that has grown is told again: it has the same
+    `eventid`, and another `id` and `number`."""
+
+    id: str
+    type: str  # `gnomon.` and the kind
+    source: str  # `/tenants/<id>` or `/installation`
+    time: datetime
+    subject: str | None = None  # the task, cron job or task type
+    eventid: UUID
+    number: str
+    severity: Severity
+    fingerprint: str
+    data: dict[str, Any]
+
+
 class EventReceiptInfo(msgspec.Struct, kw_only=True):
     """An event that was acknowledged by a key that may not read."""
 

@@ -1,5 +1,6 @@
 """Events in words: what happened, to what, and where to look."""
 
+from collections import defaultdict
 from typing import Any
 from urllib.parse import quote
 
@@ -7,6 +8,7 @@ import msgspec
 
 from gnomon.dashboard.addresses import filter_tokens
 from gnomon.dashboard.text.words import span
+from gnomon.model import event_kinds
 from gnomon.model.event_kinds import (
     BREAKER_CLOSED,
     BREAKER_OPENED,
@@ -29,6 +31,27 @@ KINDS = {
     TASK_SLOW: "Slow task",
     TASK_STUCK: "Stuck task",
     end_of(TASK_STUCK): "No longer stuck",
+}
+
+
+# Sentences with members of the detail.
+_TEXTS = {
+    event_kinds.RETRY_STORM: (
+        "{retries} of {executions} executions of the type {task_type} failed within {minutes} "
+        "minutes, and are tried again."
+    ),
+    event_kinds.end_of(event_kinds.RETRY_STORM): (
+        "Executions of the type {task_type} succeed again, or there are few."
+    ),
+    event_kinds.QUOTA_REACHED: "The quota {quota} of {limit} is used up: more is refused.",
+    event_kinds.end_of(event_kinds.QUOTA_REACHED): "The quota {quota} of {limit} has room again.",
+    event_kinds.LIMITER_STARVING: "Tasks wait for the limiter {limiter} since {waiting_since}.",
+    event_kinds.end_of(event_kinds.LIMITER_STARVING): (
+        "No task has waited long for the limiter {limiter} any more."
+    ),
+    event_kinds.USAGE_RECORDED: (
+        "{submissions} submissions and {executions} executions on {day}, until {until}."
+    ),
 }
 
 
@@ -89,6 +112,8 @@ def _text(kind: str, detail: dict[str, Any]) -> str:
         return f"The task had to start by {detail.get('start_by')}, and {did}."
     if kind == TASK_SLOW:
         return f"Execution {detail.get('attempt')} ran for {_seconds(detail)} or longer."
+    if kind in _TEXTS:
+        return _TEXTS[kind].format_map(defaultdict(lambda: "?", detail))
     told = ((name, value) for name, value in detail.items() if value not in (None, ""))
     return " ".join(f"{name}={value}" for name, value in told)
 

@@ -2,16 +2,13 @@
 
 They are read off the roll-up, so no task pays for them."""
 
-import hashlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-
-import msgspec
 
 from gnomon.clock import EPOCH, Clock
 from gnomon.model.activity import ALL_TYPES
 from gnomon.model.event_kinds import DEAD_LETTERED
-from gnomon.model.ids import uuid7
+from gnomon.node.maintenance.told_once import told_once
 from gnomon.node.membership.lease import Lease
 from gnomon.store.ports.events import DeadLetterCount, NewEvent
 from gnomon.store.postgres.dispatch.roster import PostgresChores
@@ -24,7 +21,6 @@ WINDOW = timedelta(minutes=15)
 _HOLD_SECONDS = 30.0
 # What nodes count shortly before the end of a window is written shortly after it.
 _LATE = timedelta(minutes=1)
-_ENTROPY_BYTES = 9  # 72 of the 74 bits
 
 
 class DeadLetterAlarm:
@@ -79,17 +75,10 @@ def _window(moment: datetime) -> datetime:
 
 
 def _event(count: DeadLetterCount, begins_at: datetime) -> NewEvent:
-    about = f"{count.tenant_id}\0{count.task_type}".encode()
-    entropy = int.from_bytes(hashlib.sha256(about).digest()[:_ENTROPY_BYTES])
     detail = {
         "task_type": count.task_type if count.task_type != ALL_TYPES else None,
         "count": count.dead,
         "since": begins_at,
         "until": begins_at + WINDOW,
     }
-    return NewEvent(
-        tenant_id=count.tenant_id,
-        id=uuid7((begins_at - EPOCH) // timedelta(milliseconds=1), entropy),
-        kind=DEAD_LETTERED,
-        detail=msgspec.json.encode(detail).decode(),
-    )
+    return told_once(count.tenant_id, DEAD_LETTERED, begins_at, count.task_type, detail)

@@ -69,6 +69,21 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     task_id: UUID | None = None
 
 
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that holds for a while, and is told when it begins and when it is over."""
+
+    kind: str  # of its beginning
+    key: str  # what it is about, among those of its kind and tenant
+    tenant_id: str = event_kinds.INSTALLATION
+    detail: Mapping[str, Any] = {}
+    cron_job_id: UUID | None = None
+    task_id: UUID | None = None
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        return self.kind, self.tenant_id, self.key
+
+
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Filters of a list. None means all."""
 

@@ -4,25 +4,24 @@ A viewer costs a comparison, and no statement of its own. While nobody watches, 
 """
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from uuid import UUID
 
 from gnomon.clock import Clock
-from gnomon.model.errors import Overloaded, StoreError, ViewersFull
+from gnomon.model.errors import StoreError
 from gnomon.model.task import TaskKey
 from gnomon.model.topics import Topic, WatchedTopics, task_topic
 from gnomon.store.postgres.live.signs import PostgresSigns
+from gnomon.usecases.live.seats import StreamSeats
 
 LEAST_PAUSE = 1.0  # seconds between two looks, and so between two words about one topic
 MOST_PAUSE = 15.0
 TOLD_A_SECOND = 20.0  # viewers: each asks for what it shows, and all of them together are bounded
 _MOST_TIME = 0.05  # the part of the time that may go into looks
 SLOW_SECONDS = 10.0  # after which a topic counts as changed: not everything leaves a sign
-MOST_VIEWERS = 1_000
-MOST_OF_ONE = 12  # of one session, or of one address of scripts, which have none
 
 # A tenant, or None for what belongs to the installation; and a topic, or one task.
 _Subject = tuple[str | None, Topic | UUID]
@@ -61,15 +60,11 @@ class Viewer:
 class LiveWatch:
     """The open pages of a process, while `look` and `rest` take turns."""
 
-    def __init__(self, signs: PostgresSigns, clock: Clock, requests: int) -> None:
-        """`requests`: how many may be in progress at once. Most of them must not be streams."""
+    def __init__(self, signs: PostgresSigns, clock: Clock, seats: StreamSeats) -> None:
         self._signs = signs
         self._clock = clock
-        self._most = max(min(requests // 4, MOST_VIEWERS), 1)
-        self._most_of_tenant = max(self._most // 2, 1)
+        self._seats = seats
         self._viewers: dict[Viewer, None] = {}
-        self._of_tenant: Counter[str | None] = Counter()
-        self._of_one: Counter[Hashable] = Counter()
         self._seen: dict[_Subject, tuple[Hashable, float]] = {}  # its sign, and when it was told
         self._versions: dict[str | None, int] = {}
         self._numbers = count(1)
@@ -88,34 +83,21 @@ class LiveWatch:
     ) -> Iterator[Viewer]:
         """A page that `one` session has open; None where there are none, and nobody is told from
         anybody else. Raises Overloaded, ViewersFull."""
-        self._check_room(one, tenant_id)
-        viewer = Viewer(tenant_id, watched)
-        self._viewers[viewer] = None
-        self._of_tenant[tenant_id] += 1
-        self._of_one[one] += 1
-        # The page was drawn a moment ago, and what others have been told since is news to it.
-        for subject in viewer.subjects:
-            if subject in self._seen:
-                viewer.tell(subject[1])
-        self._watched.set()
-        try:
-            yield viewer
-        finally:
-            self._leave(viewer, one)
+        with self._seats.taken(one, tenant_id):
+            viewer = Viewer(tenant_id, watched)
+            self._viewers[viewer] = None
+            # The page was drawn a moment ago, and what others have been told since is news to it.
+            for subject in viewer.subjects:
+                if subject in self._seen:
+                    viewer.tell(subject[1])
+            self._watched.set()
+            try:
+                yield viewer
+            finally:
+                self._leave(viewer)
 
-    def _check_room(self, one: Hashable | None, tenant_id: str | None) -> None:
-        if one is not None and self._of_one[one] >= MOST_OF_ONE:
-            raise Overloaded(f"{MOST_OF_ONE} live pages are open already; close one of them")
-        if self._of_tenant[tenant_id] >= self._most_of_tenant:
-            raise Overloaded(f"{self._most_of_tenant} live pages of this tenant are open already")
-        if len(self._viewers) >= self._most or self.closed.is_set():
-            raise ViewersFull(self._most)
-
-    def _leave(self, viewer: Viewer, one: Hashable | None) -> None:
+    def _leave(self, viewer: Viewer) -> None:
         del self._viewers[viewer]
-        # Subtracting leaves out what is 0.
-        self._of_tenant -= Counter([viewer.tenant_id])
-        self._of_one -= Counter([one])
         if not self._viewers:
             self._watched.clear()
             self._seen.clear()
@@ -196,5 +178,6 @@ class LiveWatch:
     def close(self) -> None:
         """Lets every page go, and takes no more."""
         self.closed.set()
+        self._seats.close()
         for viewer in self._viewers:
             viewer.told.set()

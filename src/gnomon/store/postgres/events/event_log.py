@@ -6,6 +6,7 @@ Numbers are given after the commit by whoever reads: see the function number_eve
 import asyncpg
 
 from gnomon.model.errors import EventsGone
+from gnomon.model.event_kinds import INSTALLATION
 from gnomon.store.ports.events import EventRecord, LogPage, LogSpan
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.events.event_rows import event_of
@@ -52,6 +53,8 @@ class PostgresEventLog:
     async def _rows(self, after: int, limit: int, tenant_id: str | None) -> list[asyncpg.Record]:
         if tenant_id is None:
             return await self._database.fetch("read_events", after, limit)
+        if tenant_id == INSTALLATION:  # which is no tenant that a transaction could be of
+            return await self._database.fetch("read_tenant_events", tenant_id, after, limit)
         async with self._database.scoped(tenant_id) as connection:
             return await connection.fetch(query("read_tenant_events"), tenant_id, after, limit)
 
