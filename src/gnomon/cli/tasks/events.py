@@ -53,7 +53,10 @@ def events(
         typer.Option(metavar="NUMBER", min=0, help="With --follow: first those after this one."),
     ] = None,
     installation: Annotated[
-        bool, typer.Option(help="With --follow: those of the installation, for operators.")
+        bool,
+        typer.Option(
+            "--installation", help="With --follow: those of the installation, for operators."
+        ),
     ] = False,
     limit: Limit = 50,
     everything: Everything = False,
