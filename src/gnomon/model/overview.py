@@ -7,7 +7,7 @@ import msgspec
 from gnomon.model.priority import Lane
 
 
-class Overview(msgspec.Struct, kw_only=True):
+class InstallationOverview(msgspec.Struct, kw_only=True):
     """What was found; None: it could not be asked."""
 
     at: float  # seconds since the epoch, by the database's clock

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gnomon.model.overview import Overview
+from gnomon.model.overview import InstallationOverview
 
 
 class Recovery(StrEnum):
@@ -77,7 +77,7 @@ class NodeSeen(msgspec.Struct, frozen=True, kw_only=True):
 class InstallationSeen(msgspec.Struct, frozen=True):
     """A look over the whole installation; None: it is another node's to look."""
 
-    overview: Overview | None
+    overview: InstallationOverview | None
 
 
 NodeEvent = (

@@ -10,7 +10,7 @@ from tests.unit.observe.test_execution_metrics import ended, settled, started
 from gnomon.model.activity import Counts
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
-from gnomon.model.overview import Overview
+from gnomon.model.overview import InstallationOverview
 from gnomon.model.priority import Lane
 from gnomon.observe.events import ChoreFailed, Event
 from gnomon.observe.metrics.api import ApiMetrics
@@ -20,7 +20,7 @@ from gnomon.observe.node_events import InstallationSeen, RoomSeen
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 NAMED = re.compile(r"`(gnomon_\w+)(?:\{([\w,]*)\})?`")
-SEEN = Overview(
+SEEN = InstallationOverview(
     at=1.0, ready=1, scheduled=1, running=1, dead=1, oldest_due={Lane.LOW: 1.0}, hottest_shard=1.0,
     limiter_use=0.5, limiters_full=0, partitions_ahead=8, replication_lag=0.1, database_bytes=9,
     chores_unheld={"prune": 0.0},

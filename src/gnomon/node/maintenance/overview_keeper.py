@@ -3,7 +3,7 @@
 import structlog
 
 from gnomon.model.errors import StoreError
-from gnomon.model.overview import Overview
+from gnomon.model.overview import InstallationOverview
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Observer
 from gnomon.observe.node_events import InstallationSeen
@@ -29,7 +29,7 @@ class OverviewKeeper:
         self._emit = emit
         self._missing: frozenset[str] = frozenset()
 
-    async def run_once(self) -> Overview | None:
+    async def run_once(self) -> InstallationOverview | None:
         """Gives what was seen; None where another node looks."""
         seen = None
         try:
@@ -43,7 +43,7 @@ class OverviewKeeper:
         self._emit(InstallationSeen(seen))
         return seen
 
-    def _tell_missing(self, seen: Overview) -> None:
+    def _tell_missing(self, seen: InstallationOverview) -> None:
         missing = frozenset(seen.missing)
         for part in sorted(missing - self._missing):
             log.warning(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gnomon.model.overview import Overview
+from gnomon.model.overview import InstallationOverview
 
 _SINGLE = {
     "gnomon_hottest_shard_ratio": (
@@ -37,7 +37,7 @@ class InstallationMetrics(Collector):
     """What was seen last; nothing while another node looks."""
 
     def __init__(self) -> None:
-        self.seen: Overview | None = None
+        self.seen: InstallationOverview | None = None
 
     def collect(self) -> Iterator[Metric]:
         seen = self.seen

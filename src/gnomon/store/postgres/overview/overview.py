@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from gnomon.model.errors import StoreError
-from gnomon.model.overview import Overview
+from gnomon.model.overview import InstallationOverview
 from gnomon.model.priority import Lane
 from gnomon.model.shard import SHARDS
 from gnomon.store.postgres.database import Database, statements_within
@@ -28,10 +28,10 @@ class PostgresOverview:
         self._database = database
         self._chores = list(chores)  # that some node should hold at any time
 
-    async def look(self) -> Overview:
+    async def look(self) -> InstallationOverview:
         """Raises StoreError where not even the time is told."""
         now = await self._now()
-        found = Overview(at=now)
+        found = InstallationOverview(at=now)
         for part in (
             self._due, self._later, self._running, self._dead, self._limiters, self._server,
             self._partitions, self._unheld,
@@ -48,7 +48,7 @@ class PostgresOverview:
             now = await connection.fetchval("SELECT gnomon.now()")
         return float(now.timestamp())
 
-    async def _due(self, found: Overview) -> None:
+    async def _due(self, found: InstallationOverview) -> None:
         rows = await self._database.fetch("overview_due", _MOST_OF_SHARD)
         by_shard: defaultdict[int, int] = defaultdict(int)
         oldest = dict.fromkeys(Lane, 0.0)
@@ -60,13 +60,13 @@ class PostgresOverview:
         found.ready, found.oldest_due = ready, oldest
         found.hottest_shard = max(by_shard.values()) * SHARDS / ready if ready else 0.0
 
-    async def _later(self, found: Overview) -> None:
+    async def _later(self, found: InstallationOverview) -> None:
         found.scheduled = await self._count("overview_later", _LATER_OF_SHARD)
 
-    async def _running(self, found: Overview) -> None:
+    async def _running(self, found: InstallationOverview) -> None:
         found.running = await self._count("overview_running", MOST)
 
-    async def _dead(self, found: Overview) -> None:
+    async def _dead(self, found: InstallationOverview) -> None:
         found.dead = await self._count("overview_dead", MOST)
 
     async def _count(self, name: str, most: int) -> int:
@@ -74,21 +74,21 @@ class PostgresOverview:
         assert row is not None, "an aggregate always gives a row"
         return int(row["tasks"])
 
-    async def _limiters(self, found: Overview) -> None:
+    async def _limiters(self, found: InstallationOverview) -> None:
         row = await self._database.fetchrow("overview_limiters", MOST)
         assert row is not None, "an aggregate always gives a row"
         found.limiter_use, found.limiters_full = row["highest"], row["full"]
 
-    async def _server(self, found: Overview) -> None:
+    async def _server(self, found: InstallationOverview) -> None:
         row = await self._database.fetchrow("overview_server")
         assert row is not None, "a SELECT without FROM gives its row"
         found.database_bytes, found.replication_lag = row["bytes"], row["lag_seconds"]
 
-    async def _partitions(self, found: Overview) -> None:
+    async def _partitions(self, found: InstallationOverview) -> None:
         async with self._database.connection() as connection:
             now = await connection.fetchval("SELECT gnomon.now()")
             found.partitions_ahead = await partitions.days_ahead(connection, now.date())
 
-    async def _unheld(self, found: Overview) -> None:
+    async def _unheld(self, found: InstallationOverview) -> None:
         rows = await self._database.fetch("overview_chores", self._chores)
         found.chores_unheld = {row["name"]: row["seconds"] for row in rows}
