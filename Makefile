@@ -39,6 +39,10 @@ up: $(RUNTIME) ## Start Gnomon with its embedded PostgreSQL (Ctrl-C stops it)
 
 ##@ Work on it
 
+# Tests start hundreds of processes. Where compiled files are not kept, each of them compiles all that it imports:
+# more than half of what it costs to start it.
+unit test: export PYTHONDONTWRITEBYTECODE :=
+
 unit: $(STAMP) ## Run the fast tests: no server, no process, under a minute
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal --hypothesis-profile quick tests/unit tests/conformance \
 		--ignore tests/conformance/test_postgres_stores.py $(ARGS)

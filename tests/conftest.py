@@ -11,7 +11,6 @@ import gc
 import itertools
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -46,11 +45,6 @@ FAST = {
 _MEMORY = Path("/dev/shm")
 _OWNED_BY = "gnomon-test-server-"  # then the id of the process
 _ROOM = 8 * 2**30  # bytes that must be free in it; the servers of a run take some 2 GB together
-
-# Tests start hundreds of processes. Where compiled files are not kept, each of them compiles all
-# that it imports: more than half of what it costs to start it.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 
 # How long an example takes says more about the machine than about the code.
 hypothesis_settings.register_profile("gnomon", deadline=None, max_examples=50)

@@ -120,6 +120,9 @@ class Trial:
             source = str(self.copy / "src")
             os.chdir(self.copy)
             os.environ["PYTHONPATH"] = source  # for processes that tests start
+            # Mutants of one size in one second would be taken for each other's compiled file.
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+            sys.dont_write_bytecode = True
             for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
                 del sys.modules[name]  # those of the tree
             sys.path[:] = [source, str(self.copy), *_without(sys.path, project.root)]
