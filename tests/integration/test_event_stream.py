@@ -155,3 +155,22 @@ async def test_a_late_commit_and_a_long_transaction_hold_no_stream_up(
             assert await told(client, 1, after=0) == [seen]
     async with Client(url_of(api)) as client:
         assert await told(client, 2, after=0) == [seen, late]
+
+
+async def test_a_stream_outlives_the_connections_to_postgresql(
+    api: Api, connection: Connection, superuser: Connection
+) -> None:
+    ids = [await entered(connection) for _ in range(2)]
+    async with (
+        asyncio.timeout(60),
+        Client(url_of(api)) as client,
+        aclosing(client.follow_events(after=0)) as events,
+    ):
+        found = [(await anext(events)).eventid for _ in ids]
+        await superuser.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        ids += [await entered(superuser) for _ in range(2)]
+        found += [(await anext(events)).eventid for _ in range(2)]
+    assert sorted(found) == sorted(ids)

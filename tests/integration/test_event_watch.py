@@ -1,16 +1,22 @@
 """Conditions are told when they begin and when they are over, each once, whoever looks."""
 
+from collections import deque
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from tests.integration.support import Connection, database_now, joined
 
-from gnomon.clock import SystemClock, new_incarnation
+from gnomon.clock import SystemClock, new_id, new_incarnation
+from gnomon.model.errors import StoreError
 from gnomon.model.event_kinds import INSTALLATION
+from gnomon.model.task import TaskKey
 from gnomon.model.tenant import Quotas
 from gnomon.node.maintenance.event_watch import EventWatch
+from gnomon.node.maintenance.quarantine_alarm import QuarantineAlarm
 from gnomon.node.maintenance.usage_recorder import UsageRecorder
 from gnomon.node.membership.lease import Lease
+from gnomon.node.run.quarantine.pool import Killer
 from gnomon.store.ports.events import Condition, EventRecord
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
@@ -192,3 +198,21 @@ async def test_usage_is_recorded_once_an_hour(database: Database, connection: Co
     reading, _ = await told(database)
     assert reading.tenant_id == "acme"
     assert (reading.fields["submissions"], reading.fields["executions"]) == (8, 10)
+
+
+async def test_a_task_that_killed_its_process_is_told(
+    database: Database, connection: Connection
+) -> None:
+    clock = SystemClock()
+    task_id = new_id(clock.now())
+    killers = deque([Killer(TaskKey("acme", task_id), "crunch", "signal 9 (SIGKILL)")])
+    alarm = QuarantineAlarm(killers, PostgresEventWriter(database), clock)
+    await connection.execute("ALTER TABLE gnomon.event RENAME TO elsewhere")
+    with pytest.raises(StoreError):
+        await alarm.run_once()
+    await connection.execute("ALTER TABLE gnomon.elsewhere RENAME TO event")
+    assert await alarm.run_once() == 1
+    assert await alarm.run_once() == 0
+    (event,) = await told(database)
+    assert (event.kind, event.tenant_id, event.task_id) == ("task.quarantined", "acme", task_id)
+    assert event.fields == {"task_type": "crunch", "how": "signal 9 (SIGKILL)"}

@@ -201,6 +201,8 @@ async def test_one_that_dies_alone_has_killed_its_process(ward: Ward, how: str) 
     await ward.died(1)
     (death,) = ward.deaths
     assert (death.tasks, death.alone) == (1, True)
+    (killer,) = ward.quarantine.killers
+    assert killer.how.startswith(DEATHS[how])
     assert (await ward.call("echo")) is not None
 
 

@@ -11,10 +11,10 @@ from gnomon.node.maintenance.bulk_runner import BulkRunner
 from gnomon.node.maintenance.dead_letter_alarm import CHORE as ALARM
 from gnomon.node.maintenance.dead_letter_alarm import EVERY_SECONDS as ALARM_SECONDS
 from gnomon.node.maintenance.dead_letter_alarm import DeadLetterAlarm
-from gnomon.node.maintenance.fingerprinter import CHORE as FINGERPRINT
 from gnomon.node.maintenance.event_watch import CHORE as EVENTS
 from gnomon.node.maintenance.event_watch import EVERY_SECONDS as EVENT_SECONDS
 from gnomon.node.maintenance.event_watch import EventWatch
+from gnomon.node.maintenance.fingerprinter import CHORE as FINGERPRINT
 from gnomon.node.maintenance.fingerprinter import EVERY_SECONDS as FINGERPRINT_SECONDS
 from gnomon.node.maintenance.fingerprinter import Fingerprinter
 from gnomon.node.maintenance.level_judge import EVERY_SECONDS as LEVEL_SECONDS
@@ -25,14 +25,16 @@ from gnomon.node.maintenance.overview_keeper import OverviewKeeper
 from gnomon.node.maintenance.pruner import CHORE as PRUNE
 from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.node.maintenance.pruner import Pruner
+from gnomon.node.maintenance.quarantine_alarm import EVERY_SECONDS as QUARANTINE_SECONDS
+from gnomon.node.maintenance.quarantine_alarm import QuarantineAlarm
 from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
 from gnomon.node.maintenance.storage_counter import StorageCounter
 from gnomon.node.maintenance.stuck_watch import EVERY_SECONDS as STUCK_SECONDS
 from gnomon.node.maintenance.stuck_watch import Examine, StuckWatch
-from gnomon.node.maintenance.watchdog import CHORE as WATCH
 from gnomon.node.maintenance.usage_recorder import CHORE as USAGE
 from gnomon.node.maintenance.usage_recorder import EVERY_SECONDS as USAGE_SECONDS
 from gnomon.node.maintenance.usage_recorder import UsageRecorder
+from gnomon.node.maintenance.watchdog import CHORE as WATCH
 from gnomon.node.maintenance.watchdog import EVERY_SECONDS as WATCH_SECONDS
 from gnomon.node.maintenance.watchdog import Watchdog
 from gnomon.node.membership.lease import Lease
@@ -115,10 +117,12 @@ def _events(inputs: NodeInputs, lease: Lease, chores: PostgresChores) -> list[Se
     alarm = DeadLetterAlarm(PostgresDeadLetterCounts(database), writer, chores, lease, clock)
     events = EventWatch(looks, writer, chores, lease, inputs.directory.quotas, clock)
     usage = UsageRecorder(looks, writer, chores, lease, clock)
+    quarantine = QuarantineAlarm(inputs.killers, writer, clock)
     return [
         every("alarm", alarm.run_once, clock, ALARM_SECONDS),
         every(EVENTS, events.run_once, clock, EVENT_SECONDS),
         every(USAGE, usage.run_once, clock, USAGE_SECONDS),
+        every("quarantine", quarantine.run_once, clock, QUARANTINE_SECONDS),
     ]
 
 

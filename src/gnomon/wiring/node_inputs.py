@@ -2,12 +2,14 @@
 
 import os
 import socket
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gnomon.clock import Clock
 from gnomon.node.dispatch.breaker_check import BreakerRules
+from gnomon.node.run.quarantine.pool import Killer
 from gnomon.node.run.targets import Callers
 from gnomon.observe.events import Observer
 from gnomon.settings import Settings
@@ -43,6 +45,7 @@ class NodeInputs:
     activity: ActivityWriter
     served: Served = EVERYTHING
     registrar: AppRegistrar | None = None  # of a worker
+    killers: deque[Killer] = field(default_factory=deque)  # of the quarantine
 
     @property
     def name(self) -> str:

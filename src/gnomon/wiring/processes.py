@@ -258,7 +258,7 @@ async def joined_node(
             registrar = AppRegistrar(app, settings, database, directory, clock, inserted)
         inputs = NodeInputs(
             settings, database, callers, quarantine.is_open, directory, clock, emit, rules,
-            activity, served, registrar,
+            activity, served, registrar, quarantine.killers,
         )  # fmt: skip
         assembly = Assembly(inputs)
         node = assembly.node()

@@ -5,10 +5,12 @@ behind in it could kill those that come later; and at once where one ignores bei
 """
 
 import asyncio
+from collections import deque
+from typing import NamedTuple
 
 from gnomon.clock import Clock
 from gnomon.model.outcome import Loss, Outcome, OutcomeKind
-from gnomon.model.task import DeliveryMode
+from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.node.run.children.frames import Cancelled, Ended, Left
 from gnomon.node.run.children.jobs import Died, End, Job, Newcomer, Unstarted
 from gnomon.node.run.children.pool import ChildPool
@@ -27,6 +29,17 @@ _MOST_CALLS = 1000
 _RETIRED_SECONDS = 60.0  # for the others in a process where one ignores being told to stop
 
 
+_MOST_KILLERS = 100  # that nobody has told of yet
+
+
+class Killer(NamedTuple):
+    """A task that has killed the process that it ran in, alone."""
+
+    key: TaskKey
+    task_type: str
+    how: str
+
+
 class Quarantine(ChildPool):
     """`Caller` for handlers whose tasks are suspects."""
 
@@ -34,6 +47,7 @@ class Quarantine(ChildPool):
         super().__init__(settings, clock, emit)
         self._limit = settings.targets.quarantine_processes
         self._patience = settings.node.timeout_grace_seconds / 2
+        self.killers: deque[Killer] = deque(maxlen=_MOST_KILLERS)
 
     async def __aenter__(self) -> "Quarantine":
         return self
@@ -61,6 +75,8 @@ class Quarantine(ChildPool):
             end = await asyncio.shield(job.over)  # the runner waits no longer than it must
             if isinstance(end, Died) and not end.blocked:
                 raise
+        if isinstance(end, Died) and end.alone and not end.by_node:
+            self.killers.append(Killer(delivery.key, delivery.task_type, end.how))
         return _came_to(job, end)
 
     def _place(self, newcomer: Newcomer) -> ChildProcess | None:
