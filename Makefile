@@ -12,7 +12,7 @@ INSTALL := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help up unit test lint format screenshots monitoring bench bench-dashboard chaos chaos-results chaos-cron zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
+.PHONY: help up unit test lint format screenshots monitoring bench bench-dashboard chaos chaos-results chaos-cron chaos-alerts zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
 
 help: # prints the groups and targets below, in their order
 	@awk -F ':.*## ' '/^##@ /{printf "%s%s\n", (n++ ? "\n" : ""), substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -112,6 +112,9 @@ chaos-results: $(STAMP) ## Kill, pause and restart everything while programs wai
 
 chaos-cron: $(STAMP) ## Kill nodes while cron jobs fire; ARGS="--seconds 300 --jobs 500 --seed 1"
 	$(BIN)/python -m proof.cron_chaos $(ARGS)
+
+chaos-alerts: $(STAMP) ## Inject faults under a real Prometheus, and print which alerts each raises; ARGS="--short", ARGS="--only overload --json"
+	$(BIN)/python -m proof.alerts $(ARGS)
 
 zoo: $(STAMP) ## Plant known bugs, and check that the campaigns find each; ARGS="--only claims-early", ARGS=--control
 	$(BIN)/python -m proof.campaigns zoo $(ARGS)

@@ -43,7 +43,7 @@ NAMES = (
     *_histogram("task_execution_duration_seconds", "gnomon_run_seconds"),
     *_histogram("task_scheduling_delay_seconds", "gnomon_start_delay_seconds"),
     Name("ready_queue_depth", _priority("sum by (lane) (gnomon_ready_tasks)")),
-    Name("dlq_depth", "max(gnomon_dead_letters)"),
+    Name("dlq_depth", 'max(gnomon_tasks{state="dead_lettered"})'),
     Name("tasks_claimed_per_second", "sum(rate(gnomon_executions_started_total[$1m]))"),
     Name("dead_lettered_tasks_per_minute", "sum(rate(gnomon_dead_letters_total[$5m])) * 60"),
     Name("p95_execution_latency", _p95("gnomon_run_seconds")),

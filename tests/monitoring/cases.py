@@ -90,8 +90,14 @@ STATE: dict[str, Cases] = {
         ],
     ),
     "GnomonDeadLettersMany": Cases(
-        [Firing({"gnomon_dead_letters": "101x5"}, 2, "101 dead letters wait for somebody")],
-        [Quiet({"gnomon_dead_letters": "100x60"}, 20)],
+        [
+            Firing(
+                {'gnomon_tasks{state="dead_lettered"}': "101x5"},
+                2,
+                "101 dead letters wait for somebody",
+            )
+        ],
+        [Quiet({'gnomon_tasks{state="dead_lettered"}': "100x60"}, 20)],
     ),
     "GnomonDeadLettersGrowing": Cases(
         [Firing({"gnomon_dead_letters_total": "0+12x60"}, 13, "12 tasks a minute fail for good")],
@@ -153,9 +159,9 @@ STATE: dict[str, Cases] = {
     "GnomonFailuresMany": Cases(
         [
             Firing(
-                {ENDED % "succeeded": "0+98x60", ENDED % "timed_out": "0+2x60"},
+                {ENDED % "succeeded": "0+96x60", ENDED % "timed_out": "0+4x60"},
                 20,
-                "2% of executions fail",
+                "4% of executions fail",
             )
         ],
         [
@@ -277,7 +283,7 @@ STATE: dict[str, Cases] = {
     "GnomonShardHot": Cases(
         [
             Firing(
-                {"gnomon_hottest_shard_ratio": "6x60", 'gnomon_tasks{state="ready"}': "2000x60"},
+                {"gnomon_hottest_shard_ratio": "6x60", 'gnomon_tasks{state="ready"}': "2200x60"},
                 11,
                 "One shard has 6 times as much due work as the average",
             )
@@ -391,6 +397,16 @@ STATE: dict[str, Cases] = {
             )
         ],
         [Quiet({'gnomon_database_waiting{instance="a"}': "3 0 3 0 3 0 3 0"}, 6)],
+    ),
+    "GnomonDiskFilling": Cases(
+        [
+            Firing(
+                {"gnomon_disk_free_bytes": "8x60", "gnomon_disk_bytes": "100x60"},
+                11,
+                "8% of PostgreSQL's disk are free",
+            )
+        ],
+        [Quiet({"gnomon_disk_free_bytes": "10x60", "gnomon_disk_bytes": "100x60"}, 20)],
     ),
     "GnomonNoRoom": Cases(
         [

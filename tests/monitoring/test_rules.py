@@ -85,7 +85,7 @@ def test_a_wrong_case_is_noticed(tmp_path: Path) -> None:
     """The tests above can fail."""
     name = "GnomonDeadLettersMany"
     test = {"eval_time": "9m", "alertname": name, "exp_alerts": []}
-    wrong = rule_test({"gnomon_dead_letters": "101x60"}, alert_rule_test=[test])
+    wrong = rule_test({'gnomon_tasks{state="dead_lettered"}': "101x60"}, alert_rule_test=[test])
     with pytest.raises(AssertionError, match=name):
         promtool(tmp_path, lambda rule: rule.get("alert") == name, [wrong])
 

@@ -129,6 +129,8 @@ class Receiver:
 class Process:
     """`python -m gnomon <command>` against one database. Its log is JSON on stderr, in a file."""
 
+    boot = _BOOT
+
     def __init__(
         self, dsn: str, folder: Path, name: str, *command: str, **settings: object
     ) -> None:
@@ -137,7 +139,7 @@ class Process:
         self._command = command
         self._environ = {
             **{k: v for k, v in os.environ.items() if not k.startswith("GNOMON_")},
-            "PYTHONPATH": os.pathsep.join([str(folder), str(_ROOT / "src")]),
+            "PYTHONPATH": os.pathsep.join([str(folder), str(_ROOT / "src"), str(_ROOT)]),
             "DATABASE_URL": dsn,
             "GNOMON_DATABASE_DATA_DIR": str(folder / "gnomon"),
             "GNOMON_OUTPUT_LOG_FORMAT": "json",
@@ -157,7 +159,7 @@ class Process:
         self._starts_before = len(self._where())
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _BOOT, str(os.getpid()), *self._command],
+                [sys.executable, "-c", self.boot, str(os.getpid()), *self._command],
                 env=self._environ,
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,

@@ -3,8 +3,9 @@
 from deploy.monitoring.dashboards.database import DATABASE
 from deploy.monitoring.dashboards.fleet import FLEET
 from deploy.monitoring.dashboards.recurring import RECURRING
+from deploy.monitoring.dashboards.tenant import TENANT
 
-DASHBOARDS = (FLEET, RECURRING, DATABASE)
+DASHBOARDS = (FLEET, TENANT, RECURRING, DATABASE)
 
 
 def files() -> dict[str, str]:

@@ -64,7 +64,7 @@ NOW = Row(
             "Dead letters",
             "Tasks that failed for good and wait for somebody. Counted up to a bound.",
             "short",
-            {"dead": "max(gnomon_dead_letters)"},
+            {"dead": 'max(gnomon_tasks{state="dead_lettered"})'},
             "stat",
             4,
             steps=(1, 100),
