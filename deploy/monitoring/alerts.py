@@ -11,16 +11,21 @@ def _quantile(share: float, histogram: str, window: str) -> str:
 
 _FAILED = 'sum({}(gnomon_executions_ended_total{{outcome=~"failed|timed_out|lost"}}[$5m]))'
 
+# One scrape that fails must not begin the wait anew where somebody is to be woken.
+_ALIVE = 'max(last_over_time(gnomon_nodes{state="alive"}[$1m]))'
+_API = "count(last_over_time(gnomon_requests_under_way[$1m]))"
+_BLIND = f"{_API} > 0 unless on() max(last_over_time(gnomon_nodes[$1m]))"
+
 TASKS = (
     Alert(
         "GnomonNoProgress",
         P1,
         "(sum(rate(gnomon_executions_started_total[$1m])) or vector(0))",
-        """== 0
+        f"""== 0
 and on() (
-  max(gnomon_oldest_due_seconds) > 0
-  or max(gnomon_nodes{state="alive"}) < 1
-  or (count(gnomon_requests_under_way) > 0 unless on() max(gnomon_nodes))
+  max(last_over_time(gnomon_oldest_due_seconds[$1m])) > 0
+  or {_ALIVE} < 1
+  or ({_BLIND})
 )""",
         "5m",
         "Nothing has started for 5 minutes, and there is work to do",
@@ -138,7 +143,7 @@ NODES = (
     Alert(
         "GnomonNoNode",
         P1,
-        'max(gnomon_nodes{state="alive"})',
+        _ALIVE,
         "< 1",
         "1m",
         "No scheduler node is alive: nothing runs",
@@ -240,7 +245,7 @@ HOUSEKEEPING = (
         "GnomonInstallationUnseen",
         P3,
         "time() - max(gnomon_installation_looked_timestamp_seconds)",
-        "> $(120)",
+        "> $(300)",
         "0s",
         "What the database holds was last counted {{ $value | humanizeDuration }} ago",
     ),
@@ -250,8 +255,8 @@ DATABASE = (
     Alert(
         "GnomonDatabaseUnavailable",
         P1,
-        "count(gnomon_requests_under_way)",
-        "> 0 unless on() max(gnomon_nodes)",
+        _API,
+        _BLIND.removeprefix(_API).lstrip(),
         "1m",
         "The API cannot ask PostgreSQL",
     ),

@@ -40,19 +40,21 @@ async def run(fault: Fault, folder: Path) -> Result:
     """Let the fault happen, and see what fires."""
     with EmbeddedServer(folder / "data", settings_overrides={"shared_buffers": "64MB"}) as server:
         await migrated(server.dsn)
-        world = World(server, folder, **fault.settings)
+        world = World(server.dsn, folder, **fault.settings)
         async with world.running():
             with scraping(folder / "prometheus", world.watched, fault.scale) as prometheus:
-                return await _disturbed(fault, world, prometheus)
+                return await _disturbed(fault, world, server, prometheus)
 
 
-async def _disturbed(fault: Fault, world: World, prometheus: Prometheus) -> Result:
-    async with _background(world.normal_load()):
+async def _disturbed(
+    fault: Fault, world: World, server: EmbeddedServer, prometheus: Prometheus
+) -> Result:
+    async with background(world.normal_load()):
         await asyncio.sleep(WARM_SECONDS)
         # A world that is disturbed from its start has no time before.
         early = set() if fault.settings.get("database_max_bytes") else await _fired(prometheus)
         began = time.monotonic()
-        async with _background(fault.inject(world)):
+        async with background(fault.inject(world, server)):
             took = await _until_fired(fault, prometheus, began)
             await asyncio.sleep(AFTER_SECONDS)
             fired = await _fired(prometheus)
@@ -81,7 +83,7 @@ async def _fired(prometheus: Prometheus) -> set[str]:
 
 
 @asynccontextmanager
-async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Work that goes on meanwhile. Its failure is that of the campaign."""
     task = asyncio.get_running_loop().create_task(work)
     try:

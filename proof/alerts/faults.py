@@ -11,7 +11,9 @@ from proof.alerts.world import World
 from tests.conftest import connected
 from tests.system.harness import start_server, stop_server
 
-Inject = Callable[[World], Coroutine[Any, Any, None]]
+from gnomon.store.embedded import EmbeddedServer
+
+Inject = Callable[[World, EmbeddedServer], Coroutine[Any, Any, None]]
 _HOT = """
 INSERT INTO gnomon.task (tenant_id, id, task_type, lane, target, payload, execute_at, due_at)
 SELECT 'default', overlay(uuidv7()::text PLACING '00' FROM 35)::uuid, 'limited', 2,
@@ -57,25 +59,25 @@ def fault(
 
 
 @fault(seconds=60)
-async def control(world: World) -> None:
+async def control(world: World, server: EmbeddedServer) -> None:
     """Nothing but the normal load."""
 
 
 @fault("ProcessDown", seconds=30)
-async def node_killed(world: World) -> None:
+async def node_killed(world: World, server: EmbeddedServer) -> None:
     world.nodes[0].kill()
 
 
 @fault("ProcessDown", seconds=30)
-async def node_paused(world: World) -> None:
+async def node_paused(world: World, server: EmbeddedServer) -> None:
     """It stands still for longer than its lease, and goes on."""
     world.nodes[0].pause()
     await asyncio.sleep(10)
     world.nodes[0].go_on()
 
 
-@fault("RecoveriesLasting", seconds=90, scale=10, may=("ProcessDown", "SuccessBudget"))
-async def node_crashing(world: World) -> None:
+@fault("RecoveriesLasting", seconds=150, scale=6, may=("ProcessDown", "SuccessBudget"))
+async def node_crashing(world: World, server: EmbeddedServer) -> None:
     """A node is killed while it runs something, as soon as it is back."""
     async with asyncio.TaskGroup() as group:
         group.create_task(world.keep_submitting("work", 10, payload={"seconds": 2.0}))
@@ -87,30 +89,30 @@ async def node_crashing(world: World) -> None:
 
 
 @fault("NoNode", "NoProgress", "ProcessDown", seconds=40)
-async def all_nodes_killed(world: World) -> None:
+async def all_nodes_killed(world: World, server: EmbeddedServer) -> None:
     for node in world.nodes:
         node.kill()
 
 
 @fault("BreakersOpen", seconds=60)
-async def receiver_down(world: World) -> None:
+async def receiver_down(world: World, server: EmbeddedServer) -> None:
     """Nobody listens where a third of the tasks go."""
     url = f"http://127.0.0.1:{free_port()}/"
     await world.keep_submitting("hook", 10, callback_url=url)
 
 
 @fault("DeadLettersMany", "DeadLettersGrowing", "FailuresMany", "EndBudget", seconds=60)
-async def dead_letter_flood(world: World) -> None:
+async def dead_letter_flood(world: World, server: EmbeddedServer) -> None:
     await world.keep_submitting("reject", 10, retry_policy={"max_retries": 0})
 
 
 @fault("RunTimeLong", seconds=90, scale=60)
-async def slow_handler(world: World) -> None:
+async def slow_handler(world: World, server: EmbeddedServer) -> None:
     await world.keep_submitting("work", 4, payload={"seconds": 35.0}, timeout_seconds=120)
 
 
 @fault("SlotsBusy", seconds=60, node_slots=20, node_prefetch=0)
-async def slots_nearly_full(world: World) -> None:
+async def slots_nearly_full(world: World, server: EmbeddedServer) -> None:
     """36 of 40 slots."""
     await world.keep_submitting("work", 12, payload={"seconds": 3.0})
 
@@ -119,20 +121,20 @@ async def slots_nearly_full(world: World) -> None:
     "SlotsBusy", "BacklogLarge", "BacklogGrowing", "StartDelayP95", "StartDelayP99", "StartBudget",
     seconds=90, node_slots=10, node_prefetch=0, node_batch=20,
 )  # fmt: skip
-async def overload(world: World) -> None:
+async def overload(world: World, server: EmbeddedServer) -> None:
     """Three times as much as the slots can take."""
     await world.keep_submitting("work", 120, payload={"seconds": 0.5})
 
 
 @fault("LowWaiting", seconds=40)
-async def low_starved(world: World) -> None:
+async def low_starved(world: World, server: EmbeddedServer) -> None:
     """A limiter lets no task of priority LOW start."""
     await world.limit("limited")
     await world.submit("limited", 20, priority="LOW")
 
 
 @fault("SlaMissed", seconds=40)
-async def job_late(world: World) -> None:
+async def job_late(world: World, server: EmbeddedServer) -> None:
     """A job whose runs cannot start."""
     await world.limit("limited")
     body = {"task_type": "limited", "cron_expression": "*/5 * * * * *", "sla_seconds": 1}
@@ -140,43 +142,43 @@ async def job_late(world: World) -> None:
 
 
 @fault("ShardHot", seconds=60)
-async def hot_shard(world: World) -> None:
+async def hot_shard(world: World, server: EmbeddedServer) -> None:
     """Two hundred due tasks, all in one shard."""
     await world.limit("limited")
-    connection = await connected(world.server.dsn)
+    connection = await connected(world.dsn)
     await connection.execute(_HOT)
     await connection.close()
 
 
 @fault("HandlersHung", seconds=60)
-async def handler_hung(world: World) -> None:
+async def handler_hung(world: World, server: EmbeddedServer) -> None:
     await world.submit("hang", 2, timeout_seconds=1, retry_policy={"max_retries": 0})
 
 
 @fault("WorkUnserved", seconds=60)
-async def work_unserved(world: World) -> None:
+async def work_unserved(world: World, server: EmbeddedServer) -> None:
     """No app has a handler for it."""
     await world.submit("nobody", 3)
 
 
 @fault("ApiAvailabilityBudget", seconds=25, may=("ChoreErrors",))
-async def postgresql_restarted(world: World) -> None:
-    stop_server(world.server, signal.SIGINT)
+async def postgresql_restarted(world: World, server: EmbeddedServer) -> None:
+    stop_server(server, signal.SIGINT)
     await asyncio.sleep(2)
-    start_server(world.server)
+    start_server(server)
 
 
 @fault(
     "DatabaseUnavailable", "NoProgress", "ApiAvailabilityBudget", seconds=40, may=("ChoreErrors",)
 )
-async def postgresql_away(world: World) -> None:
-    stop_server(world.server, signal.SIGINT)
+async def postgresql_away(world: World, server: EmbeddedServer) -> None:
+    stop_server(server, signal.SIGINT)
 
 
 @fault("ConnectionsAwaited", "ApiLatencyBudget", seconds=25, scale=60, may=("NoProgress",))
-async def table_locked(world: World) -> None:
+async def table_locked(world: World, server: EmbeddedServer) -> None:
     """Somebody's transaction holds a lock that every statement about tasks needs."""
-    connection = await connected(world.server.dsn)
+    connection = await connected(world.dsn)
     async with connection.transaction():
         await connection.execute("LOCK TABLE gnomon.task IN ACCESS EXCLUSIVE MODE")
         await asyncio.sleep(8)
@@ -184,9 +186,9 @@ async def table_locked(world: World) -> None:
 
 
 @fault("ChoreUnheld", seconds=40, may=("ChoreErrors",))
-async def chore_blocked(world: World) -> None:
+async def chore_blocked(world: World, server: EmbeddedServer) -> None:
     """Somebody's transaction holds the row by which a chore is taken."""
-    connection = await connected(world.server.dsn)
+    connection = await connected(world.dsn)
     async with connection.transaction():
         await connection.execute("SELECT FROM gnomon.chore WHERE name = 'watch' FOR UPDATE")
         await asyncio.sleep(30)
@@ -194,5 +196,5 @@ async def chore_blocked(world: World) -> None:
 
 
 @fault("NoRoom", "ApiAvailabilityBudget", seconds=40, database_max_bytes=2**20)
-async def no_room(world: World) -> None:
+async def no_room(world: World, server: EmbeddedServer) -> None:
     """The database is larger than it may be, from the start."""

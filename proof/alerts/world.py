@@ -11,8 +11,6 @@ import aiohttp
 from proof.alerts.prometheus import Watched, free_port
 from tests.system.harness import Process
 
-from gnomon.store.embedded import EmbeddedServer
-
 NODES = 2
 _PAUSE = 0.25  # seconds between two batches
 APP = "alert_handlers:app"
@@ -58,16 +56,16 @@ class CountingProcess(Process):
 class World:
     """What runs, and how a fault reaches it."""
 
-    def __init__(self, server: EmbeddedServer, folder: Path, **settings: object) -> None:
+    def __init__(self, dsn: str, folder: Path, **settings: object) -> None:
         (folder / "alert_handlers.py").write_text(CODE)
-        self.server = server
+        self.dsn = dsn
         self.url = ""
         self._ports = [free_port() for _ in range(NODES)]
         given = {"node_app": APP, "node_sweep_seconds": 0.2, **settings}
-        self.api = CountingProcess(server.dsn, folder, "api", "api", "--port", "0", **given)
+        self.api = CountingProcess(dsn, folder, "api", "api", "--port", "0", **given)
         self.nodes = [
             CountingProcess(
-                server.dsn,
+                dsn,
                 folder,
                 f"node-{number}",
                 "scheduler",
@@ -79,8 +77,8 @@ class World:
 
     @property
     def watched(self) -> Watched:
-        api = self.url.removeprefix("http://")
-        return Watched([api, *(f"127.0.0.1:{port}" for port in self._ports)], [api])
+        ports = [self.url.rpartition(":")[2], *self._ports]
+        return Watched([f"127.0.0.1:{port}" for port in ports])
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -364,8 +364,8 @@ STATE: dict[str, Cases] = {
         [
             Firing(
                 {"gnomon_installation_looked_timestamp_seconds": "0x60"},
-                3,
-                "What the database holds was last counted 3m 0s ago",
+                6,
+                "What the database holds was last counted 6m 0s ago",
             )
         ],
         [Quiet({"gnomon_installation_looked_timestamp_seconds": "0+60x60"}, 20)],

@@ -48,7 +48,7 @@ NOW = Row(
             {"ago": "time() - max(gnomon_installation_looked_timestamp_seconds)"},
             "stat",
             4,
-            steps=(60, 120),
+            steps=(60, 300),
         ),
     ],
 )
