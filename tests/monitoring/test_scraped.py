@@ -5,7 +5,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -143,23 +143,16 @@ def test_an_alert_arrives_and_is_resolved(
     scraped: Scraped, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prometheus, Alertmanager, `gnomon listen`; and the command that the runbook names."""
-
-    async def flooded() -> None:
-        await scraped.world.submit("reject", 150, retry_policy={"max_retries": 0})
-
-    scraped.runner.run(flooded())
+    flood = scraped.world.submit("reject", 150, retry_policy={"max_retries": 0})
+    assert scraped.runner.run(flood) == 202
     told = _told(scraped.listener, "GnomonDeadLettersMany")
     assert told["status"] == "firing"
     assert told["labels"]["severity"] == "P2"
     assert told["annotations"]["runbook_url"] == "docs/runbooks/dead-letters-many.md"
     monkeypatch.setenv("GNOMON_URL", scraped.world.url)
-    scraped.runner.run(_done(cli, "dead", "archive", "--all", "--yes", "--note", "a trial"))
+    scraped.runner.run(cli("dead", "archive", "--all", "--yes", "--note", "a trial"))
     while _told(scraped.listener, "GnomonDeadLettersMany")["status"] != "resolved":
         pass
-
-
-async def _done(command: Callable[..., Coroutine[Any, Any, Any]], *arguments: str) -> None:
-    await command(*arguments)
 
 
 def _told(listener: Running, name: str) -> dict[str, Any]:
