@@ -3,7 +3,9 @@
 Pages are found from the routes, so that none is left out.
 """
 
+import re
 from collections.abc import AsyncIterator
+from html import unescape
 from typing import NamedTuple
 
 import aiohttp
@@ -40,6 +42,7 @@ _FOCUSED = """() => {
     seen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2};
 }"""
 _MOST_TABS = 600
+_LINK = re.compile(r'<a [^>]*href="(/[^"#]*)')
 
 
 class World(NamedTuple):
@@ -65,6 +68,21 @@ async def world(postgres: PostgresServer, browser: Browser) -> AsyncIterator[Wor
 async def page(world: World) -> AsyncIterator[Page]:
     async with world.tab.used() as found:
         yield found
+
+
+async def test_every_link_leads_somewhere(world: World, api: aiohttp.ClientSession) -> None:
+    """Also those that are only offered while there is nothing to show."""
+    for client, things in ((world.api, world.things), (api, {})):
+        addresses = {about(path, things) for path in PAGES if things or "{" not in path}
+        asked: set[str] = set()
+        while addresses - asked:
+            address = (addresses - asked).pop()
+            asked.add(address)
+            async with client.get(address) as answer:
+                assert answer.status == 200 or "{" in address, address
+                text = await answer.text()
+            if len(asked) < 2 * len(PAGES):
+                addresses |= {unescape(each) for each in _LINK.findall(text)}
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -300,7 +300,28 @@ async def test_an_operator_sees_the_installation_and_no_tenant(
 async def test_a_key_that_may_not_read_is_told_so(guarded: Api, database: Database) -> None:
     _, key = await make_key(database, roles=TENANT_ROLES - {Role.READ, Role.ADMIN})
     async with signed_in(guarded, key) as browser:
-        assert "read" in await shown(browser, "/tasks", 403)
+        text = await shown(browser, "/tasks", 403)
+    assert "read" in text
+    assert "This key may submit tasks" in text
+    assert 'href="/tasks/new"' in text
+
+
+async def test_a_key_that_may_only_submit_begins_with_the_form(
+    guarded: Api, database: Database
+) -> None:
+    _, key = await make_key(database, roles=[Role.SUBMIT], task_types=["mail", "report"])
+    async with signed_in(guarded, key) as browser:
+        async with browser.get("/", allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["location"]) == (303, "/tasks/new")
+        text = await shown(browser, "/tasks/new")
+        await shown(browser, "/?fragment=1", 403)
+    assert "This key may submit tasks" in text
+    assert "It may not read" in text
+    assert "mail" in text
+    assert 'href="/tasks"' not in text
+    _, operates = await make_key(database, name="operator", roles=[Role.OPERATE])
+    async with signed_in(guarded, operates) as browser:
+        assert "This key may retry" in await shown(browser, "/", 403)
 
 
 async def test_signing_in_again_ends_the_session_of_before(

@@ -63,7 +63,6 @@ async def watching(api: Api, topics: str, path: str = "/live") -> AsyncIterator[
     async with api.get(path, params={"topics": topics}) as answer:
         assert answer.status == 200, await answer.text()
         assert answer.content_type == "text/event-stream"
-        assert answer.headers["x-accel-buffering"] == "no"
         yield Stream(answer)
 
 
@@ -86,6 +85,12 @@ async def test_a_stream_says_what_changed_and_nothing_else(api: Api) -> None:
             {"name": "a", "interval_seconds": 3600, "task_type": "a", "callback_url": "http://x/"},
         )  # fmt: skip
         await stream.says("cron")  # beside others, where the slow tick or the roll-up came first
+
+
+async def test_no_proxy_holds_events_back(api: Api) -> None:
+    async with api.head("/live?topics=tasks") as answer:
+        assert answer.headers["x-accel-buffering"] == "no"
+        assert answer.headers["cache-control"] == "no-store"
 
 
 async def test_a_stream_counts_open_events_for_the_badge(api: Api, connection: Connection) -> None:

@@ -109,7 +109,7 @@ async def test_tenants_are_told_apart_without_comparing_all_with_all(
 
 async def test_what_is_scheduled_is_counted_within_a_bound(connection: Connection) -> None:
     await connection.execute(SCHEDULED)
-    args = ("default", 2_000, 1_000, 40_000, 200)
+    args = ("default", 2_000, 20_000, 50)
     async with behind_the_wall(connection):
         for used in await plans(connection, "upcoming", *args):
             assert used.indexes == {"task_flow"}

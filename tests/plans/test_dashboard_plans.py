@@ -1,6 +1,7 @@
 """What pages list beside tasks is read by its keys: of one tenant, a page at a time, whatever
 PostgreSQL knows of the tables."""
 
+import re
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -34,9 +35,45 @@ INSERT INTO gnomon.task (tenant_id, id, due_at, task_type, target, state, node)
 SELECT CASE n % 10 WHEN 0 THEN 'other' ELSE 'default' END, {_ID}, gnomon.now(), 'type', '{{}}',
     CASE WHEN n % 1000 = 0 THEN 1 ELSE 0 END, CASE WHEN n % 1000 = 0 THEN gen_random_uuid() END
 FROM generate_series(1, 40000) AS n;
+INSERT INTO gnomon.tenant (id) SELECT 'u' || n FROM generate_series(1, 2000) AS n;
 INSERT INTO gnomon.limiter (tenant_id, name, task_type, concurrency)
-SELECT 'default', n::text, 'type', 5 FROM generate_series(1, 50) AS n;
+SELECT 'default', n::text, 'type', 5 FROM generate_series(1, 50) AS n
+UNION ALL SELECT 'u' || n, 'a', 'type', 5 FROM generate_series(1, 2000) AS n;
+INSERT INTO gnomon.saved_view (tenant_id, name, filter, columns, created_at)
+SELECT 'u' || n, 'view', '{{}}', '{{}}', gnomon.now() FROM generate_series(1, 2000) AS n;
+INSERT INTO gnomon.task_type (tenant_id, name, schema)
+SELECT 'u' || n, 'type', '{{}}' FROM generate_series(1, 2000) AS n;
+INSERT INTO gnomon.api_key (id, tenant_id, name, hash, hint, roles)
+SELECT {_ID}, CASE WHEN n % 1000 = 0 THEN NULL ELSE 'u' || 1 + n % 2000 END, 'key',
+    sha256(n::text::bytea), 'abcd',
+    CASE WHEN n % 1000 = 0 THEN '{{operator}}' ELSE '{{read}}' END::text[]
+FROM generate_series(1, 10000) AS n;
+INSERT INTO gnomon.webhook_secret (id, tenant_id, scheme, secret)
+SELECT {_ID}, 'u' || n % 2000 + 1, 'v1', n::text FROM generate_series(1, 5000) AS n;
+INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until)
+SELECT md5(n::text)::uuid, 'n', '1', 10, gnomon.now(), gnomon.now()
+FROM generate_series(1, 20) AS n;
+INSERT INTO gnomon.breaker (tenant_id, host, node, until)
+SELECT 'u' || n, 'host', md5((n % 20 + 1)::text)::uuid, gnomon.now()
+FROM generate_series(1, 2000) AS n;
+INSERT INTO gnomon.limit_bucket (tenant_id, limiter, key)
+SELECT 'u' || n % 2000 + 1, 'a', n::text FROM generate_series(1, 10000) AS n;
+INSERT INTO gnomon.limit_window (bucket, until, starts)
+SELECT id, gnomon.now() + n * interval '1 second', 1
+FROM gnomon.limit_bucket, generate_series(1, 3) AS n;
+INSERT INTO gnomon.execution (tenant_id, task_id, fence, attempt, outcome, finished_at)
+SELECT 'default', id, n, n, 1, gnomon.now()
+FROM (SELECT id FROM gnomon.task LIMIT 5000) AS t, generate_series(1, 3) AS n;
 """
+
+
+BUCKETS = {"limit_bucket_tenant_id_limiter_key_key", "limit_window_pkey", "limiter_pkey"}
+OF_FEW_ROWS = {
+    "list_webhook_secrets", "limiter_starts", "open_breakers", "get_job", "list_saved_views",
+    "list_task_types", "list_limiters", "limits_around", "list_api_keys",
+}  # fmt: skip
+SMALL = {"node", "usage"}  # as large as the fleet; read by the day
+_PART = re.compile(r"_(\d{8}|gap|old)(?=_)")
 
 
 @pytest.fixture(params=["never", "now"])
@@ -65,8 +102,28 @@ def statements(now: datetime, one: UUID) -> list[tuple[str, tuple[Any, ...], set
         ("find_session", (b"\0" * 32, now), {"session_pkey"}),
         ("usage", ("t1", *days), {"usage_pkey"}),
         ("usage_of_all", (*days, "t1", now.date(), 51), {"usage_pkey"}),
-        ("list_limiters", ("default", None), {"task_running", "limiter_pkey"}),
-        ("limiter_keys", ("default", ["1"], 20), {"task_running", "limiter_pkey"}),
+        ("list_limiters", ("u7", None), {"limiter_pkey"}),
+        ("list_limiters", ("u7", "a"), {"limiter_pkey"}),
+        ("limiter_keys", ("default", ["1"], [None], ["a"], 20, 20_000), {"task_running"}),
+        ("running_under", ("default", ["1"], [None], ["a"], [None], 20_000), {"task_running"}),
+        ("limits_around", ("default", one), {"task_pkey", "limiter_pkey"}),
+        ("limiter_starts", ("u7", None), BUCKETS),
+        ("limiter_starts", ("u7", ["a"]), BUCKETS),
+        ("list_saved_views", ("u7",), {"saved_view_pkey"}),
+        ("list_task_types", ("u7",), {"task_type_pkey"}),
+        ("get_task_type", ("u7", "type"), {"task_type_pkey"}),
+        ("list_tenants", ("u7", 51), {"tenant_pkey"}),
+        ("list_api_keys", ("u7", NEWEST, 51), {"api_key_tenant"}),
+        ("list_api_keys", (None, NEWEST, 51), {"api_key_tenant"}),
+        ("list_webhook_secrets", ("u7", None), {"webhook_secret_tenant"}),
+        ("open_breakers", ("u7",), {"breaker_tenant_id_host_node_key", "node_pkey"}),
+        ("last_tracebacks", ("default", [one] * 50), {"execution_pkey"}),
+        (
+            "get_job",
+            ("default", one, "7"),
+            {"cron_job_pkey", "cron_job_tenant_id_name_key", "task_pkey"},
+        ),
+        ("ahead", ("default", one, 1_000), {"task_pkey", "task_due"}),
     ]
 
 
@@ -75,6 +132,9 @@ async def test_what_pages_list_is_read_by_its_keys(filled: Connection) -> None:
     wrong = []
     for name, args, indexes in statements(now, NEWEST):
         for mode, used in zip(("custom", "generic"), await plans(filled, name, *args), strict=True):
-            if not used.indexes <= indexes or used.scanned - {"limiter", "usage"}:
-                wrong.append((name, mode, used.indexes, used.scanned))
-    assert wrong == []
+            found = {_PART.sub("", index) for index in used.indexes}
+            # A tenant's own few rows may be collected by a bitmap of their index.
+            whole = used.read_whole if name in OF_FEW_ROWS else used.scanned
+            if not found <= indexes or whole - SMALL:
+                wrong.append((name, mode, found, whole))
+    assert not wrong, "\n".join(map(str, wrong))

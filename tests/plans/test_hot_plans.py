@@ -72,6 +72,7 @@ class Used:
         self.scanned = {
             n["Relation Name"] for n in nodes if n["Node Type"] in ("Seq Scan", "Bitmap Heap Scan")
         }
+        self.read_whole = {n["Relation Name"] for n in nodes if n["Node Type"] == "Seq Scan"}
         self.of_pages = {n["Relation Name"] for n in nodes if n["Node Type"] == "Tid Range Scan"}
 
 

@@ -12,7 +12,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.system
 
-STREAMS = 10
+STREAMS = 50
 STOP_SECONDS = 5.0  # that a process waits for requests which do not end
 
 

@@ -21,6 +21,7 @@ from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.observe.node_events import PoolUse
 from gnomon.observe.siblings import Siblings
 from gnomon.settings import Settings
+from gnomon.store.ports.activity import UpcomingHour
 from gnomon.store.ports.roster import RosterStore
 from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
@@ -40,6 +41,7 @@ from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.live.event_feed import EventFeed
+from gnomon.usecases.live.shared_reads import SharedReads
 from gnomon.usecases.live.watch import LiveWatch
 from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.live_handlers import LiveHandlers
@@ -65,6 +67,7 @@ class Context(msgspec.Struct, frozen=True):
     live: LiveWatch
     feed: EventFeed
     shared: SharedAnswers
+    upcoming: SharedReads[list[UpcomingHour]]
     handlers: LiveHandlers
     bulk: PostgresBulk
     saved_views: PostgresSavedViews

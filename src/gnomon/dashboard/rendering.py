@@ -120,12 +120,14 @@ def rendered(request: Request, template: str, **values: Any) -> bytes:
         .get_template(template)
         .render(
             by=by,
+            rights=words.rights(by),
             groups=shown_groups(offered, path),
             authenticated=authenticated,
             fragment=is_fragment(request),
             open_events=request.scope.get(OPEN_EVENTS, 0),
             stream="/live/installation" if isinstance(by, Operator) else "/live",
             may_operate=offered(Role.OPERATE),
+            may_read=offered(Role.READ),
             may_submit=offered(Role.SUBMIT),
             may_administer=offered(Role.ADMIN),
             opened=request.query_params.get("new") == "1",  # the form for something new

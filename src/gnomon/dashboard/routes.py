@@ -3,6 +3,7 @@
 from litestar import Response, Router
 
 from gnomon.access.grant_errors import TenantNeeded
+from gnomon.access.principal import Requester, Role
 from gnomon.api.auth.access import session_in
 from gnomon.api.auth.sessions import set_cookie
 from gnomon.api.context import Request
@@ -33,7 +34,7 @@ from gnomon.dashboard.pages.tasks import (
 )
 from gnomon.dashboard.rendering import POLICIES, rendered
 from gnomon.dashboard.signing_in import sign_in_url
-from gnomon.model.errors import QUERY_CANCELED, StoreUnavailable, Unauthenticated
+from gnomon.model.errors import QUERY_CANCELED, RoleMissing, StoreUnavailable, Unauthenticated
 
 _KEPT = ("retry-after", "allow")
 _TOO_LONG = (
@@ -54,14 +55,24 @@ def answer_page_error(request: Request, error: Exception) -> Response[bytes]:
         stale = session_in(request) is not None
         removed = {"set-cookie": set_cookie(None, secure=False)} if stale else {}
         return _redirect({"location": sign_in_url(request), **removed})
-    if isinstance(error, TenantNeeded) and request.scope["path"] == "/":
-        return _redirect({"location": "/nodes"})
+    if request.scope["path"] == "/" and (first := _first_page(request, error)):
+        return _redirect({"location": first})
     title, detail = found.title, found.detail
     if isinstance(error, StoreUnavailable) and error.sqlstate == QUERY_CANCELED:
         title, detail = "This took too long", _TOO_LONG
     text = rendered(request, "error.html", title=title, detail=detail, code=found.status)
     kept = {name: value for name, value in headers.items() if name.lower() in _KEPT}
     return Response(text, status_code=found.status, headers=kept | POLICIES, media_type="text/html")
+
+
+def _first_page(request: Request, error: Exception) -> str | None:
+    """Where somebody begins who may not see the overview."""
+    if isinstance(error, TenantNeeded):
+        return "/nodes"
+    if not isinstance(error, RoleMissing) or not _by_a_person(request):
+        return None
+    by: Requester | None = request.scope.get("auth")
+    return "/tasks/new" if by is not None and by.may(Role.SUBMIT) else None
 
 
 def _by_a_person(request: Request) -> bool:

@@ -71,6 +71,7 @@ from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache, plans_of
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.live.event_feed import EventFeed
 from gnomon.usecases.live.seats import StreamSeats
+from gnomon.usecases.live.shared_reads import SharedReads
 from gnomon.usecases.live.watch import LiveWatch
 from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.live_handlers import LOOK_SECONDS as HANDLER_SECONDS
@@ -80,6 +81,7 @@ from gnomon.wiring.tracing import traced
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0
+UPCOMING_SECONDS = 10.0  # the load of a day changes slowly, and counting it is dear
 _DIRECT_CONNECTIONS = 4  # many processes may submit for themselves
 
 
@@ -251,6 +253,7 @@ async def _assembled(
         live=LiveWatch(PostgresSigns(database), clock, seats),
         feed=EventFeed(event_log, clock, seats),
         shared=SharedAnswers(clock),
+        upcoming=SharedReads(clock, UPCOMING_SECONDS),
         handlers=LiveHandlers(PostgresRoster(database)),
         bulk=PostgresBulk(database),
         saved_views=PostgresSavedViews(database),

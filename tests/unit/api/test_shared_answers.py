@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.http.shared_answers import FRESH_SECONDS, MOST_BYTES, MOST_KEPT, SharedAnswers
+from gnomon.api.http.shared_answers import FRESH_SECONDS, MOST_BYTES, SharedAnswers
 from gnomon.clock import SystemClock
+from gnomon.usecases.live.shared_reads import MOST_KEPT
 
 
 class Page:
@@ -43,7 +44,7 @@ class HandTurned:
 async def begun(shared: SharedAnswers, page: Page) -> "asyncio.Task[ASGIResponse]":
     """A request that makes the page, and waits."""
     before = page.made
-    task = asyncio.ensure_future(shared.answer("a", page.make))
+    task = asyncio.ensure_future(shared.read("a", page.make))
     while page.made == before:
         await asyncio.sleep(0)
     return task
@@ -53,11 +54,11 @@ async def test_who_asks_at_once_gets_the_same_one(page: Page) -> None:
     shared = SharedAnswers(HandTurned().clock)
     page.go.clear()
     asked = [await begun(shared, page)]
-    asked += [asyncio.ensure_future(shared.answer("a", page.make)) for _ in range(50)]
+    asked += [asyncio.ensure_future(shared.read("a", page.make)) for _ in range(50)]
     page.go.set()
     assert len({id(answer) for answer in await asyncio.gather(*asked)}) == 1
     assert page.made == 1
-    await shared.answer("b", page.make)
+    await shared.read("b", page.make)
     assert page.made == 2, "another key is another answer"
 
 
@@ -66,7 +67,7 @@ async def test_it_is_kept_for_a_moment(page: Page) -> None:
     shared = SharedAnswers(hand.clock)
     for at, made in ((0.0, 1), (FRESH_SECONDS - 0.01, 1), (FRESH_SECONDS, 2)):
         hand.at = at
-        await shared.answer("a", page.make)
+        await shared.read("a", page.make)
         assert page.made == made
 
 
@@ -74,7 +75,7 @@ async def test_an_error_is_told_to_those_who_wait_and_not_kept(page: Page) -> No
     shared = SharedAnswers(HandTurned().clock)
     page.fails = KeyError("no")
     page.go.clear()
-    asked = [await begun(shared, page), asyncio.ensure_future(shared.answer("a", page.make))]
+    asked = [await begun(shared, page), asyncio.ensure_future(shared.read("a", page.make))]
     page.go.set()
     assert [type(each) for each in await asyncio.gather(*asked, return_exceptions=True)] == [
         KeyError,
@@ -82,7 +83,7 @@ async def test_an_error_is_told_to_those_who_wait_and_not_kept(page: Page) -> No
     ]
     assert page.made == 1
     page.fails = None
-    await shared.answer("a", page.make)
+    await shared.read("a", page.make)
     assert page.made == 2
 
 
@@ -90,7 +91,7 @@ async def test_who_goes_away_leaves_the_others_an_answer(page: Page) -> None:
     shared = SharedAnswers(HandTurned().clock)
     page.go.clear()
     first = await begun(shared, page)
-    others = [asyncio.ensure_future(shared.answer("a", page.make)) for _ in range(3)]
+    others = [asyncio.ensure_future(shared.read("a", page.make)) for _ in range(3)]
     await asyncio.sleep(0)
     first.cancel()
     others[0].cancel()
@@ -107,11 +108,11 @@ async def test_no_more_is_kept_than_there_is_room_for(page: Page) -> None:
     shared = SharedAnswers(HandTurned().clock)
     page.size = MOST_BYTES + 1
     for _ in range(2):
-        await shared.answer("large", page.make)
+        await shared.read("large", page.make)
     assert page.made == 2
     page.size = 1
     for key in range(MOST_KEPT + 1):
-        await shared.answer(key, page.make)
+        await shared.read(key, page.make)
     made = page.made
-    await shared.answer(MOST_KEPT, page.make)
+    await shared.read(MOST_KEPT, page.make)
     assert page.made == made + 1

@@ -58,11 +58,11 @@ async def _admit(request: Request) -> None:
         await _refuse(request)
         raise
     _note_success(request, authorization)
+    request.scope["auth"] = requester  # so that a refusal can say what it may
     _check_role(requester, role)
     if isinstance(requester, Principal) and not context.directory.knows(requester.tenant_id):
         # It was created a moment ago; until it is known here, it has no quotas and no allow-lists.
         await context.directory.look_again()
-    request.scope["auth"] = requester
 
 
 def _note_success(request: Request, authorization: str | None) -> None:

@@ -26,7 +26,7 @@ def shown(handler: Handler) -> Handler:
         with statements_within(STATEMENT_SECONDS):
             if request.method == "GET" and is_fragment(request):
                 make = partial(handler, request)
-                return await context_of(request).shared.answer(_key(request), make)
+                return await context_of(request).shared.read(_key(request), make)
             await _count_open_events(request)
             return await handler(request)
 

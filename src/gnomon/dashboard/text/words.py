@@ -6,6 +6,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from gnomon.access.principal import Requester, Role
+
 NONE = "\u2013"
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -78,6 +80,25 @@ DONE = {
     "job_deleted": "The recurring job was deleted.",
     "backfill": "The runs of the past were entered, and start one after the other.",
 }
+
+
+_RIGHTS = {
+    Role.READ: "see everything of its tenant but keys, webhook secrets and usage",
+    Role.SUBMIT: "submit tasks, and create, change and trigger recurring jobs",
+    Role.OPERATE: "retry, cancel, pause, reschedule and delete tasks, and pause recurring jobs",
+    Role.ADMIN: "do everything in its tenant, keys and limits included",
+    Role.OPERATOR: "manage the installation: nodes, tenants, plans and operators' keys",
+}
+
+
+def rights(by: Requester | None) -> list[str]:
+    """What somebody may do, by their roles."""
+    if by is None:
+        return []
+    roles = (
+        [Role.ADMIN] if Role.ADMIN in by.roles else [role for role in _RIGHTS if role in by.roles]
+    )
+    return [_RIGHTS[role] for role in roles]
 
 
 def span(seconds: float | None) -> str:

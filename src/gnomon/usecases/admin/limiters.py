@@ -45,10 +45,10 @@ async def list_with_keys(
         return found
     due = await tasks.due_flows(tenant_id)
     uses = await asyncio.to_thread(_with_waiting, found, due)
-    names = [use.limiter.name for use in uses if use.limiter.key and use.waiting.count]
-    if not names:
+    keyed = [use.limiter for use in uses if use.limiter.key and use.waiting.count]
+    if not keyed:
         return uses
-    keys = await store.keys(tenant_id, names)
+    keys = await store.keys(tenant_id, keyed)
     known = [msgspec.structs.replace(use, keys=keys.get(use.limiter.name)) for use in uses]
     return await asyncio.to_thread(_with_waiting, known, due)
 

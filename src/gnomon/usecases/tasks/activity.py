@@ -20,7 +20,7 @@ from gnomon.store.postgres.activity.activity import PostgresActivity
 
 DEFAULT_RANGE = timedelta(hours=1)
 MOST_POINTS = 1_500
-MINUTES_OF_ALL = timedelta(hours=3)  # of all tenants: for longer, by the hour
+MINUTES_OF_ALL = timedelta(hours=3)  # of all tenants, or types: for longer, by the hour
 MOST_TYPES = 50  # the busiest, of an answer
 MOST_TENANTS = 50  # those that ran for longest
 _WANTED_POINTS = 300  # where no step is asked for, so many at the most
@@ -77,7 +77,7 @@ async def of_tenant(
     found = await store.points(tenant_id, within, task_type or ALL_TYPES, asked.lane)
     types: list[TypeActivity] = []
     if task_type is None:
-        types = await store.types(tenant_id, within, asked.lane)
+        types = await store.types(tenant_id, _of_types(within, now), asked.lane)
     points = _every(within, {point.starts_at: point.counts for point in found})
     total = _sum(point.counts for point in found)
     return Activity(within, points, total, _busiest(types, total))
@@ -123,6 +123,16 @@ def range_of(
     if (last - first) / step > MOST_POINTS:
         raise InvalidTask(f"must give {MOST_POINTS} points at the most: make it longer", "/step")
     return ActivityRange(first, last, step)
+
+
+def _of_types(within: ActivityRange, now: datetime) -> ActivityRange:
+    """The range that types are added up over. They are many: where it is long, by the hour, and of
+    the hours that lie within it. The present one has no end yet."""
+    if within.span == 60 or within.last - within.first <= MINUTES_OF_ALL:
+        return within
+    first = within.first + (_EPOCH - within.first) % HOUR
+    last = within.last if within.last >= now else within.last - (within.last - _EPOCH) % HOUR
+    return ActivityRange(first, last, HOUR)
 
 
 def _step(length: timedelta, *, in_minutes: bool) -> timedelta:

@@ -21,8 +21,8 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 
 MOST_TYPES = 1_000  # that are looked at
-_MOST_FLOWS, _FLOWS_EXAMINED = 2_000, 200
-_MOST_OF_FLOW, _MOST_EXAMINED = 1_000, 40_000
+_MOST_FLOWS, _DENSE_FLOWS_EXAMINED = 2_000, 50
+_MOST_EXAMINED = 20_000  # in a first look at all flows, and again in a second at the dense ones
 _STATEMENT_MILLISECONDS = 2_000
 
 
@@ -95,12 +95,7 @@ class PostgresActivity:
         async with self._database.scoped(tenant_id) as connection:
             await connection.execute(f"SET LOCAL statement_timeout = {_STATEMENT_MILLISECONDS}")
             rows = await connection.fetch(
-                query("upcoming"),
-                tenant_id,
-                _MOST_FLOWS,
-                _MOST_OF_FLOW,
-                _MOST_EXAMINED,
-                _FLOWS_EXAMINED,
+                query("upcoming"), tenant_id, _MOST_FLOWS, _MOST_EXAMINED, _DENSE_FLOWS_EXAMINED
             )
         return [UpcomingHour(*row) for row in rows]
 

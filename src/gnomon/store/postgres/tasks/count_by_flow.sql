@@ -7,16 +7,17 @@
 WITH RECURSIVE moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), flow AS (
-    (SELECT lane, flow, 1 AS number
+    (SELECT lane, flow, task_type, queue, 1 AS number
      FROM gnomon.task
      WHERE state = 0 AND tenant_id = $1
      ORDER BY lane, flow
      LIMIT 1)
     UNION ALL
-    SELECT n.lane, n.flow, f.number + 1
+    SELECT n.lane, n.flow, n.task_type, n.queue, f.number + 1
     FROM flow AS f
     CROSS JOIN LATERAL (
-        SELECT lane, flow
+        -- Tasks of one flow are of one type and queue.
+        SELECT lane, flow, task_type, queue
         FROM gnomon.task
         WHERE state = 0 AND tenant_id = $1 AND (lane, flow) > (f.lane, f.flow)
         ORDER BY lane, flow
@@ -24,18 +25,11 @@ WITH RECURSIVE moment AS MATERIALIZED (
     ) AS n
     WHERE f.number < $2::integer
 ), chosen AS MATERIALIZED (
-    SELECT f.lane, f.flow, k.task_type, k.queue
-    FROM flow AS f
-    CROSS JOIN LATERAL (
-        SELECT task_type, queue
-        FROM gnomon.task
-        WHERE state = 0 AND tenant_id = $1 AND lane = f.lane AND flow = f.flow
-        ORDER BY due_at
-        LIMIT 1
-    ) AS k
-    WHERE ($5::text IS NULL OR k.task_type = $5)
-      AND ($6::smallint IS NULL OR f.lane = $6)
-      AND ($11::text IS NULL OR k.queue = $11)
+    SELECT lane, flow, task_type, queue
+    FROM flow
+    WHERE ($5::text IS NULL OR task_type = $5)
+      AND ($6::smallint IS NULL OR lane = $6)
+      AND ($11::text IS NULL OR queue = $11)
 ), room AS MATERIALIZED (
     SELECT least($3::bigint, greatest(20, $4::bigint / greatest(1, count(*)))) AS most FROM chosen
 )

@@ -1,7 +1,7 @@
 """Counts tasks for people who look at them, by bounded work whatever there is to count."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 
@@ -14,12 +14,11 @@ from gnomon.store.ports.tasks import TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import lane_of
-from gnomon.store.postgres.tasks.reading import ALL_IDS, filter_columns
+from gnomon.store.postgres.tasks.reading import ALL_IDS, MOST_RUNNING, filter_columns
 
 MOST_FLOWS = 1_000
 MOST_OF_FLOWS = 20_000  # tasks examined in all flows together
 MOST_DUE_OF_FLOWS = 50_000  # the same, of due ones alone
-MOST_RUNNING = 20_000  # examined, of all tenants
 STATEMENT_SECONDS = 2.0
 
 _STATES = {
@@ -31,6 +30,14 @@ _STATES = {
     State.EXPIRED: Status.EXPIRED,
     State.RESOLVED: Status.DEAD_LETTERED,
 }
+
+
+class RunningGroup(NamedTuple):
+    """So many tasks of a type and queue run."""
+
+    task_type: str
+    queue: str | None
+    tasks: int
 
 
 async def stats(database: Database, tenant_id: str, chosen: TaskFilter) -> TaskStats:
@@ -45,15 +52,30 @@ async def stats(database: Database, tenant_id: str, chosen: TaskFilter) -> TaskS
         others = await connection.fetch(
             query("count_others"), tenant_id, MOST_COUNTED + 1, *filters
         )
-    # The index of running tasks is of all tenants: they are counted from outside the wall.
-    async with database.transaction() as connection:
-        await connection.execute(timeout)
-        running = await connection.fetch(query("count_running"), tenant_id, MOST_RUNNING, *filters)
     counts = _Counts(chosen.status)
     counts.add_waiting(waiting)
-    counts.add_running(running)
+    counts.add_running(await _count_running(database, tenant_id, filters))
     counts.add_others(others)
     return counts.done()
+
+
+async def running(database: Database, tenant_id: str) -> list[RunningGroup]:
+    """Lower bounds, where the installation runs more than are examined."""
+    rows = await _count_running(database, tenant_id, (*filter_columns(TaskFilter()), *ALL_IDS))
+    return [
+        RunningGroup(row["task_type"], row["queue"], row["running"])
+        for row in rows
+        if row["lane"] is not None
+    ]
+
+
+async def _count_running(
+    database: Database, tenant_id: str, filters: Sequence[Any]
+) -> list[asyncpg.Record]:
+    # The index of running tasks is of all tenants: they are counted from outside the wall.
+    async with database.transaction() as connection:
+        await connection.execute(f"SET LOCAL statement_timeout = '{_milliseconds()}'")
+        return await connection.fetch(query("count_running"), tenant_id, MOST_RUNNING, *filters)
 
 
 async def due_flows(database: Database, tenant_id: str) -> DueFlows:

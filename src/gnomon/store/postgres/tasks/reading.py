@@ -1,9 +1,11 @@
 """Reads of tasks: one, a page, and its executions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
+
+import asyncpg
 
 from gnomon.model.errors import TaskNotFound
 from gnomon.model.execution import Execution
@@ -32,6 +34,7 @@ _AFTER_ALL = UUID(int=(1 << 128) - 1)
 ALL_IDS = (UUID(int=0), _AFTER_ALL)  # the first and the last
 _LABELLED = 1_000  # tasks that are looked at, live and finished each
 _MOST_LABELS = 100  # of each kind
+MOST_RUNNING = 20_000  # examined, of all tenants
 _BEFORE_ALL = -1  # no fence is lower than 0
 # One plan, whatever is known of the table: by the index that has the rows in their order.
 IN_ORDER = f"{BY_INDEX}; SET LOCAL enable_sort = off; SET LOCAL enable_incremental_sort = off"
@@ -60,6 +63,7 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         breakers = await connection.fetch(query("open_breakers"), key.tenant_id)
         own = await connection.fetch(query("own_troubles"), key.tenant_id, key.id)
     assert row is not None, "the store's time is always there"
+    running = await _running_under(database, key.tenant_id, limits)
     # Other tenants' tasks are before it, too: those are counted from outside the wall.
     ahead = await database.fetchrow("ahead", key.tenant_id, key.id, COUNTED_AHEAD)
     assert ahead is not None, "a count is always there"
@@ -83,7 +87,7 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         nodes=len(nodes),
         handled=handled_for(key.tenant_id, pools.values()),
         breakers=tuple(OpenBreaker(**row) for row in breakers),
-        limits=_limits(limits, starts),
+        limits=_limits(limits, running, starts),
         failing=tuple(FailingChore(**row) for row in (*own, *common)),
     )
 
@@ -94,9 +98,33 @@ async def open_breakers(database: Database, tenant_id: str) -> list[OpenBreaker]
     return [OpenBreaker(**row) for row in rows]
 
 
-def _limits(rows: list[Any], starts: list[Any]) -> tuple[LimitUse, ...]:
+async def _running_under(
+    database: Database, tenant_id: str, limits: Sequence[asyncpg.Record]
+) -> dict[str, int]:
+    if not limits:
+        return {}
+    rows = await database.fetch(
+        "running_under",
+        tenant_id,
+        *([row[name] for row in limits] for name in ("name", "task_type", "queue")),
+        [row["key"] if row["keyed"] else None for row in limits],
+        MOST_RUNNING,
+    )
+    return {row["name"]: row["running"] for row in rows}
+
+
+def _limits(
+    rows: Sequence[asyncpg.Record], running: Mapping[str, int], starts: Sequence[asyncpg.Record]
+) -> tuple[LimitUse, ...]:
     started = {(limiter, key): count for limiter, key, count in starts}
-    limits = [LimitUse(**row, started=started.get((row["name"], row["key"]), 0)) for row in rows]
+    limits = [
+        LimitUse(
+            **{name: row[name] for name in ("name", "concurrency", "rate", "per_seconds", "key")},
+            running=running.get(row["name"], 0),
+            started=started.get((row["name"], row["key"]), 0),
+        )
+        for row in rows
+    ]
     executions = started.get((EXECUTIONS_PER_MINUTE, ""), 0)
     # How many there may be is not in the store: plans are settings.
     limits.append(LimitUse(EXECUTIONS_PER_MINUTE, None, None, 60.0, "", 0, executions))
