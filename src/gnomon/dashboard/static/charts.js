@@ -3,6 +3,8 @@
 
 const drawn = new WeakMap();  // the element to its uPlot and what that was made of
 const clock = document.getElementById("clock");
+// Steps of an axis that counts tasks: there is no half of one.
+const WHOLE = [...Array(12).keys()].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power));
 
 const style = () => getComputedStyle(document.documentElement);
 const colour = (name) => style().getPropertyValue(name).trim();
@@ -74,6 +76,7 @@ function options(chart, box, readout) {
       axis({ space: 70, size: 32, values: (_, moments, __, ___, step) => moments.map((at) => moment(at, step)) }),
       axis({
         size: 56, space: 36,
+        ...(chart.unit === "tasks" ? { incrs: WHOLE } : {}),
         values: (_, values) => values.map((value) => value === null ? "" : text(value)),
         ...(log ? { filter: powers, grid: { stroke: colour("--line"), width: 1, filter: powers } } : {}),
       }),

@@ -92,7 +92,7 @@ async def job_page(
         outlook=outlook(runs),
         fires=schedule.preview(now, FIRES),
         week=week_of(schedule, now),
-        target=msgspec.json.encode(view.target).decode(),
+        target=view.target,
         payload=None if payload is None else shown_json(bytes(payload)),
         wrong=None if error is None else str(error),
         reason=reason,
