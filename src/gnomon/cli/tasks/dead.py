@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gnomon.cli.shared import output, remote
+from gnomon.cli.shared.groups import OptionGroup, with_groups
 from gnomon.cli.shared.options import (
     ApiUrl,
     AsJson,
@@ -34,6 +35,31 @@ Note = Annotated[str | None, typer.Option("--note", help="Why; kept with the res
 Resolved = Annotated[
     bool, typer.Option("--resolved", help="Those that were resolved, the last of them first.")
 ]
+
+
+class DeadChoice(OptionGroup, kw_only=True):
+    """Which dead letters an action is for, beside ids, and how it is told."""
+
+    everything: bulk.AllMatching = False
+    task_type: TypeFilter = None
+    tag: TagFilter = None
+    queue: QueueFilter = None
+    error: bulk.ErrorFilter = None
+    fingerprint: FingerprintFilter = None
+    yes: Yes = False
+    no_wait: bulk.NoWait = False
+    as_json: AsJson = False
+    api: ApiUrl = None
+
+    def filters(self) -> dict[str, str]:
+        return bulk.given_filters(
+            task_type=self.task_type,
+            tag=self.tag,
+            queue=self.queue,
+            error=self.error,
+            fingerprint=self.fingerprint,
+        )
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -117,52 +143,21 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiU
 
 
 @app.command()
-def retry(
-    ctx: typer.Context,
-    task_ids: DeadIds = None,
-    everything: bulk.AllMatching = False,
-    task_type: TypeFilter = None,
-    tag: TagFilter = None,
-    queue: QueueFilter = None,
-    error: bulk.ErrorFilter = None,
-    fingerprint: FingerprintFilter = None,
-    yes: Yes = False,
-    no_wait: bulk.NoWait = False,
-    as_json: AsJson = False,
-    api: ApiUrl = None,
-) -> None:
+@with_groups
+def retry(ctx: typer.Context, task_ids: DeadIds = None, *, chosen: DeadChoice) -> None:
     """Run dead letters again now, with all their retries.
 
     \b
     gnomon dead retry ID ID
     gnomon dead retry --all --type email.send --error "connection refused"
     """
-    filters = bulk.given_filters(
-        task_type=task_type, tag=tag, queue=queue, error=error, fingerprint=fingerprint
-    )
-    bulk.check_chosen(task_ids, filters, everything=everything, what="dead letters")
-    url = remote.api_url(settings_of(ctx), api)
-    if task_ids:
-        _act(url, task_ids, "retry", as_json=as_json)
-    else:
-        bulk.run_all(url, "retry", filters, yes=yes, no_wait=no_wait, as_json=as_json)
+    _resolve(ctx, "retry", task_ids, chosen)
 
 
 @app.command()
+@with_groups
 def archive(
-    ctx: typer.Context,
-    task_ids: DeadIds = None,
-    everything: bulk.AllMatching = False,
-    task_type: TypeFilter = None,
-    tag: TagFilter = None,
-    queue: QueueFilter = None,
-    error: bulk.ErrorFilter = None,
-    fingerprint: FingerprintFilter = None,
-    note: Note = None,
-    yes: Yes = False,
-    no_wait: bulk.NoWait = False,
-    as_json: AsJson = False,
-    api: ApiUrl = None,
+    ctx: typer.Context, task_ids: DeadIds = None, *, chosen: DeadChoice, note: Note = None
 ) -> None:
     """Archive dead letters that have been dealt with. Their history is kept.
 
@@ -170,32 +165,13 @@ def archive(
     gnomon dead archive ID --note "paid by hand"
     gnomon dead archive --all --type email.send
     """
-    filters = bulk.given_filters(
-        task_type=task_type, tag=tag, queue=queue, error=error, fingerprint=fingerprint
-    )
-    bulk.check_chosen(task_ids, filters, everything=everything, what="dead letters")
-    url, noted = remote.api_url(settings_of(ctx), api), bulk.given_filters(note=note)
-    if task_ids:
-        _act(url, task_ids, "archive", as_json=as_json, **noted)
-    else:
-        bulk.run_all(url, "archive", filters, yes=yes, no_wait=no_wait, as_json=as_json, **noted)
+    _resolve(ctx, "archive", task_ids, chosen, note)
 
 
 @app.command()
+@with_groups
 def discard(
-    ctx: typer.Context,
-    task_ids: DeadIds = None,
-    everything: bulk.AllMatching = False,
-    task_type: TypeFilter = None,
-    tag: TagFilter = None,
-    queue: QueueFilter = None,
-    error: bulk.ErrorFilter = None,
-    fingerprint: FingerprintFilter = None,
-    note: Note = None,
-    yes: Yes = False,
-    no_wait: bulk.NoWait = False,
-    as_json: AsJson = False,
-    api: ApiUrl = None,
+    ctx: typer.Context, task_ids: DeadIds = None, *, chosen: DeadChoice, note: Note = None
 ) -> None:
     """Discard dead letters that are not needed. Their history is kept.
 
@@ -203,15 +179,31 @@ def discard(
     gnomon dead discard ID
     gnomon dead discard --all --fingerprint 0123456789abcdef --note "a test"
     """
-    filters = bulk.given_filters(
-        task_type=task_type, tag=tag, queue=queue, error=error, fingerprint=fingerprint
-    )
-    bulk.check_chosen(task_ids, filters, everything=everything, what="dead letters")
-    url, noted = remote.api_url(settings_of(ctx), api), bulk.given_filters(note=note)
+    _resolve(ctx, "discard", task_ids, chosen, note)
+
+
+def _resolve(
+    ctx: typer.Context,
+    action: str,
+    task_ids: list[str] | None,
+    chosen: DeadChoice,
+    note: str | None = None,
+) -> None:
+    filters = chosen.filters()
+    bulk.check_chosen(task_ids, filters, everything=chosen.everything, what="dead letters")
+    url, noted = remote.api_url(settings_of(ctx), chosen.api), bulk.given_filters(note=note)
     if task_ids:
-        _act(url, task_ids, "discard", as_json=as_json, **noted)
+        _act(url, task_ids, action, as_json=chosen.as_json, **noted)
     else:
-        bulk.run_all(url, "discard", filters, yes=yes, no_wait=no_wait, as_json=as_json, **noted)
+        bulk.run_all(
+            url,
+            action,
+            filters,
+            yes=chosen.yes,
+            no_wait=chosen.no_wait,
+            as_json=chosen.as_json,
+            **noted,
+        )
 
 
 def _act(

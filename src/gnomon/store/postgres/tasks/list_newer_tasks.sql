@@ -27,16 +27,7 @@ WITH moment AS MATERIALIZED (
         ORDER BY u.id
         LIMIT 10000
     ) AS e
-    WHERE ($4::smallint[] IS NULL OR e.state = ANY ($4))
-      AND ($5::boolean IS NULL OR (e.due_at <= (SELECT now FROM moment)) = $5)
-      AND ($6::boolean IS NULL OR (e.attempt > 0) = $6)
-      AND ($7::text IS NULL OR e.task_type = $7)
-      AND ($8::smallint IS NULL OR e.lane = $8)
-      AND ($9::text IS NULL OR e.tags ? $9)
-      AND ($10::uuid IS NULL OR e.cron_job_id = $10)
-      AND ($11::timestamptz IS NULL OR e.due_at >= $11)
-      AND ($12::timestamptz IS NULL OR e.due_at < $12)
-      AND ($13::text IS NULL OR e.queue = $13)
+    WHERE {list_matching}
     ORDER BY e.id
     LIMIT $3
 ), stop AS (
