@@ -61,6 +61,9 @@ SELECT 'u' || n % 2000 + 1, 'a', n::text FROM generate_series(1, 10000) AS n;
 INSERT INTO gnomon.limit_window (bucket, until, starts)
 SELECT id, gnomon.now() + n * interval '1 second', 1
 FROM gnomon.limit_bucket, generate_series(1, 3) AS n;
+INSERT INTO gnomon.service_level (tenant_id, week, task_type, cron_job_id)
+SELECT 'u' || n, current_date - 7 * w, 'type', gen_random_uuid()
+FROM generate_series(1, 2000) AS n, generate_series(1, 4) AS w;
 INSERT INTO gnomon.execution (tenant_id, task_id, fence, attempt, outcome, finished_at)
 SELECT 'default', id, n, n, 1, gnomon.now()
 FROM (SELECT id FROM gnomon.task LIMIT 5000) AS t, generate_series(1, 3) AS n;
@@ -71,6 +74,7 @@ BUCKETS = {"limit_bucket_tenant_id_limiter_key_key", "limit_window_pkey", "limit
 OF_FEW_ROWS = {
     "list_webhook_secrets", "limiter_starts", "open_breakers", "get_job", "list_saved_views",
     "list_task_types", "list_limiters", "limits_around", "list_api_keys",
+    "list_levels",
 }  # fmt: skip
 SMALL = {"node", "usage"}  # as large as the fleet; read by the day
 _PART = re.compile(r"_(\d{8}|gap|old)(?=_)")
@@ -123,6 +127,7 @@ def statements(now: datetime, one: UUID) -> list[tuple[str, tuple[Any, ...], set
             ("default", one, "7"),
             {"cron_job_pkey", "cron_job_tenant_id_name_key", "task_pkey"},
         ),
+        ("list_levels", ("u7", *days, None, None, 100), {"service_level_pkey", "cron_job_pkey"}),
         ("ahead", ("default", one, 1_000), {"task_pkey", "task_due"}),
     ]
 
