@@ -1,10 +1,9 @@
 """Every statement that pages and the API read by has its plan looked at."""
 
 import re
-from inspect import getmembers, getsource, ismodule
+from inspect import get_annotations, getmembers, getsource, ismodule
 from pathlib import Path
 from types import ModuleType
-from typing import get_type_hints
 
 from gnomon.api.context import Context
 from gnomon.store.postgres import queries
@@ -43,7 +42,7 @@ OTHERS = {
 def modules() -> set[ModuleType]:
     """Those of the stores that a request has at hand, and of the parts that they are made of."""
     found = {signs}
-    for hint in get_type_hints(Context).values():
+    for hint in get_annotations(Context).values():
         if getattr(hint, "__module__", "").startswith(_STORE):
             found.add(__import__(hint.__module__, fromlist=["_"]))
     for module in tuple(found):
