@@ -32,6 +32,7 @@ class SpanQueue(SpanProcessor):
         self._failures = 0  # in a row
         self._filled = threading.Event()
         self._ending = False
+        self._over = False  # nothing more is sent
         self._thread = threading.Thread(target=self._run, name="gnomon-spans", daemon=True)
         self._thread.start()
 
@@ -48,6 +49,7 @@ class SpanQueue(SpanProcessor):
         self._ending = True
         self._filled.set()
         self._thread.join(seconds)
+        self._over = True
         self._exporter.shutdown()  # ends what is still being sent
         self._dropped += len(self._waiting)
         self._tell_dropped()
@@ -60,7 +62,7 @@ class SpanQueue(SpanProcessor):
         self._send_waiting()
 
     def _send_waiting(self) -> None:
-        while self._waiting:
+        while self._waiting and not self._over:
             count = min(len(self._waiting), MOST_TOGETHER)
             self._send([self._waiting.popleft() for _ in range(count)])
             if self._failures and not self._ending:
