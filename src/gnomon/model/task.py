@@ -13,7 +13,7 @@ import msgspec
 
 from gnomon.model.errors import InvalidTask
 from gnomon.model.lifecycle import Status
-from gnomon.model.origin import Origin, correlation_id_of
+from gnomon.model.origin import Origin, correlation_id_of, trace_id_of
 from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import Target
@@ -118,6 +118,10 @@ class Submission(TaskTemplate, frozen=True, kw_only=True):
     def correlation_id(self) -> str:
         return correlation_id_of(self.origin, self.id)
 
+    @property
+    def trace_id(self) -> str | None:
+        return trace_id_of(self.origin)
+
 
 class TaskPatch(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of a waiting task. UNSET leaves a field as it is."""
@@ -184,6 +188,10 @@ class Task(TaskTemplate, frozen=True, kw_only=True):
     @property
     def correlation_id(self) -> str:
         return correlation_id_of(self.origin, self.task_id)
+
+    @property
+    def trace_id(self) -> str | None:
+        return trace_id_of(self.origin)
 
 
 def default_policy(mode: DeliveryMode) -> RetryPolicy:

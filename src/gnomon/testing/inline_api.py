@@ -55,6 +55,11 @@ class InlineTask(msgspec.Struct, kw_only=True):
     correlation_id: str = ""
 
 
+class _Batch(msgspec.Struct):
+    tasks: list[msgspec.Raw]
+    correlation_id: str | None = None
+
+
 class InlineTaskState(msgspec.Struct):
     """A task, the one execution that it had, and what that raised."""
 
@@ -85,8 +90,8 @@ class InlineApi:
         if (method, path) == ("POST", _TASKS):
             return _answered(202, await self._submit(request.content))
         if (method, path) == ("POST", f"{_TASKS}/batch"):
-            specs = msgspec.json.decode(request.content, type=dict[str, list[msgspec.Raw]])
-            told = [await self._submit(bytes(spec)) for spec in specs["tasks"]]
+            specs = msgspec.json.decode(request.content, type=_Batch)
+            told = [await self._submit(bytes(spec), specs.correlation_id) for spec in specs.tasks]
             submitted = [SubmittedTask(task_id=t.task_id, status=t.status) for t in told]
             return _answered(202, {"tasks": submitted})
         task_id, _, rest = path.removeprefix(f"{_TASKS}/").partition("/")
@@ -111,8 +116,10 @@ class InlineApi:
             return _answered(200, msgspec.structs.replace(state.info, executions=executions))
         return _answered(200, state.info)
 
-    async def _submit(self, content: bytes) -> TaskInfo:
+    async def _submit(self, content: bytes, of_batch: str | None = None) -> TaskInfo:
         spec = _decode_spec(content)
+        if spec.correlation_id is None:
+            spec = msgspec.structs.replace(spec, correlation_id=of_batch)
         if spec.idempotency_key is not None and spec.idempotency_key in self._keys:
             return self._tasks[self._keys[spec.idempotency_key]].info
         now = self._clock.now()

@@ -18,7 +18,6 @@ from gnomon.api.tasks.schemas import (
 from gnomon.model.execution import Execution
 from gnomon.model.ids import created_at
 from gnomon.model.lifecycle import State, status_of
-from gnomon.model.origin import trace_id_of
 from gnomon.model.priority import Priority
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.task import ReportedProgress, Submission, Task, TaskTemplate, template_fields
@@ -50,7 +49,7 @@ def task_view(task: Task) -> TaskView:
         idempotency_key=task.idempotency_key,
         payload_kept=task.payload_kept,
         correlation_id=task.correlation_id,
-        trace_id=trace_id_of(task.origin),
+        trace_id=task.trace_id,
         progress=_progress_view(task.progress),
         **template_view(task),
     )
@@ -86,7 +85,7 @@ def new_view(submission: Submission, now: datetime, warnings: Sequence[str] = ()
         idempotency_key=submission.idempotency_key,
         payload_kept=True,
         correlation_id=submission.correlation_id,
-        trace_id=trace_id_of(submission.origin),
+        trace_id=submission.trace_id,
         progress=None,
         warnings=list(warnings),
         **template_view(submission),

@@ -41,10 +41,14 @@ def submit_task(task: TaskSpec, *, idempotency_key: str | None = None) -> Call[C
 
 
 def submit_batch(
-    tasks: Sequence[TaskSpec], *, idempotency_key: str | None = None
+    tasks: Sequence[TaskSpec],
+    *,
+    correlation_id: str | None = None,
+    idempotency_key: str | None = None,
 ) -> Call[list[SubmittedTask]]:
-    """Submits up to 10 000 tasks, all or none; returns them in their order."""
-    return _batch(tasks, idempotency_key)
+    """Submits up to 10 000 tasks, all or none; returns them in their order. `correlation_id` is for
+    those that have none of their own."""
+    return _batch(tasks, idempotency_key, correlation_id)
 
 
 def submit_encoded(
@@ -258,12 +262,14 @@ def acknowledge_events(event_ids: Sequence[Id], *, note: str | None = None) -> C
 
 
 def _batch(
-    tasks: Sequence[TaskSpec] | Sequence[msgspec.Raw], key: str | None
+    tasks: Sequence[TaskSpec] | Sequence[msgspec.Raw],
+    key: str | None,
+    correlation_id: str | None = None,
 ) -> Call[list[SubmittedTask]]:
     return Call(
         method="POST",
         path=f"{_TASKS}/batch",
-        body={"tasks": tasks},
+        body={"tasks": tasks, "correlation_id": correlation_id},
         answer=list[SubmittedTask],
         member="tasks",
         keyed=True,
