@@ -91,6 +91,14 @@ if TYPE_CHECKING:
     )
     from gnomon.client.types.dead_letters import DeadGroupInfo, DeadLetterInfo
     from gnomon.client.types.saved_views import SavedViewInfo
+    from gnomon.client.types.subscriptions import (
+        ChannelInfo,
+        ConfirmationInfo,
+        NotificationInfo,
+        QuietHoursInfo,
+        SubscriptionInfo,
+        SubscriptionSpec,
+    )
     from gnomon.client.types.tasks import (
         CountInfo,
         EventInfo,
@@ -155,8 +163,10 @@ __all__ = [
     "BulkRefusalInfo",
     "BulkSpec",
     "CallNext",
+    "ChannelInfo",
     "Client",
     "ClientError",
+    "ConfirmationInfo",
     "Conflict",
     "CountInfo",
     "CronJobEdit",
@@ -205,6 +215,7 @@ __all__ = [
     "NodesInfo",
     "NotConnected",
     "NotFound",
+    "NotificationInfo",
     "OperatorKeySpec",
     "Overlap",
     "OwnTenantInfo",
@@ -215,6 +226,7 @@ __all__ = [
     "PutInfo",
     "PythonTarget",
     "QueueLoadInfo",
+    "QuietHoursInfo",
     "QuotaReached",
     "QuotasInfo",
     "QuotasSpec",
@@ -234,6 +246,8 @@ __all__ = [
     "StartDelayInfo",
     "Status",
     "SubmittedTask",
+    "SubscriptionInfo",
+    "SubscriptionSpec",
     "SyncClient",
     "TaskCancelled",
     "TaskContext",
@@ -354,6 +368,14 @@ _MODULES = {
         "ScheduleSpec",
     ),
     "gnomon.client.types.saved_views": ("SavedViewInfo",),
+    "gnomon.client.types.subscriptions": (
+        "ChannelInfo",
+        "ConfirmationInfo",
+        "NotificationInfo",
+        "QuietHoursInfo",
+        "SubscriptionInfo",
+        "SubscriptionSpec",
+    ),
     "gnomon.client.types.dead_letters": ("DeadGroupInfo", "DeadLetterInfo"),
     "gnomon.client.types.tasks": (
         "CountInfo",

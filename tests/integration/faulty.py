@@ -232,7 +232,7 @@ async def cranked(dsn: str, faults: Faults, **changes: Any) -> AsyncIterator[Cra
         inputs = NodeInputs(
             settings,
             database,
-            Callers(http, python),
+            Callers(http, python, http),
             lambda: True,
             directory,
             clock,

@@ -31,6 +31,7 @@ LATER = {
     ("output", "access_log"),
     *(("tracing", name) for name in SECTIONS["tracing"].__struct_fields__),
     ("output", "metrics_socket"),
+    *(("notify", name) for name in SECTIONS["notify"].__struct_fields__),
 }
 
 

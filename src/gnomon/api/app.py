@@ -27,6 +27,7 @@ from gnomon.api.cron import cron_jobs
 from gnomon.api.http import documents, health
 from gnomon.api.http.openapi import document
 from gnomon.api.http.problems import answer_error
+from gnomon.api.notify import subscriptions
 from gnomon.api.tasks import (
     activity,
     batches,
@@ -73,6 +74,8 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
             cron_jobs.router,
             events.router,
             event_streams.router,
+            subscriptions.router,
+            subscriptions.installation_router,
             breakers.list_breakers,
             keys.router,
             operator_keys.router,

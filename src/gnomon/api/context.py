@@ -43,6 +43,7 @@ from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.live.event_feed import EventFeed
 from gnomon.usecases.live.shared_reads import SharedReads
 from gnomon.usecases.live.watch import LiveWatch
+from gnomon.usecases.notify.subscriptions import SubscriptionDesk
 from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.live_handlers import LiveHandlers
 from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
@@ -74,6 +75,7 @@ class Context(msgspec.Struct, frozen=True):
     cron: PostgresCronJobs
     events: PostgresEvents
     event_log: PostgresEventLog
+    subscriptions: SubscriptionDesk
     roster: RosterStore
     metrics: ApiMetrics
     directory: TenantCache
@@ -124,8 +126,9 @@ def operator_of(request: Request) -> Operator:
 
 
 def share_of(request: Request) -> str:
-    """Whose share of the memory for bodies a request uses: a tenant's, or '' for operators."""
-    requester = request.scope["auth"]
+    """Whose share of the memory for bodies a request uses: a tenant's, or '' for operators and
+    for those who need no key."""
+    requester = request.scope.get("auth")
     return requester.tenant_id if isinstance(requester, Principal) else ""
 
 

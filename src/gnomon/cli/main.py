@@ -23,6 +23,7 @@ from gnomon.cli.admin import (
     usage,
 )
 from gnomon.cli.cron import cron
+from gnomon.cli.notify import notify
 from gnomon.cli.run import listen, processes, up, worker
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.database import WrongAddress
@@ -62,6 +63,7 @@ app.add_typer(tasks.app, name="tasks")
 app.add_typer(dead.app, name="dead")
 app.add_typer(bulk.app, name="bulk")
 app.add_typer(cron.app, name="cron")
+app.add_typer(notify.app, name="notify")
 app.add_typer(migrate.app, name="migrate")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")

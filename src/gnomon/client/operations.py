@@ -16,7 +16,9 @@ from gnomon.client.calls import (
     bulk,
     cron,
     dead_letters,
+    installation_subscriptions,
     saved_views,
+    subscriptions,
     tasks,
 )
 
@@ -197,6 +199,41 @@ class Operations:
     list_saved_views = CallMethod(saved_views.list_saved_views)
     put_saved_view = CallMethod(saved_views.put_saved_view)
     delete_saved_view = CallMethod(saved_views.delete_saved_view)
+    list_subscriptions = CallMethod(subscriptions.list_subscriptions)
+    get_subscription = CallMethod(subscriptions.get_subscription)
+    put_subscription = CallMethod(subscriptions.put_subscription)
+    delete_subscription = CallMethod(subscriptions.delete_subscription)
+    mute_subscription = CallMethod(subscriptions.mute_subscription)
+    unmute_subscription = CallMethod(subscriptions.unmute_subscription)
+    send_test = CallMethod(subscriptions.send_test)
+    confirm_subscription = CallMethod(subscriptions.confirm_subscription)
+    list_notifications = CallMethod(subscriptions.list_notifications)
+    get_notification = CallMethod(subscriptions.get_notification)
+    list_installation_subscriptions = CallMethod(
+        installation_subscriptions.list_installation_subscriptions
+    )
+    get_installation_subscription = CallMethod(
+        installation_subscriptions.get_installation_subscription
+    )
+    put_installation_subscription = CallMethod(
+        installation_subscriptions.put_installation_subscription
+    )
+    delete_installation_subscription = CallMethod(
+        installation_subscriptions.delete_installation_subscription
+    )
+    mute_installation_subscription = CallMethod(
+        installation_subscriptions.mute_installation_subscription
+    )
+    unmute_installation_subscription = CallMethod(
+        installation_subscriptions.unmute_installation_subscription
+    )
+    send_installation_test = CallMethod(installation_subscriptions.send_installation_test)
+    list_installation_notifications = CallMethod(
+        installation_subscriptions.list_installation_notifications
+    )
+    get_installation_notification = CallMethod(
+        installation_subscriptions.get_installation_notification
+    )
     list_events = ListMethod(tasks.list_events)
     follow_events = StreamMethod(tasks.follow_events)
     get_activity = CallMethod(activity.get_activity)

@@ -16,7 +16,7 @@ from typing import NamedTuple, assert_never
 
 import msgspec
 
-from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.model.target import HttpTarget, NotificationTarget, PythonTarget, Target
 
 MOST_PATTERNS = 100  # of functions, and as many of hosts
 MOST_PATTERN_CHARACTERS = 260
@@ -69,6 +69,8 @@ class AllowList(msgspec.Struct, frozen=True):
                 return self.functions is None or any(
                     _function_allows(pattern, target.function) for pattern in self.functions
                 )
+            case NotificationTarget():
+                return True  # the list is asked for its channel, when that is called
             case _:
                 assert_never(target)
 
@@ -96,6 +98,8 @@ class AllowList(msgspec.Struct, frozen=True):
             case PythonTarget():
                 what = f"the function {target.function!r}"
                 allowed = f"functions: {listed(self.functions)}"
+            case NotificationTarget():
+                raise AssertionError("it is never refused")
             case _:
                 assert_never(target)
         return f"calls {what}, but {whose} is only for the {allowed}"

@@ -25,6 +25,7 @@ PARTITIONS_MISSING = "partitions.missing"
 DATABASE_CHANGED = "database.changed"
 DATABASE_FULL = "database.full"
 CHORE_FAILING = "chore.failing"
+NOTIFICATIONS_FAILED = "notifications.failed"
 
 _END = ".resolved"
 _DIGITS = 16
@@ -71,6 +72,7 @@ _ALL = (
     _kind(TASK_SLA_MISSED, Severity.WARNING, "task_type"),
     _kind(TASK_SLOW, Severity.WARNING, "task_type"),
     _kind(USAGE_RECORDED, Severity.INFO),
+    _kind(NOTIFICATIONS_FAILED, Severity.ERROR, "subscription"),
     *_condition(RETRY_STORM, Severity.WARNING, "task_type"),
     *_condition(TASK_STUCK, Severity.ERROR, "task_id"),
     *_condition(QUOTA_REACHED, Severity.WARNING, "quota"),

@@ -11,7 +11,7 @@ process in quarantine. Nodes die for many reasons, so their deaths hardly make t
 from typing import assert_never
 
 from gnomon.model.outcome import Loss
-from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.model.target import HttpTarget, NotificationTarget, PythonTarget, Target
 from gnomon.model.task import DeliveryMode
 
 LARGEST_GROUP = 64
@@ -28,7 +28,7 @@ def can_kill(target: Target) -> bool:
     """Whether to call it can end the process that does. A webhook cannot: if its node died, it is
     simply called again."""
     match target:
-        case HttpTarget():
+        case HttpTarget() | NotificationTarget():
             return False
         case PythonTarget():
             return True

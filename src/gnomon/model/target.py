@@ -11,6 +11,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import msgspec
 
@@ -134,7 +135,32 @@ class PythonTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
             raise ValueError("function must not contain control characters")
 
 
-Target = HttpTarget | PythonTarget
+class NotificationTarget(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="notification"
+):
+    """The channel of a subscription, which the node looks up when it sends. Requests cannot name
+    it, and nodes call it for nobody but the notifier."""
+
+    on_behalf_of: str  # the tenant whose rules and secrets hold for the call
+    host: str  # as of other targets
+    subscription_id: UUID | None = None  # None: the heartbeat of the settings
+
+    pointer: ClassVar[str] = "/subscription_id"
+    by_handler: ClassVar[bool] = False
+    address: ClassVar[None] = None  # the guard is asked for the channel, when it is called
+
+    def masked(self) -> "NotificationTarget":
+        return self  # its secrets are those of the subscription
+
+    def unmasked(self, _stored: "Target | None") -> "NotificationTarget":
+        return self
+
+    def check(self) -> None:
+        """It was made by Gnomon itself."""
+
+
+RequestTarget = HttpTarget | PythonTarget  # what requests can name
+Target = RequestTarget | NotificationTarget
 
 
 @lru_cache(maxsize=4096)

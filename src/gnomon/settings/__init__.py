@@ -14,6 +14,7 @@ from gnomon.settings.loading import (
     variable_of,
 )
 from gnomon.settings.node import NodeSettings
+from gnomon.settings.notify import NotifySettings
 from gnomon.settings.output import OutputSettings
 from gnomon.settings.section import SettingsError
 from gnomon.settings.settings import SECRETS, SECTIONS, Settings
@@ -30,6 +31,7 @@ __all__ = [
     "AuthSettings",
     "DatabaseSettings",
     "NodeSettings",
+    "NotifySettings",
     "OutputSettings",
     "Settings",
     "SettingsError",

@@ -6,6 +6,7 @@ from gnomon.settings.api import ApiSettings
 from gnomon.settings.auth import AuthSettings
 from gnomon.settings.database import DatabaseSettings
 from gnomon.settings.node import NodeSettings
+from gnomon.settings.notify import NotifySettings
 from gnomon.settings.output import OutputSettings
 from gnomon.settings.section import Section
 from gnomon.settings.sharing import SharingSettings
@@ -22,6 +23,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     targets: TargetSettings = TargetSettings()
     output: OutputSettings = OutputSettings()
     tracing: TracingSettings = TracingSettings()
+    notify: NotifySettings = NotifySettings()
 
 
 SECTIONS: dict[str, type[Section]] = {
@@ -33,4 +35,6 @@ SECRETS = (
     ("database", "direct_url"),
     ("api", "key"),
     ("targets", "webhook_secret"),
+    ("notify", "smtp_password"),
+    ("notify", "heartbeat_url"),
 )

@@ -60,6 +60,7 @@ from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 from gnomon.store.postgres.levels.level_report import PostgresLevelReport
 from gnomon.store.postgres.limits.limiters import PostgresLimiters
 from gnomon.store.postgres.live.signs import PostgresSigns
+from gnomon.store.postgres.notify.subscription_store import PostgresSubscriptions
 from gnomon.store.postgres.saved_views.saved_view_store import PostgresSavedViews
 from gnomon.store.postgres.tasks.task_store import OnInserted, PostgresTasks
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
@@ -73,6 +74,7 @@ from gnomon.usecases.live.event_feed import EventFeed
 from gnomon.usecases.live.seats import StreamSeats
 from gnomon.usecases.live.shared_reads import SharedReads
 from gnomon.usecases.live.watch import LiveWatch
+from gnomon.usecases.notify.subscriptions import SubscriptionDesk
 from gnomon.usecases.tasks.end_watch import EndWatch
 from gnomon.usecases.tasks.live_handlers import LOOK_SECONDS as HANDLER_SECONDS
 from gnomon.usecases.tasks.live_handlers import LiveHandlers
@@ -260,6 +262,9 @@ async def _assembled(
         cron=PostgresCronJobs(database),
         events=PostgresEvents(database),
         event_log=event_log,
+        subscriptions=SubscriptionDesk(
+            PostgresSubscriptions(database, announcer), rules, settings.notify
+        ),
         roster=PostgresRoster(database),
         metrics=metrics,
         directory=directory,

@@ -56,6 +56,7 @@ from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.wiring.checks import CheckAssembly
 from gnomon.wiring.maintenance import maintenance
 from gnomon.wiring.node_inputs import NodeInputs
+from gnomon.wiring.notifying import notifying
 
 
 class Assembly:
@@ -101,6 +102,7 @@ class Assembly:
             every("account", accountant.run_once, self._clock, ACCOUNT_SECONDS),
             every("report", reporter.run_once, self._clock, REPORT_SECONDS),
             *maintenance(self._inputs, self._lease, self._troubles),
+            *notifying(self._inputs, self._lease),
             *([] if self._inputs.registrar is None else self._inputs.registrar.services()),
         ]
 

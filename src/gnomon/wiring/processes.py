@@ -27,6 +27,8 @@ from gnomon.node.run.targets import Callers
 from gnomon.node.run.targets.allowed import AllowedCaller
 from gnomon.node.run.targets.handlers import HandlerCaller
 from gnomon.node.run.targets.http import HttpCaller
+from gnomon.node.run.targets.mail import Mailer
+from gnomon.node.run.targets.notification import NotificationCaller
 from gnomon.node.run.targets.python import PythonCaller
 from gnomon.node.run.targets.signing import Signatory
 from gnomon.observe.events import Observer, fan_out, to_log
@@ -49,6 +51,7 @@ from gnomon.store.postgres.hints import Listener
 from gnomon.store.postgres.identity.installation import PostgresInstallation
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.webhook_secrets import give_default
+from gnomon.store.postgres.notify.notifier_store import PostgresChannels
 from gnomon.store.postgres.refusals import translated
 from gnomon.store.postgres.retention import partitions
 from gnomon.store.tenant_cache import TenantCache, plans_of
@@ -248,7 +251,8 @@ async def joined_node(
         directory = TenantCache(tenants, clock, plans_of(settings.sharing))
         await directory.load()
         quarantine = await stack.enter_async_context(Quarantine(settings, clock, emit))
-        callers = await _callers(stack, settings, directory, quarantine, app, clock, emit)
+        channels = PostgresChannels(database)
+        callers = await _callers(stack, settings, directory, channels, quarantine, app, clock, emit)
         tracing = await stack.enter_async_context(traced(settings.tracing, emit))
         if tracing is not None:
             callers = _traced_callers(callers, tracing, database, clock)
@@ -279,6 +283,7 @@ async def _callers(
     stack: AsyncExitStack,
     settings: Settings,
     directory: TenantCache,
+    channels: PostgresChannels,
     quarantine: Quarantine,
     app: Gnomon,
     clock: Clock,
@@ -292,9 +297,12 @@ async def _callers(
     stack.enter_context(python)
     processes = await stack.enter_async_context(ProcessPool(settings, clock, emit))
     handlers = HandlerCaller(app, python, processes, quarantine)
+    allowed = AllowedCaller(http, directory)
+    mailer = Mailer(settings.notify, clock)
     return Callers(
-        http=AllowedCaller(http, directory),
+        http=allowed,
         python=AllowedCaller(handlers, directory),
+        notification=NotificationCaller(channels, allowed, mailer, settings.notify.heartbeat_url),
     )
 
 
@@ -307,7 +315,7 @@ def _traced_callers(
     http, python = (
         TracedCaller(caller, tracing, clock, start_of) for caller in (callers.http, callers.python)
     )
-    return Callers(http=http, python=python)
+    return Callers(http=http, python=python, notification=callers.notification)
 
 
 def _calm_the_collector() -> None:

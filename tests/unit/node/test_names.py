@@ -236,7 +236,9 @@ class Node:
         self.clock = SystemClock()
         self.reports: list[Report] = []
         self.pipe = MemoryPipe(slots, lambda: None, prefetch=100)
-        callers = Callers(http=caller, python=caller)  # no functions are called
+        callers = Callers(
+            http=caller, python=caller, notification=caller
+        )  # no functions are called
         troubles = Troubles(self.clock, nobody)
         payloads = Payloads(self._payload, 1000, troubles)
         runner = Runner(callers, payloads, self.clock, PATIENCE, nobody)

@@ -60,6 +60,14 @@ from gnomon.model.errors import (
 from gnomon.model.job_errors import DefinitionChanged
 from gnomon.model.room import DatabaseFull
 from gnomon.model.saved_view_errors import SavedViewNotFound, TooManySavedViews
+from gnomon.model.subscription_errors import (
+    InvalidToken,
+    NotConfirmed,
+    NotificationNotFound,
+    SubscriptionNotFound,
+    TooManyConfirmations,
+    TooManySubscriptions,
+)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = "1"
@@ -77,6 +85,9 @@ _STATUSES: dict[type, int] = {
     **dict.fromkeys((IllegalTransition, Overlapping, KeyEnded, SecretEnded, LastSecret), 409),
     **dict.fromkeys((TooManyKeys, KeyRingFull, TooManySecrets, TooManyLimiters), 409),
     **dict.fromkeys((TooManyTaskTypes, SchemasTooLarge, TenantExists, TenantInUse), 409),
+    **dict.fromkeys((SubscriptionNotFound, NotificationNotFound, InvalidToken), 404),
+    **dict.fromkeys((TooManySubscriptions, NotConfirmed), 409),
+    TooManyConfirmations: 429,
     SavedViewNotFound: 404,
     TooManySavedViews: 409,
     **dict.fromkeys((BulkOperationNotFound, EventNotFound), 404),

@@ -11,7 +11,7 @@ from gnomon.model.ids import ids_with_prefix
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane, Priority
 from gnomon.model.retry import Backoff
-from gnomon.model.target import Target
+from gnomon.model.target import RequestTarget
 from gnomon.model.task import DeliveryMode, KeepPayload, Resolution
 from gnomon.store.ports.tasks import TaskFilter
 from gnomon.usecases.checks.request_fields import (
@@ -121,7 +121,7 @@ class TemplateView(msgspec.Struct, kw_only=True):
     """The fields of a task template, as tasks and cron jobs show them."""
 
     task_type: str
-    target: Target
+    target: RequestTarget
     priority: Priority
     delivery: DeliveryMode
     retry_policy: RetryPolicyView

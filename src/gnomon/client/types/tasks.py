@@ -13,7 +13,7 @@ from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Priority
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.severity import Severity
-from gnomon.model.target import Target
+from gnomon.model.target import RequestTarget
 from gnomon.model.task import DeliveryMode, KeepPayload, Resolution
 
 
@@ -21,7 +21,7 @@ class TemplateSpec(Spec, kw_only=True):
     """What to call, and how: the part that tasks and cron jobs have in common."""
 
     task_type: str
-    target: Target | None = None
+    target: RequestTarget | None = None
     callback_url: str | None = None
     callback_method: str | None = None
     priority: Priority | None = None
@@ -52,7 +52,7 @@ class TaskSpec(TemplateSpec, kw_only=True):
 class TemplateEdit(Spec, kw_only=True):
     """Changes of what to call, and how. A field that is not given stays as it is."""
 
-    target: Target | UnsetType = UNSET
+    target: RequestTarget | UnsetType = UNSET
     callback_url: str | UnsetType = UNSET
     callback_method: str | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET
@@ -88,7 +88,7 @@ class TemplateInfo(msgspec.Struct, kw_only=True):
     """What is called, and how, with every default filled in. Secrets in the target are masked."""
 
     task_type: str
-    target: Target
+    target: RequestTarget
     priority: Priority
     delivery: DeliveryMode
     retry_policy: RetryPolicy

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
+import msgspec
+
 from gnomon.clock import Clock
 from gnomon.fairness.ready_queue import Flow as FlowId
 from gnomon.limits.holdings import Holding
@@ -23,6 +25,7 @@ from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.flow_book import FlowBook, Looked
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.start_checks import StartCheck
+from gnomon.notify.notification import CHANNEL_LIMIT, NOTIFIER_TENANT
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Entry
 
@@ -333,7 +336,7 @@ class Permits(StartCheck):
     def _needs_of(self, number: FlowId, flow: Flow) -> Needs:
         needs = self._needs.get(number)
         if needs is None:
-            found = sorted(buckets(self._rules_of(flow.tenant_id), flow), key=lambda f: f[1])
+            found = sorted(self._buckets(flow), key=lambda f: f[1])
             each = tuple(self._account(limiter, bucket) for limiter, bucket in found)
             needs = Needs(each, number[1], self._era)
             self._rated = self._rated or bool(needs.starts)
@@ -342,6 +345,14 @@ class Permits(StartCheck):
             if number[1]:
                 self._needs[number] = needs
         return needs
+
+    def _buckets(self, flow: Flow) -> list[tuple[Limiter, Bucket]]:
+        found = buckets(self._rules_of(flow.tenant_id), flow)
+        if flow.tenant_id == NOTIFIER_TENANT and flow.queue is not None:
+            # It is held to the limits of the tenant that it is sent for, too.
+            served = msgspec.structs.replace(flow, queue=None)
+            found += buckets(self._limits.limiters(flow.queue), served)
+        return found
 
     def _account(self, limiter: Limiter, bucket: Bucket) -> Holding:
         account = self.accounts.get(bucket)
@@ -353,6 +364,8 @@ class Permits(StartCheck):
 
 
 def _rules(limits: Limits, tenant_id: str) -> Iterator[Limiter]:
+    if tenant_id == NOTIFIER_TENANT:
+        yield CHANNEL_LIMIT
     yield from limits.limiters(tenant_id)
     quota = limits.quotas(tenant_id).executions_per_minute
     if quota is not None:

@@ -4,7 +4,7 @@ import asyncio
 from typing import NamedTuple, assert_never
 
 from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.model.target import HttpTarget, NotificationTarget, PythonTarget, Target
 from gnomon.node.run import stacks
 from gnomon.observe.events import RunningTarget
 from gnomon.pipe.envelope import Delivery
@@ -106,7 +106,7 @@ class RunningExecution:
 
 def _function_in(target: Target) -> str | None:
     match target:
-        case HttpTarget():
+        case HttpTarget() | NotificationTarget():
             return None
         case PythonTarget():
             return target.function

@@ -15,7 +15,7 @@ from gnomon.model.origin import Origin
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.priority import Lane
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget, Target
+from gnomon.model.target import HttpTarget, RequestTarget, Target
 from gnomon.model.task import (
     INLINE_PAYLOAD_BYTES,
     DeliveryMode,
@@ -64,7 +64,7 @@ NO_TARGET = HttpTarget(url="")
 _DEFAULT_POLICY = RetryPolicy()
 _RUNNING = "running"
 
-_target = msgspec.json.Decoder(Target)
+_target = msgspec.json.Decoder(RequestTarget)  # tenants have no others
 _policy = msgspec.json.Decoder(RetryPolicy)
 _tags = msgspec.json.Decoder(tuple[str, ...])
 _origin = msgspec.json.Decoder(Origin)

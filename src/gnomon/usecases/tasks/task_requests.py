@@ -6,7 +6,7 @@ import msgspec
 
 from gnomon.model.priority import Priority
 from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import Target
+from gnomon.model.target import RequestTarget
 from gnomon.model.task import DeliveryMode, KeepPayload
 from gnomon.usecases.checks.request_fields import (
     CorrelationId,
@@ -34,7 +34,7 @@ class TemplateBody(Strict):
     that is left out is as the task type says."""
 
     task_type: TaskType
-    target: Target | None = None
+    target: RequestTarget | None = None
     callback_url: str | None = None
     callback_method: str | None = None
     priority: Priority | msgspec.UnsetType = msgspec.UNSET
@@ -52,7 +52,7 @@ class TemplateBody(Strict):
 class TemplatePatch(Strict):
     """The fields of a task template that can be changed. One that is left out stays as it is."""
 
-    target: Target | msgspec.UnsetType = msgspec.UNSET
+    target: RequestTarget | msgspec.UnsetType = msgspec.UNSET
     callback_url: str | msgspec.UnsetType = msgspec.UNSET
     callback_method: str | msgspec.UnsetType = msgspec.UNSET
     priority: Priority | msgspec.UnsetType = msgspec.UNSET

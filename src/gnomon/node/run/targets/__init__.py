@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, assert_never
 
 from gnomon.model.outcome import Outcome
-from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.model.target import HttpTarget, NotificationTarget, PythonTarget, Target
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.context import TaskContext
 
@@ -49,6 +49,7 @@ class Callers:
 
     http: Caller
     python: Caller
+    notification: Caller
 
     def of(self, target: Target) -> Caller:
         match target:
@@ -56,6 +57,8 @@ class Callers:
                 return self.http
             case PythonTarget():
                 return self.python
+            case NotificationTarget():
+                return self.notification
             case _:
                 assert_never(target)
 

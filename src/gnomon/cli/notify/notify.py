@@ -1,0 +1,318 @@
+"""`gnomon notify`: who is told of dead letters, missed SLAs and other events."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gnomon.cli.notify.subscription_views import line_of, rows, told, whole
+from gnomon.cli.shared import output, remote, secret_files, values
+from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
+from gnomon.cli.shared.output import CommandFailed
+
+if TYPE_CHECKING:
+    from gnomon.cli.shared.remote import Json
+    from gnomon.client.client import DocumentClient
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Subscriptions: who is told of events, by webhook, chat or e-mail.",
+    rich_markup_mode=None,
+)
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The subscription.", parser=values.path_part)
+]
+Installation = Annotated[
+    bool, typer.Option("--installation", help="Of the installation, for its operators.")
+]
+_ENDED = ("COMPLETED", "DEAD_LETTERED", "CANCELLED", "EXPIRED")
+_LOOK_SECONDS = 0.2
+_MOST_LOOKS = 300  # a minute
+
+
+@app.command()
+def add(
+    ctx: typer.Context,
+    name: Name,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="Call this, signed as tasks are.")
+    ] = None,
+    slack: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A file with the URL of a chat's webhook.")
+    ] = None,
+    email: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Write to this, once it agrees.")
+    ] = None,
+    apprise: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A file with a URL of Apprise.")
+    ] = None,
+    kinds: Annotated[
+        list[str] | None, typer.Option("--kind", metavar="KIND", help="Only these, like tasks.*.")
+    ] = None,
+    severity: Annotated[
+        str | None, typer.Option(metavar="LEAST", help="info, warning (the default) or error.")
+    ] = None,
+    task_types: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only of this task type.")
+    ] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only with this tag.")
+    ] = None,
+    cron_jobs: Annotated[
+        list[str] | None, typer.Option("--cron-job", metavar="JOB", help="Only of this cron job.")
+    ] = None,
+    quiet: Annotated[
+        str | None, typer.Option(metavar="FROM-TO", help="Quiet hours, like 22:00-07:00.")
+    ] = None,
+    zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Time zone of --quiet, like Europe/Berlin.")
+    ] = "UTC",
+    errors_through: Annotated[
+        bool, typer.Option("--errors-through", help="Errors are told in quiet hours, too.")
+    ] = False,
+    digest: Annotated[
+        float | None,
+        typer.Option(parser=values.duration, metavar="TIME", help="Between digests: 5m."),
+    ] = None,
+    resolve: Annotated[
+        float | None,
+        typer.Option(
+            parser=values.duration, metavar="TIME", help="Silence after which it is over: 15m."
+        ),
+    ] = None,
+    all_tenants: Annotated[
+        bool, typer.Option("--all-tenants", help="With --installation: of all tenants, too.")
+    ] = False,
+    installation: Installation = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Add a subscription, or replace it; without a channel, the one that it has stays.
+
+    \b
+    gnomon notify add ops --webhook http://127.0.0.1:9000/alarm
+    gnomon notify add oncall --email ops@example.com --quiet 22:00-07:00
+    """
+    given = {
+        "channel": _channel(webhook, slack, email, apprise),
+        "kinds": kinds,
+        "severity": severity,
+        "task_types": task_types,
+        "tags": tags,
+        "cron_jobs": cron_jobs,
+        "quiet_hours": _quiet_hours(quiet, zone, errors_through=errors_through),
+        "digest_seconds": digest,
+        "resolve_seconds": resolve,
+        "all_tenants": all_tenants or None,
+    }
+    body = {member: value for member, value in given.items() if value}
+    address = remote.api_url(settings_of(ctx), api)
+    remote.tell(
+        address,
+        lambda client: of(client, "put_subscription", installation)(name, body),
+        line_of,
+        as_json=as_json,
+    )
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    installation: Installation = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """List subscriptions, and whether they can be told.
+
+    \b
+    gnomon notify list
+    """
+    address = remote.api_url(settings_of(ctx), api)
+    remote.tell(
+        address,
+        lambda client: of(client, "list_subscriptions", installation)(),
+        rows,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    name: Name,
+    installation: Installation = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Show a subscription, and its last notifications.
+
+    \b
+    gnomon notify show ops
+    """
+
+    async def ask(client: "DocumentClient") -> "Json":
+        found = await of(client, "get_subscription", installation)(name)
+        sent = await of(client, "list_notifications", installation)(name)
+        return {**found, **sent}
+
+    remote.tell(remote.api_url(settings_of(ctx), api), ask, whole, as_json=as_json)
+
+
+@app.command("test")
+def send_test(
+    ctx: typer.Context,
+    name: Name,
+    installation: Installation = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Send a test now, and tell what the receiver answered.
+
+    \b
+    gnomon notify test ops
+    """
+
+    async def ask(client: "DocumentClient") -> "Json":
+        from gnomon.clock import SystemClock
+
+        sent: Any = await of(client, "send_test", installation)(name)
+        for _ in range(_MOST_LOOKS):
+            if sent["status"] in _ENDED:
+                break
+            await SystemClock().sleep(_LOOK_SECONDS)
+            number = sent["notification_id"]
+            sent = await of(client, "get_notification", installation)(name, number)
+        return dict(sent)
+
+    answer = remote.call(remote.api_url(settings_of(ctx), api), ask)
+    if as_json:
+        output.document(answer)
+    else:
+        told(name, answer)
+    if answer["status"] != "COMPLETED":
+        raise typer.Exit(1)
+
+
+@app.command()
+def mute(
+    ctx: typer.Context,
+    name: Name,
+    seconds: Annotated[
+        float, typer.Argument(parser=values.duration, metavar="TIME", help="For so long: 2h.")
+    ],
+    installation: Installation = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Tell a subscription of nothing for a while.
+
+    \b
+    gnomon notify mute ops 2h
+    """
+    address = remote.api_url(settings_of(ctx), api)
+    remote.tell(
+        address,
+        lambda client: of(client, "mute_subscription", installation)(name, seconds=seconds),
+        line_of,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def unmute(
+    ctx: typer.Context,
+    name: Name,
+    installation: Installation = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Tell a subscription of everything again.
+
+    \b
+    gnomon notify unmute ops
+    """
+    address = remote.api_url(settings_of(ctx), api)
+    remote.tell(
+        address,
+        lambda client: of(client, "unmute_subscription", installation)(name),
+        line_of,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def confirm(
+    ctx: typer.Context,
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="As it was sent by e-mail.")],
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Agree to notifications by e-mail, with the token that was sent to the address.
+
+    \b
+    gnomon notify confirm dV1mKq8vYwJp3sN0
+    """
+    address = remote.api_url(settings_of(ctx), api)
+    answer = remote.call(address, lambda client: client.confirm_subscription(token=token))
+    output.done(f"the address of {answer['name']} is confirmed", answer, as_json=as_json)
+
+
+@app.command()
+def remove(
+    ctx: typer.Context,
+    name: Name,
+    installation: Installation = False,
+    as_json: AsJson = False,
+    api: ApiUrl = None,
+) -> None:
+    """Remove a subscription.
+
+    \b
+    gnomon notify remove ops
+    """
+    address = remote.api_url(settings_of(ctx), api)
+    remote.call(address, lambda client: of(client, "delete_subscription", installation)(name))
+    output.done(f"{name} is removed", {"removed": name}, as_json=as_json)
+
+
+def of(client: "DocumentClient", operation: str, installation: bool) -> Callable[..., Any]:
+    """The operation on subscriptions of the tenant, or the one on those of the installation."""
+    verb, _, noun = operation.partition("_")
+    method: Callable[..., Any] = getattr(
+        client, f"{verb}_installation_{noun}" if installation else operation
+    )
+    return method
+
+
+def _channel(
+    webhook: str | None, slack: str | None, email: str | None, apprise: str | None
+) -> dict[str, str] | None:
+    """The channel that the options name. Whoever knows the URL of a chat can write there, so such
+    URLs come from files: the list of processes, and the history of a shell, are read by others."""
+    named = [text for text in (webhook, slack, email, apprise) if text is not None]
+    if len(named) > 1:
+        raise typer.BadParameter("give one of --webhook, --slack, --email and --apprise")
+    if webhook is not None:
+        return {"type": "webhook", "url": webhook}
+    if slack is not None:
+        return {"type": "slack", "url": secret_files.read(slack, "--slack")}
+    if email is not None:
+        return {"type": "email", "address": email}
+    if apprise is not None:
+        return {"type": "apprise", "url": secret_files.read(apprise, "--apprise")}
+    return None
+
+
+def _quiet_hours(text: str | None, zone: str, *, errors_through: bool) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    start, dash, end = text.partition("-")
+    if not dash:
+        raise CommandFailed("--quiet must be like 22:00-07:00")
+    return {
+        "start": start.strip(),
+        "end": end.strip(),
+        "timezone": zone,
+        "errors_through": errors_through,
+    }
