@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from gnomon.client.types.subscriptions import (
         ChannelInfo,
         ConfirmationInfo,
+        LoggedNotificationInfo,
         NotificationInfo,
         QuietHoursInfo,
         SubscriptionInfo,
@@ -208,6 +209,7 @@ __all__ = [
     "LimiterInfo",
     "LimiterSpec",
     "ListedItems",
+    "LoggedNotificationInfo",
     "Missed",
     "NewKeyInfo",
     "NoTransaction",
@@ -371,6 +373,7 @@ _MODULES = {
     "gnomon.client.types.subscriptions": (
         "ChannelInfo",
         "ConfirmationInfo",
+        "LoggedNotificationInfo",
         "NotificationInfo",
         "QuietHoursInfo",
         "SubscriptionInfo",

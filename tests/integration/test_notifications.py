@@ -454,3 +454,10 @@ async def test_tenants_and_roles_are_kept_apart(
             api, "GET", "/api/v1/installation/subscriptions", 200, headers=bearer(operator)
         )
         assert [each["name"] for each in theirs["subscriptions"]] == ["ops"]
+        sent = await call(api, "POST", f"{installation}/test", 202, headers=bearer(operator))
+        everything_sent = "/api/v1/installation/notifications"
+        logged = await call(api, "GET", everything_sent, 200, headers=bearer(operator))
+        assert [each["notification_id"] for each in logged["notifications"]] == [
+            sent["notification_id"]
+        ]
+        await call(api, "GET", everything_sent, 403, headers=bearer(own))

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 from tests.integration.identity import make_tenant
 from tests.integration.notifying import (
@@ -18,6 +19,7 @@ from tests.integration.notifying import (
 from tests.integration.support import Connection
 
 from gnomon.clock import SystemClock
+from gnomon.model.errors import StoreError
 from gnomon.model.event_kinds import INSTALLATION, NODE_LOST
 from gnomon.model.severity import Severity
 from gnomon.notify.grouping import GroupState
@@ -124,6 +126,34 @@ async def test_a_notifier_that_ends_in_the_middle_loses_and_doubles_nothing(
     others = [notifier, notifier_on(database), notifier_on(database)]
     rounds = await asyncio.gather(*(each.read_on() for each in others))
     assert sum(made_now for made_now, _ in rounds) == 1
+    assert told(await made(database)) == [("ops", "new", 7)]
+
+
+async def test_a_server_that_ends_in_the_middle_loses_and_doubles_nothing(
+    database: Database, connection: Connection, server_dsn: str
+) -> None:
+    """Between reading the events and storing what they make, every connection is gone."""
+    notifier = notifier_on(database)
+    await notifier.run_once()
+    await subscribe(database, HOOK)
+    await died(database, 7)
+    before = await connection.fetchval("SELECT number FROM gnomon.subscription_cursor")
+    name = await connection.fetchval("SELECT current_database()")
+
+    def ended(_held: Any) -> Any:
+        with psycopg.connect(server_dsn, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = %s AND pid <> pg_backend_pid()",
+                [name],
+            )
+        return []
+
+    store = PostgresNotifier(database)
+    with pytest.raises(StoreError):
+        await store.advance(before, before + 1, ["default"], SystemClock().now(), ended)
+    assert await notifier.run_once() == 1
+    assert await notifier.run_once() == 0
     assert told(await made(database)) == [("ops", "new", 7)]
 
 

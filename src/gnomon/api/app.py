@@ -76,6 +76,7 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
             event_streams.router,
             subscriptions.router,
             subscriptions.installation_router,
+            subscriptions.list_all_notifications,
             breakers.list_breakers,
             keys.router,
             operator_keys.router,

@@ -209,6 +209,7 @@ class Operations:
     confirm_subscription = CallMethod(subscriptions.confirm_subscription)
     list_notifications = CallMethod(subscriptions.list_notifications)
     get_notification = CallMethod(subscriptions.get_notification)
+    list_all_notifications = CallMethod(installation_subscriptions.list_all_notifications)
     list_installation_subscriptions = CallMethod(
         installation_subscriptions.list_installation_subscriptions
     )

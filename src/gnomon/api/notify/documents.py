@@ -19,7 +19,7 @@ from gnomon.notify.subscription import (
     Subscription,
     SubscriptionRules,
 )
-from gnomon.store.ports.subscriptions import SentNotification
+from gnomon.store.ports.subscriptions import LoggedNotification, SentNotification
 from gnomon.usecases.checks.request_fields import Moment, Strict
 
 _Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_PATTERN_CHARACTERS)]
@@ -130,6 +130,12 @@ class NotificationList(msgspec.Struct):
     """The last notifications of a subscription, newest first."""
 
     notifications: list[NotificationView]
+
+
+class NotificationLog(msgspec.Struct):
+    """The newest notifications of all subscriptions, newest first."""
+
+    notifications: list[LoggedNotification]
 
 
 class ConfirmedSubscription(msgspec.Struct):

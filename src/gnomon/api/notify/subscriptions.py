@@ -18,6 +18,7 @@ from gnomon.api.notify.documents import (
     ConfirmSubscription,
     MuteSubscription,
     NotificationList,
+    NotificationLog,
     NotificationView,
     PutSubscription,
     SubscriptionList,
@@ -232,6 +233,21 @@ async def confirm_subscription(request: Request) -> ASGIResponse:
     asked = decoded(await read_body(request, OVERHEAD_BYTES), ConfirmSubscription)
     found = await subscriptions.confirm(context_of(request).subscriptions, asked.token)
     return respond(answer(200, ConfirmedSubscription(found.name)))
+
+
+@Operation(
+    "GET",
+    "/api/v1/installation/notifications",
+    name="list_all_notifications",
+    role=Role.OPERATOR,
+    summary="List the newest notifications of all subscriptions",
+    query=NoQuery,
+    answers={200: NotificationLog},
+)
+async def list_all_notifications(request: Request) -> ASGIResponse:
+    queried(request, NoQuery)
+    found = await context_of(request).subscriptions.store.log()
+    return respond(answer(200, NotificationLog([*found])))
 
 
 router = Router(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gnomon.cli.notify.subscription_views import line_of, rows, told, whole
+from gnomon.cli.notify.subscription_views import line_of, log_of, rows, told, whole
 from gnomon.cli.shared import output, remote, secret_files, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.shared.output import CommandFailed
@@ -192,6 +192,17 @@ def send_test(
         told(name, answer)
     if answer["status"] != "COMPLETED":
         raise typer.Exit(1)
+
+
+@app.command("log")
+def show_log(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> None:
+    """List the newest notifications of all subscriptions, for operators.
+
+    \b
+    gnomon notify log
+    """
+    address = remote.api_url(settings_of(ctx), api)
+    remote.tell(address, lambda client: client.list_all_notifications(), log_of, as_json=as_json)
 
 
 @app.command()

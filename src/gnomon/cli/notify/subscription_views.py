@@ -24,6 +24,16 @@ _SENT = (
     Column("answer"),
 )
 
+_LOGGED = (
+    Column("notification", Fit.ID, rank=2),
+    Column("for", Fit.NAME),
+    Column("subscription", Fit.NAME),
+    Column("status", Fit.WHOLE),
+    Column("tries", Fit.WHOLE, rank=3),
+    Column("finished", Fit.WHOLE, rank=4),
+    Column("error", rank=1),
+)
+
 
 def line_of(subscription: "Json") -> None:
     """One line, and what is to be done next."""
@@ -80,6 +90,28 @@ def whole(subscription: "Json") -> None:
     if subscription["notifications"]:
         output.echo()
         output.table(_SENT, [_sent(each) for each in subscription["notifications"]])
+
+
+def log_of(answer: "Json") -> None:
+    """A table of notifications of all subscriptions."""
+    if not answer["notifications"]:
+        output.note("nothing was sent yet")
+        return
+    output.table(
+        _LOGGED,
+        [
+            (
+                each["notification_id"],
+                each["tenant"] or "",
+                each["subscription"] or "",
+                each["status"],
+                str(each["attempt"]),
+                output.second(each["finished_at"]),
+                each["error"] or "",
+            )
+            for each in answer["notifications"]
+        ],
+    )
 
 
 def told(name: str, sent: "Json") -> None:

@@ -8,7 +8,12 @@ import msgspec
 
 from gnomon.client.call import Call
 from gnomon.client.calls import subscriptions
-from gnomon.client.types.subscriptions import NotificationInfo, SubscriptionInfo, SubscriptionSpec
+from gnomon.client.types.subscriptions import (
+    LoggedNotificationInfo,
+    NotificationInfo,
+    SubscriptionInfo,
+    SubscriptionSpec,
+)
 
 T = TypeVar("T")
 
@@ -61,6 +66,16 @@ def list_installation_notifications(name: str) -> Call[list[NotificationInfo]]:
 def get_installation_notification(name: str, notification_id: UUID | str) -> Call[NotificationInfo]:
     """Reads one of the last notifications of a subscription of the installation."""
     return _moved(subscriptions.get_notification(name, notification_id))
+
+
+def list_all_notifications() -> Call[list[LoggedNotificationInfo]]:
+    """Lists the newest notifications of all subscriptions, of tenants and of the installation."""
+    return Call(
+        method="GET",
+        path="/installation/notifications",
+        answer=list[LoggedNotificationInfo],
+        member="notifications",
+    )
 
 
 def _moved(call: Call[T]) -> Call[T]:

@@ -73,6 +73,18 @@ class SubscriptionInfo(msgspec.Struct, kw_only=True):
     created_at: datetime
 
 
+class LoggedNotificationInfo(msgspec.Struct, kw_only=True):
+    """A notification of any subscription, as operators see it."""
+
+    notification_id: UUID
+    subscription: str | None
+    tenant: str | None  # that it is sent for
+    status: Status
+    attempt: int
+    finished_at: datetime | None
+    error: str | None
+
+
 class NotificationInfo(msgspec.Struct, kw_only=True):
     """A notification on its way, or at its end, and what the receiver answered."""
 

@@ -11,6 +11,7 @@ from gnomon.notify.notification import Notification, Purpose
 from gnomon.notify.subscription import Subscription
 
 MOST_RECENT = 20  # notifications of a subscription that are shown
+MOST_LOGGED = 100  # of all subscriptions
 TOKEN_SECONDS = 24 * 3600.0
 MOST_CONFIRMATIONS = 10  # an hour, of a tenant
 
@@ -25,6 +26,18 @@ class SentNotification(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     response_status: int | None
     response_body: str | None
+
+
+class LoggedNotification(msgspec.Struct, frozen=True, kw_only=True):
+    """A notification of any subscription, as operators see it."""
+
+    notification_id: UUID
+    subscription: str | None
+    tenant: str | None  # that it is sent for
+    status: Status
+    attempt: int
+    finished_at: datetime | None
+    error: str | None
 
 
 class NotifierPosition(msgspec.Struct, frozen=True):

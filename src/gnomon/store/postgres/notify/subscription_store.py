@@ -24,7 +24,13 @@ from gnomon.notify.subscription import (
     Subscription,
     SubscriptionRules,
 )
-from gnomon.store.ports.subscriptions import MOST_CONFIRMATIONS, TOKEN_SECONDS, SentNotification
+from gnomon.store.ports.subscriptions import (
+    MOST_CONFIRMATIONS,
+    MOST_LOGGED,
+    TOKEN_SECONDS,
+    LoggedNotification,
+    SentNotification,
+)
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Hints
 from gnomon.store.postgres.notify.rows import subscription_of
@@ -145,6 +151,22 @@ class PostgresSubscriptions:
         if row is None:
             raise NotificationNotFound(task_id)
         return _sent(row)
+
+    async def log(self) -> Sequence[LoggedNotification]:
+        """The newest notifications of all subscriptions, for operators."""
+        rows = await self._database.fetch("all_notifications", NOTIFIER_TENANT, MOST_LOGGED)
+        return [
+            LoggedNotification(
+                notification_id=row["id"],
+                subscription=row["name"],
+                tenant=row["queue"],
+                status=status_of(State(row["state"]), row["due_at"], row["attempt"], row["now"]),
+                attempt=row["attempt"],
+                finished_at=row["finished_at"],
+                error=row["last_error"],
+            )
+            for row in rows
+        ]
 
     @asynccontextmanager
     async def _as(self, owner: str | None) -> AsyncIterator["Connection"]:
