@@ -30,8 +30,10 @@ ONCE = RetryPolicy(max_retries=0)
 NOT_OF_CHORES = {
     "acknowledge_events", "activity_of_all", "activity_points", "activity_tenants",
     "activity_types", "bulk_get", "bulk_list", "count_group", "dead_groups", "deciding_version",
-    "get_events", "join_roster", "last_tracebacks", "leave_roster", "list_events", "list_resolved",
-    "open_events", "renew", "task_types", "upcoming",
+    "end_conditions",  # only where one is over
+    "event_span", "get_events", "join_roster", "last_tracebacks", "leave_roster", "list_events",
+    "list_resolved",
+    "open_events", "read_events", "read_tenant_events", "renew", "task_types", "upcoming",
 }  # fmt: skip
 # Asked only after another one has failed.
 AFTER = {"next_to_judge": "judge_fires", "park_job": "insert_occurrences"}
