@@ -11,6 +11,7 @@ from gnomon import extras
 from gnomon.cli.admin import (
     authentication,
     breakers,
+    bundle,
     doctor,
     keys,
     limits,
@@ -19,6 +20,7 @@ from gnomon.cli.admin import (
     secrets,
     settings,
     tenants,
+    top,
     types,
     usage,
 )
@@ -57,7 +59,9 @@ app.command("events")(events.events)
 app.command("acknowledge")(events.acknowledge)
 app.command("levels")(levels.levels)
 app.command("breakers")(breakers.breakers)
+app.command("top")(top.top)
 app.command("doctor")(doctor.doctor)
+app.command("bundle")(bundle.bundle)
 app.command("settings")(settings.settings)
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(dead.app, name="dead")

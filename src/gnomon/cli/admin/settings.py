@@ -22,9 +22,21 @@ def settings(ctx: typer.Context, as_json: AsJson = False) -> None:
     gnomon settings
     gnomon --settings /etc/gnomon.toml settings --json
     """
+    shown = shown_settings(ctx)
+    if as_json:
+        output.document(shown)
+        return
+    for section, named in shown.items():
+        rows = [(name, _text(row["value"]), row["from"]) for name, row in named.items()]
+        output.table([f"[{section}]", "value", "from"], rows)
+        output.echo()
+
+
+def shown_settings(ctx: typer.Context) -> dict[str, dict[str, dict[str, Any]]]:
+    """Every setting by its section, with where its value comes from; secrets are masked."""
     chosen, sources = sourced_settings_of(ctx)
     values = msgspec.to_builtins(chosen)
-    shown = {
+    return {
         section: {
             name: {
                 "value": _masked(section, name, value),
@@ -35,13 +47,6 @@ def settings(ctx: typer.Context, as_json: AsJson = False) -> None:
         }
         for section in SECTIONS
     }
-    if as_json:
-        output.document(shown)
-        return
-    for section, named in shown.items():
-        rows = [(name, _text(row["value"]), row["from"]) for name, row in named.items()]
-        output.table([f"[{section}]", "value", "from"], rows)
-        output.echo()
 
 
 def _masked(section: str, name: str, value: Any) -> Any:

@@ -146,10 +146,11 @@ async def prepare(
 def with_database(settings: Settings, use: Callable[["Database"], Awaitable[_T]]) -> _T:
     """The result of `use` on the database; the embedded server is started if needed."""
     with running_database(settings) as dsn:
-        return loop.run(_used(dsn, use))
+        return loop.run(used(dsn, use))
 
 
-async def _used(dsn: str, use: Callable[["Database"], Awaitable[_T]]) -> _T:
+async def used(dsn: str, use: Callable[["Database"], Awaitable[_T]]) -> _T:
+    """The result of `use` on the database at an address."""
     from gnomon.store.postgres.database import Database
 
     opened = Database(dsn, 1)

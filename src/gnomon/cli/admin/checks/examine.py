@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gnomon.cli.admin.checks.check import Check
 from gnomon.cli.admin.checks.encryption import encryption
+from gnomon.cli.admin.checks.limits import database_load, fleet
 from gnomon.cli.admin.checks.machine import (
     data_dir,
     embedded_binaries,
@@ -59,7 +60,8 @@ async def _database(settings: Settings) -> list[Check]:
     import asyncpg
 
     try:
-        async with database.connection(database.existing_dsn(settings)) as connection:
+        dsn = database.existing_dsn(settings)
+        async with database.connection(dsn) as connection:
             checks = [await server_version(connection), await migrations(connection)]
             checks.append(encryption(connection))
             checks += [await durability(connection), await planner_costs(connection)]
@@ -77,6 +79,7 @@ async def _database(settings: Settings) -> list[Check]:
                 checks += [await look(connection) for look in looks]
                 checks.append(await room(connection, settings.database))
                 checks += await chores(connection) + await parked_jobs(connection)
+                checks += [await database_load(connection), await database.used(dsn, fleet)]
             return checks
     except (CommandFailed, StoreError, asyncpg.PostgresError) as error:
         remedy = "start `gnomon up`, or correct DATABASE_URL"
