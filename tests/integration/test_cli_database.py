@@ -149,6 +149,7 @@ async def test_the_doctor_finds_what_is_wrong(
         "retention",
         "nodes",
         "due tasks",
+        "fleet",
         "API",
     }
     assert all(check["remedy"] for check in checks.values() if not check["ok"])

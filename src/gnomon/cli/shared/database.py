@@ -155,7 +155,7 @@ async def used(dsn: str, use: Callable[["Database"], Awaitable[_T]]) -> _T:
 
     opened = Database(dsn, 1)
     try:
-        await opened.open()
+        await opened.open(quiet=True)
     except (StatementRefused, Unstorable) as error:
         raise WrongAddress(f"PostgreSQL refused the connection: {error}") from error
     try:

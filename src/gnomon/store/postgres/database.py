@@ -178,11 +178,12 @@ class Database:
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._waiting = 0  # who have asked for a connection, and have none yet
 
-    async def open(self) -> None:
+    async def open(self, *, quiet: bool = False) -> None:
+        """Connect. `quiet`: for a command, whose output is its own."""
         probe = await connect(self.dsn)
         probe.terminate()
         pooled = is_pooled(probe)
-        if pooled:
+        if pooled and not quiet:
             log.info("a pooler is in between: every statement is sent in a transaction of its own")
         with translated():
             self._pool = await asyncpg.create_pool(
