@@ -31,6 +31,7 @@ NOT_OF_CHORES = {
     "acknowledge_events", "activity_of_all", "activity_points", "activity_tenants",
     "activity_types", "bulk_get", "bulk_list", "count_group", "dead_groups", "deciding_version",
     "end_conditions",  # only where one is over
+    "look_usage", "entered_events",  # only once an hour
     "event_span", "get_events", "join_roster", "last_tracebacks", "leave_roster", "list_events",
     "list_resolved",
     "open_events", "read_events", "read_tenant_events", "renew", "task_types", "upcoming",
