@@ -19,6 +19,7 @@ from tests.integration.support import (
 
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_incarnation
+from gnomon.model.errors import StoreUnavailable
 from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retention import RowKind
 from gnomon.model.task import DEFAULT_TENANT, TaskKey, TaskPatch
@@ -246,6 +247,29 @@ async def test_a_judge_that_dies_loses_and_doubles_nothing(stage: Stage) -> None
     assert sum(each.counts.start_missed for each in found) == 15
     assert await stage.connection.fetchval("SELECT start_missed FROM gnomon.service_level") == 20
     assert len(await stage.told()) == 20
+
+
+async def test_a_server_that_goes_away_in_between_loses_nothing(stage: Stage) -> None:
+    key = await stage.task(sla_seconds=SLA)
+    delivery = await stage.start(key)
+    await stage.end(delivery)
+    late = await stage.task(sla_seconds=SLA)
+    await stage.turn(SLA + 2)
+    await stage.connection.execute(
+        """
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()
+        """
+    )
+    found = LevelCounts()
+    for _ in range(20):  # connections of the pool that are dead are found out one by one
+        try:
+            found = await stage.judge.run_once()
+            break
+        except StoreUnavailable:
+            continue
+    assert found == LevelCounts(start_kept=1, start_missed=1)
+    assert await stage.connection.fetchval("SELECT task_id FROM gnomon.event") == late.id
 
 
 async def test_one_node_judges_at_a_time(stage: Stage) -> None:

@@ -17,6 +17,7 @@ from gnomon.node.maintenance.event_watch import EventWatch
 from gnomon.node.maintenance.fingerprinter import CHORE as FINGERPRINT
 from gnomon.node.maintenance.fingerprinter import EVERY_SECONDS as FINGERPRINT_SECONDS
 from gnomon.node.maintenance.fingerprinter import Fingerprinter
+from gnomon.node.maintenance.level_judge import CHORE as LEVELS
 from gnomon.node.maintenance.level_judge import EVERY_SECONDS as LEVEL_SECONDS
 from gnomon.node.maintenance.level_judge import LevelJudge
 from gnomon.node.maintenance.overview_keeper import CHORE as OVERVIEW
@@ -29,6 +30,7 @@ from gnomon.node.maintenance.quarantine_alarm import EVERY_SECONDS as QUARANTINE
 from gnomon.node.maintenance.quarantine_alarm import QuarantineAlarm
 from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
 from gnomon.node.maintenance.storage_counter import StorageCounter
+from gnomon.node.maintenance.stuck_watch import CHORE as STUCK
 from gnomon.node.maintenance.stuck_watch import EVERY_SECONDS as STUCK_SECONDS
 from gnomon.node.maintenance.stuck_watch import Examine, StuckWatch
 from gnomon.node.maintenance.usage_recorder import CHORE as USAGE
@@ -66,7 +68,7 @@ from gnomon.wiring.node_inputs import NodeInputs
 
 MOST_NODES = 1_000  # whose slots are looked at
 # Chores that some node holds at any time, whatever there is to do.
-_ALWAYS_HELD = (PRUNE, WATCH, ALARM, FINGERPRINT)
+_ALWAYS_HELD = (PRUNE, WATCH, ALARM, FINGERPRINT, LEVELS, STUCK)
 
 
 def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Service]:
@@ -102,8 +104,8 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every("room", room.run_once, clock, ROOM_SECONDS),
         every(ACTIVITY, inputs.activity.run_once, clock, ACTIVITY_SECONDS),
         every("watch", watchdog.run_once, clock, WATCH_SECONDS),
-        every("levels", judge.run_once, clock, LEVEL_SECONDS),
-        every("stuck", _stuck(inputs, lease).run_once, clock, STUCK_SECONDS),
+        every(LEVELS, judge.run_once, clock, LEVEL_SECONDS),
+        every(STUCK, _stuck(inputs, lease).run_once, clock, STUCK_SECONDS),
         every(OVERVIEW, overview.run_once, clock, OVERVIEW_SECONDS),
         *_events(inputs, lease, chores),
         every("troubles", keeper.run_once, clock, TROUBLE_SECONDS),

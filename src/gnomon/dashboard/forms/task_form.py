@@ -25,7 +25,7 @@ BLANK = {
     "max_retries": "", "backoff": "", "base_seconds": "", "max_seconds": "", "jitter": "",
     "retry_client_errors": "", "timeout_seconds": "", "delivery": "", "expires_at": "",
     "preemptible": "", "keep_payload": "", "sla_seconds": "", "warn_after_seconds": "",
-    "idempotency_key": "", "form_key": "", "from": "",
+    "idempotency_key": "", "correlation_id": "", "form_key": "", "from": "",
 }  # fmt: skip
 _RETRIES = (
     "max_retries", "backoff", "base_seconds", "max_seconds", "jitter", "retry_client_errors",
@@ -34,7 +34,7 @@ _LEVELS = ("sla_seconds", "warn_after_seconds")
 # Folded away until one of them is used.
 ADVANCED = (
     "name", "function", *_RETRIES, "timeout_seconds", "delivery", "expires_at", "jitter_seconds",
-    "preemptible", "keep_payload", *_LEVELS, "idempotency_key",
+    "preemptible", "keep_payload", *_LEVELS, "idempotency_key", "correlation_id",
 )  # fmt: skip
 _HIGHEST = 1e15  # seconds; more than all that the API takes, and finite in every unit
 _TRUTH = {"yes": True, "no": False}
@@ -56,7 +56,7 @@ def filled(form: Form) -> dict[str, str]:
 def body_of(form: Form) -> bytes:
     """The body of the API for what was typed. Raises InvalidTask, with the place."""
     body: dict[str, Any] = {"task_type": form["task_type"].strip()}
-    body |= _text(form, "name", "queue", "priority", "delivery", "keep_payload")
+    body |= _text(form, "name", "queue", "priority", "delivery", "keep_payload", "correlation_id")
     body |= _target(form) | _time(form)
     body |= _numbers(form, ("timeout_seconds", "jitter_seconds", *_LEVELS))
     if payload := form["payload"].strip():
