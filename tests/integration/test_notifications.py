@@ -233,6 +233,24 @@ async def test_a_channel_that_fails_is_told_to_others_once(
     assert left == 0
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Apprise imports
+async def test_operators_are_told_by_services_of_apprise(
+    api: aiohttp.ClientSession, database_dsn: str, connection: Connection, receiver: Receiver
+) -> None:
+    path = "/api/v1/installation/subscriptions/chat"
+    address = urlsplit(receiver.url).netloc
+    channel = {"type": "apprise", "url": f"json://{address}/s3cr3t"}
+    shown = await call(api, "PUT", path, 201, {"channel": channel})
+    assert shown["channel"]["to"] == "json://***"
+    async with running_node(database_dsn):
+        sent = await call(api, "POST", f"{path}/test", 202)
+        found = await ended(api, path, sent)
+    assert found["status"] == "COMPLETED"
+    assert "Test of the subscription chat" in str(receiver.calls[0].body)
+    tasks = await connection.fetch("SELECT task_archive::text AS row FROM gnomon.task_archive")
+    assert not any("s3cr3t" in each["row"] for each in tasks)
+
+
 async def test_the_rules_of_the_subscriber_hold(
     database_dsn: str, database: Database, connection: Connection, receiver: Receiver
 ) -> None:
