@@ -11,10 +11,17 @@ def _quantile(share: float, histogram: str, window: str) -> str:
 
 _FAILED = 'sum({}(gnomon_executions_ended_total{{outcome=~"failed|timed_out|lost"}}[$5m]))'
 
-# One scrape that fails must not begin the wait anew where somebody is to be woken.
-_ALIVE = 'max(last_over_time(gnomon_nodes{state="alive"}[$1m]))'
-_API = "count(last_over_time(gnomon_requests_under_way[$1m]))"
-_BLIND = f"{_API} > 0 unless on() max(last_over_time(gnomon_nodes[$1m]))"
+
+def _last(gauge: str, window: str = "$2m") -> str:
+    """The last value seen: a busy process misses a scrape, and that must not begin `for` anew."""
+    return f"last_over_time({gauge}[{window}])"
+
+
+_READY = "max(" + _last('gnomon_tasks{state="ready"}') + ")"
+_HOTTEST = f"max({_last('gnomon_hottest_shard_ratio')})"
+_ALIVE = "max(" + _last('gnomon_nodes{state="alive"}', "$1m") + ")"
+_API = f"count({_last('gnomon_requests_under_way', '$1m')})"
+_BLIND = f"{_API} > 0 unless on() max({_last('gnomon_nodes', '$1m')})"
 
 TASKS = (
     Alert(
@@ -81,7 +88,7 @@ and on() (
     Alert(
         "GnomonBacklogLarge",
         P3,
-        'max(gnomon_tasks{state="ready"})',
+        _READY,
         "> 1000",
         "5m",
         "{{ $value }} due tasks wait for a slot",
@@ -105,7 +112,7 @@ and on() (
     Alert(
         "GnomonWorkUnserved",
         P3,
-        "max(gnomon_work_unserved)",
+        f"max({_last('gnomon_work_unserved')})",
         "> 0",
         "10m",
         "{{ $value }} kinds of work wait and are in no node's pool",
@@ -113,7 +120,7 @@ and on() (
     Alert(
         "GnomonBreakersOpen",
         P3,
-        "sum by (of) (gnomon_breakers_open)",
+        f"sum by (of) ({_last('gnomon_breakers_open')})",
         "> 0",
         "10m",
         "{{ $value }} breakers of a {{ $labels.of }} are open: its tasks wait",
@@ -159,7 +166,7 @@ NODES = (
     Alert(
         "GnomonSlotsBusy",
         P3,
-        "sum(gnomon_slots_busy) / sum(gnomon_slots)",
+        f"sum({_last('gnomon_slots_busy')}) / sum({_last('gnomon_slots')})",
         "> 0.8",
         "10m",
         "{{ $value | humanizePercentage }} of all slots are busy",
@@ -183,7 +190,7 @@ NODES = (
     Alert(
         "GnomonShardHot",
         P3,
-        "max(gnomon_hottest_shard_ratio)",
+        _HOTTEST,
         "> 5\n"
         # Of few due tasks, some shard always has many times the average.
         'and on() max(gnomon_hottest_shard_ratio) * max(gnomon_tasks{state="ready"}) / 256 > 50',
@@ -193,7 +200,7 @@ NODES = (
     Alert(
         "GnomonHandlersHung",
         P3,
-        "sum(gnomon_handlers_hung)",
+        f"sum({_last('gnomon_handlers_hung')})",
         "> 0",
         "10m",
         "{{ $value }} handlers do not stop",

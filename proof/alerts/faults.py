@@ -106,7 +106,7 @@ async def dead_letter_flood(world: World, server: EmbeddedServer) -> None:
     await world.keep_submitting("reject", 10, retry_policy={"max_retries": 0})
 
 
-@fault("RunTimeLong", seconds=90, scale=60)
+@fault("RunTimeLong", seconds=120)
 async def slow_handler(world: World, server: EmbeddedServer) -> None:
     await world.keep_submitting("work", 4, payload={"seconds": 35.0}, timeout_seconds=120)
 
