@@ -166,7 +166,7 @@ NODES = (
     Alert(
         "GnomonSlotsBusy",
         P3,
-        f"sum({_last('gnomon_slots_busy')}) / sum({_last('gnomon_slots')})",
+        "sum(avg_over_time(gnomon_slots_busy[$5m])) / sum(avg_over_time(gnomon_slots[$5m]))",
         "> 0.8",
         "10m",
         "{{ $value | humanizePercentage }} of all slots are busy",
