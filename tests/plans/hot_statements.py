@@ -198,4 +198,6 @@ OF_AN_INDEX = [
     Hot("overview_running", RUNNING, lambda s: [10_000], walks=True),
     Hot("overview_dead", frozenset({"task_dead"}), lambda s: [10_000], walks=True),
     Hot("nodes", RUNNING, lambda s: [1000]),
+    Hot("overrun_tasks", RUNNING, lambda s: [60.0, 20], walks=True),
+    Hot("dead_notifications", frozenset({"task_dead"}), lambda s: ["_notifications", 100]),
 ]

@@ -9,6 +9,7 @@ from gnomon.clock import Clock
 from gnomon.model.event_kinds import RETRY_STORM
 from gnomon.store.postgres.database import Database, statements_within
 from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.retention.expired_rows import BY_INDEX
 from gnomon.store.postgres.retention.partitions import PARENTS, partition_name
 
 MOST_FOUND = 500
@@ -33,7 +34,7 @@ class PostgresLooks:
         return await self._look("look_storage", MOST_FOUND)
 
     async def starving_limiters(self, seconds: float) -> list[asyncpg.Record]:
-        return await self._look("look_starving_limiters", seconds, MOST_FOUND)
+        return await self._look("look_starving_limiters", seconds, MOST_FOUND, by_index=True)
 
     async def nodes(self, seconds: float) -> list[asyncpg.Record]:
         return await self._look("look_nodes", seconds, MOST_FOUND)
@@ -48,14 +49,16 @@ class PostgresLooks:
         return rows[0]
 
     async def usage(self, day: date, after: str) -> list[asyncpg.Record]:
-        return await self._look("look_usage", day, after, TENANTS_AT_ONCE)
+        return await self._look("look_usage", day, after, TENANTS_AT_ONCE, by_index=True)
 
     async def entered(self, tenant_ids: Sequence[str], ids: Sequence[object]) -> set[object]:
         """Those of the events that are there."""
         rows = await self._look("entered_events", tenant_ids, ids)
         return {row["id"] for row in rows}
 
-    async def _look(self, name: str, *args: object) -> list[asyncpg.Record]:
+    async def _look(self, name: str, *args: object, by_index: bool = False) -> list[asyncpg.Record]:
         with statements_within(_SECONDS):
-            async with self._database.connection() as connection:
+            async with self._database.transaction() as connection:
+                if by_index:
+                    await connection.execute(BY_INDEX)
                 return await connection.fetch(query(name), *args)

@@ -51,7 +51,9 @@ class PostgresStuck:
 
     async def told(self, most: int) -> list[TaskKey]:
         """Tasks that were told to be stuck, and not yet that it is over."""
-        rows = await self._database.fetch("stuck_tasks", most)
+        async with self._database.transaction() as connection:
+            await connection.execute(BY_INDEX)
+            rows = await connection.fetch(query("stuck_tasks"), most)
         return [TaskKey(row["tenant_id"], row["task_id"]) for row in rows]
 
     async def begin(self, task: Task, found: Stuck) -> bool:
