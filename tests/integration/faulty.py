@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 from tests.integration import handlers
@@ -18,6 +19,8 @@ from tests.settings import settings_with
 from gnomon.breakers.breaker import Rule
 from gnomon.clock import SystemClock
 from gnomon.node.dispatch.breaker_check import BreakerRules
+from gnomon.node.maintenance.usage_recorder import CHORE as USAGE
+from gnomon.node.maintenance.usage_recorder import UsageRecorder
 from gnomon.node.membership.lease import Lease
 from gnomon.node.node import Node
 from gnomon.node.run.targets import Callers
@@ -60,7 +63,8 @@ _MODULES = (
     "events.event_log", "events.event_writer", "events.looks",
     "cron.overlap", "cron.planning", "cron.planning_store", "dispatch.breakers",
     "dispatch.dispatch_store", "dispatch.roster", "dispatch.troubles", "identity.tenant_reader",
-    "limits.permits", "retention.expired_rows", "tasks.dead_letters",
+    "levels.level_store", "levels.stuck_store", "limits.permits", "notify.notifier_store",
+    "overview.overview", "retention.expired_rows", "tasks.dead_letters",
 )  # fmt: skip
 
 
@@ -205,6 +209,11 @@ class Cranked:
             await asyncio.sleep(0)  # let the slots have their turn
             ended = [task for task in self.background if task.done()]
             assert not ended, [task.exception() for task in ended]
+
+    def an_hour_passes(self) -> None:
+        """For the chore that does something once an hour."""
+        service = next(each for each in self.node.services if each.name == USAGE)
+        cast("UsageRecorder", cast("MethodType", service.once).__self__).recorded = None
 
     def errors(self, chore: str) -> float:
         found = self.metrics.registry.get_sample_value(

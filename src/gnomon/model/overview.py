@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gnomon.model.errors import StoreError
 from gnomon.model.priority import Lane
 
 
@@ -23,4 +24,4 @@ class InstallationOverview(msgspec.Struct, kw_only=True):
     replication_lag: float | None = None  # seconds; also None without a standby
     database_bytes: int | None = None
     chores_unheld: Mapping[str, float] | None = None  # seconds; 0 while one is held
-    missing: dict[str, str] = {}  # the parts that could not be asked, and why
+    missing: dict[str, StoreError] = {}  # the parts that could not be asked, and why

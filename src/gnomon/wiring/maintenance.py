@@ -20,6 +20,7 @@ from gnomon.node.maintenance.fingerprinter import Fingerprinter
 from gnomon.node.maintenance.level_judge import CHORE as LEVELS
 from gnomon.node.maintenance.level_judge import EVERY_SECONDS as LEVEL_SECONDS
 from gnomon.node.maintenance.level_judge import LevelJudge
+from gnomon.node.maintenance.notifier import CHORE as NOTIFY
 from gnomon.node.maintenance.overview_keeper import CHORE as OVERVIEW
 from gnomon.node.maintenance.overview_keeper import EVERY_SECONDS as OVERVIEW_SECONDS
 from gnomon.node.maintenance.overview_keeper import OverviewKeeper
@@ -67,8 +68,9 @@ from gnomon.usecases.tasks.stuck_tasks import examine, free
 from gnomon.wiring.node_inputs import NodeInputs
 
 MOST_NODES = 1_000  # whose slots are looked at
-# Chores that some node holds at any time, whatever there is to do.
-_ALWAYS_HELD = (PRUNE, WATCH, ALARM, FINGERPRINT, LEVELS, STUCK)
+# Chores that some node holds at any time, whatever there is to do. Not the one that tells of them,
+# and not those that are held only while there is something to do.
+_ALWAYS_HELD = (PRUNE, WATCH, ALARM, FINGERPRINT, LEVELS, STUCK, EVENTS, NOTIFY)
 
 
 def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Service]:
@@ -91,7 +93,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         lambda found: emit(RoomSeen(found.free, found.disk)),
     )
     looked = PostgresOverview(database, _ALWAYS_HELD)
-    overview = OverviewKeeper(looked, chores, lease, emit)
+    overview = OverviewKeeper(looked, chores, lease, emit, troubles)
     fingerprinter = Fingerprinter(PostgresDeadLetters(database), chores, lease, clock)
     kept = PostgresTroubles(database, str(lease.incarnation), inputs.name)
     keeper = TroubleKeeper(troubles, kept, clock)

@@ -36,12 +36,12 @@ class UsageRecorder:
         self._chores = chores
         self._lease = lease
         self._clock = clock
-        self._recorded: datetime | None = None
+        self.recorded: datetime | None = None  # the last hour
 
     async def run_once(self) -> int:
         """Gives how many readings were entered."""
         hour = EPOCH + (self._clock.now() - EPOCH) // _HOUR * _HOUR
-        if hour == self._recorded:
+        if hour == self.recorded:
             return 0
         if not await self._chores.hold(CHORE, self._lease.incarnation, _HOLD_SECONDS):
             return 0
@@ -74,5 +74,5 @@ class UsageRecorder:
             after = rows[-1]["tenant_id"]
             if len(rows) < TENANTS_AT_ONCE:
                 break
-        self._recorded = hour
+        self.recorded = hour
         return entered

@@ -40,7 +40,7 @@ class PostgresOverview:
                 with statements_within(_WITHIN_SECONDS):
                     await part(found)
             except StoreError as error:
-                found.missing[part.__name__.removeprefix("_")] = str(error)
+                found.missing[part.__name__.removeprefix("_")] = error
         return found
 
     async def _now(self) -> float:
