@@ -13,12 +13,15 @@ from tests.waiting import eventually
 
 from gnomon.client.client import Client, SyncClient
 from gnomon.client.errors import ApiProblem
+from gnomon.clock import SystemClock
 from gnomon.model.event_kinds import INSTALLATION, NODE_LOST
 from gnomon.model.retention import RowKind
+from gnomon.store.ports.events import LogPage
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.usecases.live import event_feed
-from gnomon.usecases.live.seats import MOST_OF_ONE
+from gnomon.usecases.live.seats import MOST_OF_ONE, StreamSeats
 
 STREAM = "/api/v1/events/stream"
 
@@ -174,3 +177,55 @@ async def test_a_stream_outlives_the_connections_to_postgresql(
         ids += [await entered(superuser) for _ in range(2)]
         found += [(await anext(events)).eventid for _ in range(2)]
     assert sorted(found) == sorted(ids)
+
+
+class GatedLog(PostgresEventLog):
+    """Hands out what it has read once the gate is open."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.has_read, self.gate = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+
+    async def read(self, after: int, limit: int, tenant_id: str | None = None) -> LogPage:
+        page = await super().read(after, limit, tenant_id)
+        self.has_read.set()
+        await self.gate.wait()
+        return page
+
+
+async def test_a_reader_that_leaves_during_a_look_leaves_no_gap_to_others(
+    database: Database, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_feed, "MOST_KEPT", 1)
+    log = GatedLog(database)
+    feed = event_feed.EventFeed(log, SystemClock(), StreamSeats(100))
+    with feed.following("a", "default", 0):
+        await feed.look()
+        await entered(connection)
+        log.gate.clear()
+        log.has_read.clear()
+        look = asyncio.create_task(feed.look())
+        await log.has_read.wait()
+    with feed.following("b", "default", 1):
+        log.gate.set()
+        await look
+        for _ in range(2):
+            await entered(connection)
+        await feed.look()
+        await entered(connection)
+        await feed.look()
+        events, _ = await feed.after(1, "default")
+        assert [event.number for event in events] == [2, 3, 4]
+
+
+async def test_a_reader_is_told_of_what_happened_before_the_first_look(
+    database: Database, connection: Connection
+) -> None:
+    feed = event_feed.EventFeed(PostgresEventLog(database), SystemClock(), StreamSeats(100))
+    with feed.following("a", "default", await feed.begin(None, "default")) as follower:
+        assert await follower.take() == []
+        await entered(connection)
+        await feed.look()
+        assert follower.told.is_set()
+        assert len(await follower.take()) == 1

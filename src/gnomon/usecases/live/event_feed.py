@@ -69,17 +69,19 @@ class EventFeed:
                 return
             if self._after is None:
                 self._after = self.reached = (await self._log.span()).last
+                self._tell()  # of what has happened since they began
             try:
                 page = await self._log.read(self.reached, AT_ONCE)
             except EventsGone:
                 # The database was set back. Each stream finds out by itself, and ends.
                 self._forget()
                 return
+            if self._after is None:
+                continue  # all have left meanwhile: to keep this would leave a gap behind it
             self._keep(page.events)
             if page.reached > self.reached:
                 self.reached = page.reached
-                for follower in self._followers:
-                    follower.told.set()
+                self._tell()
             if len(page.events) < AT_ONCE:
                 return
 
@@ -91,8 +93,7 @@ class EventFeed:
     def close(self) -> None:
         """Ends every stream, and takes no more."""
         self.closed.set()
-        for follower in self._followers:
-            follower.told.set()
+        self._tell()
 
     async def after(self, position: int, tenant_id: str) -> tuple[Sequence[EventRecord], int]:
         """The tenant's next events after a number, and the number that was reached. Raises
@@ -103,6 +104,10 @@ class EventFeed:
         first = bisect_right(self._kept, position, key=_number)
         kept = islice(self._kept, first, None)
         return [e for e in kept if e.tenant_id == tenant_id], max(position, self.reached)
+
+    def _tell(self) -> None:
+        for follower in self._followers:
+            follower.told.set()
 
     def _keep(self, events: Sequence[EventRecord]) -> None:
         self._kept.extend(events)
