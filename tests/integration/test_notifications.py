@@ -30,6 +30,7 @@ from gnomon.access.principal import Role
 from gnomon.clock import SystemClock, new_id
 from gnomon.notify.notification import NOTIFIER_TENANT
 from gnomon.notify.subscription import EmailChannel, SlackChannel, WebhookChannel
+from gnomon.store.ports.subscriptions import MOST_TESTS
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.notify.notifier_store import PostgresNotifier
 
@@ -89,6 +90,15 @@ async def test_a_test_tells_what_the_receiver_answered(
     assert found["status"] == "DEAD_LETTERED"
     assert (found["response_status"], found["response_body"]) == (403, "no such room")
     assert "text" in msgspec.json.decode(receiver.calls[0].body)
+
+
+async def test_a_few_tests_wait_at_once(api: aiohttp.ClientSession) -> None:
+    channel = {"type": "webhook", "url": "http://127.0.0.1:9/hook"}
+    await call(api, "PUT", f"{SUBSCRIPTIONS}/ops", 201, {"channel": channel})
+    for _ in range(MOST_TESTS):
+        await call(api, "POST", f"{SUBSCRIPTIONS}/ops/test", 202)
+    problem = await call(api, "POST", f"{SUBSCRIPTIONS}/ops/test", 429)
+    assert f"{MOST_TESTS} tests" in problem["detail"]
 
 
 async def test_an_address_is_written_to_once_it_agrees(

@@ -40,6 +40,14 @@ class TooManyConfirmations(GnomonError):
         self.most = most
 
 
+class TooManyTests(GnomonError):
+    """Tests of a subscription are waiting already."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"{most} tests of this subscription have not ended; wait for one of them")
+        self.most = most
+
+
 class InvalidToken(GnomonError):
     """No subscription waits for this token."""
 

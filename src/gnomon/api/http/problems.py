@@ -67,6 +67,7 @@ from gnomon.model.subscription_errors import (
     SubscriptionNotFound,
     TooManyConfirmations,
     TooManySubscriptions,
+    TooManyTests,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -87,7 +88,7 @@ _STATUSES: dict[type, int] = {
     **dict.fromkeys((TooManyTaskTypes, SchemasTooLarge, TenantExists, TenantInUse), 409),
     **dict.fromkeys((SubscriptionNotFound, NotificationNotFound, InvalidToken), 404),
     **dict.fromkeys((TooManySubscriptions, NotConfirmed), 409),
-    TooManyConfirmations: 429,
+    **dict.fromkeys((TooManyConfirmations, TooManyTests), 429),
     SavedViewNotFound: 404,
     TooManySavedViews: 409,
     **dict.fromkeys((BulkOperationNotFound, EventNotFound), 404),

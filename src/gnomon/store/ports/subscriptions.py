@@ -14,6 +14,7 @@ MOST_RECENT = 20  # notifications of a subscription that are shown
 MOST_LOGGED = 100  # of all subscriptions
 TOKEN_SECONDS = 24 * 3600.0
 MOST_CONFIRMATIONS = 10  # an hour, of a tenant
+MOST_TESTS = 5  # of a subscription that have not ended
 
 
 class SentNotification(msgspec.Struct, frozen=True, kw_only=True):

@@ -178,7 +178,7 @@ async def get(desk: SubscriptionDesk, by: Requester, name: str) -> Subscription:
 
 async def send_test(desk: SubscriptionDesk, by: Requester, name: str) -> SentNotification:
     """Sends a notification now that tells of nothing. Raises SubscriptionNotFound, NotConfirmed,
-    LimitedKey."""
+    TooManyTests, LimitedKey."""
     _check_whole(by)
     subscription = await get(desk, by, name)
     if not subscription.may_be_sent:
@@ -186,7 +186,7 @@ async def send_test(desk: SubscriptionDesk, by: Requester, name: str) -> SentNot
     now = desk.tenants.clock.now()
     notification = _notification(subscription, Purpose.TEST, now)
     key = f"{subscription.id}:test:{new_id(now)}"
-    task_id = await desk.store.send(ToSend(notification, key, subscription), now)
+    task_id = await desk.store.send_test(ToSend(notification, key, subscription), now)
     return await desk.store.notification(subscription.id, task_id)
 
 

@@ -16,8 +16,9 @@ from gnomon.model.subscription_errors import (
     SubscriptionNotFound,
     TooManyConfirmations,
     TooManySubscriptions,
+    TooManyTests,
 )
-from gnomon.notify.notification import NOTIFIER_TENANT
+from gnomon.notify.notification import NOTIFIER_TENANT, Purpose
 from gnomon.notify.subscription import (
     MOST_SUBSCRIPTIONS,
     Channel,
@@ -27,6 +28,7 @@ from gnomon.notify.subscription import (
 from gnomon.store.ports.subscriptions import (
     MOST_CONFIRMATIONS,
     MOST_LOGGED,
+    MOST_TESTS,
     TOKEN_SECONDS,
     LoggedNotification,
     SentNotification,
@@ -102,9 +104,14 @@ class PostgresSubscriptions:
             row = await connection.fetchrow(query("mute_subscription"), owner, name, until)
         return _found(row, name)
 
-    async def send(self, wanted: ToSend, now: datetime) -> UUID:
-        """Send something to a subscription that no event is about."""
+    async def send_test(self, wanted: ToSend, now: datetime) -> UUID:
+        """Send a test to a subscription. Raises TooManyTests: no quota counts notifications."""
+        assert wanted.subscription is not None, "only subscriptions are tested"
+        asked = NOTIFIER_TENANT, wanted.subscription.id, Purpose.TEST.value
         async with self._database.transaction() as connection:
+            await connection.execute(query("lock_subscriptions"), wanted.subscription.tenant_id)
+            if await connection.fetchval(query("waiting_tests"), *asked) >= MOST_TESTS:
+                raise TooManyTests(MOST_TESTS)
             (task_id,), entries = await send(connection, [wanted], now)
         self._hints.due(entries)
         return task_id
