@@ -24,9 +24,11 @@ from gnomon.model.event_kinds import INSTALLATION, NODE_LOST
 from gnomon.model.severity import Severity
 from gnomon.notify.grouping import GroupState
 from gnomon.notify.notification import NOTIFIER_TENANT, Notification
+from gnomon.notify.quiet_hours import QuietHours
 from gnomon.notify.subscription import AppriseChannel, EmailChannel, SlackChannel, WebhookChannel
 from gnomon.store.ports.events import NewEvent
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 from gnomon.store.postgres.notify.notifier_store import PostgresNotifier
 
@@ -195,6 +197,35 @@ async def test_removed_events_do_not_stop_it(database: Database, connection: Con
     assert await notifier.run_once() == 0
     await died(database, 1)
     assert await notifier.run_once() == 1
+
+
+async def test_what_is_kept_is_told_though_some_before_it_was_removed(
+    database: Database, connection: Connection
+) -> None:
+    notifier = notifier_on(database)
+    await notifier.run_once()
+    await subscribe(database, HOOK)
+    first = await died(database, 1)
+    await PostgresEventLog(database).number()
+    await connection.execute("DELETE FROM gnomon.event WHERE id = $1", first)
+    await connection.execute("UPDATE gnomon.event_order SET forgotten = last")
+    await died(database, 2)
+    assert await notifier.run_once() == 1
+
+
+async def test_a_subscription_that_cannot_be_judged_keeps_no_other_waiting(
+    database: Database,
+) -> None:
+    notifier = notifier_on(database)
+    await notifier.run_once()
+    nowhere = QuietHours(start="22:00", end="07:00", timezone="Nowhere/At_All")
+    await subscribe(database, HOOK, msgspec.structs.replace(QUICK, quiet_hours=nowhere), "a")
+    endless = msgspec.structs.replace(QUICK, digest_seconds=1e300)
+    await subscribe(database, HOOK, endless, "b")
+    await subscribe(database, HOOK, QUICK, "c")
+    await died(database, 1)
+    assert await notifier.run_once() == 2
+    assert {each.subscription for each in await made(database)} == {"a", "c"}, "a: at any hour"
 
 
 async def test_the_least_severity_counts(database: Database) -> None:

@@ -38,6 +38,7 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity
     family: str  # a condition's beginning and end have the same
     is_end: bool = False  # of a condition
+    has_end: bool = False  # which is told for certain, however long it takes
     of_installation: bool = False  # operators see it; no tenant's key does
     grouped_by: tuple[str, ...] = ()  # members of `detail`
 
@@ -54,10 +55,13 @@ def _condition(
         name=name,
         severity=severity,
         family=name,
+        has_end=True,
         of_installation=of_installation,
         grouped_by=grouped_by,
     )
-    ends = msgspec.structs.replace(begins, name=name + _END, severity=Severity.INFO, is_end=True)
+    ends = msgspec.structs.replace(
+        begins, name=name + _END, severity=Severity.INFO, is_end=True, has_end=False
+    )
     return begins, ends
 
 

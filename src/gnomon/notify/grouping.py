@@ -23,6 +23,8 @@ AT_ONCE = 3  # notifications of an interval that do not wait for its digest
 _MOST_KINDS = 50  # of groups that stand for many
 _REMEMBERED = 4  # events of a group that may still grow
 _ANY = "*"
+# After which a condition is given up whose end was not seen: its event may have been removed.
+_LONGEST_CONDITION = timedelta(days=30)
 
 
 class GroupState(StrEnum):
@@ -47,6 +49,7 @@ class EventGroup(msgspec.Struct, kw_only=True):
     untold: int = 0
     is_told: bool = False  # that it began
     is_over: bool = False  # which is not told yet
+    has_end: bool = False  # an event tells it: silence does not
     counts: dict[str, int] = {}  # of events that may grow, by id
 
     def add(self, event: NotedEvent) -> None:
@@ -67,6 +70,12 @@ class EventGroup(msgspec.Struct, kw_only=True):
     def lasts(self) -> bool:
         """Whether it is a condition, which may be over at some time. Good news is none."""
         return self.severity is not Severity.INFO
+
+    def silent_at(self, rules: SubscriptionRules) -> datetime:
+        """When it counts as over, though no event has said so."""
+        if self.has_end:
+            return self.last_at + _LONGEST_CONDITION
+        return self.last_at + timedelta(seconds=rules.resolve_seconds)
 
     @property
     def is_new(self) -> bool:
@@ -134,13 +143,12 @@ def wakes_at(
     inbox: Inbox, rules: SubscriptionRules, now: datetime, muted_until: datetime | None = None
 ) -> datetime | None:
     """When to call `step` again though nothing happens; None: not at all."""
-    quiet, silence = rules.quiet_hours, timedelta(seconds=rules.resolve_seconds)
-    begin = now
+    quiet, begin = rules.quiet_hours, now
     if _is_muted(rules, now, muted_until):
         begin = now + timedelta(seconds=LONGEST_DIGEST) if muted_until is None else muted_until
     moments = [] if inbox.digest_at is None else [max(inbox.digest_at, begin)]
     for group in inbox.groups.values():
-        silent_at = max(group.last_at + silence, now)
+        silent_at = max(group.silent_at(rules), now)
         moment = max(inbox.digest_at or begin if group.has_news else silent_at, begin)
         if quiet is not None and quiet.holds_at(moment) and not _breaks_through(quiet, group):
             moment = quiet.ends_after(moment)
@@ -191,13 +199,13 @@ def _group(event: NotedEvent, *, is_own: bool) -> EventGroup:
         summary=event.summary,
         first_at=event.at,
         last_at=event.at,
+        has_end=is_own and event.has_end,  # ends are found by their own fingerprints
     )
 
 
 def _end_silent(inbox: Inbox, rules: SubscriptionRules, now: datetime) -> None:
-    silence = timedelta(seconds=rules.resolve_seconds)
     for group in inbox.groups.values():
-        if group.lasts and now - group.last_at >= silence:
+        if group.lasts and now >= group.silent_at(rules):
             group.is_over = True
 
 

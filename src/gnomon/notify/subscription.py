@@ -5,6 +5,7 @@ from datetime import datetime
 from email.errors import HeaderParseError
 from email.headerregistry import Address
 from typing import Annotated, ClassVar
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import msgspec
@@ -74,8 +75,8 @@ class SlackChannel(
         return HttpTarget(url=self.url)
 
     def masked(self) -> str:
-        scheme, _, rest = self.url.partition("://")
-        return f"{scheme}://{rest.partition('/')[0]}/{MASK}"
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}/{MASK}"
 
     def check(self) -> None:
         _check_url(self.target)
@@ -144,6 +145,7 @@ class NotedEvent(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     fingerprint: str
     is_end: bool = False  # of the condition that has this fingerprint
+    has_end: bool = False  # another event tells when it is over
     count: int = 1  # that it stands for, so far: an event can grow
     task_type: str | None = None
     tags: tuple[str, ...] = ()

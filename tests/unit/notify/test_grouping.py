@@ -33,6 +33,7 @@ def event(
     count: int = 1,
     *,
     is_end: bool = False,
+    has_end: bool = False,
 ) -> NotedEvent:
     return NotedEvent(
         id=str(number),
@@ -42,6 +43,7 @@ def event(
         at=at,
         fingerprint=fingerprint,
         is_end=is_end,
+        has_end=has_end,
         count=count,
     )
 
@@ -132,6 +134,24 @@ def test_the_end_of_a_condition_is_told_with_the_next_digest() -> None:
     told = subscriber.step(NOON + seconds(300))
     assert told is not None
     assert [group.state for group in told.groups] == [GroupState.RESOLVED]
+
+
+def test_a_condition_whose_end_is_told_is_not_over_by_silence() -> None:
+    subscriber = Subscriber()
+    subscriber.step(NOON, [event(1, NOON, has_end=True)])
+    later = NOON + timedelta(days=2)
+    for hours in range(48):
+        assert subscriber.step(NOON + timedelta(hours=hours)) is None, "it goes on"
+    told = subscriber.step(later, [event(2, later, is_end=True)])
+    assert told is not None
+    assert [group.state for group in told.groups] == [GroupState.RESOLVED]
+
+
+def test_a_condition_whose_end_was_never_seen_is_not_kept_for_ever() -> None:
+    subscriber = Subscriber()
+    subscriber.step(NOON, [event(1, NOON, has_end=True)])
+    subscriber.wait(NOON)
+    assert subscriber.inbox.groups == {}
 
 
 def test_a_condition_that_flaps_is_told_by_digests() -> None:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -10,12 +10,12 @@ import msgspec
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.model.errors import EventsGone
+from gnomon.model.errors import EventsGone, InvalidSchedule
 from gnomon.model.event_kinds import INSTALLATION, NOTIFICATIONS_FAILED
 from gnomon.node.membership.lease import Lease
 from gnomon.notify.grouping import Inbox, step, wakes_at
 from gnomon.notify.notification import NOTIFIER_TENANT, notification_of
-from gnomon.notify.subscription import NotedEvent, Subscription
+from gnomon.notify.subscription import NotedEvent, Subscription, SubscriptionRules
 from gnomon.notify.wording import line
 from gnomon.store.ports.events import EventRecord, NewEvent
 from gnomon.store.ports.subscriptions import FailedNotification, HeldInbox, InboxChange
@@ -32,6 +32,7 @@ _HOLD_SECONDS = 10.0
 _AT_ONCE = 500  # events
 _ROUNDS = 20  # of one pass; what is left is for the next one
 _MOST_SUMMARY = 300
+_AGAIN = timedelta(minutes=1)  # a subscription that cannot be judged is looked at
 # Members of a detail that a notification has in another place, or that tell nothing by themselves.
 _ELSEWHERE = frozenset({"task_type", "count", "tags", "since", "until"})
 
@@ -83,8 +84,10 @@ class Notifier:
             page = await self._events.read(position.number, _AT_ONCE)
         except EventsGone as gone:
             log.warning("events were removed untold: retention is too short", why=str(gone))
-            await self._store.skip(position.number, gone.last)
-            return 0, True
+            # What is kept is told; nothing is, where the database was set back.
+            kept = gone.forgotten if position.number < gone.forgotten else gone.last
+            await self._store.skip(position.number, kept)
+            return 0, kept == gone.last
         now = self._clock.now()
         by_tenant = _by_tenant(page.events)
         if not by_tenant and not position.is_due(now):
@@ -112,26 +115,54 @@ def changes_of(
     """The inboxes that change by these events, or by the time."""
     changes = []
     for each in held:
-        subscription, before = each.subscription, msgspec.json.encode(each.inbox)
-        inbox, until = each.inbox, subscription.muted_until
-        gathered = None
-        if subscription.may_be_sent:
-            concerned = events_for(subscription, by_tenant)
-            gathered = step(inbox, subscription.rules, concerned, now, until)
-        else:
-            inbox = Inbox(sequence=inbox.sequence)  # nothing is kept for an address that may refuse
-        next_at = wakes_at(inbox, subscription.rules, now, until)
-        if msgspec.json.encode(inbox) != before or next_at != each.next_at:
-            notification = None if gathered is None else notification_of(subscription, gathered)
-            changes.append(
-                InboxChange(
-                    subscription=subscription,
-                    inbox=inbox,
-                    next_at=next_at,
-                    notification=notification,
-                )
+        before = msgspec.json.encode(each.inbox)
+        try:
+            change = _change_of(each, _tellable(each.subscription), by_tenant, now)
+        except Exception:  # whatever it is, it is this subscription's alone
+            subscription_id = str(each.subscription.id)
+            log.exception("a subscription cannot be told", subscription_id=subscription_id)
+            change = InboxChange(
+                subscription=each.subscription,
+                inbox=msgspec.json.decode(before, type=Inbox),
+                next_at=now + _AGAIN,
             )
+        if msgspec.json.encode(change.inbox) != before or change.next_at != each.next_at:
+            changes.append(change)
     return changes
+
+
+def _change_of(
+    held: HeldInbox, rules: SubscriptionRules, by_tenant: EventsByTenant, now: datetime
+) -> InboxChange:
+    subscription, inbox = held.subscription, held.inbox
+    until = subscription.muted_until
+    gathered = None
+    if subscription.may_be_sent:
+        gathered = step(inbox, rules, events_for(subscription, by_tenant), now, until)
+    else:
+        inbox = Inbox(sequence=inbox.sequence)  # nothing is kept for an address that may refuse
+    return InboxChange(
+        subscription=subscription,
+        inbox=inbox,
+        next_at=wakes_at(inbox, rules, now, until),
+        notification=None if gathered is None else notification_of(subscription, gathered),
+    )
+
+
+def _tellable(subscription: Subscription) -> SubscriptionRules:
+    """Its rules; without quiet hours where this node does not know their time zone. Being told at
+    night is better than not at all."""
+    rules = subscription.rules
+    if rules.quiet_hours is None:
+        return rules
+    try:
+        rules.quiet_hours.check()
+    except (InvalidSchedule, ValueError) as error:
+        log.warning(
+            "quiet hours cannot be kept", subscription_id=str(subscription.id), why=str(error)
+        )
+        return msgspec.structs.replace(rules, quiet_hours=None)
+    return rules
 
 
 def events_for(subscription: Subscription, by_tenant: EventsByTenant) -> Iterator[NotedEvent]:
@@ -168,6 +199,7 @@ def noted(event: EventRecord) -> NotedEvent:
         at=event.at,
         fingerprint=event.fingerprint,
         is_end=event.is_end,
+        has_end=event.has_end,
         count=count if isinstance(count, int) and count > 0 else 1,
         task_type=event.task_type,
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),

@@ -41,6 +41,11 @@ class EventRecord(msgspec.Struct, frozen=True):
         return event_kinds.kind_of(self.kind).is_end
 
     @property
+    def has_end(self) -> bool:
+        """Whether another event will tell that what it tells of is over."""
+        return event_kinds.kind_of(self.kind).has_end
+
+    @property
     def fields(self) -> Mapping[str, Any]:
         """The members of its detail."""
         found = msgspec.json.decode(self.detail)
