@@ -1,5 +1,6 @@
 """What Prometheus reads of one tenant, with that tenant's key, or an operator's."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -7,6 +8,7 @@ import pytest
 from tests.conftest import serving
 from tests.integration.api_calls import BODY, TASKS, call
 from tests.integration.identity import bearer, make_key, make_operator, make_tenant
+from tests.integration.support import Connection
 from tests.scrapes import Samples
 
 from gnomon.access.principal import Role
@@ -107,3 +109,16 @@ async def test_a_request_that_waits_for_a_task_is_not_measured(
     found = await samples(api, (await make_operator(database))[1], "/metrics")
     assert found.of("gnomon_requests_total", code="2xx") == 2
     assert found.of("gnomon_request_seconds_count") == 1
+
+
+async def test_a_scrape_does_not_wait_for_a_store_that_does_not_answer(
+    api: aiohttp.ClientSession, database: Database, connection: Connection
+) -> None:
+    _, operator = await make_operator(database)
+    assert (await samples(api, operator, "/metrics")).of("gnomon_nodes", state="alive") == 0
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE gnomon.node IN ACCESS EXCLUSIVE MODE")
+        async with asyncio.timeout(10):  # as long as Prometheus waits
+            found = await samples(api, operator, "/metrics")
+    assert found.of("gnomon_requests_under_way") == 1
+    assert not [each for each in found.names() if each == "gnomon_nodes"]

@@ -12,6 +12,10 @@ from gnomon.api.http.operation import Operation
 from gnomon.api.tasks.schemas import Health
 from gnomon.model.errors import StoreError
 
+# That a scrape waits for the store: readers give up after some seconds, and what the process itself
+# counts is wanted most while all connections are taken.
+STORE_SECONDS = 1.0
+
 
 @Operation(
     "GET",
@@ -60,9 +64,7 @@ async def metrics(request: Request) -> ASGIResponse:
     context.metrics.requests(len(context.under_way), context.bodies.held_bytes)
     context.metrics.connections(context.connections())
     context.metrics.full(context.directory.is_full())
-    context.metrics.nodes(await _nodes(context))
-    with suppress(StoreError):
-        context.metrics.unserved(len(await context.roster.unserved()))
+    await _ask_store(context)
     accept = header_of(request, b"accept") or ""
     if context.siblings is None:
         body, media_type = context.metrics.text(accept)
@@ -72,11 +74,17 @@ async def metrics(request: Request) -> ASGIResponse:
     return ASGIResponse(body=body, media_type=media_type)
 
 
+async def _ask_store(context: Context) -> None:
+    """Sets what only the store knows, if it answers in time: the rest is shown in any case."""
+    context.metrics.nodes({})
+    with suppress(StoreError, TimeoutError):
+        async with asyncio.timeout(STORE_SECONDS):
+            context.metrics.nodes(await _nodes(context))
+            context.metrics.unserved(len(await context.roster.unserved()))
+
+
 async def _nodes(context: Context) -> dict[str, int]:
-    """Nodes by state; none during an outage of PostgreSQL, so that the rest is shown."""
     count = {"alive": 0, "silent": 0}
-    with suppress(StoreError):
-        for node in await context.roster.roster():
-            count["alive" if node.alive_until > context.clock.now() else "silent"] += 1
-        return count
-    return {}
+    for node in await context.roster.roster():
+        count["alive" if node.alive_until > context.clock.now() else "silent"] += 1
+    return count
