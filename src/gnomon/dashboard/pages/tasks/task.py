@@ -20,7 +20,6 @@ from gnomon.dashboard.text.json_tree import shown_json
 from gnomon.model.errors import InvalidTask
 from gnomon.model.explanation import Hold, HoldKind
 from gnomon.model.lifecycle import Status
-from gnomon.model.origin import trace_id_of
 from gnomon.model.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.usecases.tasks import change_task
@@ -63,7 +62,6 @@ async def _page(
         status,
         task=task,
         target=task.target.masked(),
-        trace_id=trace_id_of(task.origin),
         explanation=explanation,
         holds=[(hold, _place_of(request, hold)) for hold in explanation.held_by],
         warnings=[] if task.status.has_ended else context.handlers.warnings(task),
