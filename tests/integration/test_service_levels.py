@@ -1,10 +1,12 @@
 """Tasks with service levels: judged once, told and counted, whoever looks and dies meanwhile."""
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import msgspec
 import pytest
 from tests.integration.cron_support import Unheard, created, planned
@@ -349,3 +351,53 @@ async def test_a_tenant_sees_its_own_levels_alone(stage: Stage) -> None:
         async with stage.database.scoped("other") as connection:
             tenants = await connection.fetch(f"SELECT tenant_id FROM gnomon.{table}")
         assert {row["tenant_id"] for row in tenants} <= {"other"}
+
+
+async def test_a_missed_start_is_judged_once_however_often_the_task_is_changed(
+    stage: Stage,
+) -> None:
+    key = await stage.task(sla_seconds=SLA)
+    await stage.turn(SLA + 2)
+    assert await stage.judge.run_once() == LevelCounts(start_missed=1)
+    async with stage.tasks.change(DEFAULT_TENANT) as change:
+        await change.patch(key.id, TaskPatch(name="renamed"))
+    await stage.turn(SLA + 2)
+    assert await stage.judge.run_once() == NOTHING
+    assert len(await stage.told()) == 1
+
+
+async def test_an_execution_before_a_redrive_is_not_told_again(stage: Stage) -> None:
+    key = await stage.task(warn_after_seconds=WARN)
+    delivery = await stage.start(key)
+    await stage.turn(WARN + 2)
+    await stage.end(delivery, DEAD)
+    assert await stage.judge.run_once() == LevelCounts(run_missed=1)
+    async with stage.tasks.change(DEFAULT_TENANT) as change:
+        await change.redrive(key.id)
+    await stage.end(await stage.start(key))
+    await stage.turn(WARN + 2)
+    assert await stage.judge.run_once() == LevelCounts(run_kept=1)
+    assert len(await stage.told()) == 1
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        "sla_seconds = 1, warn_after_seconds = 1e12",
+        "sla_seconds = 5e12, warn_after_seconds = 1",
+        "sla_seconds = 1, warn_after_seconds = 'NaN'",
+        "sla_seconds = 1, warn_after_seconds = 'infinity'",
+        "sla_seconds = 'NaN', warn_after_seconds = -1e300",
+    ],
+)
+async def test_levels_of_plain_sql_keep_no_other_task_from_being_judged(
+    stage: Stage, levels: str
+) -> None:
+    key = await stage.task(sla_seconds=1.0, warn_after_seconds=1.0)
+    await stage.task(task_type="sound", sla_seconds=SLA)
+    await stage.connection.execute(f"UPDATE gnomon.task SET {levels} WHERE id = $1", key.id)
+    with contextlib.suppress(asyncpg.DataError):  # those that no deadline can be made of
+        await stage.connection.execute("SELECT gnomon.watch_tasks($1, $2)", key.tenant_id, [key.id])
+    await stage.turn(SLA + 2)
+    await stage.judge.run_once()
+    assert "sound" in [detail["task_type"] for _, detail in await stage.told()]

@@ -4,7 +4,11 @@
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 ), chosen AS MATERIALIZED (
-    SELECT tenant_id, task_id, start_by, start_judged, slow, told_fence
+    SELECT tenant_id, task_id, start_judged, slow, told_fence,
+        -- Plain SQL can write times and levels that are infinitely far away, or no numbers: one such task
+        -- would keep all others from being judged.
+        CASE WHEN start_by IS NOT NULL
+            THEN least(start_by, (SELECT now FROM moment) + interval '1000 years') END AS start_by
     FROM gnomon.watched_task
     WHERE look_at <= (SELECT now FROM moment) - make_interval(secs => $2::float8)
     ORDER BY look_at
@@ -16,9 +20,8 @@ SELECT
     coalesce(t.task_type, a.task_type) AS task_type,
     coalesce(t.cron_job_id, a.cron_job_id) AS cron_job_id,
     coalesce(t.sla_seconds, a.sla_seconds) AS sla_seconds,
-    coalesce(t.warn_after_seconds, a.warn_after_seconds) AS warn_after_seconds,
+    l.warn_after_seconds,
     t.id IS NOT NULL AS live, t.state, t.node IS NOT NULL AS running, t.attempt, t.fence,
-    -- Plain SQL can write a time that is infinitely far away.
     least(t.due_at, m.now + interval '1000 years') AS due_at,
     a.id IS NOT NULL AS ended, a.state = 11 AS cancelled, a.finished_at,
     coalesce(t.started_at, a.started_at) AS started_at, e.started_at AS first_started_at,
@@ -40,6 +43,11 @@ LEFT JOIN LATERAL (
     WHERE tenant_id = c.tenant_id AND id = c.task_id
     LIMIT 1
 ) AS a ON true
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN w.seconds IS NOT NULL
+        THEN least(greatest(w.seconds, 0), 1e10) END AS warn_after_seconds
+    FROM (SELECT coalesce(t.warn_after_seconds, a.warn_after_seconds) AS seconds) AS w
+) AS l
 LEFT JOIN LATERAL (
     SELECT min(started_at) AS started_at
     FROM gnomon.execution
@@ -56,7 +64,7 @@ LEFT JOIN LATERAL (
     ) AS x
     WHERE x.fence > c.told_fence
       AND x.finished_at - x.started_at
-        >= make_interval(secs => coalesce(t.warn_after_seconds, a.warn_after_seconds))
+        >= make_interval(secs => l.warn_after_seconds)
     ORDER BY x.fence DESC
     LIMIT 1
 ) AS s ON true

@@ -132,7 +132,8 @@ class PostgresTaskChange:
             await admitting.check_stored(self._connection, self._tenant_id, self._quotas, more)
         due_at, flow = await self._write_patch(task_id, row, patch)
         if has_level(row) or patch.sla_seconds or patch.warn_after_seconds:
-            await watch(self._connection, self._tenant_id, [task_id])
+            new = row["sla_seconds"] is None
+            await watch(self._connection, self._tenant_id, [task_id], new_deadline=new)
         task = await self._read(task_id)
         if any(limiter.key is not None for limiter in self._limiters):
             flow = await self._write_limit_keys(task)
