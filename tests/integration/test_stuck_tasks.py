@@ -1,5 +1,6 @@
 """Stuck tasks are told once when it begins, and once when it is over, whichever node looks."""
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -15,8 +16,9 @@ from tests.integration.support import (
     submission,
 )
 
-from gnomon.clock import new_incarnation
-from gnomon.model.stuck import Stuck
+from gnomon.chores import Troubles, about_task
+from gnomon.clock import SystemClock, new_incarnation
+from gnomon.model.stuck import Stuck, StuckReason
 from gnomon.model.task import Task, TaskKey
 from gnomon.node.maintenance.stuck_watch import Examine, StuckResult, StuckWatch
 from gnomon.node.membership.lease import Lease
@@ -44,8 +46,37 @@ def watch(database: Database) -> StuckWatch:
 
         return examined
 
-    lease = Lease(new_incarnation(), 10.0)
-    return StuckWatch(PostgresStuck(database), PostgresChores(database), lease, AFTER, begin)
+    return watch_by(database, begin, a_book())
+
+
+def watch_by(
+    database: Database, begin: Callable[[], Awaitable[Examine]], troubles: Troubles
+) -> StuckWatch:
+    lease, chores = Lease(new_incarnation(), 10.0), PostgresChores(database)
+    return StuckWatch(PostgresStuck(database), chores, lease, AFTER, begin, troubles)
+
+
+def finding(
+    database: Database, stuck: TaskKey, broken: TaskKey | None = None
+) -> Callable[[], Awaitable[Examine]]:
+    """Finds one task stuck and all others not, and cannot examine a broken one."""
+    tasks = PostgresTasks(database, Unheard(), 60.0)
+
+    async def begin() -> Examine:
+        async def examined(key: TaskKey) -> tuple[Task | None, Stuck | None]:
+            if key == broken:
+                raise ValueError("it cannot be read")
+            task = await tasks.get(key)
+            found = Stuck(StuckReason.UNSTARTED, task.execute_at)
+            return task, found if key == stuck else None
+
+        return examined
+
+    return begin
+
+
+def a_book() -> Troubles:
+    return Troubles(SystemClock(), lambda _: None)
 
 
 async def told(connection: Connection) -> list[tuple[str, dict[str, Any]]]:
@@ -112,3 +143,41 @@ async def test_what_waits_for_a_slot_or_a_node_is_not_stuck(
     await store(database, submission(await database_now(clock)))
     await turned_clock.turn(clock, AFTER + 1)
     assert await watch(database).run_once() == StuckResult()
+
+
+async def test_one_that_is_stuck_is_found_behind_others_that_are_only_late(
+    database: Database, clock: Connection
+) -> None:
+    now = await database_now(clock)
+    await store(database, *(submission(now, task_type=f"t{each}") for each in range(60)))
+    (last,) = await store(database, submission(now, tenant_id="zz"))
+    await turned_clock.turn(clock, AFTER + 1)
+    one = watch_by(database, finding(database, last), a_book())
+    results = [await one.run_once() for _ in range(4)]
+    assert [each.begun for each in results].count(1) == 1, results
+
+
+async def test_all_runs_that_nobody_takes_over_are_told(
+    database: Database, clock: Connection
+) -> None:
+    node, now = await joined(database), await database_now(clock)
+    keys = await store(database, *(submission(now, timeout_seconds=5.0) for _ in range(50)))
+    await PostgresDispatch(database, GRACE).claim(node, keys)
+    await turned_clock.turn(clock, 5 + GRACE + 61)
+    one = watch(database)
+    assert sum([(await one.run_once()).begun for _ in range(4)]) == 50
+
+
+async def test_a_task_that_cannot_be_examined_keeps_no_other_from_being_told(
+    database: Database, clock: Connection
+) -> None:
+    now = await database_now(clock)
+    (broken,) = await store(database, submission(now, tenant_id="aa"))
+    (sound,) = await store(database, submission(now, tenant_id="bb"))
+    await turned_clock.turn(clock, AFTER + 1)
+    troubles = a_book()
+    one = watch_by(database, finding(database, sound, broken), troubles)
+    assert await one.run_once() == StuckResult(begun=1)
+    ((_, detail),) = await told(clock)
+    assert detail["task_id"] == str(sound.id)
+    assert [each.about for each in troubles.all()] == [about_task(broken)]

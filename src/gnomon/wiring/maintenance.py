@@ -107,7 +107,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every(ACTIVITY, inputs.activity.run_once, clock, ACTIVITY_SECONDS),
         every("watch", watchdog.run_once, clock, WATCH_SECONDS),
         every(LEVELS, judge.run_once, clock, LEVEL_SECONDS),
-        every(STUCK, _stuck(inputs, lease).run_once, clock, STUCK_SECONDS),
+        every(STUCK, _stuck(inputs, lease, troubles).run_once, clock, STUCK_SECONDS),
         every(OVERVIEW, overview.run_once, clock, OVERVIEW_SECONDS),
         *_events(inputs, lease, chores),
         every("troubles", keeper.run_once, clock, TROUBLE_SECONDS),
@@ -130,7 +130,7 @@ def _events(inputs: NodeInputs, lease: Lease, chores: PostgresChores) -> list[Se
     ]
 
 
-def _stuck(inputs: NodeInputs, lease: Lease) -> StuckWatch:
+def _stuck(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> StuckWatch:
     database, directory = inputs.database, inputs.directory
     seconds = inputs.settings.node.stuck_after_seconds
     store = PostgresTasks(
@@ -148,7 +148,7 @@ def _stuck(inputs: NodeInputs, lease: Lease) -> StuckWatch:
         return examined
 
     chores = PostgresChores(database, inputs.clock)
-    return StuckWatch(PostgresStuck(database), chores, lease, seconds, begin)
+    return StuckWatch(PostgresStuck(database), chores, lease, seconds, begin, troubles)
 
 
 def _bulk(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> BulkRunner:

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Collection
 from typing import NamedTuple
 
+from gnomon.chores import Troubles, about_task
+from gnomon.model.errors import StoreUnavailable
 from gnomon.model.stuck import Stuck
 from gnomon.model.task import Task, TaskKey
 from gnomon.node.membership.lease import Lease
@@ -14,7 +16,8 @@ EVERY_SECONDS = 15.0
 MOST_TOLD = 200  # tasks that are told to be stuck at once
 _HOLD_SECONDS = 45.0
 _FLOWS = 1_000  # that are looked at in one pass
-_EXAMINED = 20  # of their first tasks
+_EXAMINED = 20  # of their first tasks, and of those that run for too long
+_REMEDY = "whether it is stuck is not known meanwhile: see `gnomon tasks show`"
 _GONE = "DELETED"
 
 Examine = Callable[[TaskKey], Awaitable[tuple[Task | None, Stuck | None]]]
@@ -37,12 +40,14 @@ class StuckWatch:
         lease: Lease,
         after_seconds: float,
         begin: Callable[[], Awaitable[Examine]],
+        troubles: Troubles,
     ) -> None:
         self._store = store
         self._chores = chores
         self._lease = lease
         self._after = after_seconds
         self._begin = begin  # a pass: what all examinations of it share is read once
+        self._troubles = troubles
         self._place = FlowPlace()
 
     async def run_once(self) -> StuckResult:
@@ -56,20 +61,52 @@ class StuckWatch:
         examine = await self._begin()
         ended = 0
         for key in told:
-            task, found = await examine(key)
-            if found is None:
-                ended += await self._store.end(key, _GONE if task is None else task.status)
+            ended += await self._apart(key, self._end(examine, key))
         begun = 0
         for key in fresh[: MOST_TOLD - len(told) + ended]:
-            task, found = await examine(key)
-            if task is not None and found is not None:
-                begun += await self._store.begin(task, found)
+            begun += await self._apart(key, self._tell(examine, key))
         return StuckResult(begun, ended)
+
+    async def _end(self, examine: Examine, key: TaskKey) -> bool:
+        task, found = await examine(key)
+        if found is not None:
+            return False
+        return await self._store.end(key, _GONE if task is None else task.status)
+
+    async def _tell(self, examine: Examine, key: TaskKey) -> bool:
+        task, found = await examine(key)
+        if task is None or found is None:
+            return False
+        return await self._store.begin(task, found)
+
+    async def _apart(self, key: TaskKey, work: Awaitable[bool]) -> bool:
+        """The result of work about one task. An error of it concerns no other: plain SQL stores
+        what it likes."""
+        try:
+            done = await work
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is about this task
+            self._troubles.note(CHORE, error, about_task(key), _REMEDY)
+            return False
+        self._troubles.over(CHORE, about_task(key))
+        return done
 
     async def _candidates(self, told: Collection[TaskKey]) -> list[TaskKey]:
         """Tasks that may be stuck. Flows that were not reached are for the next pass."""
-        overrun = await self._store.overrun(_EXAMINED)
-        waiting, after = await self._store.waiting(self._place, self._after, _FLOWS)
+        aside = set(self._troubles.aside(CHORE))
+        # As many more as were told: those come first again.
+        overrun = [
+            key
+            for key in await self._store.overrun(_EXAMINED + len(told))
+            if key not in told and about_task(key) not in aside
+        ][:_EXAMINED]
+        heads, after = await self._store.waiting(self._place, self._after, _FLOWS)
+        heads = [
+            head for head in heads if head.key not in told and about_task(head.key) not in aside
+        ]
+        if len(heads) > _EXAMINED:
+            heads = heads[:_EXAMINED]
+            after = heads[-1].place
         self._place = after or FlowPlace()
-        fresh = [key for key in (*overrun, *waiting) if key not in told]
-        return fresh[: 2 * _EXAMINED]
+        return [*overrun, *(head.key for head in heads)]

@@ -55,8 +55,8 @@ async def fleet(database: "Database") -> Check:
         remedy = "start `gnomon up` or `gnomon scheduler`"
         return Check("fleet", False, f"{_kinds(len(late))} wait, and no node is alive", remedy)
     reasons = Counter[tuple[str, str]]()
-    for key in late[:_EXAMINED]:
-        reasons[await _reason(database, key, busy=running >= BUSY * slots)] += 1
+    for head in late[:_EXAMINED]:
+        reasons[await _reason(database, head.key, busy=running >= BUSY * slots)] += 1
     examined = sum(reasons.values())
     told = [f"{why} ({count} of {examined})" for (why, _), count in reasons.most_common(_SHOWN)]
     detail = f"{_kinds(len(late))} wait; {'; '.join(told)}; {running} of {slots} slots are busy"

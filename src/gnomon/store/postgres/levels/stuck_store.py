@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+import asyncpg
+
 from gnomon.model.event_kinds import TASK_STUCK, end_of
 from gnomon.model.stuck import OVERRUN_GRACE, STUCK_WORDS, Stuck
 from gnomon.model.task import Task, TaskKey
@@ -22,6 +24,13 @@ class FlowPlace(NamedTuple):
     flow: int = 0
 
 
+class FlowHead(NamedTuple):
+    """The first waiting task of a flow."""
+
+    place: FlowPlace
+    key: TaskKey
+
+
 class PostgresStuck:
     """An event is entered with the row that says that it was: one for each beginning and end,
     whichever node looks."""
@@ -37,17 +46,18 @@ class PostgresStuck:
 
     async def waiting(
         self, after: FlowPlace, seconds: float, most: int
-    ) -> tuple[list[TaskKey], FlowPlace | None]:
+    ) -> tuple[list[FlowHead], FlowPlace | None]:
         """The first tasks of the next flows that wait for so long; and where to go on, None at the
         end."""
         async with self._database.transaction() as connection:
             await connection.execute(BY_INDEX)
             rows = await connection.fetch(query("waiting_heads"), *after, most, seconds)
-        found = [TaskKey(row["tenant_id"], row["id"]) for row in rows if row["id"] is not None]
-        if len(rows) < most:
-            return found, None
-        last = rows[-1]
-        return found, FlowPlace(last["tenant_id"], last["lane"], last["flow"])
+        found = [
+            FlowHead(_place(row), TaskKey(row["tenant_id"], row["id"]))
+            for row in rows
+            if row["id"] is not None
+        ]
+        return found, None if len(rows) < most else _place(rows[-1])
 
     async def told(self, most: int) -> list[TaskKey]:
         """Tasks that were told to be stuck, and not yet that it is over."""
@@ -84,6 +94,10 @@ class PostgresStuck:
             event = _event(end_of(TASK_STUCK), key.tenant_id, key.id, detail)
             await enter_events(connection, [event], now)
         return True
+
+
+def _place(row: asyncpg.Record) -> FlowPlace:
+    return FlowPlace(row["tenant_id"], row["lane"], row["flow"])
 
 
 def _event(
