@@ -97,6 +97,7 @@ class Context(msgspec.Struct, frozen=True):
     under_way: set[Client]  # clients with a request in progress
     connections: Callable[[], PoolUse]  # to the database
     siblings: Siblings | None  # processes that are scraped with this one
+    probes: SharedReads[bool]  # whether one of them is stuck
     tracing: "Tracing | None" = None  # None: no submission has a span
 
 

@@ -84,6 +84,7 @@ from gnomon.wiring.tracing import traced
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0
 UPCOMING_SECONDS = 10.0  # the load of a day changes slowly, and counting it is dear
+PROBE_SECONDS = 0.5
 _DIRECT_CONNECTIONS = 4  # many processes may submit for themselves
 
 
@@ -286,6 +287,7 @@ async def _assembled(
         under_way=set(),
         connections=database.use,
         siblings=Siblings(Path(own)) if (own := settings.output.metrics_socket) else None,
+        probes=SharedReads(clock, PROBE_SECONDS),
     )
 
 

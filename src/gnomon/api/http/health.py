@@ -2,6 +2,8 @@
 
 import asyncio
 from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
 
 from litestar.response.base import ASGIResponse
 
@@ -11,6 +13,7 @@ from gnomon.api.http.idempotency import answer, respond
 from gnomon.api.http.operation import Operation
 from gnomon.api.tasks.schemas import Health
 from gnomon.model.errors import StoreError
+from gnomon.observe.siblings import Siblings
 
 # That a scrape waits for the store: readers give up after some seconds, and what the process itself
 # counts is wanted most while all connections are taken.
@@ -26,12 +29,18 @@ STORE_SECONDS = 1.0
     answers={200: Health, 503: Health},
 )
 async def healthz(request: Request) -> ASGIResponse:
-    siblings = context_of(request).siblings
-    if siblings is not None:
-        asked = await asyncio.to_thread(siblings.ask, "/healthz")
-        if any(each.status == 503 for each in asked):
+    context = context_of(request)
+    if context.siblings is not None:
+        # Anybody may ask, as often as they like: the siblings are asked once for all.
+        look = partial(_finds_stuck, context.siblings)
+        if await context.probes.read("/healthz", look):
             return respond(answer(503, Health("stuck")))
     return respond(answer(200, Health("ok")))
+
+
+async def _finds_stuck(siblings: Siblings) -> bool:
+    asked = await asyncio.to_thread(siblings.ask, "/healthz")
+    return any(each.status == HTTPStatus.SERVICE_UNAVAILABLE for each in asked)
 
 
 @Operation(
