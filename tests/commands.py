@@ -151,10 +151,10 @@ def running(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) ->
 
 
 @contextmanager
-def api_running(dsn: str, port: int, data_dir: Path) -> Iterator[None]:
+def api_running(dsn: str, port: int, data_dir: Path, **more: Any) -> Iterator[None]:
     """An API on that database, without a node: nothing runs, so nothing moves. It runs in a thread
     of this process, which has imported it already."""
-    settings = settings_with(api_port=port, database_data_dir=data_dir)
+    settings = settings_with(api_port=port, database_data_dir=data_dir, **more)
     with ThreadPoolExecutor(1) as thread:
         served: queue.Queue[Callable[[], object]] = queue.Queue()
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 from tests.commands import api_running, gnomon_here
+from tests.integration.identity import make_key, make_operator
 from tests.integration.support import Connection, database_now, joined, store, submission
 
 from gnomon.access.api_key import RANDOM_BYTES, key_from
+from gnomon.access.principal import Role
 from gnomon.cli.admin.checks.limits import fleet
 from gnomon.store.postgres.database import Database
 
@@ -78,6 +80,34 @@ def test_a_bundle_holds_no_secret_and_overwrites_nothing(
             assert canary not in text, name
     assert shown.out.startswith("gnomon top")
     assert {lane["priority"] for lane in figures["lanes"]} >= {"CRITICAL", "LOW"}
+
+
+async def _made_keys(dsn: str) -> tuple[str, str]:
+    database = Database(dsn, 1)
+    await database.open(quiet=True)
+    try:
+        _, operator = await make_operator(database)
+        _, own = await make_key(database, roles=[Role.READ])
+    finally:
+        await database.close()
+    return operator, own
+
+
+def test_a_bundle_has_the_metrics_of_all_if_the_key_may_read_them(
+    database_dsn: str, tmp_path: Path, unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator, own = asyncio.run(_made_keys(database_dsn))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GNOMON_URL", f"http://127.0.0.1:{unused_tcp_port}")
+    monkeypatch.setenv("DATABASE_URL", database_dsn)
+    with api_running(database_dsn, unused_tcp_port, tmp_path, auth_enabled=True):
+        monkeypatch.setenv("GNOMON_API_KEY", operator)
+        by_operator = gnomon_here("bundle", "a.tar.gz", "--json").json
+        monkeypatch.setenv("GNOMON_API_KEY", own)
+        by_tenant = gnomon_here("bundle", "b.tar.gz", "--json").json
+    assert "metrics.txt" in by_operator["files"], by_operator["left_out"]
+    assert "operator's key" in by_tenant["left_out"]["metrics.txt"]
+    assert "stats.json" in by_tenant["files"]
 
 
 async def test_the_doctor_says_what_limits_the_fleet(

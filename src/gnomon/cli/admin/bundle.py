@@ -8,6 +8,7 @@ import tarfile
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,10 +153,14 @@ async def _metrics(address: remote.ApiAddress) -> str:
 
     try:
         async with httpx.AsyncClient(timeout=10.0) as client:
-            answer = await client.get(f"{address.url}/metrics")
-            answer.raise_for_status()
+            key = {} if address.key is None else {"Authorization": f"Bearer {address.key}"}
+            answer = await client.get(f"{address.url}/metrics", headers=key)
     except httpx.HTTPError as error:
         raise CommandFailed(f"{address.url}/metrics: {type(error).__name__}") from error
+    if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        raise CommandFailed("it tells of all tenants: an operator's key can read it")
+    if answer.is_error:
+        raise CommandFailed(f"{address.url}/metrics: HTTP {answer.status_code}")
     return answer.text
 
 

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from gnomon.client.client import DocumentClient
 
 _LOOKED_BACK = timedelta(minutes=2)
+_PASSING = (
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+)
 _NOT_ALLOWED = (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
@@ -95,13 +102,18 @@ async def _follow(client: "DocumentClient", title: str, every: float) -> None:
             trouble = ""
             try:
                 last = await read(client)
-            except ApiUnreachable as error:
-                if last is None:
+            except (ApiUnreachable, ApiProblem) as error:
+                if last is None or not _passes(error):
                     raise
                 trouble = f"the API does not answer, trying again: {error}"
             if last is not None:
                 _draw(live, last, trouble or title)
             await SystemClock().sleep(every)
+
+
+def _passes(error: ApiUnreachable | ApiProblem) -> bool:
+    """Whether it is worth another look: PostgreSQL is away, or too much is asked at once."""
+    return isinstance(error, ApiUnreachable) or error.status in _PASSING
 
 
 def _draw(live: "Live", snapshot: Snapshot, title: str) -> None:
