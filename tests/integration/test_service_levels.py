@@ -388,6 +388,8 @@ async def test_an_execution_before_a_redrive_is_not_told_again(stage: Stage) -> 
         "sla_seconds = 1, warn_after_seconds = 'NaN'",
         "sla_seconds = 1, warn_after_seconds = 'infinity'",
         "sla_seconds = 'NaN', warn_after_seconds = -1e300",
+        "due_at = '-infinity'",
+        "due_at = 'infinity'",
     ],
 )
 async def test_levels_of_plain_sql_keep_no_other_task_from_being_judged(

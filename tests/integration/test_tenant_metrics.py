@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import aiohttp
 import pytest
 from tests.conftest import serving
 from tests.integration.api_calls import BODY, TASKS, call
 from tests.integration.identity import bearer, make_key, make_operator, make_tenant
-from tests.integration.support import Connection
+from tests.integration.support import Connection, database_now, store, submission
 from tests.scrapes import Samples
 
 from gnomon.access.principal import Role
@@ -17,6 +18,7 @@ from gnomon.model.priority import Lane
 from gnomon.store.ports.activity import ActivityRow
 from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.overview.overview import PostgresOverview
 
 PATH = "/api/v1/metrics"
 
@@ -122,3 +124,38 @@ async def test_a_scrape_does_not_wait_for_a_store_that_does_not_answer(
             found = await samples(api, operator, "/metrics")
     assert found.of("gnomon_requests_under_way") == 1
     assert not [each for each in found.names() if each == "gnomon_nodes"]
+
+
+async def test_siblings_are_asked_once_for_all_who_probe(database_dsn: str, tmp_path: Path) -> None:
+    asked = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(0.3)  # as others come
+        writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async def probed(api: aiohttp.ClientSession) -> int:
+        async with api.get("/healthz") as answered:
+            return answered.status
+
+    own = str(tmp_path / "api.sock")
+    async with (
+        await asyncio.start_unix_server(answer, tmp_path / "node.sock"),
+        serving(database_dsn, output_metrics_socket=own) as api,
+    ):
+        statuses = await asyncio.gather(*(probed(api) for _ in range(40)))
+    assert set(statuses) == {503}
+    assert asked < 20
+
+
+async def test_a_time_of_plain_sql_hides_no_metrics(
+    api: aiohttp.ClientSession, database: Database, connection: Connection
+) -> None:
+    await store(database, submission(await database_now(connection)))
+    await connection.execute("UPDATE gnomon.task SET due_at = '-infinity'")
+    _, key = await make_key(database, roles=[Role.READ])
+    assert (await samples(api, key)).of("gnomon_tenant_tasks", state="ready") == 1
+    assert (await PostgresOverview(database, []).look()).missing == {}

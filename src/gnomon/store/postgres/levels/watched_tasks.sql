@@ -7,8 +7,10 @@ WITH moment AS MATERIALIZED (
     SELECT tenant_id, task_id, start_judged, slow, told_fence,
         -- Plain SQL can write times and levels that are infinitely far away, or no numbers: one such task
         -- would keep all others from being judged.
-        CASE WHEN start_by IS NOT NULL
-            THEN least(start_by, (SELECT now FROM moment) + interval '1000 years') END AS start_by
+        CASE WHEN start_by IS NOT NULL THEN greatest(
+            least(start_by, (SELECT now FROM moment) + interval '1000 years'),
+            (SELECT now FROM moment) - interval '1000 years'
+        ) END AS start_by
     FROM gnomon.watched_task
     WHERE look_at <= (SELECT now FROM moment) - make_interval(secs => $2::float8)
     ORDER BY look_at
@@ -22,7 +24,7 @@ SELECT
     coalesce(t.sla_seconds, a.sla_seconds) AS sla_seconds,
     l.warn_after_seconds,
     t.id IS NOT NULL AS live, t.state, t.node IS NOT NULL AS running, t.attempt, t.fence,
-    least(t.due_at, m.now + interval '1000 years') AS due_at,
+    greatest(least(t.due_at, m.now + interval '1000 years'), m.now - interval '1000 years') AS due_at,
     a.id IS NOT NULL AS ended, a.state = 11 AS cancelled, a.finished_at,
     coalesce(t.started_at, a.started_at) AS started_at, e.started_at AS first_started_at,
     s.fence AS slow_fence, s.attempt AS slow_attempt, s.started_at AS slow_started_at,

@@ -3,7 +3,10 @@ WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
 )
 SELECT s.shard, t.lane, count(*) AS tasks,
-    extract(epoch FROM max((SELECT now FROM moment) - t.due_at))::float8 AS oldest_seconds
+    -- Plain SQL can write a time that is infinitely far away, and not every version subtracts that.
+    extract(epoch FROM (SELECT now FROM moment) - greatest(
+        min(t.due_at), (SELECT now FROM moment) - interval '1000 years'
+    ))::float8 AS oldest_seconds
 FROM generate_series(0, 255) AS s (shard)
 CROSS JOIN LATERAL (
     SELECT task.lane, task.due_at

@@ -34,8 +34,10 @@ WITH RECURSIVE moment AS MATERIALIZED (
     SELECT least($3::bigint, greatest(20, $4::bigint / greatest(1, count(*)))) AS most FROM chosen
 )
 SELECT
-    c.lane, c.task_type, c.queue, r.ready, r.oldest, r.more AS ready_more, l.scheduled, l.failed,
-    l.more AS later_more, m.now
+    c.lane, c.task_type, c.queue, r.ready,
+    -- Plain SQL can write a time that is infinitely far away.
+    CASE WHEN r.oldest IS NOT NULL THEN greatest(r.oldest, m.now - interval '1000 years') END AS oldest,
+    r.more AS ready_more, l.scheduled, l.failed, l.more AS later_more, m.now
 FROM chosen AS c
 CROSS JOIN moment AS m
 CROSS JOIN LATERAL (
