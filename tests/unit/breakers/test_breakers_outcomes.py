@@ -1,7 +1,9 @@
 """Which outcomes a breaker counts, as a failure or as a success, and which say nothing."""
 
 from typing import cast
+from uuid import UUID
 
+import msgspec
 import pytest
 from tests.unit.breakers.test_breakers_many import Told, delivery
 from tests.unit.fairness.fair_entries import START, entry
@@ -11,6 +13,7 @@ from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue
 from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.target import NotificationTarget
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.dispatch.breaker_check import BreakerCheck, BreakerRules
 from gnomon.observe.events import BreakerOpened, Event, nobody
@@ -105,3 +108,22 @@ def test_a_probe_that_says_nothing_leaves_the_place_to_another(outcome: Outcome 
     world.breakers.ended(report)
     assert len(world.events) == 1, "it is still open"
     assert world.breakers.admit(other)
+
+
+def test_a_subscription_that_cannot_be_told_keeps_no_other_waiting() -> None:
+    """All notifications are of one tenant, and many of one host."""
+    breakers = World(BreakerRules(host=BOTH, tenant=BOTH)).breakers
+    bad, good = (
+        msgspec.structs.replace(
+            delivery(entry(number, flow=number)),
+            target=NotificationTarget(
+                on_behalf_of=f"t{number}", host="smtp", subscription_id=UUID(int=number)
+            ),
+        )
+        for number in (1, 2)
+    )
+    for _ in range(3):
+        breakers.called(Report(bad, answered(550), 0.0, 0.0))
+    assert not breakers.may_call(bad)
+    assert breakers.may_call(good)
+    assert breakers.admit(entry(3, flow=2))

@@ -25,6 +25,7 @@ from gnomon.clock import Clock, new_id
 from gnomon.fairness.ready_queue import Flow
 from gnomon.model.errors import StoreError
 from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.target import NotificationTarget
 from gnomon.model.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.start_checks import StartCheck
@@ -345,6 +346,9 @@ class BreakerCheck(StartCheck):
 
 def _circuits(delivery: Delivery) -> tuple[Circuit, ...]:
     tenant_id, host = delivery.key.tenant_id, delivery.target.host
+    if isinstance(delivery.target, NotificationTarget):
+        # Subscribers share the notifier's tenant, and hosts: one that fails must stop no other.
+        return ((tenant_id, f"{host} {delivery.target.subscription_id}"),)
     if host is None:
         return ((tenant_id, None),)
     return (tenant_id, None), (tenant_id, host)
