@@ -62,14 +62,16 @@ class Notifier:
     async def run_once(self) -> int:
         """Gives how many notifications it made; 0 where another node has the chore."""
         made = 0
-        await self._tell_failures()
-        for _ in range(_ROUNDS):
-            if not await self._chores.hold(CHORE, self._lease.incarnation, _HOLD_SECONDS):
-                break
-            more, is_last = await self.read_on()
-            made += more
-            if is_last:
-                break
+        try:
+            for _ in range(_ROUNDS):
+                if not await self._chores.hold(CHORE, self._lease.incarnation, _HOLD_SECONDS):
+                    break
+                more, is_last = await self.read_on()
+                made += more
+                if is_last:
+                    break
+        finally:
+            await self._tell_failures()  # neither keeps the other from being done
         return made
 
     async def read_on(self) -> tuple[int, bool]:

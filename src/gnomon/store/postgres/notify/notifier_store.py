@@ -29,6 +29,7 @@ from gnomon.store.postgres.rows import readable
 Work = Callable[[Sequence[HeldInbox]], Sequence[InboxChange]]
 
 _MOST_FAILED = 100  # that are looked at in one pass
+_MOST_DUE = 500  # whose time has come: many have the same end of quiet hours
 _NOTE = "its subscription is shown as failing"
 _inbox = msgspec.json.Decoder(Inbox)
 
@@ -65,7 +66,7 @@ class PostgresNotifier:
             if await connection.fetchrow(query("move_cursor"), before, after) is None:
                 return 0
             rows = await connection.fetch(
-                query("due_subscriptions"), [*tenants], now, bool(tenants)
+                query("due_subscriptions"), [*tenants], now, bool(tenants), _MOST_DUE
             )
             changes = work(readable(rows, _held, "subscription"))
             if changes:
