@@ -5,7 +5,7 @@ Trace Context), where that is sampled.
 """
 
 import re
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -15,6 +15,8 @@ MOST_STATE_CHARACTERS = 512  # that everybody has to pass on
 _MOST_STATE_MEMBERS = 32
 
 _CORRELATION = re.compile(rf"[\x21-\x7e]{{1,{MOST_CORRELATION_CHARACTERS}}}")
+# Also where it is read: plain SQL stores what it likes, and receivers are told it in a header.
+_StoredCorrelation = Annotated[str, msgspec.Meta(pattern=rf"\A{_CORRELATION.pattern}\Z")]
 # A later version may add parts; version ff is none.
 _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
 _MEMBER = re.compile(
@@ -41,7 +43,7 @@ class TraceContext(NamedTuple):
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     """As it is stored with a task. A task that has none keeps nothing."""
 
-    correlation_id: str | None = None
+    correlation_id: _StoredCorrelation | None = None
     traceparent: str | None = None
     tracestate: str | None = None
 

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from gnomon.model.origin import (
@@ -14,6 +15,8 @@ from gnomon.model.origin import (
     origin_of,
     sampled,
 )
+from gnomon.store.postgres.rows import origin_of as origin_of_row
+from gnomon.store.postgres.rows import stored_origin
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"
@@ -113,3 +116,13 @@ def test_a_task_without_one_is_correlated_by_its_own_id() -> None:
     assert correlation_id_of(None, task_id) == str(task_id)
     assert correlation_id_of(Origin(traceparent=PARENT), task_id) == str(task_id)
     assert correlation_id_of(Origin("order-7"), task_id) == "order-7"
+
+
+@pytest.mark.parametrize("given", ["a\r\nX-Evil: 1", "", "x" * 129, "with space"])
+def test_a_correlation_id_that_plain_sql_has_stored_is_checked_when_it_is_read(given: str) -> None:
+    assert origin_of_row(msgspec.json.encode({"correlation_id": given}).decode()) is None
+
+
+def test_a_stored_origin_is_read_as_it_was() -> None:
+    origin = Origin("order-7", PARENT, "a=1")
+    assert origin_of_row(stored_origin(origin)) == origin
