@@ -200,6 +200,17 @@ async def test_usage_is_recorded_once_an_hour(database: Database, connection: Co
     assert (reading.fields["submissions"], reading.fields["executions"]) == (8, 10)
 
 
+async def test_a_look_that_fails_in_any_way_keeps_no_other_from_being_told(
+    database: Database, connection: Connection
+) -> None:
+    # A year that the driver cannot hold.
+    await connection.execute(_STARVING, await joined(database))
+    await connection.execute("UPDATE gnomon.limit_lease SET permits_since = '0001-01-01 BC'")
+    with pytest.raises(OverflowError):
+        await watch(database).run_once()
+    assert "node.joined" in kinds_of(await told(database))
+
+
 async def test_a_task_that_killed_its_process_is_told(
     database: Database, connection: Connection
 ) -> None:

@@ -8,7 +8,6 @@ from datetime import datetime
 
 from gnomon.clock import Clock
 from gnomon.model import event_kinds as kinds
-from gnomon.model.errors import StoreError
 from gnomon.model.tenant import Quotas
 from gnomon.node.maintenance.told_once import told_once
 from gnomon.node.membership.lease import Lease
@@ -64,11 +63,11 @@ class EventWatch:
         if not await self._chores.hold(CHORE, self._lease.incarnation, _HOLD_SECONDS):
             self._server = None
             return False
-        failed: StoreError | None = None
+        failed: Exception | None = None
         for looked_at, look in self._conditions:
             try:
                 await self._writer.conditions(looked_at, await look())
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 - a row that cannot be read, say
                 failed = error
         await self._tell_joined()
         if failed is not None:
