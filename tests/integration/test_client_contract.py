@@ -16,17 +16,23 @@ from gnomon.client.operations import CallMethod, ListMethod, Operations
 Json = dict[str, Any]
 
 # For monitors; `ready()` asks the second.
-NO_METHOD = {"healthz", "readyz", "metrics"}
+MONITORED = {"healthz", "readyz", "metrics", "get_metrics", "get_metrics_of_tenant"}
+# Read by `follow_events`.
+STREAMS = {"stream_events", "stream_installation_events"}
 # Small bodies are keyword arguments.
 OPTIONS = {"idempotency_key", "limit", "cursor"}
-# The answer may be text/csv with it.
-LEFT_OUT = {"get_usage": {"format"}}
+# The answer may be text/csv with a format; `follow_events` reads on after a number.
+LEFT_OUT = {
+    "get_usage": {"format"},
+    "get_service_levels": {"format"},
+    "list_events": {"after"},
+}
 
 
 def operations(document: Json) -> Iterator[tuple[str, str, str, Json]]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            if operation["operationId"] not in NO_METHOD:
+            if operation["operationId"] not in MONITORED | STREAMS:
                 yield operation["operationId"], method.upper(), path, operation
 
 

@@ -73,8 +73,8 @@ async def test_lines_of_requests_that_are_answered_at_once_name_their_own(
     assert one.result()[b"x-request-id"] == b"order-7"
     assert len(lines) == 4
     for line in lines:
-        assert line["request_id"] == ids[line["path"]]
-        assert line["tenant"] == line["path"]
+        assert line["request_id"] == ids[line["tenant"]]
+    assert {line["path"] for line in lines if line["event"] == "within"} == ids.keys()
     noted = [line for line in lines if line["event"] == "request"]
     assert {(line["method"], line["status"], line["level"]) for line in noted} == {
         ("GET", 200, "info")

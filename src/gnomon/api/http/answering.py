@@ -8,6 +8,7 @@ from uuid import UUID
 import structlog
 
 from gnomon.api.http.origins import REQUEST_ID
+from gnomon.api.http.paths import shown_path
 from gnomon.api.http.response_headers import Headers, with_security
 from gnomon.model.origin import is_correlation_id
 from gnomon.observe.log_fields import current_request
@@ -56,7 +57,7 @@ class AccessLog:
                 self._say(
                     "request",
                     method=scope["method"],
-                    path=scope["path"],  # without its query, which may hold a secret
+                    path=shown_path(scope),
                     status=message["status"],
                     seconds=round(self._monotonic() - began, 6),
                 )

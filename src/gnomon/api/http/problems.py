@@ -17,6 +17,7 @@ from gnomon.access.grant_errors import (
 )
 from gnomon.access.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
 from gnomon.api.http.pace import pace_headers
+from gnomon.api.http.paths import shown_path
 from gnomon.model.bulk_errors import (
     BulkOperationNotFound,
     CountChanged,
@@ -213,7 +214,9 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
     """The exception handler of the application."""
     found, headers = described(error)
     if found.status == 500:
-        _log.error("request failed", method=request.method, path=request.url.path, exc_info=error)
+        _log.error(
+            "request failed", method=request.method, path=shown_path(request.scope), exc_info=error
+        )
     return Response(
         msgspec.json.encode(found),
         status_code=found.status,
