@@ -8,6 +8,8 @@ from pathlib import Path
 _VARIABLE = "GNOMON_OUTPUT_METRICS_SOCKET"
 _SUFFIX = ".sock"
 
+_LONGEST_FOLDER = 48  # the address of a socket has some 100 characters in all
+
 # The environment of a process of this name.
 Together = Callable[[Mapping[str, str], str], dict[str, str]]
 
@@ -16,7 +18,8 @@ Together = Callable[[Mapping[str, str], str], dict[str, str]]
 def scraped_together(own: str = "") -> Iterator[Together]:
     """Gives each process a socket in one folder. `own` is that of the command itself, where it is
     one of several: its processes join the others, under its name."""
-    with tempfile.TemporaryDirectory(prefix="gnomon-") as made:  # for this user alone
+    # For this user alone.
+    with tempfile.TemporaryDirectory(prefix="gnomon-", dir=_short_folder()) as made:
 
         def environ_of(environ: Mapping[str, str], name: str) -> dict[str, str]:
             socket = (
@@ -27,3 +30,8 @@ def scraped_together(own: str = "") -> Iterator[Together]:
             return {**environ, _VARIABLE: str(socket)}
 
         yield environ_of
+
+
+def _short_folder() -> str:
+    usual = tempfile.gettempdir()
+    return usual if len(usual.encode()) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108 - made safely

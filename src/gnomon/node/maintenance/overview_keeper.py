@@ -40,7 +40,7 @@ class OverviewKeeper:
         try:
             if await self._chores.hold(CHORE, self._lease.incarnation, _HELD_SECONDS):
                 seen = await self._store.look()
-        except StoreError:
+        except Exception:  # whatever it is: what was seen before holds no longer
             self._emit(InstallationSeen(None))
             raise
         self._note({} if seen is None else seen.missing)
