@@ -12,6 +12,7 @@ from gnomon.model.errors import StoreError
 from gnomon.model.event_kinds import INSTALLATION
 from gnomon.model.task import TaskKey
 from gnomon.model.tenant import Quotas
+from gnomon.node.maintenance import event_watch
 from gnomon.node.maintenance.event_watch import EventWatch
 from gnomon.node.maintenance.quarantine_alarm import QuarantineAlarm
 from gnomon.node.maintenance.usage_recorder import UsageRecorder
@@ -20,6 +21,7 @@ from gnomon.node.run.quarantine.pool import Killer
 from gnomon.store.ports.events import Condition, EventRecord
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.events import looks
 from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 from gnomon.store.postgres.events.looks import PostgresLooks
@@ -227,3 +229,20 @@ async def test_a_task_that_killed_its_process_is_told(
     (event,) = await told(database)
     assert (event.kind, event.tenant_id, event.task_id) == ("task.quarantined", "acme", task_id)
     assert event.fields == {"task_type": "crunch", "how": "signal 9 (SIGKILL)"}
+
+
+async def test_what_was_cut_off_by_others_is_not_over(
+    database: Database, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (event_watch, looks):
+        monkeypatch.setattr(module, "MOST_FOUND", 2)
+    for name in ("a", "b"):
+        await connection.execute(_ACTIVITY, name, 200)
+    one = watch(database)
+    assert await one.run_once()
+    for name in ("c", "d"):
+        await connection.execute(_ACTIVITY, name, 900)
+    assert await one.run_once()
+    found = kinds_of(await told(database))
+    assert found.count("tasks.retry_storm") == 4
+    assert "tasks.retry_storm.resolved" not in found

@@ -38,7 +38,7 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity
     family: str  # a condition's beginning and end have the same
     is_end: bool = False  # of a condition
-    has_end: bool = False  # which is told for certain, however long it takes
+    has_end: bool = False  # another kind tells it, however long it takes
     of_installation: bool = False  # operators see it; no tenant's key does
     grouped_by: tuple[str, ...] = ()  # members of `detail`
 
@@ -68,7 +68,9 @@ def _condition(
 _ALL = (
     _kind(DEAD_LETTERED, Severity.ERROR, "task_type"),
     _kind(SLA_MISSED, Severity.WARNING, "cron_job"),
-    _kind(BREAKER_OPENED, Severity.WARNING, "host", family="breaker"),
+    msgspec.structs.replace(
+        _kind(BREAKER_OPENED, Severity.WARNING, "host", family="breaker"), has_end=True
+    ),
     msgspec.structs.replace(
         _kind(BREAKER_CLOSED, Severity.INFO, "host", family="breaker"), is_end=True
     ),

@@ -23,7 +23,8 @@ AT_ONCE = 3  # notifications of an interval that do not wait for its digest
 _MOST_KINDS = 50  # of groups that stand for many
 _REMEMBERED = 4  # events of a group that may still grow
 _ANY = "*"
-# After which a condition is given up whose end was not seen: its event may have been removed.
+# After which a condition is given up whose end was not seen: its event may have been removed, or
+# the node ended that would have told it.
 _LONGEST_CONDITION = timedelta(days=30)
 
 

@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnomon.model.event_kinds import KINDS
 from gnomon.model.severity import Severity
 from gnomon.notify.grouping import (
     AT_ONCE,
@@ -311,3 +312,9 @@ def test_an_interval_has_a_few_notifications(pauses: list[float], groups: int) -
     for begin in moments:
         within = [at for at in moments if begin <= at < begin + seconds(300)]
         assert len(within) <= 2 * (AT_ONCE + 1)
+
+
+def test_every_kind_whose_end_is_told_says_so() -> None:
+    ended = {kind.family for kind in KINDS.values() if kind.is_end}
+    begins = {kind.family for kind in KINDS.values() if kind.has_end}
+    assert begins == ended

@@ -14,7 +14,7 @@ from gnomon.node.membership.lease import Lease
 from gnomon.store.ports.events import Condition, NewEvent
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter
-from gnomon.store.postgres.events.looks import PostgresLooks
+from gnomon.store.postgres.events.looks import MOST_FOUND, PostgresLooks
 
 CHORE = "events"
 EVERY_SECONDS = 5.0
@@ -66,7 +66,10 @@ class EventWatch:
         failed: Exception | None = None
         for looked_at, look in self._conditions:
             try:
-                await self._writer.conditions(looked_at, await look())
+                found = await look()
+                # There may be more: one that was not among them need not be over.
+                are_all = len(found) < MOST_FOUND
+                await self._writer.conditions(looked_at, found, are_all=are_all)
             except Exception as error:  # noqa: BLE001 - a row that cannot be read, say
                 failed = error
         await self._tell_joined()

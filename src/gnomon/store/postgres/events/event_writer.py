@@ -32,10 +32,11 @@ class PostgresEventWriter:
                 await _enter(connection, events)
 
     async def conditions(
-        self, kinds: Sequence[str], present: Iterable[Condition]
+        self, kinds: Sequence[str], present: Iterable[Condition], *, are_all: bool = True
     ) -> tuple[int, int]:
         """Tells which of the conditions of these kinds have begun, and which are over: `present`
-        are all that hold now. One that goes on is not told again. Gives how many of both."""
+        are all that hold now; where they are not, none is over. One that goes on is not told again.
+        Gives how many of both."""
         wanted = {condition.place: condition for condition in present}
         async with self._database.transaction() as connection:
             now: datetime = await connection.fetchval("SELECT gnomon.now()")
@@ -43,7 +44,8 @@ class PostgresEventWriter:
             places = {(row["kind"], row["tenant_id"], row["key"]) for row in known}
             room = max(MOST_CONDITIONS - len(places), 0)
             news = [wanted[place] for place in sorted(wanted.keys() - places)][:room]
-            over = [r for r in known if (r["kind"], r["tenant_id"], r["key"]) not in wanted]
+            absent = (r for r in known if (r["kind"], r["tenant_id"], r["key"]) not in wanted)
+            over = [*absent] if are_all else []
             begun = await _begin(connection, news, now)
             if over:
                 columns = [[row[name] for row in over] for name in ("kind", "tenant_id", "key")]
