@@ -88,5 +88,6 @@ def masked(answer: "requests.Response", name: str) -> tuple[Any, ...]:
     headers = {k.lower(): v for k, v in answer.headers.items()}
     headers.pop("date", None)
     headers.pop("connection", None)  # closed where a refusal came before the body of the request
+    headers.pop("x-request-id", None)
     shown = {k: (v if isinstance(v, str) else ", ".join(v)) for k, v in headers.items()}
     return answer.status_code, shown, _MADE.sub("*", answer.text.replace(name, "NAME"))

@@ -99,7 +99,7 @@ def operations_of(document: Any) -> list[Any]:
 
 def resource(path: str) -> str:
     """The kind of thing that a path is about."""
-    parts = path.split("/")
+    parts = path.replace("/installation/", "/").split("/")
     return parts[3] if len(parts) > 3 else ""
 
 

@@ -174,6 +174,9 @@ class Household:
         self._put(f"limiters/{name}", {"task_type": self.mark, "key": "/note", "concurrency": 1})
         self._put(f"saved-views/{name}", {"filter": {"tag": self.mark}})
         self._own("saved-views", name)
+        channel = {"type": "webhook", "url": f"https://hooks.example.com/{self.mark}"}
+        self._put(f"subscriptions/{name}", {"kinds": ["tasks.*"], "channel": channel})
+        self._own("subscriptions", name)
         self._own("webhook-secrets", self._secret(f"{name}.example"))
         self._own("webhook-keys", self.tenant_id)
         self._own("task-types", name)

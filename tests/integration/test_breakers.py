@@ -75,10 +75,12 @@ async def all_completed(connection: Connection, keys: Sequence[TaskKey]) -> None
 
 
 async def events(connection: Connection, count: int) -> list[asyncpg.Record]:
-    """So many events, once they are there."""
+    """So many events of breakers, once they are there."""
 
     async def look() -> list[asyncpg.Record] | None:
-        rows = await connection.fetch("SELECT * FROM gnomon.event ORDER BY id")
+        rows = await connection.fetch(
+            "SELECT * FROM gnomon.event WHERE kind LIKE 'breaker.%' ORDER BY id"
+        )
         return rows if len(rows) >= count else None
 
     rows = await eventually(look)
