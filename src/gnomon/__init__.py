@@ -117,6 +117,7 @@ if TYPE_CHECKING:
         TaskLabelsInfo,
         TaskSpec,
         TaskStatsInfo,
+        TransitionInfo,
         TypeLoadInfo,
     )
     from gnomon.cron.dst import Dst, Fold, Gap
@@ -268,6 +269,7 @@ __all__ = [
     "TenantInfo",
     "TenantSpec",
     "TenantStepsInfo",
+    "TransitionInfo",
     "TypeActivityInfo",
     "TypeDefaultsSpec",
     "TypeLoadInfo",
@@ -397,6 +399,7 @@ _MODULES = {
         "TaskSpec",
         "TaskLabelsInfo",
         "TaskStatsInfo",
+        "TransitionInfo",
         "TypeLoadInfo",
     ),
     "gnomon.cron.dst": (

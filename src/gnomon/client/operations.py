@@ -176,6 +176,7 @@ class Operations:
     list_tasks = ListMethod(tasks.list_tasks)
     get_task_stats = CallMethod(tasks.get_task_stats)
     list_executions = ListMethod(tasks.list_executions)
+    list_transitions = ListMethod(tasks.list_transitions)
     get_task_labels = CallMethod(tasks.get_task_labels)
     explain_task = CallMethod(tasks.explain_task)
     list_related_tasks = CallMethod(tasks.list_related_tasks)

@@ -17,3 +17,4 @@ class RowKind(StrEnum):
     ACTIVITY = "activity"  # of minutes and hours
     RESOLUTIONS = "resolutions"  # of dead letters
     LEVELS = "levels"  # of service, by the week
+    TRANSITIONS = "transitions"  # of tasks

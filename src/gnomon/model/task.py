@@ -113,6 +113,7 @@ class Submission(TaskTemplate, frozen=True, kw_only=True):
     gated: bool = False  # must not start without the consent of its cron job
     limit_keys: str | None = None  # see gnomon.limits.limiter
     origin: Origin | None = None
+    log_transitions: bool = False  # of a cron job's run, the store finds it out
 
     @property
     def correlation_id(self) -> str:

@@ -22,6 +22,7 @@ class TypeDefaults(msgspec.Struct, frozen=True, kw_only=True):
     warn_after_seconds: float | None = None
     expires_after_seconds: float | None = None  # after it is due
     jitter_seconds: float = 0.0
+    log_transitions: bool = False  # no submission says otherwise
 
     def check_delivery(self) -> None:
         """Raises InvalidTask where the delivery mode forbids another default."""

@@ -116,6 +116,7 @@ def _tasks(about: str, defaults: TaskDefaults, options: Mapping[str, Any]) -> di
     """The fields of the job's tasks: as the job says, else as its handler does."""
     said = {**defaults.said(), **task_defaults(about, options).said()}
     said.pop("expires_after_seconds", None)  # jobs have none: the next run comes
+    said.pop("log_transitions", None)  # said by the type alone
     check_delivery(about, TaskDefaults(**said))
     return said
 

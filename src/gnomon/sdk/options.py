@@ -61,6 +61,7 @@ class TaskOptions(TaskFields, total=False):
     aliases: Sequence[str]
     process: bool
     expiry: Duration
+    log_transitions: bool
 
 
 class TaskDefaults(TypeDefaultsSpec, kw_only=True):
@@ -204,6 +205,7 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "keep_payload": ("keep_payload", read_choice(KeepPayload)),
     "sla": ("sla_seconds", read_duration(LEAST_TIMEOUT, LONGEST_EXPIRY)),
     "warn_after": ("warn_after_seconds", read_duration(LEAST_TIMEOUT, LONGEST_TIMEOUT)),
+    "log_transitions": ("log_transitions", read_flag),
 }
 TASK_FIELDS = tuple(TaskFields.__annotations__)
 TASK_OPTIONS = tuple(TaskOptions.__annotations__)

@@ -122,9 +122,10 @@ class SubmittableHandler(Submittable[P, R]):
 
 def _of_handler(defaults: TaskDefaults) -> dict[str, Any]:
     """What the handler says, so that it holds before a worker has told the server. But for the
-    expiry: the server counts it from the submission, which may be a repeated one."""
+    expiry: the server counts it from the submission, which may be a repeated one. And whether
+    transitions are logged is said by the type alone."""
     fields = msgspec.structs.asdict(defaults)
-    del fields["expires_after_seconds"]
+    del fields["expires_after_seconds"], fields["log_transitions"]
     return {name: value for name, value in fields.items() if value}
 
 

@@ -233,6 +233,48 @@ class ExecutionPage(msgspec.Struct):
     next_cursor: str | None
 
 
+class TransitionQuery(Strict):
+    """The parameters of a list of transitions."""
+
+    limit: Limit = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+class TransitionState(StrEnum):
+    """The state of a task before or after a transition. WAITING is shown as SCHEDULED, READY or
+    FAILED elsewhere, by the time; RESOLVED is a dead letter that was archived or discarded."""
+
+    WAITING = "WAITING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    BLOCKED = "BLOCKED"
+    DEAD_LETTERED = "DEAD_LETTERED"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    EXPIRED = "EXPIRED"
+    RESOLVED = "RESOLVED"
+
+
+class TransitionView(msgspec.Struct, kw_only=True):
+    """One change of a task's state. `from_state` null: the task was stored; `to_state` null: it was
+    deleted."""
+
+    number: int
+    at: Moment
+    from_state: TransitionState | None
+    to_state: TransitionState | None
+    attempt: int
+    fence: int
+    node: str | None
+
+
+class TransitionPage(msgspec.Struct):
+    """A page of the transitions of a task, oldest first."""
+
+    transitions: list[TransitionView]
+    next_cursor: str | None
+
+
 class TaskReceipt(msgspec.Struct):
     """The id and status of a task: for tasks of a batch, and for callers who may not read."""
 

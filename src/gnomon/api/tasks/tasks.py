@@ -36,8 +36,17 @@ from gnomon.api.tasks.schemas import (
     TaskQuery,
     TaskReceipt,
     TaskView,
+    TransitionPage,
+    TransitionQuery,
 )
-from gnomon.api.tasks.views import NULL, execution_view, new_view, task_detail, task_view
+from gnomon.api.tasks.views import (
+    NULL,
+    execution_view,
+    new_view,
+    task_detail,
+    task_view,
+    transition_view,
+)
 from gnomon.api.tasks.waiting import awaited
 from gnomon.model.lifecycle import Status
 from gnomon.model.origin import Origin
@@ -171,6 +180,26 @@ async def list_executions(request: Request) -> ASGIResponse:
     )
     executions = [execution_view(each) for each in page.executions]
     return respond(answer(200, ExecutionPage(executions, number_cursor_view(page.next_cursor))))
+
+
+@Operation(
+    "GET",
+    "/{task_id:str}/transitions",
+    name="list_transitions",
+    role=Role.READ,
+    summary="List the transitions of a task whose type logs them, oldest first",
+    query=TransitionQuery,
+    answers={200: TransitionPage},
+    errors=(404,),
+)
+async def list_transitions(request: Request) -> ASGIResponse:
+    asked = queried(request, TransitionQuery)
+    key = TaskKey(tenant_of(request), task_id_of(request))
+    page = await context_of(request).store.transitions(
+        key, number_cursor_of(asked.cursor), asked.limit
+    )
+    transitions = [transition_view(each) for each in page.transitions]
+    return respond(answer(200, TransitionPage(transitions, number_cursor_view(page.next_cursor))))
 
 
 @Operation(
@@ -324,6 +353,7 @@ router = Router(
         list_tasks,
         get_task,
         list_executions,
+        list_transitions,
         patch_task,
         delete_task,
         cancel_task,

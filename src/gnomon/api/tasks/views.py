@@ -1,4 +1,4 @@
-"""Tasks and executions as the API shows them."""
+"""Tasks, executions and transitions as the API shows them."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -14,6 +14,8 @@ from gnomon.api.tasks.schemas import (
     RetryPolicyView,
     TaskDetail,
     TaskView,
+    TransitionState,
+    TransitionView,
 )
 from gnomon.model.execution import Execution
 from gnomon.model.ids import created_at
@@ -21,6 +23,7 @@ from gnomon.model.lifecycle import State, status_of
 from gnomon.model.priority import Priority
 from gnomon.model.retry import RetryPolicy
 from gnomon.model.task import ReportedProgress, Submission, Task, TaskTemplate, template_fields
+from gnomon.model.transition import Transition
 
 NULL = msgspec.Raw(b"null")
 _PRIORITIES = tuple(Priority)  # in the order of Lane
@@ -133,6 +136,24 @@ def execution_view(execution: Execution) -> ExecutionView:
         result=raw(execution.result),
         traceback=execution.traceback,
     )
+
+
+def transition_view(transition: Transition) -> TransitionView:
+    return TransitionView(
+        number=transition.number,
+        at=transition.at,
+        from_state=_transition_state(transition.from_state),
+        to_state=_transition_state(transition.to_state),
+        attempt=transition.attempt,
+        fence=transition.fence,
+        node=transition.node,
+    )
+
+
+def _transition_state(state: State | None) -> TransitionState | None:
+    if state is State.DEAD:
+        return TransitionState.DEAD_LETTERED
+    return None if state is None else TransitionState[state.name]
 
 
 def raw(text: bytes | None) -> msgspec.Raw:

@@ -90,6 +90,11 @@ class DefaultOptions(OptionGroup):
         ),
     ] = None
 
+    log_transitions: Annotated[
+        bool,
+        typer.Option("--log-transitions", help="Log every change of state of its tasks."),
+    ] = False
+
     def body(self) -> "Json":
         """The fields that the API takes; empty where no option was given."""
         return values.given(
@@ -105,6 +110,7 @@ class DefaultOptions(OptionGroup):
             keep_payload=self.keep_payload,
             sla_seconds=self.sla,
             warn_after_seconds=self.warn_after,
+            log_transitions=self.log_transitions or None,
         )
 
 

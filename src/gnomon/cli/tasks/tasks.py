@@ -115,6 +115,26 @@ def show(
 
 
 @app.command()
+def transitions(
+    ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiUrl = None
+) -> None:
+    """Show every change of state of a task whose type logs them.
+
+    A task that was deleted has left its transitions: give its whole id.
+
+    \b
+    gnomon types set email.send --log-transitions
+    gnomon tasks transitions ID
+    """
+
+    async def run(client: "DocumentClient") -> None:
+        found = client.list_transitions(await task_id_of(client, task_id))
+        await (output.stream("transitions", found) if as_json else views.transition_list(found))
+
+    remote.call(remote.api_url(settings_of(ctx), api), run)
+
+
+@app.command()
 def explain(
     ctx: typer.Context, task_id: TaskId, as_json: AsJson = False, api: ApiUrl = None
 ) -> None:

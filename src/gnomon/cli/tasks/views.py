@@ -63,6 +63,13 @@ _EXECUTIONS = (
     Column("HTTP", Fit.WHOLE, rank=1),  # errors tell it
     Column("detail", least=30),
 )
+_TRANSITIONS = (
+    Column("at", Fit.WHOLE),
+    Column("from", Fit.WHOLE),
+    Column("to", Fit.WHOLE),
+    Column("attempt", Fit.WHOLE),
+    Column("node"),
+)
 
 
 def now() -> datetime:
@@ -89,6 +96,11 @@ async def resolved_list(items: AsyncIterable["Json"]) -> None:
 async def group_list(items: AsyncIterable["Json"]) -> None:
     """Print a table with a row for each group of dead letters."""
     await in_pieces(items, _group_rows)
+
+
+async def transition_list(items: AsyncIterable["Json"]) -> None:
+    """Print a table with a row for each transition of a task."""
+    await in_pieces(items, _transition_rows)
 
 
 async def in_pieces(
@@ -205,6 +217,20 @@ def show(task: "Json", *, all_tracebacks: bool = False) -> None:
         output.echo()
         output.echo(f"traceback of attempt {each['attempt']}:")
         output.echo(each["traceback"])
+
+
+def _transition_rows(transitions: Sequence["Json"]) -> None:
+    rows = [
+        (
+            moment(each["at"]),
+            each["from_state"] or "(new)",
+            each["to_state"] or "(deleted)",
+            str(each["attempt"]),
+            each["node"] or "",
+        )
+        for each in transitions
+    ]
+    output.table(_TRANSITIONS, rows)
 
 
 def _facts(task: "Json") -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from gnomon.client.types.tasks import (
     TaskLabelsInfo,
     TaskSpec,
     TaskStatsInfo,
+    TransitionInfo,
 )
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Priority
@@ -143,6 +144,19 @@ def list_executions(
         member="executions",
         item=ExecutionInfo,
         query={"outcome": outcome},
+        limit=limit,
+        cursor=cursor,
+    )
+
+
+def list_transitions(
+    task_id: Id, *, limit: int | None = None, cursor: str | None = None
+) -> Listing[TransitionInfo]:
+    """Lists the transitions of a task whose type logs them, oldest first."""
+    return Listing(
+        path=f"{_task(task_id)}/transitions",
+        member="transitions",
+        item=TransitionInfo,
         limit=limit,
         cursor=cursor,
     )

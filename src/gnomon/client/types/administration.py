@@ -85,6 +85,7 @@ class TypeDefaultsSpec(Spec, kw_only=True):
     keep_payload: KeepPayload | None = None
     sla_seconds: float | None = None
     warn_after_seconds: float | None = None
+    log_transitions: bool = False
 
 
 class TaskTypeItemInfo(msgspec.Struct, kw_only=True):

@@ -116,6 +116,18 @@ class ExecutionInfo(msgspec.Struct, kw_only=True):
     traceback: str | None = None
 
 
+class TransitionInfo(msgspec.Struct, kw_only=True):
+    """One change of a task's state."""
+
+    number: int
+    at: datetime
+    from_state: str | None  # None: the task was stored
+    to_state: str | None  # None: the task was deleted
+    attempt: int
+    fence: int
+    node: str | None
+
+
 class ProgressInfo(msgspec.Struct, kw_only=True):
     """How far a running task is, by the word of its handler."""
 

@@ -11,6 +11,7 @@ from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Lane
 from gnomon.model.task import Submission, Task
 from gnomon.model.tenant import Pace
+from gnomon.model.transition import Transition
 
 
 class Once(msgspec.Struct, frozen=True):
@@ -82,6 +83,13 @@ class ListedExecutions(msgspec.Struct, frozen=True):
 
     executions: list[Execution]
     next_cursor: int | None  # the fence of the last of them
+
+
+class ListedTransitions(msgspec.Struct, frozen=True):
+    """A page of the transitions of a task, oldest first."""
+
+    transitions: list[Transition]
+    next_cursor: int | None  # the number of the last of them
 
 
 class QuotaUse(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from gnomon.model.task import (
     Resolved,
     Task,
 )
+from gnomon.model.transition import Transition
 
 log = structlog.get_logger("gnomon.store")
 
@@ -159,6 +160,20 @@ def execution_of(row: asyncpg.Record) -> Execution:
         response_body=row["response_body"],
         result=_bytes_of(row["result"]),
         traceback=row["traceback"],
+    )
+
+
+def transition_of(row: asyncpg.Record) -> Transition:
+    """A row of gnomon.transition. Raises ValueError for a state that there is not."""
+    before, after = row["from_state"], row["to_state"]
+    return Transition(
+        number=row["number"],
+        at=row["at"],
+        from_state=None if before is None else State(before),
+        to_state=None if after is None else State(after),
+        attempt=row["attempt"],
+        fence=row["fence"],
+        node=row["node"],
     )
 
 

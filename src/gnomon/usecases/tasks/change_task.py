@@ -75,7 +75,7 @@ async def retry(
     await check_startable(change, rules, by, task_id)
     task = await change.get(task_id)
     if task.status in _FINISHED or task.resolution is not None:
-        repetition = _repetition_of(task, by, rules.clock.now())
+        repetition = _repetition_of(task, rules, by)
         await change.insert([NewTask(repetition)])
         return repetition
     if task.status is Status.DEAD_LETTERED:
@@ -85,10 +85,11 @@ async def retry(
     return await change.hasten(task_id)
 
 
-def _repetition_of(task: Task, by: Principal, now: datetime) -> Submission:
+def _repetition_of(task: Task, rules: TenantRules, by: Principal) -> Submission:
     """A new task like a finished one, due now and without its expiry. Raises IllegalTransition."""
     if not task.payload_kept:
         raise IllegalTransition(task.task_id, task.status, "retried", _NO_PAYLOAD)
+    now = rules.clock.now()
     return Submission(
         **template_fields(task),
         tenant_id=task.tenant_id,
@@ -100,6 +101,7 @@ def _repetition_of(task: Task, by: Principal, now: datetime) -> Submission:
         created_by=by.name,
         retry_of=task.task_id,
         origin=Origin(task.correlation_id),  # its trace has ended
+        log_transitions=rules.directory.defaults(task.tenant_id, task.task_type).log_transitions,
     )
 
 

@@ -124,6 +124,7 @@ def submission_of(
         idempotency_key=key,
         created_by=by.name,
         origin=given_origin(asked.correlation_id, origin),
+        log_transitions=defaults.log_transitions,
     )
     submission.check_delivery()
     return submission

@@ -81,6 +81,7 @@ class TaskTypeDefaults(Strict):
     keep_payload: KeepPayload | msgspec.UnsetType = msgspec.UNSET
     sla_seconds: Sla | msgspec.UnsetType = msgspec.UNSET
     warn_after_seconds: WarnAfter | msgspec.UnsetType = msgspec.UNSET
+    log_transitions: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class SubmitTask(TemplateBody):

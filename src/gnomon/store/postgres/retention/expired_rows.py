@@ -41,6 +41,7 @@ class ExpiredRows:
         self._key_passes = 0
         self._events_from = _FROM_THE_BEGINNING
         self._buckets_after = 0
+        self._transitions_from: datetime | None = None
         self._removers: dict[RowKind, Callable[[int, float], Awaitable[Removal]]] = {
             RowKind.KEYS: self._keys,
             RowKind.EVENTS: self._events,
@@ -53,6 +54,7 @@ class ExpiredRows:
             RowKind.ACTIVITY: self._activity,
             RowKind.RESOLUTIONS: self._resolutions,
             RowKind.LEVELS: self._levels,
+            RowKind.TRANSITIONS: self._transitions,
         }
 
     async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
@@ -154,6 +156,21 @@ class ExpiredRows:
         async with self._by_index() as connection:
             removed = _count(await connection.execute(query("remove_levels"), LEVEL_WEEKS, most))
         return Removal(removed, removed == most)
+
+    async def _transitions(self, most: int, retention_days: float) -> Removal:
+        async with self._by_index() as connection:
+            now: datetime = await connection.fetchval("SELECT gnomon.now()")
+            row = await connection.fetchrow(
+                query("remove_transitions"),
+                self._transitions_from,
+                now - timedelta(days=retention_days),
+                most,
+            )
+        assert row is not None, "a count is always there"
+        more = row["removed"] == most
+        # What is committed late may lie before the place: the next pass begins at the first one.
+        self._transitions_from = row["reached"] if more else None
+        return Removal(row["removed"], more)
 
     @asynccontextmanager
     async def _by_index(self) -> AsyncIterator["Connection"]:

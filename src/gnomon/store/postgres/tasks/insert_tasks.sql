@@ -4,26 +4,26 @@
 -- Columns that no task of the batch has a value for are empty, which `unnest` reads as NULL; those
 -- that every task has the same value in hold it once.
 -- Of tenants that have quotas, those are stored that there is room for, by their place among the
--- tenant's tasks in this batch ($30). $31 the tenants, $32 how many tasks each has here, $33 and $34
--- their quotas, $35 whether it is all or none, $36 how long to wait (see gnomon.admit); $37 their
--- quotas of bytes, $38 the sizes of their tasks (see gnomon.fit_stored). $39 the size of each task.
+-- tenant's tasks in this batch ($31). $32 the tenants, $33 how many tasks each has here, $34 and $35
+-- their quotas, $36 whether it is all or none, $37 how long to wait (see gnomon.admit); $38 their
+-- quotas of bytes, $39 the sizes of their tasks (see gnomon.fit_stored). $40 the size of each task.
 -- Gives the id and the flow of each task that was stored, then what each such tenant was let in.
 WITH fitting AS MATERIALIZED (
     SELECT * FROM gnomon.fit_stored(
-        $31::text[], $32::integer[], $37::bigint[], $38::bigint[], $35::boolean
+        $32::text[], $33::integer[], $38::bigint[], $39::bigint[], $36::boolean
     )
 ), admitted AS MATERIALIZED (
     SELECT a.*, f.fit, f.stored
     FROM gnomon.admit(
-        $31, (SELECT coalesce(array_agg(fit ORDER BY place), '{}') FROM fitting), $33::bigint[],
-        $34::integer[], $35, $36::integer
+        $32, (SELECT coalesce(array_agg(fit ORDER BY place), '{}') FROM fitting), $34::bigint[],
+        $35::integer[], $36, $37::integer
     ) AS a
-    JOIN fitting AS f ON a.tenant_id = ($31)[f.place]
+    JOIN fitting AS f ON a.tenant_id = ($32)[f.place]
 ), offered AS MATERIALIZED (
     SELECT coalesce(tenant_id, ($1::text[])[1]) AS tenant_id, payload, {new_task}, payload_size,
         place, size
     FROM unnest(
-        $1::text[], $13::json[], {new_task_arrays}, $29::integer[], $30::integer[], $39::bigint[]
+        $1::text[], $13::json[], {new_task_arrays}, $30::integer[], $31::integer[], $40::bigint[]
     ) AS s (tenant_id, payload, {new_task}, payload_size, place, size)
 ), submitted AS MATERIALIZED (
     SELECT o.* FROM offered AS o LEFT JOIN admitted AS a USING (tenant_id)
@@ -47,7 +47,7 @@ WITH fitting AS MATERIALIZED (
     INSERT INTO gnomon.task (tenant_id, payload_size, payload, {new_task})
     SELECT tenant_id, payload_size, CASE WHEN payload_size IS NULL THEN payload END,
         {new_task_values}
-    FROM submitted
+    FROM submitted AS s
     RETURNING id, flow
 )
 SELECT id, flow, NULL AS tenant_id, NULL AS passed, NULL AS room, NULL AS pace, NULL AS fit,

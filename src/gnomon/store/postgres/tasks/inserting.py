@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 Ask = Callable[[Sequence[Submission]], Asked]
 NOTHING_BESIDE: Mapping[UUID, int] = {}
 # Among the columns: those of what is called, and those that are empty in most batches.
-_TARGETS, _NAMES, _TAGS, _KEYS, _JOBS, _ORIGINS = 11, 10, 14, 15, 18, 27
+_TARGETS, _NAMES, _TAGS, _KEYS, _JOBS, _ORIGINS, _LOGGED = 11, 10, 14, 15, 18, 27, 28
 
 
 async def insert(connection: "Connection", submissions: Sequence[Submission]) -> list[Entry]:
@@ -72,7 +72,7 @@ async def _insert(
         return Stored({})
     apart = [size_apart(s.payload) for s in submissions]
     columns = _columns(submissions)
-    plain = not any(columns[place] for place in (_NAMES, _TAGS, _KEYS, _JOBS, _ORIGINS))
+    plain = not any(columns[place] for place in (_NAMES, _TAGS, _KEYS, _JOBS, _ORIGINS, _LOGGED))
     held = sizes.of_tasks(submissions, columns[_TARGETS], beside, plain=plain)
     if not question.quotas and apart.count(None) == len(apart):
         rows = await connection.fetch(
@@ -241,6 +241,7 @@ def _columns(batch: Sequence[Submission]) -> list[Sequence[object]]:
         _any_or_none([s.sla_seconds for s in batch]),
         _any_or_none([s.warn_after_seconds for s in batch]),
         _origins([s.origin for s in batch]),
+        _any_or_none([s.log_transitions or None for s in batch]),
     ]
 
 

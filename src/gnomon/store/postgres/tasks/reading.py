@@ -22,12 +22,26 @@ from gnomon.model.related import RelatedTask, Relation
 from gnomon.model.shard import owner, shard_of
 from gnomon.model.task import Task, TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
-from gnomon.store.ports.tasks import ListedExecutions, NewerPage, Page, TaskFilter, TaskLabels
+from gnomon.store.ports.tasks import (
+    ListedExecutions,
+    ListedTransitions,
+    NewerPage,
+    Page,
+    TaskFilter,
+    TaskLabels,
+)
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.pools import pool_of
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.retention.expired_rows import BY_INDEX
-from gnomon.store.postgres.rows import execution_of, lane_of, outcome_code, readable, task_of
+from gnomon.store.postgres.rows import (
+    execution_of,
+    lane_of,
+    outcome_code,
+    readable,
+    task_of,
+    transition_of,
+)
 from gnomon.store.postgres.statuses import status_columns
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
@@ -145,6 +159,20 @@ async def executions(
     found = [row for row in rows if row["fence"] is not None]
     stopped = found[limit - 1]["fence"] if len(found) > limit else None
     return ListedExecutions(readable(found[:limit], execution_of, "execution"), stopped)
+
+
+async def transitions(
+    database: Database, key: TaskKey, cursor: int | None, limit: int
+) -> ListedTransitions:
+    async with database.scoped(key.tenant_id) as connection:
+        rows = await connection.fetch(
+            query("transitions"), key.tenant_id, key.id, cursor or 0, limit + 1
+        )
+    if not rows:
+        raise TaskNotFound(key.id)
+    found = [row for row in rows if row["number"] is not None]
+    stopped = found[limit - 1]["number"] if len(found) > limit else None
+    return ListedTransitions(readable(found[:limit], transition_of, "transition"), stopped)
 
 
 async def last_executions(database: Database, key: TaskKey, limit: int) -> list[Execution]:

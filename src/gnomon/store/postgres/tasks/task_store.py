@@ -23,6 +23,7 @@ from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.stats import DueFlows, TaskStats
 from gnomon.store.ports.tasks import (
     ListedExecutions,
+    ListedTransitions,
     NewerPage,
     NewTask,
     Once,
@@ -176,6 +177,11 @@ class PostgresTasks:
     ) -> ListedExecutions:
         """The executions after `cursor`, oldest first. Raises TaskNotFound."""
         return await reading.executions(self._database, key, outcome, cursor, limit)
+
+    async def transitions(self, key: TaskKey, cursor: int | None, limit: int) -> ListedTransitions:
+        """The transitions after `cursor`, oldest first, also of a task that was deleted. Raises
+        TaskNotFound."""
+        return await reading.transitions(self._database, key, cursor, limit)
 
     async def last_executions(self, key: TaskKey, limit: int) -> list[Execution]:
         """The last executions of a task, oldest first; none where there is no such task."""

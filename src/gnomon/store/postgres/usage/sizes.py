@@ -19,6 +19,8 @@ JOB_BYTES = 500  # of a cron job, beside its definition
 KEY_BYTES = 200  # of an idempotency key, beside its answer (as in answer_key.sql)
 EVENT_BYTES = 200
 ORIGIN_BYTES = 60  # of the names in it
+TRANSITION_BYTES = 200
+_TRANSITIONS = 4  # that most tasks have whose type logs them; a count finds the others
 
 
 def of_tasks(
@@ -29,7 +31,7 @@ def of_tasks(
     plain: bool,
 ) -> list[int]:
     """Of new tasks, in their order. `targets`: as they are stored, or one for all. `plain`: none of
-    them has a name, tags, a key, a cron job or an origin."""
+    them has a name, tags, a key, a cron job, an origin or transitions."""
     base = TASK_BYTES + (_length(str(targets[0])) if len(targets) == 1 else 0)
     sizes = [base if s.payload is None else base + len(s.payload) for s in batch]
     if len(targets) > 1:
@@ -52,6 +54,8 @@ def _chosen(submission: Submission, beside: Mapping[UUID, int]) -> int:
         size += FIRE_BYTES
     if submission.origin is not None:
         size += ORIGIN_BYTES + sum(map(len, filter(None, astuple(submission.origin))))
+    if submission.log_transitions:
+        size += _TRANSITIONS * TRANSITION_BYTES
     return size
 
 

@@ -27,6 +27,7 @@ _LIVE: tuple[_Rows, ...] = (
     ("cron_job", str(sizes.JOB_BYTES), ("definition", "tags")),
     ("idempotency", str(sizes.KEY_BYTES), ("key", "answer")),
     ("event", str(sizes.EVENT_BYTES), ("detail",)),
+    ("transition", str(sizes.TRANSITION_BYTES), ()),
 )
 _PARTITIONED: tuple[_Rows, ...] = (
     ("task_archive", f"{sizes.TASK_BYTES} + {_RUN}", (*_OF_TASK, "response_body", "result")),
