@@ -118,7 +118,7 @@ class Swept:
 
 @pytest.fixture
 async def of_a_dead_node(database: Database, connection: Connection, now: datetime) -> TaskKey:
-    (key,) = await store(database, submission(now, task_type="orphan"))
+    (key,) = await store(database, submission(now, task_type="orphan", log_transitions=True))
     dead = await joined(database, "dead")
     claim = await PostgresDispatch(database, 10.0).claim(dead, [key], [])
     assert len(claim.deliveries) == 1
@@ -140,6 +140,10 @@ async def test_what_a_sweeper_takes_over_is_on_its_agenda_at_once(
         OutcomeKind.LOST, VerdictKind.RETRY, State.WAITING,
     )  # fmt: skip
     assert told.due_at is not None
+    steps = await connection.fetch(
+        "SELECT from_state, to_state, node FROM gnomon.transition ORDER BY number"
+    )
+    assert [tuple(step) for step in steps] == [(None, 0, None), (0, 1, "dead"), (1, 0, "dead")]
 
 
 async def test_what_others_serve_is_left_to_them(

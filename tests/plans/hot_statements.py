@@ -152,6 +152,7 @@ OF_ONE = [
     Hot("get_task", KEY, lambda s: [DEFAULT_TENANT, s.waiting[0]]),
     Hot("payload", frozenset(), lambda s: [DEFAULT_TENANT, s.waiting[0]]),
     Hot("executions", KEY, lambda s: [DEFAULT_TENANT, s.waiting[0], -1, 51, 1]),
+    Hot("transitions", KEY, lambda s: [DEFAULT_TENANT, s.waiting[0], 0, 51]),
     Hot("last_executions", KEY, lambda s: [DEFAULT_TENANT, s.waiting[0], 50]),
     Hot("circumstances", KEY, lambda s: [DEFAULT_TENANT, s.waiting[0]]),
     Hot("interrupt_run", KEY, lambda s: [DEFAULT_TENANT, s.running[0], "channel"]),

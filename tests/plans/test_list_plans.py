@@ -46,6 +46,7 @@ ONE_TASK: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("executions", (-1, 51, None)),
     ("executions", (5, 51, 1)),
     ("last_executions", (50,)),
+    ("transitions", (0, 51)),
 )
 NO_STATUS = (None, None, None)
 NO_FILTER = (None, None, None, None, None, None, None)

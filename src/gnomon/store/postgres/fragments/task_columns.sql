@@ -27,7 +27,7 @@ coalesce(timeout_seconds, ($9::real[])[1]), coalesce(task_type, ($10::text[])[1]
 coalesce(target, ($12::json[])[1]), retry_policy, tags, idempotency_key, created_by, retry_of,
 cron_job_id, fire_at, coalesce(gated, false), coalesce(preemptible, false), queue, limit_keys,
 coalesce(keep_payload, 0::smallint), sla_seconds, warn_after_seconds, origin,
-CASE WHEN cron_job_id IS NULL THEN coalesce(log_transitions, false)
+CASE WHEN cron_job_id IS NULL THEN coalesce(log_transitions, ($29::boolean[])[1], false)
     ELSE coalesce(
         (SELECT y.defaults ->> 'log_transitions' = 'true'
          FROM gnomon.task_type AS y

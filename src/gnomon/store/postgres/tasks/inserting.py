@@ -241,7 +241,7 @@ def _columns(batch: Sequence[Submission]) -> list[Sequence[object]]:
         _any_or_none([s.sla_seconds for s in batch]),
         _any_or_none([s.warn_after_seconds for s in batch]),
         _origins([s.origin for s in batch]),
-        _any_or_none([s.log_transitions or None for s in batch]),
+        _logged([s.log_transitions for s in batch]),
     ]
 
 
@@ -254,6 +254,10 @@ def _origins(values: list[Origin | None]) -> list[str | None]:
     if values.count(None) == len(values):
         return []
     return [None if each is None else stored_origin(each) for each in values]
+
+
+def _logged(values: list[bool]) -> Sequence[bool]:
+    return same_or_all(values) if any(values) else []
 
 
 def _recurrence(batch: Sequence[Submission]) -> list[Sequence[object]]:

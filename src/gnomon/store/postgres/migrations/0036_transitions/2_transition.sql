@@ -22,18 +22,24 @@ CREATE FUNCTION gnomon.append_transition(
     p_tenant text, p_task uuid, p_from integer, p_to integer, p_attempt integer, p_fence bigint,
     p_node uuid, p_end boolean
 ) RETURNS void
-    LANGUAGE sql SET search_path = pg_catalog
+    -- Not in SQL: PostgreSQL before 18 would plan it anew for every row.
+    LANGUAGE plpgsql SET search_path = pg_catalog
     AS $$
-    INSERT INTO gnomon.transition
-        (tenant_id, task_id, number, at, from_state, to_state, attempt, fence, node)
-    SELECT p_tenant, p_task, last.number + 1, gnomon.now(), p_from, p_to, p_attempt, p_fence,
-        (SELECT name FROM gnomon.node WHERE incarnation = p_node)
-    FROM (
-        SELECT coalesce(max(number), 0) AS number
-        FROM gnomon.transition
-        WHERE tenant_id = p_tenant AND task_id = p_task
-    ) AS last
-    WHERE p_end OR last.number < 1000
+DECLARE
+    v_last integer;
+BEGIN
+    SELECT coalesce(max(t.number), 0) INTO v_last
+    FROM gnomon.transition AS t
+    WHERE t.tenant_id = p_tenant AND t.task_id = p_task;
+    IF p_end OR v_last < 1000 THEN
+        INSERT INTO gnomon.transition
+            (tenant_id, task_id, number, at, from_state, to_state, attempt, fence, node)
+        VALUES (
+            p_tenant, p_task, v_last + 1, gnomon.now(), p_from, p_to, p_attempt, p_fence,
+            (SELECT n.name FROM gnomon.node AS n WHERE n.incarnation = p_node)
+        );
+    END IF;
+END
 $$;
 REVOKE EXECUTE ON FUNCTION gnomon.append_transition(
     text, uuid, integer, integer, integer, bigint, uuid, boolean
