@@ -21,7 +21,7 @@ ROLES = {
     },
     Role.READ: {
         "list_tasks", "get_task", "get_task_stats", "list_executions", "explain_task",
-        "list_related_tasks",
+        "list_related_tasks", "list_transitions",
         "get_activity", "get_upcoming_tasks", "get_service_levels",
         "list_dead_letters",
         "get_dead_letter", "list_cron_jobs", "get_cron_job", "list_cron_runs", "preview_cron_job",

@@ -146,6 +146,26 @@ def test_pause_resume_cancel_retry(cli: Cli) -> None:
     assert again.out.startswith(f"{one} runs again as ")
 
 
+def test_transitions_of_a_type_that_logs_them(cli: Cli) -> None:
+    plain = cli.submit("--type", "mail", "--delay", "1h")
+    assert cli("tasks", "transitions", plain).err == "nothing found\n"
+    assert cli("types", "set", "mail", "--log-transitions").code == 0
+    task_id = cli.submit("--type", "mail", "--delay", "1h")
+    for command in ("cancel", "delete"):
+        assert cli("tasks", command, task_id).code == 0
+    shown = cli("tasks", "transitions", task_id).out.splitlines()
+    assert shown[0].split() == ["at", "from", "to", "attempt", "node"]
+    assert [line.split()[2:] for line in shown[1:]] == [
+        ["(new)", "WAITING", "0"],
+        ["WAITING", "CANCELLED", "0"],
+        ["CANCELLED", "(deleted)", "0"],
+    ]
+    assert max(map(len, shown)) <= 80
+    found = cli("tasks", "transitions", task_id, "--json").json["transitions"]
+    assert [each["number"] for each in found] == [1, 2, 3]
+    assert cli("tasks", "transitions", NOBODY).code == 1
+
+
 def test_explain_and_delete(cli: Cli) -> None:
     task_id = cli.submit("--delay", "1h")
     explained = cli("tasks", "explain", task_id)

@@ -13,6 +13,7 @@ from tests.integration.support import (
     submission,
 )
 
+from gnomon.clock import new_id
 from gnomon.model.errors import StatementRefused, TaskNotFound
 from gnomon.model.lifecycle import State
 from gnomon.model.outcome import OutcomeKind
@@ -171,6 +172,11 @@ async def test_other_tasks_leave_nothing(log: Log) -> None:
     async with log.tasks.change(plain.tenant_id) as change:
         await change.delete(plain.id)
     assert [len(await log.steps(key)) for key in (logged, *mixed)] == [1, 0, 3, 0]
+    # As the version before stores it, and its rows from before the column.
+    await log.connection.execute(
+        "INSERT INTO gnomon.task (tenant_id, id, task_type, target) VALUES ($1, $2, 'x', '{}')",
+        *(DEFAULT_TENANT, new_id(now)),
+    )
     assert await log.all() == 4
 
 

@@ -104,3 +104,8 @@ BEGIN
     RETURN NULL;
 END
 $$;
+
+-- A trigger calls its function whoever changes the row; on a table of their own, nobody else can.
+REVOKE EXECUTE ON FUNCTION
+    gnomon.log_new_task(), gnomon.log_changed_task(), gnomon.log_gone_task(), gnomon.log_deleted_tasks()
+FROM PUBLIC;
