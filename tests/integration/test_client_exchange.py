@@ -98,6 +98,7 @@ async def test_documents_are_sent_and_returned_as_they_are() -> None:
 async def test_pages_are_followed_to_the_last(kind: str) -> None:
     event: dict[str, Any] = {
         "event_id": TASK_ID, "kind": "k", "at": "2026-01-01T00:00:00Z",
+        "number": 1, "fingerprint": "0123456789abcdef",
         "cron_job_id": None, "task_id": None, "detail": {}, "severity": "info",
         "acknowledged_at": None, "acknowledged_by": None, "note": None, "unknown_member": 1,
     }  # fmt: skip

@@ -160,7 +160,7 @@ def _error(status: int, refs: Mapping[type, Any]) -> dict[str, Any]:
 
 
 def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
-    for name in ("task_id", "operation_id", "event_id", "key_id", "secret_id"):
+    for name in ("task_id", "operation_id", "event_id", "key_id", "secret_id", "notification_id"):
         if f"{{{name}}}" in path:
             schema = {"type": "string", "format": "uuid"}
             yield {"name": name, "in": "path", "required": True, "schema": schema}
