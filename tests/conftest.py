@@ -15,12 +15,13 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import aiohttp
 import asyncpg
 import pytest
+import structlog
 from hypothesis import settings as hypothesis_settings
 from tests.scheduling import spread
 from tests.settings import settings_with
@@ -56,6 +57,16 @@ hypothesis_settings.register_profile("quick", deadline=None, max_examples=20)
 pytest.register_assert_rewrite("gnomon.testing.contracts")
 
 _numbers = itertools.count(1)
+
+_configure_logs = structlog.configure
+
+
+def _configure_uncached(**given: Any) -> None:
+    _configure_logs(**given | {"cache_logger_on_first_use": False})
+
+
+# A logger that keeps its first configuration is deaf to `capture_logs` in all later tests.
+structlog.configure = cast("Any", _configure_uncached)
 
 
 @pytest.hookimpl(trylast=True)

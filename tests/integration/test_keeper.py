@@ -106,6 +106,7 @@ async def test_a_connection_that_breaks_breaks_the_run_and_not_the_lease(
                 """
                 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                 WHERE datname = current_database() AND pid <> pg_backend_pid()
+                  AND backend_type = 'client backend'
                 """
             )
             return keeping.lease.since is None

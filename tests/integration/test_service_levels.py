@@ -261,6 +261,7 @@ async def test_a_server_that_goes_away_in_between_loses_nothing(stage: Stage) ->
         """
         SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()
+          AND backend_type = 'client backend'
         """
     )
     found = LevelCounts()
