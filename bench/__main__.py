@@ -18,13 +18,16 @@ from bench import lists as listing
 from bench import pages as paging
 from bench import pooler as pooling
 from bench import quotas as bounding
+from bench import remote as working_remotely
 from bench import report, running, suite
 from bench import watching as watching_pages
+from bench.peers.command import peers
 from bench.results import Findings
 from bench.sizes import QUICK, Sizes
 from bench.stage import Stage
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app.command()(peers)
 
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the same here.")]
 Work = Callable[[Stage, Progress], Coroutine[Any, Any, Findings]]
@@ -183,6 +186,27 @@ def limits(
         "Limits that do not bind, and none",
         lambda stage, progress: limiting.run(stage, tasks, rounds, progress),
         {"tasks": tasks, "rounds": rounds},
+        json,
+    )
+
+
+@app.command()
+def remote(
+    tasks: Annotated[int, typer.Option(min=1, help="To drain.")] = 50_000,
+    rounds: Annotated[int, typer.Option(min=1)] = 3,
+    lone: Annotated[int, typer.Option(min=1, help="Tasks submitted one at a time.")] = 200,
+    sessions: Annotated[int, typer.Option(min=0, help="Open at once; 0: none.")] = 2_000,
+    seconds: Annotated[float, typer.Option(min=1, help="That they are open.")] = 60.0,
+    json: Json = None,
+) -> None:
+    """Measure workers without a database beside those with one, and many idle sessions."""
+    plan = working_remotely.Plan(
+        tasks=tasks, rounds=rounds, lone=lone, sessions=sessions, seconds=seconds
+    )
+    _run(
+        "Workers without a database, and with one",
+        lambda stage, progress: working_remotely.run(stage, plan, progress),
+        msgspec.to_builtins(plan),
         json,
     )
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 from rich.progress import Progress
 
-from bench.functions import read_stamps
 from bench.processes import gnomon, stamps_file
+from bench.recorder import read_calls
 from bench.results import BenchError, Findings, Measure, Tally, at_most, percentile
 from bench.stage import Arena, Stage
 from gnomon.clock import new_id
@@ -146,7 +146,7 @@ async def _starts(folders: Sequence[Path], herd: int) -> dict[int, list[float]]:
 def _stamps(folders: Sequence[Path]) -> dict[int, list[float]]:
     found: dict[int, list[float]] = {}
     for folder in folders:
-        for number, moments in read_stamps(stamps_file(folder)).items():
+        for number, moments in read_calls(stamps_file(folder)).items():
             found.setdefault(number, []).extend(moments)
     return found
 

@@ -8,8 +8,8 @@ import asyncio
 import time
 from pathlib import Path
 
-from bench.functions import read_stamps
 from bench.processes import Process, stamps_file
+from bench.recorder import read_calls
 from bench.results import BenchError, Measure, Tally, at_most, percentile
 from bench.sizes import Sizes
 from bench.stage import Arena, Stage
@@ -28,7 +28,7 @@ async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[Tally
         delays = await herd(arena, api, sizes.herd, sizes.rounds)
         await arena.settled(_STAMPED_SECONDS)
         completed = await arena.completed() - 5
-        stamps = read_stamps(stamps_file(arena.folder))
+        stamps = read_calls(stamps_file(arena.folder))
     submitted = sizes.idle + sizes.herd * sizes.rounds
     early = sum(delay < 0 for delay in delays)
     repeated = sum(len(moments) > 1 for moments in stamps.values())
@@ -36,12 +36,18 @@ async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[Tally
     return [*idle, *herd_measures(delays, "herd")], [tally]
 
 
-async def _idle(arena: Arena, api: Process, count: int) -> list[Measure]:
+async def lone(arena: Arena, api: Process, count: int) -> tuple[list[float], list[float]]:
+    """Milliseconds to the start of tasks that are submitted one at a time: from the answer, and
+    from the request."""
     loaded = await submit(api, function="stamp", requests=count, pause=PAUSE, first=0)
     starts = await _starts(stamps_file(arena.folder), range(count))
     pairs = list(zip(loaded.moments, starts, strict=True))
     from_answer = [(start - answered) * 1000 for (_, answered), start in pairs]
-    from_request = [(start - sent) * 1000 for (sent, _), start in pairs]
+    return from_answer, [(start - sent) * 1000 for (sent, _), start in pairs]
+
+
+async def _idle(arena: Arena, api: Process, count: int) -> list[Measure]:
+    from_answer, from_request = await lone(arena, api, count)
     note = f"{count} tasks, one at a time"
     return [
         Measure(
@@ -93,7 +99,7 @@ async def _starts(file: Path, numbers: range) -> list[float]:
     """The first start of each, as soon as all are known."""
     deadline = time.monotonic() + _STAMPED_SECONDS
     while True:
-        stamps = read_stamps(file)
+        stamps = read_calls(file)
         if all(number in stamps for number in numbers):
             return [stamps[number][0] for number in numbers]
         if time.monotonic() > deadline:

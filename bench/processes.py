@@ -79,16 +79,21 @@ class Process:
 
 @asynccontextmanager
 async def gnomon(
-    command: str, dsn: str, folder: Path, tree: Tree = HERE, **settings: str
+    command: str,
+    dsn: str,
+    folder: Path,
+    tree: Tree = HERE,
+    arguments: Sequence[str] = (),
+    **settings: str,
 ) -> AsyncIterator[Process]:
     """`gnomon api` or `gnomon scheduler`, with default settings where none is given, until the
-    context is left."""
+    context is left. `arguments` are those of the command."""
     log = folder / f"{command}.log"
     log.unlink(missing_ok=True)
     with log.open("wb") as output:
         started_at = time.time()
         popen = subprocess.Popen(
-            [tree.python, "-m", "gnomon", command],
+            [tree.python, "-m", "gnomon", command, *arguments],
             env=_environ(dsn, folder, tree, settings),
             cwd=folder,  # where no gnomon.toml is
             stdin=subprocess.DEVNULL,

@@ -12,9 +12,6 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     idle: int = 300  # tasks submitted one at a time
     herd: int = 1_000  # tasks due at one instant
     rounds: int = 3  # of the herd
-    trial_jobs: int = 5_000  # in each search for the peer's best settings; 0: no search
 
 
-QUICK = Sizes(
-    tasks=10_000, webhooks=2_000, seconds=2.0, idle=40, herd=1_000, rounds=1, trial_jobs=0
-)
+QUICK = Sizes(tasks=10_000, webhooks=2_000, seconds=2.0, idle=40, herd=1_000, rounds=1)

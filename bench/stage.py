@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from bench.functions import APP
 from bench.processes import Process, gnomon, migrate
 from bench.results import BenchError
 from bench.trees import HERE, Tree
@@ -64,6 +65,14 @@ class Arena:
     @asynccontextmanager
     async def node(self) -> AsyncIterator[Process]:
         async with gnomon("scheduler", self.dsn, self.folder, self.tree) as process:
+            yield process
+
+    @asynccontextmanager
+    async def worker(self, processes: int, url: str | None = None) -> AsyncIterator[Process]:
+        """A worker with the database, or of the gateway at `url`."""
+        where = () if url is None else ("--url", url)
+        arguments = (APP, "--processes", str(processes), "--no-line", *where)
+        async with gnomon("worker", self.dsn, self.folder, self.tree, arguments) as process:
             yield process
 
     async def preload(self, target: Target, count: int, *, rest: bool = True) -> None:

@@ -1,0 +1,1 @@
+"""Gnomon beside its peers, in one run: `make bench ARGS=peers`."""
