@@ -10,6 +10,7 @@ from gnomon.clock import new_id, new_incarnation
 from gnomon.model.task import DEFAULT_TENANT
 
 NODE = new_incarnation()
+SESSION = new_incarnation()
 SHARDS = list(range(256))
 LOWEST = UUID(int=0)
 # Tables that grow with the load. What is said of plans is said of how these are read.
@@ -111,7 +112,25 @@ def _known_flows(s: Sample) -> list[Any]:
 
 BY_KEY = [
     Hot("claim", KEY, lambda s: [NODE, [DEFAULT_TENANT], s.waiting, 10.0, False, [s.flow]]),
-    Hot("begin", KEY, lambda s: [NODE, _tenants(s.running), s.running, [1] * len(s.running)]),
+    Hot(
+        "claim_for_sessions",
+        KEY,
+        lambda s: [NODE, [DEFAULT_TENANT], s.waiting, 10.0, False, [s.flow], [SESSION]],
+    ),
+    Hot(
+        "claim_for_sessions",
+        KEY,
+        lambda s: [
+            NODE,
+            _tenants(s.waiting),
+            s.waiting,
+            10.0,
+            False,
+            [s.flow] * len(s.waiting),
+            [SESSION] * len(s.waiting),
+        ],
+    ),
+    Hot("begin", KEY, lambda s: [[NODE], _tenants(s.running), s.running, [1] * len(s.running)]),
     Hot("settle", KEY, lambda s: _settled(s, 0)),
     Hot("settle", KEY, lambda s: _settled(s, 1)),
     Hot("insert_plain_tasks", frozenset(), _new_tasks),
@@ -194,6 +213,8 @@ OF_AN_INDEX = [
     Hot("overdue", RUNNING, lambda s: [500], walks=True),
     Hot("running_on", RUNNING, lambda s: [NODE]),
     Hot("running_keys", RUNNING, lambda s: [NODE]),
+    Hot("held_by_sessions", RUNNING, lambda s: [[NODE, SESSION]]),
+    Hot("list_worker_sessions", RUNNING, lambda s: [DEFAULT_TENANT, 100]),
     Hot("overview_due", DUE, lambda s: [100]),
     Hot("overview_later", DUE, lambda s: [40]),
     Hot("overview_running", RUNNING, lambda s: [10_000], walks=True),

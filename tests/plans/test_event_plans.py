@@ -1,23 +1,90 @@
-"""Events are read in their order by their numbers."""
+"""Events are read in their order by their numbers, whatever is known of their table."""
 
+from collections.abc import Awaitable, Callable
+
+import pytest
 from tests.integration.support import Connection
-from tests.plans.test_hot_plans import filled, plans
+from tests.plans.test_hot_plans import reads
+from tests.plans.test_pressed_plans import pinned
 
-__all__ = ["filled"]
-
-_ROWS = """
+ROWS = 8_000
+_FILL = """
     INSERT INTO gnomon.event (tenant_id, id, kind, at, detail)
-    SELECT tenant_id, id, 'kind', gnomon.now(), '{}' FROM gnomon.task
+    SELECT 't' || n % $2, md5(n::text)::uuid, 'kind', gnomon.now(), '{}'
+    FROM generate_series(1, $1) AS n
 """
+_OF_EVENTS = "^event($|_(?!order))"
 
 
-async def test_events_are_read_by_number(filled: Connection) -> None:
-    await filled.execute(_ROWS)  # never analyzed
-    while await filled.fetchval("SELECT gnomon.number_events(5000)"):
+async def fill(connection: Connection, rows: int = ROWS, tenants: int = 7) -> None:
+    await connection.execute(_FILL, rows, tenants)
+    while await connection.fetchval("SELECT gnomon.number_events(5000)"):
         pass
-    for used in await plans(filled, "read_events", 0, 100):
-        assert {"event_number"} <= used.indexes
-        assert "event" not in used.scanned
-    for used in await plans(filled, "read_tenant_events", "default", 0, 100):
-        assert {"event_tenant_number"} <= used.indexes
-        assert "event" not in used.scanned
+
+
+async def never_analyzed(connection: Connection) -> None:
+    await fill(connection)
+
+
+async def analyzed_while_empty(connection: Connection) -> None:
+    await connection.execute("VACUUM (ANALYZE) gnomon.event")
+    await fill(connection, 20)
+
+
+async def of_one_tenant(connection: Connection) -> None:
+    await fill(connection, tenants=1)
+    await connection.execute("ANALYZE gnomon.event")
+
+
+async def of_as_many_tenants(connection: Connection) -> None:
+    await fill(connection, tenants=ROWS)
+    await connection.execute("ANALYZE gnomon.event")
+
+
+async def analyzed_before_their_numbers(connection: Connection) -> None:
+    await connection.execute(_FILL, ROWS, 7)
+    await connection.execute("ANALYZE gnomon.event")
+    await fill(connection, 0)
+
+
+async def few_left(connection: Connection) -> None:
+    await fill(connection)
+    await connection.execute("ANALYZE gnomon.event")
+    await connection.execute("DELETE FROM gnomon.event WHERE number > 10")
+
+
+async def few_left_and_known(connection: Connection) -> None:
+    await few_left(connection)
+    await connection.execute("VACUUM (ANALYZE) gnomon.event")
+
+
+STATES = [
+    never_analyzed, analyzed_while_empty, of_one_tenant, of_as_many_tenants,
+    analyzed_before_their_numbers, few_left, few_left_and_known,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+async def test_events_are_read_and_numbered_by_one_index_each(
+    connection: Connection, database_dsn: str, state: Callable[[Connection], Awaitable[None]]
+) -> None:
+    async with pinned(database_dsn):
+        await state(connection)
+        for after, most in ((0, 200), (ROWS - 10, 200), (0, 1)):
+            everybodys = await reads(connection, "read_events", after, most, of=_OF_EVENTS)
+            assert everybodys == [{"event_number"}] * 2
+            tenants = await reads(
+                connection, "read_tenant_events", "t0", after, most, of=_OF_EVENTS
+            )
+            assert tenants == [{"event_tenant_order"}] * 2
+            await connection.execute("SET ROLE gnomon_tenant; SET gnomon.tenant = 't0'")
+            behind_the_wall = await reads(
+                connection, "read_tenant_events", "t0", after, most, of=_OF_EVENTS
+            )
+            assert behind_the_wall == [{"event_tenant_order"}] * 2
+            await connection.execute("RESET ROLE")
+        nothing_new = await reads(connection, "number_events", 5000, of=_OF_EVENTS)
+        assert nothing_new == [{"event_unnumbered"}] * 2
+        await connection.execute("UPDATE gnomon.event SET number = NULL WHERE number <= 5")
+        given = await reads(connection, "number_events", 2, of=_OF_EVENTS)
+        assert given == [{"event_unnumbered", "event_pkey"}] * 2

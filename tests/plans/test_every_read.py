@@ -24,9 +24,9 @@ OTHERS = {
     "find_api_keys": "by the unique hash, before anything else is known",
     "get_api_key": "by its id, when it is changed",
     "live_api_keys": "when a key is made",
+    "moved_worker_sessions": "as large as the fleet",
     "next_to_judge": "by the chore of nodes",
     "node_signs": "as large as the fleet",
-    "number_events": "a function of the chore that numbers events",
     "own_troubles": "as large as the fleet",
     "ping": "reads nothing",
     "roster": "as large as the fleet",
@@ -36,6 +36,8 @@ OTHERS = {
     "usage_day": "reads nothing",
     "use": "functions that test_quota_plans.py looks at",
     "webhook_secret_value": "when a secret is shown, by its id",
+    "worker_session": "by its id",
+    "worker_session_leases": "as large as the fleet",
 }
 
 

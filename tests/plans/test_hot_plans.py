@@ -41,6 +41,16 @@ CROSS JOIN LATERAL (
 ) AS made
 """
 
+_SESSION = """
+INSERT INTO gnomon.node (
+    incarnation, name, version, slots, started_at, alive_until, kind, gateway
+)
+SELECT gen_random_uuid(), 's', '1', 10, gnomon.now(), gnomon.now() + interval '1 hour', 2,
+    (SELECT incarnation FROM gnomon.node LIMIT 1)
+FROM generate_series(1, 2000)
+RETURNING gateway, incarnation
+"""
+
 
 @pytest.fixture
 async def filled(connection: Connection) -> Connection:
@@ -79,21 +89,23 @@ class Used:
 # Of tables how often they were read from end to end, of indexes how often they were used.
 _SCANS = """
 SELECT relname, pg_stat_get_xact_numscans(oid) FROM pg_class
-WHERE relnamespace = 'gnomon'::regnamespace AND relkind IN ('r', 'i')
-  AND relname ~ '^(task|cron_job)($|_)' AND relname !~ '^task_(archive|payload|type)'
+WHERE relnamespace = 'gnomon'::regnamespace AND relkind IN ('r', 'i') AND relname ~ $1
 """
+_OF_TASKS = "^(task|cron_job)($|_(?!archive|payload|type))"
 
 
-async def reads(connection: Connection, name: str, *args: Any) -> list[set[str]]:
+async def reads(
+    connection: Connection, name: str, *args: Any, of: str = _OF_TASKS
+) -> list[set[str]]:
     """The tables that a function has read from end to end and the indexes that it has used, by a
     custom and by a generic plan: the plan itself cannot be asked for."""
     found = []
     for mode in ("force_custom_plan", "force_generic_plan"):
         async with connection.transaction():
             await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
-            before = dict(await connection.fetch(_SCANS))
+            before = dict(await connection.fetch(_SCANS, of))
             await connection.fetch(query(name), *args)
-            after = dict(await connection.fetch(_SCANS))
+            after = dict(await connection.fetch(_SCANS, of))
         found.append({name for name in after if after[name] > before[name]})
     return found
 
@@ -192,10 +204,23 @@ async def test_a_claim_goes_by_primary_key_alone(filled: Connection) -> None:
             assert "task" not in used.scanned
 
 
+async def test_a_claim_for_sessions_goes_by_primary_key_alone(filled: Connection) -> None:
+    row = await filled.fetchrow(_SESSION)
+    assert row is not None
+    gateway, session = row
+    for count in (1, 30, 1000):
+        keys = await some_keys(filled, 0, count)
+        for sessions in ([session], [session] * count):
+            args = [gateway, [DEFAULT_TENANT], keys, 10.0, False, [7], sessions]
+            for used in await plans(filled, "claim_for_sessions", *args):
+                assert used.of_tasks == {"task_pkey"}
+                assert "task" not in used.scanned
+
+
 async def test_the_consent_to_begin_goes_by_primary_key_alone(filled: Connection) -> None:
     for count in (1, 30, 1000):
         keys = await some_keys(filled, 1, count)
-        args = [NODE, [DEFAULT_TENANT] * count, keys, [1] * count]
+        args = [[NODE], [DEFAULT_TENANT] * count, keys, [1] * count]
         for used in await plans(filled, "begin", *args):
             assert used.of_tasks == {"task_pkey"}
             assert "task" not in used.scanned

@@ -23,6 +23,7 @@ SUBSCRIPTIONS = {
     "subscription_token_hash_key",
     "subscription_tenant_id_name_key",
 }
+BREAKERS = {"breaker_tenant_id_host_node_key", "breaker_node", "node_pkey"}  # as large as the fleet
 Asked = list[tuple[str, tuple[Any, ...], set[str]]]
 _FILL = """
 INSERT INTO gnomon.activity
@@ -90,10 +91,11 @@ async def test_looks_go_by_index(looked_at: Connection) -> None:
     now = await database_now(looked_at)
     ids = [UUID(int=n) for n in range(500)]
     asked: Asked = [
-        ("look_retry_storms", (5, 100, "kind1", 500), {"activity_time", "condition_pkey"}),
+        ("look_retry_storms", (5, 100, "kind1", 500, 25), {"activity_time", "condition_pkey"}),
         ("count_dead", (now - timedelta(minutes=5), now, 500), {"activity_time"}),
         ("entered_events", (["default"] * 500, ids), {"event_pkey"}),
         ("open_conditions", (["kind1", "kind2"],), {"condition_pkey"}),
+        ("over_breakers", ("kind1", 500), {"condition_pkey", *BREAKERS}),
         ("end_conditions", (["kind1"], ["default"], ["1"]), {"condition_pkey"}),
         ("read_cursor", (), {"subscription_inbox_due", *SUBSCRIPTIONS}),
     ]
@@ -103,7 +105,11 @@ async def test_looks_go_by_index(looked_at: Connection) -> None:
 async def test_looks_that_are_told_to_go_by_index(looked_at: Connection) -> None:
     day = (await database_now(looked_at)).date()
     asked: Asked = [
-        ("look_starving_limiters", (600.0, 500), {"limit_lease_waiting", "limit_bucket_pkey"}),
+        (
+            "look_starving_limiters",
+            (600.0, 500, "kind1", 25),
+            {"limit_lease_waiting", "limit_bucket_pkey", "condition_pkey"},
+        ),
         ("look_usage", (day, "t1", 2000), {"usage_pkey"}),
         ("stuck_tasks", (200,), {"stuck_task_pkey"}),
     ]

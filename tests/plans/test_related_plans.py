@@ -15,6 +15,10 @@ INSERT INTO gnomon.occurrence (cron_job_id, fire_at, tenant_id, task_id)
 SELECT md5('busy')::uuid, gnomon.now() - make_interval(secs => n), 'default', md5(n::text)::uuid
 FROM generate_series(-9, 20000) AS n
 """
+_COPIES = """
+INSERT INTO gnomon.task_copy (tenant_id, original, id)
+SELECT 'default', $1, md5(n::text)::uuid FROM generate_series(1, 20000) AS n
+"""
 MOST = 2 * 20 + 1  # entries of the ledger
 
 
@@ -23,9 +27,10 @@ async def test_related_tasks_are_read_by_key(connection: Connection, *, analyzed
     await connection.execute(_RUNS, RUNS)
     await connection.execute(_LEDGER)
     await connection.execute(_BUSY)
-    if analyzed:
-        await connection.execute("ANALYZE gnomon.task, gnomon.occurrence")
     task_id = await connection.fetchval("SELECT id FROM gnomon.task LIMIT 1")
+    await connection.execute(_COPIES, task_id)
+    if analyzed:
+        await connection.execute("ANALYZE gnomon.task, gnomon.occurrence, gnomon.task_copy")
     job = await connection.fetchval("SELECT md5('busy')::uuid")
     asked: list[Any] = ["default", task_id, task_id, job, await database_now(connection)]
     for mode in ("force_custom_plan", "force_generic_plan"):

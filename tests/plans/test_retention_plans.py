@@ -39,7 +39,11 @@ TRIES = """
 INSERT INTO gnomon.execution (tenant_id, task_id, fence, attempt, outcome, finished_at)
 SELECT tenant_id, id, 1, 1, 1, now() FROM gnomon.task_archive
 """
-TABLES = ("idempotency", "event", "limit_bucket", "usage", "node")
+COPIES = """
+INSERT INTO gnomon.task_copy (tenant_id, original, id)
+SELECT 'default', md5(n::text)::uuid, md5(n::text)::uuid FROM generate_series(1, 10000) AS n
+"""
+TABLES = ("task_copy", "idempotency", "event", "limit_bucket", "usage", "node")
 
 
 async def fill(connection: Connection) -> None:
@@ -48,6 +52,7 @@ async def fill(connection: Connection) -> None:
     await connection.execute(EVENTS, lowest_id(now - timedelta(days=8)), 10_000)
     await connection.execute(BUCKETS, 10_000)
     await connection.execute(USAGE)
+    await connection.execute(COPIES)
     await connection.execute(NODES)
 
 
@@ -89,6 +94,7 @@ async def test_rows_past_their_time_are_found_by_their_index(
     for statement, args, indexes in (
         ("remove_keys", (now, 1000), {"idempotency_expiry"}),
         ("remove_events", (lowest_id(now), 1000, "t", UUID(int=0)), {"event_pkey"}),
+        ("remove_copies", (lowest_id(now), 1000), {"task_copy_age"}),
         ("remove_usage", (KEPT_DAYS, 1000), {"usage_pkey"}),
         ("idle_buckets", (0, 1000), {"limit_bucket_pkey", "limit_lease_pkey"}),
         ("hold_buckets", (ids,), {"limit_bucket_pkey"}),

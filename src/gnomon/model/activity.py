@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
@@ -73,14 +74,13 @@ delay_place = partial(bisect_left, DELAY_BOUNDS)
 def percentile(delays: Sequence[int], part: float) -> float | None:
     """About how many seconds so large a part of the starts was late at the most: as if those of a
     bucket were spread evenly over it. Never more than the last bound. None: nothing started."""
-    whole = sum(delays)
-    if not whole:
+    passed = list(accumulate(delays))
+    if not passed[-1]:
         return None
-    wanted, passed = part * whole, 0
-    below = 0.0
-    for count, bound in zip(delays, DELAY_BOUNDS, strict=False):
-        if count and passed + count >= wanted:
-            return below + (bound - below) * max(0.0, wanted - passed) / count
-        passed += count
-        below = bound
-    return DELAY_BOUNDS[-1]
+    wanted = part * passed[-1]
+    place = bisect_left(passed, max(wanted, 1))
+    if place >= len(DELAY_BOUNDS):
+        return DELAY_BOUNDS[-1]
+    below = DELAY_BOUNDS[place - 1] if place else 0.0
+    count = delays[place]
+    return below + (DELAY_BOUNDS[place] - below) * max(0.0, wanted - passed[place] + count) / count

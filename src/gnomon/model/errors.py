@@ -16,6 +16,7 @@
     ├── KeyNotFound            likewise, of an API key
     ├── SecretNotFound         likewise, of a webhook secret (these: secret_errors.py)
     ├── TenantNotFound         no tenant of this name
+    ├── RoleNotFound           no role of this name in the database server
     ├── TenantExists           a tenant of this name is there already
     ├── TenantInUse            a tenant that cannot go while it has tasks or cron jobs
     ├── NameTaken              another cron job has this name
@@ -44,6 +45,11 @@
     ├── TooManySecrets         as many webhook secrets as a tenant may have, or a call may carry
     ├── SecretEnded            a webhook secret that was revoked or rotated
     ├── LastSecret             the webhook secret without which calls would not be signed
+    ├── WorkerSessionNotFound  no such worker session for this tenant (these: session_errors.py)
+    ├── WorkerSessionGone      a worker session that was left, or declared dead
+    ├── WrongSessionSecret     the request does not prove that it comes from the session's worker
+    ├── TooManyWorkerSessions  as many as the tenant or the key may have
+    ├── GatewayUnready         the gateway of this process starts, stops, or has lost its lease
     ├── StoreError             PostgreSQL did not do what it was asked, with the SQLSTATE
     │   ├── StoreUnavailable   not now: it cannot be reached, or is full, or others were first
     │   │   └── TenantBusy     others hold what decides about a tenant's quotas
@@ -240,6 +246,14 @@ class TenantNotFound(GnomonError):
     def __init__(self, tenant_id: str) -> None:
         super().__init__(f"there is no tenant {tenant_id!r}")
         self.tenant_id = tenant_id
+
+
+class RoleNotFound(GnomonError):
+    """The database server has no such role."""
+
+    def __init__(self, role: str) -> None:
+        super().__init__(f"the database server has no role {role!r}; make it with CREATE ROLE")
+        self.role = role
 
 
 class TenantExists(GnomonError):

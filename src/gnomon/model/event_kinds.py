@@ -22,6 +22,7 @@ LIMITER_STARVING = "limiter.starving"
 USAGE_RECORDED = "usage.recorded"
 NODE_LOST, NODE_JOINED = "node.lost", "node.joined"
 PARTITIONS_MISSING = "partitions.missing"
+RETENTION_BEHIND = "retention.behind"
 DATABASE_CHANGED = "database.changed"
 DATABASE_FULL = "database.full"
 CHORE_FAILING = "chore.failing"
@@ -43,8 +44,8 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
     grouped_by: tuple[str, ...] = ()  # members of `detail`
 
 
-def _kind(name: str, severity: Severity, *grouped_by: str, family: str = "") -> EventKind:
-    return EventKind(name=name, severity=severity, family=family or name, grouped_by=grouped_by)
+def _kind(name: str, severity: Severity, *grouped_by: str) -> EventKind:
+    return EventKind(name=name, severity=severity, family=name, grouped_by=grouped_by)
 
 
 def _condition(
@@ -68,12 +69,8 @@ def _condition(
 _ALL = (
     _kind(DEAD_LETTERED, Severity.ERROR, "task_type"),
     _kind(SLA_MISSED, Severity.WARNING, "cron_job"),
-    msgspec.structs.replace(
-        _kind(BREAKER_OPENED, Severity.WARNING, "host", family="breaker"), has_end=True
-    ),
-    msgspec.structs.replace(
-        _kind(BREAKER_CLOSED, Severity.INFO, "host", family="breaker"), is_end=True
-    ),
+    *_condition(BREAKER_OPENED, Severity.WARNING, "host"),
+    _kind(BREAKER_CLOSED, Severity.INFO, "host", "node"),  # others may have it open
     _kind(QUARANTINED, Severity.ERROR, "task_type"),
     _kind(TASK_SLA_MISSED, Severity.WARNING, "task_type"),
     _kind(TASK_SLOW, Severity.WARNING, "task_type"),
@@ -86,6 +83,7 @@ _ALL = (
     *_condition(NODE_LOST, Severity.ERROR, "node", of_installation=True),
     msgspec.structs.replace(_kind(NODE_JOINED, Severity.INFO, "node"), of_installation=True),
     *_condition(PARTITIONS_MISSING, Severity.ERROR, of_installation=True),
+    *_condition(RETENTION_BEHIND, Severity.WARNING, "rows", of_installation=True),
     msgspec.structs.replace(_kind(DATABASE_CHANGED, Severity.WARNING), of_installation=True),
     *_condition(DATABASE_FULL, Severity.ERROR, of_installation=True),
     *_condition(CHORE_FAILING, Severity.ERROR, "chore", of_installation=True),

@@ -14,7 +14,9 @@ from gnomon.model.pool import Work, in_few_words
 from gnomon.model.task import Task
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
 
+_MOST_NAMED = 10  # nodes that are waited for
 COUNTED_AHEAD = 1000  # beyond this, "at least"
+_UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
 class OpenBreaker(msgspec.Struct, frozen=True):
@@ -53,6 +55,14 @@ class FailingChore(msgspec.Struct, frozen=True):
     remedy: str = ""
 
 
+class WaitedFor(msgspec.Struct, frozen=True):
+    """A node of a workflow that another waits for, by its name and its task."""
+
+    node: str
+    task_id: UUID
+    dead: bool  # it is a dead letter
+
+
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """Facts beside a task that decide when it runs: the store's time, the nodes, the queue."""
 
@@ -63,6 +73,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     server: str | None = None  # the node that serves the task's shard
     server_alive_until: datetime | None = None
     running_on: str | None = None
+    on_session: bool = False  # of a remote worker
+    by_session: bool = False  # the node that serves it is a gateway, for remote workers
     ahead: int = 0  # due tasks of its shard that come first, counted up to COUNTED_AHEAD
     cron_job: str | None = None  # the name of the job that it is a run of
     active_run: UUID | None = None  # the task of that job that may be under way
@@ -73,6 +85,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     failing: tuple[FailingChore, ...] = ()
     stuck_since: datetime | None = None  # it was told to be stuck
     stuck_reason: str | None = None
+    waits_for: tuple[WaitedFor, ...] = ()  # of a node of a workflow
+    run_paused: bool = False  # the run of the workflow
 
 
 class HoldKind(StrEnum):
@@ -132,11 +146,12 @@ def _summary(task: Task, around: Circumstances) -> str:
         case Status.RUNNING:
             node = around.running_on or "a node that has left"
             asked = " Its cancelling was asked for." if task.cancel_requested else ""
-            return f"It is running on {node}.{asked}"
+            what = "the worker session " if around.on_session else ""
+            return f"It is running on {what}{node}.{asked}"
         case Status.PAUSED:
             return "It was paused, and runs only after it is resumed."
         case Status.BLOCKED:
-            return _why_blocked(around)
+            return _why_blocked(task, around)
         case Status.DEAD_LETTERED | Status.COMPLETED | Status.CANCELLED | Status.EXPIRED:
             raise AssertionError("how these ended is told apart")
 
@@ -176,6 +191,11 @@ def _why_ready(task: Task, around: Circumstances) -> str:
         return f"It is due, but {limit}."
     if around.ahead > 0:
         return f"It is due and waits its turn: {_count(around.ahead)} due before it in its shard."
+    if around.by_session:
+        return (
+            f"It is due, and {around.server} delivers it to the next worker session that handles "
+            "it and has a free slot."
+        )
     return f"It is due, and {around.server} is about to start it."
 
 
@@ -217,6 +237,9 @@ def _holds(task: Task, around: Circumstances) -> Iterator[Hold]:
         yield Hold(kind, use.name)
     if task.status is Status.BLOCKED and around.active_run is not None:
         yield Hold(HoldKind.TASK, str(around.active_run))
+    if task.status is Status.BLOCKED:
+        for waited in around.waits_for[:_MOST_NAMED]:
+            yield Hold(HoldKind.TASK, str(waited.task_id))
 
 
 _OWN_REMEDIES = {
@@ -276,13 +299,31 @@ def _failing(failing: FailingChore) -> str:
     return f"the chore {failing.chore!r} fails{about} {since}: {failing.error}; {failing.remedy}"
 
 
-def _why_blocked(around: Circumstances) -> str:
+def _why_blocked(task: Task, around: Circumstances) -> str:
+    if task.workflow_node is not None:
+        return _why_node_blocked(task, around)
     if around.cron_job is None:
         return "It waits for other tasks to end."
     return (
         f"It is queued: it starts when the run of cron job {around.cron_job!r} before it "
         f"(task {around.active_run}) has ended."
     )
+
+
+def _why_node_blocked(task: Task, around: Circumstances) -> str:
+    if around.run_paused:
+        return "Its workflow run is paused: it goes on once the run is resumed."
+    if not around.waits_for:
+        return "Its turn in its workflow run has come: it starts in a moment."
+    names = [each.node for each in around.waits_for]
+    dead = [each.node for each in around.waits_for if each.dead]
+    shown = ", ".join(names[:_MOST_NAMED])
+    if len(names) > _MOST_NAMED:
+        shown += f" and {len(names) - _MOST_NAMED} more"
+    held = ""
+    if dead:
+        held = f" {dead[0]} is a dead letter: retry it, and the run goes on by itself."
+    return f"It is node {task.workflow_node} of a workflow run, and waits for {shown}.{held}"
 
 
 def _facts(task: Task, around: Circumstances) -> Iterator[str]:
@@ -320,7 +361,16 @@ def _ahead(due_at: datetime | None, now: datetime) -> str:
     if due_at is None:
         return "later"
     seconds = max(0.0, (due_at - now) / timedelta(seconds=1))
-    return f"at {_stamp(due_at)}, in {seconds:.1f} s"
+    return f"at {_stamp(due_at)}, in {_length(seconds)}"
+
+
+def _length(seconds: float) -> str:
+    """A time in two units at the most."""
+    for unit, name, smaller, other in _UNITS:
+        if seconds >= unit:
+            rest = int(seconds % unit // smaller)
+            return f"{int(seconds // unit)} {name}" + (f" {rest} {other}" if rest else "")
+    return f"{seconds:.1f} s"
 
 
 def _count(ahead: int) -> str:

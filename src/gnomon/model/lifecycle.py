@@ -88,6 +88,7 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.PAUSED, Event.CHANGE): State.PAUSED,
     (State.BLOCKED, Event.UNBLOCK): State.WAITING,
     (State.BLOCKED, Event.CANCEL): State.CANCELLED,
+    (State.BLOCKED, Event.GIVE_UP): State.DEAD,  # a node of a workflow whose template does not fit
     (State.BLOCKED, Event.CHANGE): State.BLOCKED,
     (State.DEAD, Event.REDRIVE): State.WAITING,
     (State.DEAD, Event.RESOLVE): State.RESOLVED,

@@ -48,10 +48,18 @@ class Pool(msgspec.Struct, frozen=True):
     lanes: frozenset[Lane] = frozenset()
     webhooks: bool = True
     handlers: frozenset[str] | None = None  # task types; None: whatever they are
+    # Of a gateway whose sessions differ: it serves what one of these has, and the lists above are
+    # the bounds of all of them.
+    any_of: frozenset["Pool"] = frozenset()
+
+    @property
+    def each(self) -> frozenset["Pool"]:
+        """Pools without `any_of` that have the same together."""
+        return self.any_of or frozenset({self})
 
     @property
     def is_empty(self) -> bool:
-        return _parts(self) == (None, None)
+        return all(_parts(pool) == (None, None) for pool in self.each)
 
     @property
     def has_lists(self) -> bool:
@@ -69,6 +77,8 @@ class Pool(msgspec.Struct, frozen=True):
 
     def accepts(self, work: Work) -> bool:
         """Whether it serves this. Whoever asks by type or queue serves no unknown one."""
+        if self.any_of:
+            return any(pool.accepts(work) for pool in self.any_of)
         return (
             (self._handles(work.task_type) if work.by_handler else self.webhooks)
             and (not self.tenants or work.tenant_id in self.tenants)
@@ -81,6 +91,8 @@ class Pool(msgspec.Struct, frozen=True):
         """Whether it serves this, or some type of it."""
         if work.task_type is not None:
             return self.accepts(work)
+        if self.any_of:
+            return any(pool.may_accept(work) for pool in self.any_of)
         return (
             _parts(self)[work.by_handler] is not None
             and (not self.tenants or work.tenant_id in self.tenants)
@@ -89,6 +101,8 @@ class Pool(msgspec.Struct, frozen=True):
 
     def covers(self, other: "Pool") -> bool:
         """Whether it serves all that the other serves."""
+        if self.any_of or other.any_of:
+            return all(any(one.covers(their) for one in self.each) for their in other.each)
         return all(
             theirs is None or (mine is not None and all(map(_holds, mine, theirs)))
             for mine, theirs in zip(_parts(self), _parts(other), strict=True)
@@ -96,6 +110,8 @@ class Pool(msgspec.Struct, frozen=True):
 
     def overlaps(self, other: "Pool") -> bool:
         """Whether something may be served by both."""
+        if self.any_of or other.any_of:
+            return any(one.overlaps(their) for one in self.each for their in other.each)
         return any(
             mine is not None and theirs is not None and all(map(_meets, mine, theirs))
             for mine, theirs in zip(_parts(self), _parts(other), strict=True)
@@ -189,14 +205,38 @@ def territory(me: UUID, roster: Mapping[UUID, Pool]) -> Territory:
             continue
         shards.add(shard)
         if before:
-            others[shard] = before
+            others[shard] = frozenset(part for pool in before for part in pool.each)
     return Territory(frozenset(shards), mine, others, jobs)
+
+
+def union(pools: Iterable[Pool]) -> Pool:
+    """The pool that has what any of these has, which are all of handlers."""
+    merged: dict[tuple[frozenset[str], frozenset[str]], frozenset[str]] = {}
+    for pool in pools:
+        place = (pool.tenants, pool.queues)
+        merged[place] = merged.get(place, frozenset()) | (pool.handlers or frozenset())
+    if not merged:
+        return NOTHING
+    each = [
+        Pool(tenants=tenants, queues=queues, webhooks=False, handlers=handlers)
+        for (tenants, queues), handlers in merged.items()
+    ]
+    if len(each) == 1:
+        return each[0]
+    every_queue = any(not pool.queues for pool in each)
+    return Pool(
+        tenants=frozenset().union(*(pool.tenants for pool in each)),
+        queues=frozenset() if every_queue else frozenset().union(*(p.queues for p in each)),
+        webhooks=False,
+        handlers=frozenset().union(*(pool.handlers or frozenset() for pool in each)),
+        any_of=frozenset(each),
+    )
 
 
 def handled_for(tenant_id: str, pools: Iterable[Pool]) -> frozenset[str] | None:
     """The task types of a tenant that some handler runs; None: any."""
     handled: set[str] = set()
-    for pool in pools:
+    for pool in (part for each in pools for part in each.each):
         if not pool.tenants or tenant_id in pool.tenants:
             if pool.handlers is None:
                 return None

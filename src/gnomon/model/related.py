@@ -15,6 +15,7 @@ class Relation(StrEnum):
     ORIGINAL = "original"  # which the other one repeats
     PREVIOUS_RUN = "previous_run"  # of the same cron job
     NEXT_RUN = "next_run"
+    COPY = "copy"  # which repeats the other one
 
 
 class RelatedTask(msgspec.Struct, frozen=True):

@@ -18,3 +18,4 @@ class RowKind(StrEnum):
     RESOLUTIONS = "resolutions"  # of dead letters
     LEVELS = "levels"  # of service, by the week
     TRANSITIONS = "transitions"  # of tasks
+    COPIES = "copies"  # of tasks: which were made from which

@@ -181,6 +181,8 @@ class Task(TaskTemplate, frozen=True, kw_only=True):
     idempotency_key: str | None
     payload_kept: bool  # False: it had a payload, which was removed when it ended
     origin: Origin | None = None
+    workflow_run_id: UUID | None = None
+    workflow_node: str | None = None  # its name in that run
     progress: ReportedProgress | None = None  # of one that runs; read of single tasks only
     # Of a dead letter: of its error, and once it is resolved. Not read of other lists.
     fingerprint: int | None = None

@@ -52,7 +52,7 @@ def around(**fields: Any) -> Circumstances:
         (
             a_task(Status.SCHEDULED),
             around(due_at=LATER),
-            "not due yet: it runs at 2026-03-01T12:01:30Z, in 90.0 s",
+            "not due yet: it runs at 2026-03-01T12:01:30Z, in 1 min 30 s",
         ),
         (
             a_task(Status.FAILED, last_error="HTTP 503"),

@@ -132,6 +132,10 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
     state: State
     due_at: datetime | None  # of a task that will run again
     cron_job_id: UUID | None = None
+    # Of all that were settled with it; on one of them. Tasks of workflows that became due, and
+    # whether something is left for the chore of workflows.
+    children: tuple[Entry, ...] = ()
+    steps: bool = False
 
     @property
     def ended(self) -> bool:
@@ -160,6 +164,7 @@ class RunningTask(msgspec.Struct, frozen=True):
     recurring: bool = False  # a cron job's run
     origin: Origin | None = None
     silent_seconds: float = 0.0  # since the lease of its dead node ran out
+    remote: bool = False  # on a worker session
 
 
 class DispatchStore(Protocol):
@@ -212,12 +217,17 @@ class DispatchStore(Protocol):
         """The transactions that have written something and not ended, and the store's time."""
 
     async def claim(
-        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+        self,
+        incarnation: UUID,
+        keys: Sequence[TaskKey],
+        flows: Sequence[int] = (),
+        sessions: Sequence[UUID] = (),
     ) -> Claim:
         """Make RUNNING those of `keys` that are waiting and due, and still of the flow that is
-        given for them. In the order of the keys."""
+        given for them. In the order of the keys. `sessions`: the claimer is a gateway, and each is
+        for this one of its sessions, if that is alive and its own."""
 
-    async def begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:
+    async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
         """Mark as begun those whose claim still stands; only these may be called."""
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:

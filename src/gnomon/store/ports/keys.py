@@ -24,6 +24,7 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
     hint: str
     roles: frozenset[Role]
     task_types: frozenset[str] | None = None
+    queues: frozenset[str] | None = None
     allow: AllowList = EVERYTHING
     expires_at: datetime | None = None
     created_by: str | None = None

@@ -6,6 +6,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.pool import Pool, Work
+from gnomon.store.ports.roster import NodeKind
 
 
 class ListedNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +20,9 @@ class ListedNode(msgspec.Struct, frozen=True, kw_only=True):
     alive_until: datetime
     dead: bool
     pool: Pool
+    kind: NodeKind = NodeKind.NODE
+    tenant_id: str | None = None  # of a session
+    gateway: UUID | None = None  # that has the session
     lease_seconds: float  # left of its lease; negative where it has run out
     running: int
 

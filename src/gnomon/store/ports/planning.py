@@ -58,10 +58,14 @@ class PlanningStore(Protocol):
         """Pause a job that cannot be planned, unless it was changed meanwhile."""
 
     async def claim_runs(
-        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+        self,
+        incarnation: UUID,
+        keys: Sequence[TaskKey],
+        flows: Sequence[int] = (),
+        sessions: Sequence[UUID] = (),
     ) -> OverlapAnswer:
         """Claim first runs of jobs that forbid overlap, as far as their policies let them start
-        now; queue or skip the others."""
+        now; queue or skip the others. `sessions`: as in a claim by a gateway."""
 
     async def start_queued(self, jobs: Sequence[TaskKey]) -> list[Entry]:
         """Start the next queued run of each of these jobs where no run is active any more."""

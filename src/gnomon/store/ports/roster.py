@@ -5,6 +5,7 @@ declared dead can never renew again, and must join as a new incarnation.
 """
 
 from datetime import datetime
+from enum import IntEnum
 from typing import Protocol
 from uuid import UUID
 
@@ -35,6 +36,18 @@ class Unhandled(msgspec.Struct, frozen=True):
         return f"{self.task_type} ({more}{self.waiting} waiting, tenant {self.tenant_id})"
 
 
+class NodeKind(IntEnum):
+    """What a row of the roster is; stored as the number, shown as the name in lower case."""
+
+    NODE = 0
+    GATEWAY = 1  # a node whose slots are those of remote workers
+    SESSION = 2  # such a worker: tasks name it, and it owns no shards
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
 class NodeRecord(msgspec.Struct, frozen=True):
     """A node as the roster shows it."""
 
@@ -47,6 +60,7 @@ class NodeRecord(msgspec.Struct, frozen=True):
     beat: int
     dead: bool
     pool: Pool = EVERYTHING  # what it serves
+    kind: NodeKind = NodeKind.NODE
 
 
 class Removal(msgspec.Struct, frozen=True):
@@ -67,6 +81,7 @@ class RosterStore(Protocol):
         lease: float,
         pool: Pool = EVERYTHING,
         app: AppVersion | None = None,
+        kind: NodeKind = NodeKind.NODE,
     ) -> datetime:
         """Enter the roster, as a worker of `app` if it is one. Gives the store's time."""
 
@@ -77,7 +92,7 @@ class RosterStore(Protocol):
         """Leave the roster, with nothing left running."""
 
     async def roster(self) -> list[NodeRecord]:
-        """The nodes that are not dead."""
+        """The nodes that are not dead, and the sessions whose leases have run out."""
 
     async def unserved(self) -> list[Work]:
         """Waiting work that no node serves; where it is of many kinds, only some of them."""

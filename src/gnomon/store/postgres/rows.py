@@ -128,6 +128,8 @@ def task_of(row: asyncpg.Record) -> Task:
         warn_after_seconds=row["warn_after_seconds"],
         payload_kept=not row["payload_removed"],
         origin=None if row["origin"] is None else origin_of(row["origin"]),
+        workflow_run_id=row["workflow_run_id"],
+        workflow_node=row["workflow_node"],
         progress=_progress_of(row),
         fingerprint=row.get("fingerprint"),
         resolved=_resolved_of(row),

@@ -99,13 +99,6 @@ class PostgresActivity:
             )
         return [UpcomingHour(*row) for row in rows]
 
-    async def points_of_all(self, within: ActivityRange, lane: Lane | None) -> list[ActivityPoint]:
-        """The points of all tenants together."""
-        rows = await self._database.fetch(
-            "activity_of_all", within.span, within.first, within.last, within.step, lane
-        )
-        return [ActivityPoint(row["starts_at"], _counts(row)) for row in rows]
-
     async def tenants(
         self, within: ActivityRange, lane: Lane | None, most: int
     ) -> list[TenantActivity]:

@@ -12,6 +12,16 @@ WITH gone AS (
     SELECT tenant_id, id, gnomon.now(), $7::text, $8::text, fingerprint
     FROM gone
     WHERE $4::text IS NOT NULL
+), passed AS MATERIALIZED (
+    SELECT p.id
+    FROM (
+        SELECT array_agg(g.tenant_id) AS tenants, array_agg(g.id) AS ids,
+            array_agg($3::smallint) AS states
+        FROM gone AS g
+        WHERE g.workflow_run_id IS NOT NULL
+        HAVING count(*) > 0
+    ) AS k
+    CROSS JOIN LATERAL gnomon.pass_nodes(k.tenants, k.ids, k.states, '{}') AS p
 )
 INSERT INTO gnomon.task_archive (
     {carried}, state, started_at, finished_at, attempt, payload_size, payload, payload_removed,
@@ -22,4 +32,5 @@ SELECT
     CASE WHEN NOT removed THEN payload_size END, CASE WHEN NOT removed THEN payload END,
     removed AND (payload_size IS NOT NULL OR payload IS NOT NULL), last_error, $4::text
 FROM gone
+WHERE (SELECT count(*) FROM passed) >= 0  -- it is done only where it is asked for
 RETURNING id

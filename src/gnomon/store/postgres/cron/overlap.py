@@ -45,6 +45,7 @@ async def claim_runs(
     keys: Sequence[TaskKey],
     grace: float,
     flows: Sequence[int] = (),
+    sessions: Sequence[UUID] = (),
 ) -> OverlapAnswer:
     """Within a transaction: ask the jobs, and claim what may start."""
     rows = await connection.fetch(
@@ -62,7 +63,9 @@ async def claim_runs(
     if started:
         chosen = dict(zip(keys, flows, strict=False))
         known = [chosen.get(key, UNKNOWN_FLOW) for key in started]
-        claimed = await claim(connection, incarnation, started, grace, known, consented=True)
+        takers = dict(zip(keys, sessions, strict=False))
+        each = [takers[key] for key in started] if takers else ()
+        claimed = await claim(connection, incarnation, started, grace, known, each, consented=True)
     replacing = [job.key for job in ruling.replace]
     started_queued = await start_queued(connection, replacing) if replacing else []
     skipped = [skip.skipped for skip in ruling.skip if skip.run in settled]

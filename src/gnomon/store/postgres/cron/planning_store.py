@@ -85,10 +85,16 @@ class PostgresPlanning:
         await self._database.execute("park_job", job.tenant_id, job.id, job.version, why)
 
     async def claim_runs(
-        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+        self,
+        incarnation: UUID,
+        keys: Sequence[TaskKey],
+        flows: Sequence[int] = (),
+        sessions: Sequence[UUID] = (),
     ) -> OverlapAnswer:
         async with self._database.transaction() as connection:
-            return await overlap.claim_runs(connection, incarnation, keys, self._grace, flows)
+            return await overlap.claim_runs(
+                connection, incarnation, keys, self._grace, flows, sessions
+            )
 
     async def start_queued(self, jobs: Sequence[TaskKey]) -> list[Entry]:
         # Mostly nobody waits, and thousands of runs may have just ended together.

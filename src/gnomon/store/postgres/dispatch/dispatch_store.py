@@ -156,15 +156,19 @@ class PostgresDispatch:
         return frozenset(map(Writer, began, sessions)), row["now"]
 
     async def claim(
-        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+        self,
+        incarnation: UUID,
+        keys: Sequence[TaskKey],
+        flows: Sequence[int] = (),
+        sessions: Sequence[UUID] = (),
     ) -> Claim:
         async with self._database.connection() as connection:
-            return await claim(connection, incarnation, keys, self._grace, flows)
+            return await claim(connection, incarnation, keys, self._grace, flows, sessions)
 
-    async def begin(self, incarnation: UUID, claimed: Sequence[Delivery]) -> set[TaskKey]:
+    async def begin(self, claimed: Sequence[Delivery]) -> set[TaskKey]:
         rows = await self._database.fetch(
             "begin",
-            incarnation,
+            same_or_all([d.incarnation for d in claimed]),
             [d.key.tenant_id for d in claimed],
             [d.key.id for d in claimed],
             [d.fence for d in claimed],
@@ -206,12 +210,21 @@ class PostgresDispatch:
             same_or_all([s.traceback for s in batch]),
             await _fingerprints(batch) if VerdictKind.DEAD_LETTER in kinds else _NO_FINGERPRINT,
         )
-        settled = []
-        for places, state, due_at, cron_job_id in rows:
+        settled: list[Settled] = []
+        children: list[Entry] = []
+        steps = False
+        for places, state, due_at, cron_job_id, child in rows:
+            if child is not None:
+                entry = _child(child, due_at)
+                steps = steps or entry is None
+                children += [] if entry is None else [entry]
+                continue
             reached = State(state)
             for place in places:
                 asked = batch[place - 1]
                 settled.append(Settled(asked.key, asked.fence, reached, due_at, cron_job_id))
+        if children or steps:
+            settled[0] = msgspec.structs.replace(settled[0], children=tuple(children), steps=steps)
         return settled
 
     async def bury(self, incarnation: UUID, burials: Sequence[Burial]) -> list[Buried]:
@@ -234,11 +247,20 @@ class PostgresDispatch:
 
     async def running_on(self, incarnation: UUID) -> list[RunningTask]:
         rows = await self._database.fetch("running_on", incarnation)
-        return [_running(row) for row in rows]
+        return [running_task(row) for row in rows]
 
     async def orphans(self, most: int, *, overdue: bool) -> list[RunningTask]:
         rows = await self._database.fetch("overdue" if overdue else "orphans", most)
-        return [_running(row) for row in rows]
+        return [running_task(row) for row in rows]
+
+
+def _child(text: str, due_at: datetime) -> Entry | None:
+    """The hint in an answer of settle.sql."""
+    tenant_id, task_id, lane, flow, by_handler = msgspec.json.decode(text)
+    if task_id is None:
+        return None
+    key = TaskKey(tenant_id, UUID(task_id))
+    return Entry(key, due_at, LANES.get(lane, ANY_LANE), flow=flow, by_handler=by_handler)
 
 
 async def claim(
@@ -247,16 +269,20 @@ async def claim(
     keys: Sequence[TaskKey],
     grace: float,
     flows: Sequence[int] = (),
+    sessions: Sequence[UUID] = (),
     *,
     consented: bool = False,
 ) -> Claim:
-    """`consented`: the jobs of runs that need consent have given it. PostgreSQL gives the rows by
-    their places in the table; here they are in the order of the keys again."""
+    """`consented`: the jobs of runs that need consent have given it. `sessions`: the session that
+    each is for, where a gateway claims. PostgreSQL gives the rows by their places in the table;
+    here they are in the order of the keys again."""
     tenants = same_or_all([k.tenant_id for k in keys])
     ids = [k.id for k in keys]
-    rows = await connection.fetch(
-        query("claim"), incarnation, tenants, ids, grace, consented, same_or_all(flows)
-    )
+    asked = (incarnation, tenants, ids, grace, consented, same_or_all(flows))
+    if sessions:
+        rows = await connection.fetch(query("claim_for_sessions"), *asked, same_or_all(sessions))
+    else:
+        rows = await connection.fetch(query("claim"), *asked)
     if not rows:
         return Claim([], None)
     now: float = rows[0]["now"]
@@ -265,7 +291,11 @@ async def claim(
     unreadable: list[Burial] = []
     for row in rows:
         try:
-            claimed.append(_delivery(row, incarnation, start_by))
+            if sessions:
+                *columns, claimant = row
+                claimed.append(_delivery(columns, claimant, start_by))
+            else:
+                claimed.append(_delivery(row, incarnation, start_by))
         except UNREADABLE as error:
             key, why = TaskKey(row["tenant_id"], row["id"]), f"its row cannot be read: {error}"
             unreadable.append(Burial(key, row["fence"], why[:_MOST_REASON]))
@@ -316,7 +346,7 @@ def _waiting_flow(
     return WaitingFlow(FlowKey(tenant_id, known, flow), Work(tenant_id, known, *what), due_at)
 
 
-def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delivery:
+def _delivery(row: Iterable[Any], incarnation: UUID, start_by: float) -> Delivery:
     (
         tenant_id, task_id, fence, attempt, retries_left, losses, target, payload, payload_size,
         timeout_seconds, retry_policy, task_type, lane, mode, scheduled_for, idempotency_key,
@@ -333,7 +363,8 @@ def _delivery(row: asyncpg.Record, incarnation: UUID, start_by: float) -> Delive
     )  # fmt: skip
 
 
-def _running(row: asyncpg.Record) -> RunningTask:
+def running_task(row: asyncpg.Record) -> RunningTask:
+    """A row that says that it is running."""
     return RunningTask(
         key=TaskKey(row["tenant_id"], row["id"]),
         fence=row["fence"],
@@ -353,6 +384,7 @@ def _running(row: asyncpg.Record) -> RunningTask:
         recurring=row["recurring"],
         origin=None if row["origin"] is None else origin_of(row["origin"]),
         silent_seconds=row["silent_seconds"],
+        remote=row["remote"],
     )
 
 

@@ -5,11 +5,12 @@ from collections.abc import Collection
 from gnomon.model.pool import Pool, Work
 from gnomon.model.priority import Lane
 from gnomon.store.ports.nodes import ListedNode, ShardBacklog
+from gnomon.store.ports.roster import NodeKind
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.pools import pool_of
 from gnomon.store.postgres.rows import ANY_LANE, lane_of
 
-_SAME = [name for name in ListedNode.__struct_fields__ if name != "pool"]
+_SAME = [name for name in ListedNode.__struct_fields__ if name not in ("pool", "kind")]
 
 
 class PostgresNodeReader:
@@ -22,7 +23,11 @@ class PostgresNodeReader:
         """At most so many: living ones first, then the dead, each oldest first."""
         rows = await self._database.fetch("nodes", most)
         return [
-            ListedNode(**{name: row[name] for name in _SAME}, pool=pool_of(row["serves"]))
+            ListedNode(
+                **{name: row[name] for name in _SAME},
+                pool=pool_of(row["serves"]),
+                kind=NodeKind(row["kind"]),
+            )
             for row in rows
         ]
 

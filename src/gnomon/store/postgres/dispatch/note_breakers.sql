@@ -1,4 +1,5 @@
--- Keep what a node's breakers do, and enter the events, each once.
+-- Keep what a node's breakers do, and enter the events, each once. That one is open is a condition of the
+-- fleet, which is over when no node has it open: see over_breakers.
 -- $1 the node; $2 to $8 tenants, hosts, ends, openings, calls, failures and last errors of those that
 -- are open; $9/$10 tenants and hosts of those that are not; $11 to $15 the events: tenants, ids, kinds,
 -- times and details.
@@ -16,6 +17,14 @@ WITH closed AS (
     ON CONFLICT (tenant_id, host, node) DO UPDATE
     SET until = excluded.until, opened_at = excluded.opened_at, calls = excluded.calls,
         failures = excluded.failures, error = excluded.error
+), begun AS (
+    INSERT INTO gnomon.condition (kind, tenant_id, key, event_id, began_at, detail)
+    SELECT 'breaker.opened', o.tenant_id, coalesce(o.host, ''), gen_random_uuid(), o.opened_at,
+        json_build_object('host', o.host)
+    FROM unnest($2::text[], $3::text[], $5::timestamptz[]) AS o (tenant_id, host, opened_at)
+    ORDER BY o.tenant_id, o.host
+    -- Another id, so that it is not ended by who has not seen that this node has it open, too.
+    ON CONFLICT (kind, tenant_id, key) DO UPDATE SET event_id = excluded.event_id
 )
 INSERT INTO gnomon.event (tenant_id, id, kind, at, detail)
 SELECT e.tenant_id, e.id, e.kind, e.at, e.detail

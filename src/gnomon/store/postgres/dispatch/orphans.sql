@@ -1,6 +1,6 @@
 -- Tasks that run on dead nodes, as their rows say. One that is locked is just being completed, or taken
 -- over by another: it is left out, or the whole sweep would wait for it.
-SELECT t.tenant_id, t.id, t.fence, t.node, n.name AS worker, t.attempt,
+SELECT t.tenant_id, t.id, t.fence, t.node, n.name AS worker, coalesce(n.kind = 2, false) AS remote, t.attempt,
     t.retries_left, t.losses, t.retry_policy, t.cancel_requested, t.delivery, t.begun, t.target,
     t.task_type, t.lane, t.flow, t.cron_job_id IS NOT NULL AS recurring, t.origin,
     extract(epoch FROM (SELECT gnomon.now()) - n.alive_until)::float8 AS silent_seconds

@@ -1,6 +1,6 @@
 -- Running tasks that should have ended by now, on any node: past its timeout and the grace after it. Locked ones
 -- are left out: see orphans.
-SELECT t.tenant_id, t.id, t.fence, t.node, n.name AS worker, t.attempt,
+SELECT t.tenant_id, t.id, t.fence, t.node, n.name AS worker, coalesce(n.kind = 2, false) AS remote, t.attempt,
     t.retries_left, t.losses, t.retry_policy, t.cancel_requested, t.delivery, t.begun, t.target,
     t.task_type, t.lane, t.flow, t.cron_job_id IS NOT NULL AS recurring, t.origin,
     0::float8 AS silent_seconds

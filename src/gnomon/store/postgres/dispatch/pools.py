@@ -7,7 +7,7 @@ import msgspec
 
 from gnomon.model.pool import EVERYTHING, NOTHING, Pool, Territory, Work, handled_for
 from gnomon.store.ports.dispatch import Cursor
-from gnomon.store.ports.roster import AppVersion, Unhandled
+from gnomon.store.ports.roster import AppVersion, NodeKind, Unhandled
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import UNREADABLE, lane_of
 
@@ -62,7 +62,7 @@ async def unhandled(
 ) -> list[Unhandled]:
     """Task types that wait, and that no node in the roster handles; of all tenants, or of one. Of
     the first flows, and counted up to a bound."""
-    pools = [pool_of(row["serves"]) for row in await connection.fetch(query("roster"))]
+    pools = await _pools(connection)
     rows = await _flows(connection, tenant_id or "")
     lacking = [
         row
@@ -85,6 +85,14 @@ async def unhandled(
     ]
 
 
+async def _pools(
+    connection: "Connection | asyncpg.Connection[asyncpg.Record]",
+) -> list[Pool]:
+    """Of the nodes in the roster. A session's is part of its gateway's."""
+    rows = await connection.fetch(query("roster"))
+    return [pool_of(row["serves"]) for row in rows if row["kind"] != NodeKind.SESSION]
+
+
 async def _flows(
     connection: "Connection | asyncpg.Connection[asyncpg.Record]", tenant_id: str = ""
 ) -> "list[asyncpg.Record]":
@@ -99,7 +107,7 @@ async def unserved(
 ) -> list[Work]:
     """Waiting work that no node in the roster serves, of the first flows. None where the roster is
     empty: then pools are not the reason."""
-    pools = {pool_of(row["serves"]) for row in await connection.fetch(query("roster"))}
+    pools = set(await _pools(connection))
     if not pools or EVERYTHING in pools:
         return []
     rows = await _flows(connection)
@@ -118,4 +126,8 @@ def _others(within: Territory, shard: int) -> str | None:
 def _lists(pool: Pool) -> dict[str, object]:
     """The fields that leave anything out."""
     fields = msgspec.structs.asdict(pool).items()
-    return {name: of for name, of in fields if of != getattr(EVERYTHING, name)}
+    lists = {name: of for name, of in fields if of != getattr(EVERYTHING, name)}
+    if pool.any_of:  # in one order, so that a pool that has not changed is the same text
+        parts = sorted(_encoder.encode(_lists(part)) for part in pool.any_of)
+        lists["any_of"] = [*map(msgspec.Raw, parts)]
+    return lists

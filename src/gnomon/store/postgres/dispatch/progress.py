@@ -14,6 +14,7 @@ class ProgressNote(msgspec.Struct, frozen=True):
 
     key: TaskKey
     fence: int
+    node: UUID
     fraction: float
     message: str | None
 
@@ -31,15 +32,13 @@ class PostgresProgress:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def note(
-        self, incarnation: UUID, notes: Sequence[ProgressNote], ended: Sequence[EndedProgress]
-    ) -> None:
+    async def note(self, notes: Sequence[ProgressNote], ended: Sequence[EndedProgress]) -> None:
         """Those whose fence or incarnation is stale are left out."""
         # One order for all, so that two nodes that meet cannot wait for each other.
         batch = sorted(notes, key=lambda note: note.key.id.bytes)
         await self._database.fetch(
             "note_progress",
-            incarnation,
+            [n.node for n in batch],
             [n.key.tenant_id for n in batch],
             [n.key.id for n in batch],
             [n.fence for n in batch],

@@ -12,7 +12,7 @@ from gnomon.clock import Clock, SystemClock
 from gnomon.model.errors import LeaseLost, StoreError
 from gnomon.model.pool import EVERYTHING, Pool, Work
 from gnomon.model.retention import RowKind
-from gnomon.store.ports.roster import AppVersion, NodeRecord, Removal
+from gnomon.store.ports.roster import AppVersion, NodeKind, NodeRecord, Removal
 from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.dispatch.pools import pool_of, serves_of, unserved
 from gnomon.store.postgres.queries import query
@@ -37,9 +37,10 @@ class PostgresRoster:
         lease: float,
         pool: Pool = EVERYTHING,
         app: AppVersion | None = None,
+        kind: NodeKind = NodeKind.NODE,
     ) -> datetime:
         row = await self._database.fetchrow(
-            "join_roster", incarnation, name, VERSION, slots, lease, serves_of(pool, app)
+            "join_roster", incarnation, name, VERSION, slots, lease, serves_of(pool, app), kind
         )
         assert row is not None, "INSERT ... RETURNING gives its row"
         joined: datetime = row["now"]
@@ -69,8 +70,8 @@ class PostgresRoster:
         return await self._database.fetchrow("declare_dead", incarnation, beat) is not None
 
 
-def _record(serves: str | None, **row: Any) -> NodeRecord:
-    return NodeRecord(**row, pool=pool_of(serves))
+def _record(serves: str | None, kind: int, **row: Any) -> NodeRecord:
+    return NodeRecord(**row, pool=pool_of(serves), kind=NodeKind(kind))
 
 
 class LeaseConnection:

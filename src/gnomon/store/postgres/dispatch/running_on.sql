@@ -1,5 +1,5 @@
 -- The tasks that run on one node, as their rows say.
-SELECT t.tenant_id, t.id, t.fence, t.node, n.name AS worker, t.attempt,
+SELECT t.tenant_id, t.id, t.fence, t.node, n.name AS worker, coalesce(n.kind = 2, false) AS remote, t.attempt,
     t.retries_left, t.losses, t.retry_policy, t.cancel_requested, t.delivery, t.begun, t.target,
     t.task_type, t.lane, t.flow, t.cron_job_id IS NOT NULL AS recurring, t.origin,
     0::float8 AS silent_seconds

@@ -113,7 +113,24 @@ WITH moment AS MATERIALIZED (
     RETURNING
         t.tenant_id, t.id, r.fence, t.state, t.due_at, t.attempt, r.outcome, t.started_at,
         r.finished_at, r.worker, r.error, r.response_status, r.response_body, r.traceback,
-        t.cron_job_id, r.place
+        t.cron_job_id, t.workflow_run_id, r.place
+), passed AS MATERIALIZED (
+    -- Nodes of workflows that have ended or died. Nothing is called where there are none.
+    SELECT p.*
+    FROM (
+        SELECT array_agg(e.tenant_id) AS tenants, array_agg(e.id) AS ids,
+            array_agg(e.state::smallint) AS states, array_agg(e.result) AS results
+        FROM (
+            -- What a webhook answers is its result.
+            SELECT tenant_id, id, state, coalesce(result, to_json(response_body)) AS result
+            FROM gone WHERE workflow_run_id IS NOT NULL
+            UNION ALL
+            SELECT tenant_id, id, state, NULL FROM kept
+            WHERE workflow_run_id IS NOT NULL AND state = 4
+        ) AS e
+        HAVING count(*) > 0
+    ) AS k
+    CROSS JOIN LATERAL gnomon.pass_nodes(k.tenants, k.ids, k.states, k.results) AS p
 ), tried AS (
     INSERT INTO gnomon.execution (
         tenant_id, task_id, fence, attempt, outcome, response_status, started_at, finished_at,
@@ -177,8 +194,12 @@ WITH moment AS MATERIALIZED (
         freed_bytes = u.freed_bytes + excluded.freed_bytes
 )
 -- What has come to its end alike is one row: the answer costs more than the question otherwise.
-SELECT array_agg(place::int) AS places, state, NULL::timestamptz AS due_at, cron_job_id
+-- child: a task that became due with the batch, or only its tenant where a chore has to go on.
+SELECT array_agg(place::int) AS places, state, NULL::timestamptz AS due_at, cron_job_id,
+    NULL::json AS child
 FROM gone
 GROUP BY state, cron_job_id
 UNION ALL
-SELECT ARRAY[place::int], state, due_at, cron_job_id FROM kept
+SELECT ARRAY[place::int], state, due_at, cron_job_id, NULL FROM kept
+UNION ALL
+SELECT '{}', 0, due_at, NULL, json_build_array(tenant_id, id, lane, flow, by_handler) FROM passed

@@ -1,11 +1,13 @@
 """Events on PostgreSQL: written by the watchdog's statement, read in pages."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import asyncpg
 
-from gnomon.model.event_kinds import GOOD_NEWS, KINDS, SLA_MISSED, of_severities
+from gnomon.model.event_kinds import GOOD_NEWS, INSTALLATION, KINDS, SLA_MISSED, of_severities
 from gnomon.model.task import TaskKey
 from gnomon.observe.events import SlaMissed
 from gnomon.store.ports.events import EventFilter, EventRecord, EventRecordPage, Judged
@@ -15,6 +17,9 @@ from gnomon.store.postgres.events.event_rows import event_of
 from gnomon.store.postgres.levels.level_store import add_levels, week_of
 from gnomon.store.postgres.queries import query
 
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
 MOST_OPEN = 100  # counted
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 # A start that was made in time, by a statement that is still under way, is not seen yet.
@@ -22,7 +27,7 @@ _COMMIT_SECONDS = 1.0
 
 
 class PostgresEvents:
-    """Reads events."""
+    """Reads the events of a tenant, or those of the installation."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -31,7 +36,7 @@ class PostgresEvents:
         self, tenant_id: str, chosen: EventFilter, cursor: UUID | None, limit: int
     ) -> EventRecordPage:
         """Events older than `cursor`, newest first."""
-        async with self._database.scoped(tenant_id) as connection:
+        async with self._shown(tenant_id) as connection:
             rows = await connection.fetch(
                 query("list_events"),
                 tenant_id,
@@ -53,17 +58,23 @@ class PostgresEvents:
         self, tenant_id: str, ids: Sequence[UUID], by: str | None, note: str | None
     ) -> Sequence[EventRecord]:
         """Notes who has taken note of them, of each once. Returns those that there are."""
-        async with self._database.scoped(tenant_id) as connection:
+        async with self._shown(tenant_id) as connection:
             await connection.execute(query("acknowledge_events"), tenant_id, ids, by, note)
             rows = await connection.fetch(query("get_events"), tenant_id, ids)
         return [event_of(row) for row in rows]
 
     async def open(self, tenant_id: str) -> int:
         """How many nobody has taken note of, but for good news, up to MOST_OPEN."""
-        async with self._database.scoped(tenant_id) as connection:
+        async with self._shown(tenant_id) as connection:
             row = await connection.fetchrow(query("open_events"), tenant_id, MOST_OPEN, GOOD_NEWS)
         assert row is not None, "a count is always there"
         return int(row["number"])
+
+    def _shown(self, tenant_id: str) -> "AbstractAsyncContextManager[Connection]":
+        """A transaction that is shown these events. No tenant's is shown the installation's."""
+        if tenant_id == INSTALLATION:
+            return self._database.transaction()
+        return self._database.scoped(tenant_id)
 
 
 class PostgresWatch:

@@ -1,13 +1,14 @@
 """Enters events into PostgreSQL."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import asyncpg
 import msgspec
 
 from gnomon.clock import new_id
-from gnomon.model.event_kinds import end_of
+from gnomon.model.event_kinds import BREAKER_OPENED, end_of
 from gnomon.store.ports.events import Condition, NewEvent
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
@@ -32,11 +33,16 @@ class PostgresEventWriter:
                 await _enter(connection, events)
 
     async def conditions(
-        self, kinds: Sequence[str], present: Iterable[Condition], *, are_all: bool = True
+        self,
+        kinds: Sequence[str],
+        present: Iterable[Condition],
+        *,
+        are_all: bool = True,
+        unsure: Container[str] = (),
     ) -> tuple[int, int]:
         """Tells which of the conditions of these kinds have begun, and which are over: `present`
-        are all that hold now; where they are not, none is over. One that goes on is not told again.
-        Gives how many of both."""
+        are all that hold now; where they are not, none is over, nor are those with the keys
+        `unsure`. One that goes on is not told again. Gives how many of both."""
         wanted = {condition.place: condition for condition in present}
         async with self._database.transaction() as connection:
             now: datetime = await connection.fetchval("SELECT gnomon.now()")
@@ -45,23 +51,25 @@ class PostgresEventWriter:
             room = max(MOST_CONDITIONS - len(places), 0)
             news = [wanted[place] for place in sorted(wanted.keys() - places)][:room]
             absent = (r for r in known if (r["kind"], r["tenant_id"], r["key"]) not in wanted)
-            over = [*absent] if are_all else []
+            over = [row for row in absent if row["key"] not in unsure] if are_all else []
             begun = await _begin(connection, news, now)
             if over:
                 columns = [[row[name] for row in over] for name in ("kind", "tenant_id", "key")]
                 await connection.execute(query("end_conditions"), *columns)
-            ended = [
-                NewEvent(
-                    tenant_id=row["tenant_id"],
-                    id=new_id(now),
-                    kind=end_of(row["kind"]),
-                    detail=_ended(row["detail"], row["began_at"], now),
-                )
-                for row in over
-            ]
+            ended = _ends(over, now)
             if begun or ended:
                 await _enter(connection, [*begun, *ended])
         return len(begun), len(ended)
+
+    async def end_breakers(self) -> int:
+        """Tells which breakers no node has open any more. Nodes tell that they have opened theirs.
+        Gives how many."""
+        async with self._database.transaction() as connection:
+            now: datetime = await connection.fetchval("SELECT gnomon.now()")
+            over = await connection.fetch(query("over_breakers"), BREAKER_OPENED, MOST_CONDITIONS)
+            if over:
+                await _enter(connection, _ends(over, now))
+        return len(over)
 
 
 async def _begin(
@@ -90,6 +98,18 @@ async def _begin(
     )
     noted = {row["event_id"] for row in rows}
     return [event for event in events if event.id in noted]
+
+
+def _ends(over: Iterable[asyncpg.Record], now: datetime) -> list[NewEvent]:
+    return [
+        NewEvent(
+            tenant_id=row["tenant_id"],
+            id=new_id(now),
+            kind=end_of(row["kind"]),
+            detail=_ended(row["detail"], row["began_at"], now),
+        )
+        for row in over
+    ]
 
 
 def _ended(detail: str, began_at: datetime, now: datetime) -> str:

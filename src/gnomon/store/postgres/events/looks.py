@@ -6,13 +6,14 @@ from datetime import date, timedelta
 import asyncpg
 
 from gnomon.clock import Clock
-from gnomon.model.event_kinds import RETRY_STORM
+from gnomon.model.event_kinds import LIMITER_STARVING, RETRY_STORM
 from gnomon.store.postgres.database import Database, statements_within
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.retention.expired_rows import BY_INDEX
 from gnomon.store.postgres.retention.partitions import PARENTS, partition_name
 
 MOST_FOUND = 500
+MOST_OF_TENANT = 25  # of those of a kind: others' are found, however many one tenant has
 TENANTS_AT_ONCE = 2_000
 _SECONDS = 5.0  # of each statement
 
@@ -25,7 +26,9 @@ class PostgresLooks:
         self._clock = clock
 
     async def retry_storms(self, minutes: int, retries: int) -> list[asyncpg.Record]:
-        return await self._look("look_retry_storms", minutes, retries, RETRY_STORM, MOST_FOUND)
+        return await self._look(
+            "look_retry_storms", minutes, retries, RETRY_STORM, MOST_FOUND, MOST_OF_TENANT
+        )
 
     async def full_rooms(self, seconds: float) -> list[asyncpg.Record]:
         return await self._look("look_full_rooms", seconds, MOST_FOUND)
@@ -34,7 +37,14 @@ class PostgresLooks:
         return await self._look("look_storage", MOST_FOUND)
 
     async def starving_limiters(self, seconds: float) -> list[asyncpg.Record]:
-        return await self._look("look_starving_limiters", seconds, MOST_FOUND, by_index=True)
+        return await self._look(
+            "look_starving_limiters",
+            seconds,
+            MOST_FOUND,
+            LIMITER_STARVING,
+            MOST_OF_TENANT,
+            by_index=True,
+        )
 
     async def nodes(self, seconds: float) -> list[asyncpg.Record]:
         return await self._look("look_nodes", seconds, MOST_FOUND)

@@ -3,10 +3,6 @@
 SELECT o.forgotten, o.last, e.*
 FROM gnomon.event_order AS o
 LEFT JOIN LATERAL (
-    SELECT {events}
-    FROM gnomon.event
-    WHERE number > $1::bigint AND number <= o.last
-    ORDER BY number
-    LIMIT $2::integer
+    SELECT {events} FROM gnomon.events_after($1::bigint, o.last, $2::integer)
 ) AS e ON true
 ORDER BY e.number

@@ -3,10 +3,6 @@
 SELECT o.forgotten, o.last, e.*
 FROM gnomon.event_order AS o
 LEFT JOIN LATERAL (
-    SELECT {events}
-    FROM gnomon.event
-    WHERE tenant_id = $1 AND number > $2::bigint AND number <= o.last
-    ORDER BY number
-    LIMIT $3::integer
+    SELECT {events} FROM gnomon.tenant_events_after($1::text, $2::bigint, o.last, $3::integer)
 ) AS e ON true
 ORDER BY e.number

@@ -4,7 +4,7 @@
 -- carried: columns that a task takes along from the live table to the archive, as they are.
 tenant_id, id, lane, delivery, execute_at, expires_at, fence, timeout_seconds, task_type, name,
 target, retry_policy, tags, idempotency_key, created_by, cron_job_id, retry_of, preemptible, queue,
-keep_payload, sla_seconds, warn_after_seconds, origin
+keep_payload, sla_seconds, warn_after_seconds, origin, workflow_run_id, workflow_node
 
 -- new_task: columns of a new task, but for its tenant and payload, which insert_tasks needs by themselves.
 id, lane, delivery, execute_at, due_at, expires_at, retries_left, timeout_seconds, task_type, name,

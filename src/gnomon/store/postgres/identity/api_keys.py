@@ -171,6 +171,7 @@ async def _insert(connection: "Connection", new: NewKey, by: Requester | None) -
             new.created_by,
             None if by is None else by.key_id,
             new.expires_at,
+            None if new.queues is None else sorted(new.queues),
         )
     except asyncpg.ForeignKeyViolationError as error:
         raise TenantNotFound(str(new.tenant_id)) from error
@@ -196,6 +197,7 @@ def _like(key: ApiKey, replacement: Replacement, now: datetime, latest: datetime
         hint=replacement.hint,
         roles=key.roles,
         task_types=key.task_types,
+        queues=key.queues,
         allow=key.allow,
         expires_at=expires_at,
         created_by=replacement.created_by,
@@ -203,7 +205,7 @@ def _like(key: ApiKey, replacement: Replacement, now: datetime, latest: datetime
 
 
 def _key(row: asyncpg.Record) -> ApiKey:
-    owner, types = row["tenant_id"], row["task_types"]
+    owner, types, queues = row["tenant_id"], row["task_types"], row["queues"]
     return ApiKey(
         id=row["id"],
         tenant_id=owner,
@@ -211,6 +213,7 @@ def _key(row: asyncpg.Record) -> ApiKey:
         hint=row["hint"],
         roles=OPERATOR_ROLES if owner is None else tenant_roles_of(row["roles"]),
         task_types=None if types is None else frozenset(types),
+        queues=None if queues is None else frozenset(queues),
         allow=allow_list(row["functions"], row["hosts"]),
         created_at=row["created_at"],
         created_by=row["created_by"],

@@ -1,6 +1,7 @@
 """Tenants in PostgreSQL. Every process learns of a change by the revision."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -8,15 +9,18 @@ import msgspec
 import structlog
 
 from gnomon.model.allow_list import AllowList, allow_list
-from gnomon.model.errors import TenantExists, TenantInUse, TenantNotFound
+from gnomon.model.errors import StoreError, TenantExists, TenantInUse, TenantNotFound
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.model.tenant import Tenant, networks_of, overrides_of
 from gnomon.store.ports.tenants import TenantChange, TenantPage
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.levels.level_store import BY_INDEX
 from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
+
+_AT_ONCE = 2_000  # rows that are removed in one transaction
 
 log = structlog.get_logger("gnomon.store")
 
@@ -72,7 +76,8 @@ class PostgresTenants:
             return tenant_of(row)
 
     async def remove(self, tenant_id: str) -> None:
-        """Remove it with its keys and secrets. Raises TenantInUse while it has tasks or jobs."""
+        """Remove it with its keys, secrets and service levels. Raises TenantInUse while it has
+        tasks or jobs."""
         if tenant_id == DEFAULT_TENANT:
             raise TenantInUse(
                 "the tenant 'default' cannot be removed: without authentication all work is its own"
@@ -88,6 +93,17 @@ class PostgresTenants:
                     "remove its cron jobs, and delete its tasks or wait for their end"
                 )
             await connection.execute(query("delete_tenant"), tenant_id)
+        with suppress(StoreError):  # it is removed all the same; retention removes what is left
+            await self._remove_levels(tenant_id)
+
+    async def _remove_levels(self, tenant_id: str) -> None:
+        """In short transactions: there may be a hundred thousand."""
+        removed = _AT_ONCE
+        while removed >= _AT_ONCE:
+            async with self._database.transaction() as connection:
+                await connection.execute(BY_INDEX)
+                done = await connection.execute(query("remove_tenant_levels"), tenant_id, _AT_ONCE)
+            removed = int(done.rpartition(" ")[2])
 
 
 async def _locked(connection: "Connection", tenant_id: str) -> Tenant:

@@ -15,6 +15,8 @@ from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.levels.level_store import BY_INDEX, enter_events
 from gnomon.store.postgres.queries import query
 
+_MOST_LANE = 2**15 - 1  # behind every lane
+
 
 class FlowPlace(NamedTuple):
     """Where the reading of flows goes on."""
@@ -22,6 +24,11 @@ class FlowPlace(NamedTuple):
     tenant_id: str = ""
     lane: int = -1
     flow: int = 0
+
+    @property
+    def end_of_tenant(self) -> "FlowPlace":
+        """Behind all flows of its tenant."""
+        return FlowPlace(self.tenant_id, _MOST_LANE, 0)
 
 
 class FlowHead(NamedTuple):

@@ -21,7 +21,7 @@ from gnomon.store.postgres.migrate.schema import (
     status,
     up,
 )
-from gnomon.store.postgres.migrate.steps import StepProgress, to_log
+from gnomon.store.postgres.migrate.steps import StepProgress, to_log, to_nobody
 
 __all__ = [
     "AppliedMigration",
@@ -39,5 +39,6 @@ __all__ = [
     "refusal",
     "status",
     "to_log",
+    "to_nobody",
     "up",
 ]

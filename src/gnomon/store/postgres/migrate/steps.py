@@ -66,6 +66,10 @@ def to_log(progress: StepProgress) -> None:
         log.debug("a migration step is in progress", **where, rows=progress.rows)
 
 
+def to_nobody(_: StepProgress) -> None:
+    """Show nothing: every step of a new database takes a moment."""
+
+
 class Patience:
     """Pauses between tries to get a lock, longer and longer; ends after `PATIENCE_SECONDS`."""
 

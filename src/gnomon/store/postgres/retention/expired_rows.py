@@ -55,6 +55,7 @@ class ExpiredRows:
             RowKind.RESOLUTIONS: self._resolutions,
             RowKind.LEVELS: self._levels,
             RowKind.TRANSITIONS: self._transitions,
+            RowKind.COPIES: self._copies,
         }
 
     async def remove(self, kind: RowKind, most: int, retention_days: float) -> Removal:
@@ -126,10 +127,16 @@ class ExpiredRows:
         return Removal(removed, removed == most)
 
     async def _bulk_operations(self, most: int, retention_days: float) -> Removal:
+        return await self._by_id("remove_bulk_operations", most, retention_days)
+
+    async def _copies(self, most: int, retention_days: float) -> Removal:
+        return await self._by_id("remove_copies", most, retention_days)
+
+    async def _by_id(self, statement: str, most: int, retention_days: float) -> Removal:
         async with self._by_index() as connection:
             now: datetime = await connection.fetchval("SELECT gnomon.now()")
             first_kept = lowest_id(now - timedelta(days=retention_days))
-            answer = await connection.execute(query("remove_bulk_operations"), first_kept, most)
+            answer = await connection.execute(query(statement), first_kept, most)
         removed = _count(answer)
         return Removal(removed, removed == most)
 

@@ -36,6 +36,7 @@ from gnomon.store.postgres.rows import (
 from gnomon.store.postgres.tasks import admitting
 from gnomon.store.postgres.tasks.admitting import Asked
 from gnomon.store.postgres.tasks.inserting import fresh, insert_once
+from gnomon.store.postgres.workflows.workflow_change import PostgresWorkflowChange
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Connection
@@ -75,6 +76,7 @@ class PostgresTaskChange:
             connection, tenant_id, quotas, limiters, self.due, self.inserted
         )
         self.bulk = PostgresBulkChange(connection, tenant_id, quotas, self.due, self.cancels)
+        self.workflows = PostgresWorkflowChange(connection, tenant_id, self.due)
         self._connection = connection
         self._tenant_id = tenant_id
         self._quotas = quotas
@@ -162,6 +164,9 @@ class PostgresTaskChange:
         if row["cron_job_id"] is None:
             await admitting.take_room(self._connection, self._tenant_id, self._quotas, 1)
         budget = policy_of(row["retry_policy"]).max_retries
+        if row["workflow_run_id"] is not None and await self.workflows.turn_again(task_id):
+            await self._move(task_id, row, State.BLOCKED, retries_left=budget, losses=0)
+            return await self._read(task_id)
         await self._wait_until(task_id, row, state, row["now"], retries_left=budget, losses=0)
         return await self._read(task_id)
 

@@ -1,6 +1,6 @@
 -- What surrounds a task: its next time, its node and its cron job; and what pools ask for. One row,
 -- whether it is there or not. $1/$2 the key.
-SELECT m.now, t.due_at, t.run_until, n.name AS running_on, j.name AS cron_job,
+SELECT m.now, t.due_at, t.run_until, n.name AS running_on, coalesce(n.kind = 2, false) AS on_session, j.name AS cron_job,
     j.active_task_id AS active_run, t.lane, t.task_type, t.queue,
     gnomon.is_by_handler(t.target) AS by_handler, s.since AS stuck_since, s.reason AS stuck_reason
 FROM (SELECT gnomon.now() AS now) AS m

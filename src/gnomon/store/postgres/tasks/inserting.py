@@ -40,7 +40,7 @@ _TARGETS, _NAMES, _TAGS, _KEYS, _JOBS, _ORIGINS, _LOGGED = 11, 10, 14, 15, 18, 2
 
 async def insert(connection: "Connection", submissions: Sequence[Submission]) -> list[Entry]:
     """Store tasks that no quota is about; gives the hints to be sent once that is committed."""
-    return _entries(submissions, (await _insert(connection, submissions, NOTHING)).flows)
+    return _entries(submissions, (await _inserted(connection, submissions, NOTHING)).flows)
 
 
 async def insert_within(
@@ -52,7 +52,7 @@ async def insert_within(
     """Store those that the quotas of their tenants leave room for. `beside`: bytes that are stored
     with a task, but not in its row. Raises QuotaExceeded where the question is about all or none,
     and it is none."""
-    stored = await _insert(connection, submissions, question, beside)
+    stored = await _inserted(connection, submissions, question, beside)
     if not question.quotas:
         receipts = [Receipt(s.id) for s in submissions]
     elif question.whole:
@@ -60,6 +60,24 @@ async def insert_within(
     else:
         receipts = _receipts_of_each(submissions, stored)
     return receipts, _entries(submissions, stored.flows)
+
+
+async def _inserted(
+    connection: "Connection",
+    submissions: Sequence[Submission],
+    question: Asked,
+    beside: Mapping[UUID, int] = NOTHING_BESIDE,
+) -> Stored:
+    stored = await _insert(connection, submissions, question, beside)
+    copies = [s for s in submissions if s.retry_of is not None and s.id in stored.flows]
+    if copies:  # of hardly any batch
+        await connection.execute(
+            query("insert_copies"),
+            [s.tenant_id for s in copies],
+            [s.retry_of for s in copies],
+            [s.id for s in copies],
+        )
+    return stored
 
 
 async def _insert(

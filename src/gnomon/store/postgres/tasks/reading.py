@@ -15,6 +15,7 @@ from gnomon.model.explanation import (
     FailingChore,
     LimitUse,
     OpenBreaker,
+    WaitedFor,
 )
 from gnomon.model.lifecycle import State, status_of
 from gnomon.model.pool import Work, handled_for
@@ -22,6 +23,7 @@ from gnomon.model.related import RelatedTask, Relation
 from gnomon.model.shard import owner, shard_of
 from gnomon.model.task import Task, TaskKey
 from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.store.ports.roster import NodeKind
 from gnomon.store.ports.tasks import (
     ListedExecutions,
     ListedTransitions,
@@ -76,6 +78,7 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         starts = await connection.fetch(query("limiter_starts"), key.tenant_id, None)
         breakers = await connection.fetch(query("open_breakers"), key.tenant_id)
         own = await connection.fetch(query("own_troubles"), key.tenant_id, key.id)
+        waited = await connection.fetch(query("waited_for"), key.tenant_id, key.id)
     assert row is not None, "the store's time is always there"
     running = await _running_under(database, key.tenant_id, limits)
     # Other tenants' tasks are before it, too: those are counted from outside the wall.
@@ -84,7 +87,8 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
     common = await database.fetch("common_troubles")
     facts = dict(row)
     lane, *what = (facts.pop(name) for name in ("lane", "task_type", "queue", "by_handler"))
-    nodes = {node["incarnation"]: node for node in await database.fetch("roster")}
+    rows = await database.fetch("roster")
+    nodes = {row["incarnation"]: row for row in rows if row["kind"] != NodeKind.SESSION}
     pools = {each: pool_of(node["serves"]) for each, node in nodes.items()}
     serving = set(nodes)
     if lane is not None:  # it is live
@@ -97,12 +101,19 @@ async def circumstances(database: Database, key: TaskKey) -> Circumstances:
         **ahead,
         shard=shard,
         server=None if server is None else server["name"],
+        by_session=server is not None and server["kind"] == NodeKind.GATEWAY,
         server_alive_until=None if server is None else server["alive_until"],
         nodes=len(nodes),
         handled=handled_for(key.tenant_id, pools.values()),
         breakers=tuple(OpenBreaker(**row) for row in breakers),
         limits=_limits(limits, running, starts),
         failing=tuple(FailingChore(**row) for row in (*own, *common)),
+        waits_for=tuple(
+            WaitedFor(row["node"], row["task_id"], row["dead"])
+            for row in waited
+            if row["node"] is not None
+        ),
+        run_paused=any(row["paused"] for row in waited),
     )
 
 

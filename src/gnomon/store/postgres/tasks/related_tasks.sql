@@ -1,6 +1,6 @@
--- The tasks that belong to one: the original that it repeats ($3), and the runs of its cron job ($4)
--- right before and after it. At most 20 entries of the ledger are read in each direction; runs that
--- were missed, or are past retention, are passed over.
+-- The tasks that belong to one: the original that it repeats ($3), the runs of its cron job ($4) right
+-- before and after it, and the newest 20 that repeat it. At most 20 entries of the ledger are read in each
+-- direction; runs that were missed, and whatever is past retention or deleted, are passed over.
 -- $1/$2 the key, $5 the time that it was asked for.
 WITH moment AS MATERIALIZED (
     SELECT gnomon.now() AS now
@@ -25,6 +25,10 @@ WITH moment AS MATERIALIZED (
     (SELECT 2, 'next_run', n.task_id FROM near AS n, own
      WHERE n.task_id IS NOT NULL AND n.fire_at > own.fire_at
      ORDER BY n.fire_at LIMIT 1)
+    UNION ALL
+    (SELECT 3, 'copy', c.id FROM gnomon.task_copy AS c
+     WHERE c.tenant_id = $1 AND c.original = $2
+     ORDER BY c.id DESC LIMIT 20)
 )
 SELECT w.relation, w.id, f.state, f.due_at, f.execute_at, f.attempt, m.now
 FROM wanted AS w
@@ -37,4 +41,4 @@ CROSS JOIN LATERAL (
     WHERE tenant_id = $1 AND id = w.id
     OFFSET 0  -- a probe for each, never a join
 ) AS f
-ORDER BY w.place
+ORDER BY w.place, w.id DESC

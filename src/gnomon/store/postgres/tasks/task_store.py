@@ -100,7 +100,7 @@ class PostgresTasks:
         def ask(submissions: Sequence[Submission]) -> Asked:
             return admitting.asked(submissions, self._quotas_of, patient=patient)
 
-        if all(new.once is None for new in batch):
+        if all(new.once is None and new.submission.retry_of is None for new in batch):
             submissions = [new.submission for new in batch]
             # One statement is one transaction and one round trip.
             async with self._database.connection() as connection:
@@ -194,7 +194,8 @@ class PostgresTasks:
     async def related(
         self, key: TaskKey, original: UUID | None, cron_job_id: UUID | None, execute_at: datetime
     ) -> Sequence[RelatedTask]:
-        """The task that it repeats, and the runs of its cron job right before and after it."""
+        """The task that it repeats, the runs of its cron job right before and after it, and the
+        newest tasks that repeat it."""
         return await reading.related(self._database, key, original, cron_job_id, execute_at)
 
     async def list(

@@ -1,0 +1,55 @@
+"""Errors of workflows and their runs."""
+
+from uuid import UUID
+
+from gnomon.model.errors import GnomonError
+
+
+class WorkflowRunNotFound(GnomonError):
+    """Unknown here, or another tenant's."""
+
+    def __init__(self, run_id: UUID | str) -> None:
+        super().__init__(f"workflow run {run_id} not found")
+        self.run_id = run_id
+
+
+class WorkflowNotFound(GnomonError):
+    """Unknown here, or another tenant's."""
+
+    def __init__(self, name: str, version: int | None = None) -> None:
+        which = name if version is None else f"{name}, version {version},"
+        super().__init__(f"workflow {which} not found")
+        self.name = name
+        self.version = version
+
+
+class TooManyWorkflows(GnomonError):
+    """As many as a tenant may have."""
+
+    def __init__(self, most: int, versions: int) -> None:
+        super().__init__(
+            f"a tenant has at most {most} workflows, and {versions} versions of each: delete what "
+            "is not needed"
+        )
+        self.most = most
+        self.versions = versions
+
+
+class OutputNotFound(GnomonError):
+    """A node that has not ended, or is not of the run."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(f"node {node} has no output: it has not ended, or is not of this run")
+        self.node = node
+
+
+class RunHasEnded(GnomonError):
+    """A run in a state that forbids this."""
+
+    def __init__(self, run_id: UUID, status: str, action: str, remedy: str = "") -> None:
+        detail = f"workflow run {run_id} is {status} and cannot be {action}"
+        super().__init__(f"{detail}: {remedy}" if remedy else detail)
+        self.run_id = run_id
+        self.status = status
+        self.action = action
+        self.remedy = remedy

@@ -1,0 +1,125 @@
+"""Worker sessions on PostgreSQL: opened, renewed, adopted and left."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from gnomon.model.pool import Pool
+from gnomon.store.ports.worker_sessions import (
+    HeldTask,
+    KeptSession,
+    ListedSession,
+    MovedSession,
+    NewWorkerSession,
+    SessionRoom,
+)
+from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatch.dispatch_store import running_task
+from gnomon.store.postgres.dispatch.pools import pool_of, serves_of
+from gnomon.version import VERSION
+
+
+class PostgresWorkerSessions:
+    """The sessions of all gateways, as their rows say."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def open(
+        self, new: NewWorkerSession, lease: float, most_of_tenant: int, most_of_key: int
+    ) -> SessionRoom:
+        """Enter a session, unless its tenant or its key has as many as it may."""
+        about = msgspec.json.encode({"labels": new.labels, "client": new.client}).decode()
+        row = await self._database.fetchrow(
+            "open_worker_session",
+            new.incarnation, new.name, VERSION, new.slots, lease, serves_of(new.pool),
+            new.tenant_id, new.secret, new.key_id, new.gateway, about, most_of_tenant, most_of_key,
+        )  # fmt: skip
+        assert row is not None, "a count always gives a row"
+        return SessionRoom(row["entered"], row["of_tenant"], row["of_key"])
+
+    async def find(self, incarnation: UUID) -> KeptSession | None:
+        """A session, living or dead."""
+        row = await self._database.fetchrow("worker_session", incarnation)
+        if row is None:
+            return None
+        return KeptSession(
+            incarnation=row["incarnation"],
+            name=row["name"],
+            slots=row["slots"],
+            pool=pool_of(row["serves"]),
+            tenant_id=row["tenant_id"],
+            secret=row["secret"],
+            gateway=row["gateway"],
+            dead=row["dead"],
+            lease_seconds=row["lease_seconds"],
+        )
+
+    async def list_living(self, tenant_id: str, most: int) -> list[ListedSession]:
+        """The living sessions of a tenant, the oldest first."""
+        rows = await self._database.fetch("list_worker_sessions", tenant_id, most)
+        return [_listed(row) for row in rows]
+
+    async def adopt(self, incarnation: UUID, gateway: UUID) -> bool:
+        """Let this gateway alone claim for the session from now on; False where it is dead."""
+        row = await self._database.fetchrow("adopt_worker_session", incarnation, gateway)
+        return row is not None
+
+    async def renew(self, incarnations: Sequence[UUID], lease: float) -> set[UUID]:
+        """Extend the leases of these; gives those that were not declared dead."""
+        rows = await self._database.fetch("renew_worker_sessions", incarnations, lease)
+        return {row["incarnation"] for row in rows}
+
+    async def leases(self, incarnations: Sequence[UUID]) -> dict[UUID, float]:
+        """How long the leases of these are still good, in seconds, whoever renewed them."""
+        rows = await self._database.fetch("worker_session_leases", incarnations)
+        return {row["incarnation"]: row["lease_seconds"] for row in rows}
+
+    async def moved(self, incarnations: Sequence[UUID], gateway: UUID) -> list[MovedSession]:
+        """Those that are dead, or that another gateway has adopted."""
+        rows = await self._database.fetch("moved_worker_sessions", incarnations, gateway)
+        return [MovedSession(row["incarnation"], row["dead"]) for row in rows]
+
+    async def held(self, incarnations: Sequence[UUID]) -> list[HeldTask]:
+        """The tasks that run on these."""
+        rows = await self._database.fetch("held_by_sessions", incarnations)
+        return [
+            HeldTask(
+                task=running_task(row),
+                preemptible=row["preemptible"],
+                timeout_seconds=row["timeout_seconds"],
+                started_at=row["started_at"],
+            )
+            for row in rows
+        ]
+
+    async def leave(self, incarnation: UUID) -> None:
+        """Let a session leave: what still runs on it is swept."""
+        await self._database.execute("leave_roster", incarnation)
+
+    async def serve(self, gateway: UUID, slots: int, pool: Pool) -> None:
+        """Note what a gateway serves now."""
+        await self._database.execute("change_gateway", gateway, slots, serves_of(pool))
+
+
+class _About(msgspec.Struct):
+    labels: dict[str, str] = {}
+    client: str | None = None
+
+
+def _listed(row: asyncpg.Record) -> ListedSession:
+    about = msgspec.json.decode(row["about"] or "{}", type=_About)
+    return ListedSession(
+        incarnation=row["incarnation"],
+        name=row["name"],
+        slots=row["slots"],
+        running=row["running"],
+        pool=pool_of(row["serves"]),
+        started_at=row["started_at"],
+        lease_seconds=row["lease_seconds"],
+        gateway=row["gateway"],
+        labels=about.labels,
+        client=about.client,
+    )

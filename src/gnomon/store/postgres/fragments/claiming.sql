@@ -1,0 +1,36 @@
+-- chosen_key: one key of a batch, with the flow that it was chosen as.
+-- A column of one element holds for the whole batch.
+CASE WHEN cardinality($2::text[]) = 1 THEN ($2::text[])[1] ELSE u.tenant_id END AS tenant_id, u.id,
+            CASE WHEN cardinality($6::bigint[]) = 1 THEN ($6::bigint[])[1] ELSE u.flow END AS flow
+
+-- chosen_row: the row of a key `k`, if it may be claimed, locked.
+SELECT task.ctid
+        FROM gnomon.task
+        WHERE task.tenant_id = k.tenant_id
+          AND task.id = k.id
+          AND task.state + 0 = 0
+          AND task.due_at <= (SELECT now FROM moment)
+          AND (NOT task.gated OR $5::boolean)
+          AND (coalesce(k.flow, 0) = 0 OR task.flow = k.flow)
+        FOR UPDATE SKIP LOCKED
+
+-- claimed_values: what a claim changes in a row `t`, at the moment `m`, but for its node.
+-- `id` stays as it is. But where an UPDATE names no column that a generated one is made of, PostgreSQL
+-- (18) parses what generates them anew for every row, to find each time that there is nothing to do:
+-- two thirds of what a claim would cost.
+state = 1,
+    id = t.id,
+    fence = t.fence + 1,
+    attempt = t.attempt + 1,
+    gated = false,
+    begun = false,
+    started_at = m.now,
+    run_until = m.now + make_interval(secs => t.timeout_seconds + $4::float8)
+
+-- claimed_columns: a claimed row `t` as it goes to whoever runs it.
+t.tenant_id, t.id, t.fence, t.attempt, t.retries_left, t.losses, t.target, t.payload,
+    t.payload_size, t.timeout_seconds, t.retry_policy, t.task_type, t.lane, t.delivery,
+    date_part('epoch', t.execute_at) AS scheduled_for, t.idempotency_key, t.preemptible, t.queue, t.limit_keys, t.flow,
+    t.origin,
+    coalesce(t.expires_at <= m.now AND (t.cron_job_id IS NULL OR t.attempt = 1), false) AS expired,
+    t.cron_job_id IS NOT NULL AS recurring, date_part('epoch', m.now) AS now

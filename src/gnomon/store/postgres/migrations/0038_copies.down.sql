@@ -1,0 +1,1 @@
+DROP TABLE gnomon.task_copy;

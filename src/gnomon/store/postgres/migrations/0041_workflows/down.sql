@@ -1,0 +1,14 @@
+DROP TRIGGER IF EXISTS pass_dead_node ON gnomon.task;
+DROP TRIGGER IF EXISTS pass_gone_node ON gnomon.task;
+DROP FUNCTION IF EXISTS gnomon.pass_dead_node();
+DROP FUNCTION IF EXISTS gnomon.pass_gone_node();
+DROP FUNCTION IF EXISTS gnomon.pass_nodes(text[], uuid[], smallint[], json[], integer);
+DROP TABLE IF EXISTS gnomon.workflow_signal;
+DROP TABLE IF EXISTS gnomon.workflow_result;
+DROP TABLE IF EXISTS gnomon.workflow_edge;
+DROP TABLE IF EXISTS gnomon.workflow_node;
+DROP TABLE IF EXISTS gnomon.workflow_run;
+DROP TABLE IF EXISTS gnomon.workflow;
+DROP INDEX IF EXISTS gnomon.task_run_dead;
+ALTER TABLE gnomon.task_archive DROP COLUMN IF EXISTS workflow_run_id, DROP COLUMN IF EXISTS workflow_node;
+ALTER TABLE gnomon.task DROP COLUMN IF EXISTS workflow_run_id, DROP COLUMN IF EXISTS workflow_node;

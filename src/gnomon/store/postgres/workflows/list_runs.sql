@@ -1,0 +1,24 @@
+-- Runs of a tenant, older than $2, newest first. $3 of this workflow, $4 of these states, $5 whether
+-- they are paused, $6 whether a dead letter holds them up; null: any. $7 how many.
+SELECT *
+FROM (
+    SELECT
+        r.id, r.tenant_id, r.workflow, r.version, r.state, r.paused, r.reason, r.input, r.deadline,
+        r.created_at, r.created_by, r.finished_at, r.retry_of,
+        r.state = 0 AND EXISTS (
+            SELECT FROM gnomon.task AS t
+            WHERE t.tenant_id = r.tenant_id AND t.workflow_run_id = r.id AND t.state = 4
+              AND NOT EXISTS (
+                  SELECT FROM gnomon.workflow_result AS e
+                  WHERE e.tenant_id = t.tenant_id AND e.task_id = t.id
+              )
+        ) AS dead
+    FROM gnomon.workflow_run AS r
+    WHERE r.tenant_id = $1 AND r.id < $2
+      AND ($3::text IS NULL OR r.workflow = $3)
+      AND ($4::smallint[] IS NULL OR r.state = ANY ($4))
+      AND ($5::boolean IS NULL OR r.paused = $5)
+) AS r
+WHERE $6::boolean IS NULL OR r.state > 0 OR r.dead = $6
+ORDER BY r.id DESC
+LIMIT $7

@@ -1,0 +1,12 @@
+-- Nodes of a run that is being cancelled which have not ended, and were not asked to. $3 how many.
+SELECT n.tenant_id, n.task_id, t.state
+FROM gnomon.workflow_node AS n
+JOIN gnomon.task AS t ON t.tenant_id = n.tenant_id AND t.id = n.task_id
+WHERE n.tenant_id = $1 AND n.run_id = $2
+  AND NOT (t.state = 1 AND t.cancel_requested)
+  AND NOT EXISTS (
+      SELECT FROM gnomon.workflow_result AS e
+      WHERE e.tenant_id = n.tenant_id AND e.task_id = n.task_id
+  )
+ORDER BY n.task_id
+LIMIT $3

@@ -1,0 +1,112 @@
+"""Runs of workflows within one transaction of a tenant."""
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.workflow_errors import RunHasEnded, WorkflowRunNotFound
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.ports.workflows import FAILURE_CODES, RULE_CODES, NewWorkflowRun, ReadWorkflowRun
+from gnomon.store.postgres.queries import query
+from gnomon.store.postgres.rows import stored_payload
+from gnomon.store.postgres.workflows import reading
+from gnomon.store.postgres.workflows.reading import entries_of
+from gnomon.workflow.graph import When, last_nodes, used_at_death
+from gnomon.workflow.run import WorkflowRunState
+
+if TYPE_CHECKING:
+    from gnomon.store.postgres.database import Connection
+
+
+class PostgresWorkflowChange:
+    """An open transaction of one tenant, as far as workflows go."""
+
+    def __init__(self, connection: "Connection", tenant_id: str, due: list[Entry]) -> None:
+        self._connection = connection
+        self._due = due  # hints to send once it is committed
+        self._tenant_id = tenant_id
+
+    async def insert(self, run: NewWorkflowRun) -> None:
+        """Store a run, and make its tasks, which this transaction has stored, its nodes."""
+        await self._connection.execute(
+            query("insert_run"),
+            run.tenant_id,
+            run.id,
+            run.workflow,
+            run.version,
+            stored_payload(run.definition),
+            run.fail_fast,
+            stored_payload(run.input),
+            run.deadline,
+            run.created_at,
+            run.created_by,
+            run.retry_of,
+        )
+        await self._bind(run)
+
+    async def _bind(self, run: NewWorkflowRun) -> None:
+        graph = {each.name: each.node for each in run.nodes}
+        ids = {each.name: each.task.id for each in run.nodes}
+        last = last_nodes(graph)
+        edges = [
+            (ids[parent], ids[name], used_at_death(node.when))
+            for name, node in graph.items()
+            for parent in node.after
+        ]
+        edges += [(ids[name], run.id, False) for name in last]
+        parents, children, at_death = zip(*edges, strict=True)
+        await self._connection.execute(
+            query("bind_nodes"),
+            run.tenant_id,
+            run.id,
+            [*ids.values(), run.id],
+            [*ids, ""],
+            [msgspec.json.encode(node.after).decode() for node in graph.values()] + ["[]"],
+            [RULE_CODES[node.when] for node in graph.values()] + [RULE_CODES[When.ALL_SUCCEEDED]],
+            [FAILURE_CODES[node.on_failure] for node in graph.values()] + [0],
+            [len(node.after) for node in graph.values()] + [len(last)],
+            [*(stored_payload(each.template) for each in run.nodes), None],
+            parents,
+            children,
+            at_death,
+        )
+
+    async def cancel(self, run_id: UUID, reason: str, *, interrupt: bool) -> ReadWorkflowRun:
+        """Cancel a run; its tasks follow. Raises WorkflowRunNotFound, RunHasEnded."""
+        state = await self._lock(run_id)
+        if state.is_final and state is not WorkflowRunState.CANCELLED:
+            raise RunHasEnded(run_id, state.name, "cancelled", "it has ended")
+        await self._connection.execute(
+            query("cancel_run"), self._tenant_id, run_id, reason, interrupt
+        )
+        return await self.read(run_id)
+
+    async def pause(self, run_id: UUID, *, paused: bool) -> ReadWorkflowRun:
+        """Pause or resume a run. Raises WorkflowRunNotFound, RunHasEnded."""
+        state = await self._lock(run_id)
+        if state is not WorkflowRunState.RUNNING:
+            raise RunHasEnded(run_id, state.name, "paused" if paused else "resumed")
+        await self._connection.execute(query("pause_run"), self._tenant_id, run_id, paused)
+        if paused:
+            await self._connection.execute(query("hold_run"), self._tenant_id, run_id)
+        else:
+            rows = await self._connection.fetch(query("free_run"), self._tenant_id, run_id)
+            self._due += entries_of(rows)
+        return await self.read(run_id)
+
+    async def turn_again(self, task_id: UUID) -> bool:
+        """Let a dead letter whose template did not fit take its turn again; gives whether it is
+        one."""
+        again = await self._connection.fetchval(query("turn_again"), self._tenant_id, task_id)
+        return again is not None
+
+    async def read(self, run_id: UUID) -> ReadWorkflowRun:
+        """Raises WorkflowRunNotFound."""
+        return await reading.read(self._connection, self._tenant_id, run_id)
+
+    async def _lock(self, run_id: UUID) -> WorkflowRunState:
+        row = await self._connection.fetchrow(query("lock_run"), self._tenant_id, run_id)
+        if row is None:
+            raise WorkflowRunNotFound(run_id)
+        return WorkflowRunState(row["state"])

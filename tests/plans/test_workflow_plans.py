@@ -1,0 +1,84 @@
+"""Plans of statements that read workflows: what is asked is a tenant's or a run's, never all."""
+
+from typing import Any
+
+import pytest
+from tests.integration.support import Connection, database_now
+from tests.plans.test_hot_plans import plans
+
+from gnomon.clock import new_id
+from gnomon.model.task import DEFAULT_TENANT
+from gnomon.store.ports.tasks import HIGHEST_ID
+
+LARGE = {
+    "workflow", "workflow_run", "workflow_node", "workflow_edge", "workflow_result", "task",
+    "workflow_signal",
+}  # fmt: skip
+
+
+@pytest.fixture
+async def filled(connection: Connection) -> Connection:
+    """Two hundred runs of a hundred nodes."""
+    now = await database_now(connection)
+    runs = [new_id(now) for _ in range(200)]
+    nodes = [new_id(now) for _ in range(20_000)]
+    await connection.execute(
+        "INSERT INTO gnomon.workflow_run (tenant_id, id, created_at)"
+        " SELECT $1, unnest($2::uuid[]), gnomon.now()",
+        DEFAULT_TENANT, runs,
+    )  # fmt: skip
+    await connection.execute(
+        """
+        INSERT INTO gnomon.workflow_node (tenant_id, task_id, run_id, node, place)
+        SELECT $1, n.id, ($3::uuid[])[n.place % 200 + 1], 'n' || n.place, n.place
+        FROM unnest($2::uuid[]) WITH ORDINALITY AS n (id, place)
+        """,
+        DEFAULT_TENANT, nodes, runs,
+    )  # fmt: skip
+    await connection.execute(
+        """
+        INSERT INTO gnomon.workflow_edge (tenant_id, parent_id, child_id, at_death)
+        SELECT tenant_id, task_id, run_id, false FROM gnomon.workflow_node
+        """
+    )
+    await connection.execute(
+        """
+        INSERT INTO gnomon.workflow_result (tenant_id, task_id, run_id, node, state, finished_at)
+        SELECT tenant_id, task_id, run_id, node, 1, gnomon.now() FROM gnomon.workflow_node
+        """
+    )
+    await connection.execute(
+        """
+        INSERT INTO gnomon.workflow (tenant_id, name, version, digest, definition, created_at)
+        SELECT 't' || n % 50, 'w' || n % 20, n, '', '{}', gnomon.now()
+        FROM generate_series(1, 5000) AS n
+        """
+    )
+    await connection.execute("ANALYZE")
+    return connection
+
+
+async def test_reads_go_by_indexes(filled: Connection) -> None:
+    run = await filled.fetchval("SELECT id FROM gnomon.workflow_run LIMIT 1")
+    task = await filled.fetchval("SELECT task_id FROM gnomon.workflow_node LIMIT 1")
+    asked: list[tuple[str, list[Any]]] = [
+        ("get_run", [DEFAULT_TENANT, run]),
+        ("run_nodes", [DEFAULT_TENANT, run]),
+        ("run_output", [DEFAULT_TENANT, run, "n1"]),
+        ("waited_for", [DEFAULT_TENANT, task]),
+        ("get_workflow", ["t1", "w1", None]),
+        ("turn_values", [DEFAULT_TENANT, run, ["n1"]]),
+        ("workflow_steps", [500]),
+        ("unended_nodes", [DEFAULT_TENANT, run, 500]),
+    ]
+    for name, args in asked:
+        for used in await plans(filled, name, *args):
+            assert not LARGE & used.read_whole - {"task"}, name
+
+
+async def test_a_page_of_runs_has_a_bound(filled: Connection) -> None:
+    args = [DEFAULT_TENANT, HIGHEST_ID, None, None, None, None, 51]
+    for used in await plans(filled, "list_runs", *args):
+        assert used.indexes >= {"workflow_run_pkey"} or used.indexes >= {"workflow_run_of"}
+    for used in await plans(filled, "list_workflows", "t1"):
+        assert "workflow" not in used.read_whole
