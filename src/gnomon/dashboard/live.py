@@ -70,7 +70,8 @@ async def _events(request: Request, viewer: Viewer) -> AsyncIterator[bytes]:
         changed = viewer.take()
         if viewer.open_events != shown:
             shown = viewer.open_events
-            yield f"event: open-events\ndata: {shown}\n\n".encode()
+            of = "installation-events" if viewer.tenant_id is None else "events"
+            yield f"event: open-{of}\ndata: {shown}\n\n".encode()
         yield f"event: changed\ndata: {' '.join(changed)}\n\n".encode() if changed else b":\n\n"
 
 

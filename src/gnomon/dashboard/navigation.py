@@ -13,6 +13,7 @@ class PageLink(msgspec.Struct, frozen=True):
     path: str
     name: str
     role: Role
+    also: str | None = None  # pages below this path belong to it, too
 
 
 class PageGroup(msgspec.Struct, frozen=True):
@@ -31,6 +32,7 @@ GROUPS = (
             PageLink("/tasks", "Tasks", Role.READ),
             PageLink("/dead-letters", "Dead letters", Role.READ),
             PageLink("/cron", "Recurring", Role.READ),
+            PageLink("/workflows", "Workflows", Role.READ, "/workflow-runs"),
             PageLink("/bulk-operations", "Bulk", Role.READ),
             PageLink("/events", "Events", Role.READ),
         ),
@@ -40,6 +42,7 @@ GROUPS = (
         (
             PageLink("/limits", "Limits", Role.READ),
             PageLink("/task-types", "Task types", Role.READ),
+            PageLink("/subscriptions", "Notifications", Role.READ),
             PageLink("/usage", "Usage", Role.READ),
             PageLink("/keys", "Keys", Role.ADMIN),
             PageLink("/webhook-secrets", "Webhook secrets", Role.ADMIN),
@@ -49,10 +52,12 @@ GROUPS = (
         "Installation",
         (
             PageLink("/nodes", "Nodes", Role.OPERATOR),
+            PageLink("/installation/events", "Installation events", Role.OPERATOR),
             PageLink("/tenants", "Tenants", Role.OPERATOR),
             PageLink("/fair-share", "Fair share", Role.OPERATOR),
             PageLink("/plans", "Plans", Role.OPERATOR),
             PageLink("/operator-keys", "Operator keys", Role.OPERATOR),
+            PageLink("/operator-subscriptions", "Operator notifications", Role.OPERATOR),
         ),
     ),
 )
@@ -79,4 +84,5 @@ def shown_groups(offered: Callable[[Role], bool], path: str) -> list[ShownGroup]
 
 def is_here(link: PageLink, path: str) -> bool:
     """Whether a path is of this page, or of one below it."""
-    return path == link.path or (link.path != "/" and path.startswith(f"{link.path}/"))
+    own = (link.path, link.also) if link.also else (link.path,)
+    return path in own or (link.path != "/" and any(path.startswith(f"{each}/") for each in own))

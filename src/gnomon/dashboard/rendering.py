@@ -20,6 +20,7 @@ from gnomon.dashboard.drawing.state_diagram import state_diagram
 from gnomon.dashboard.navigation import shown_groups
 from gnomon.dashboard.text import words
 from gnomon.dashboard.text.quota_rows import quota_label, quota_text
+from gnomon.dashboard.text.workflow_words import run_status
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -89,6 +90,7 @@ def environment() -> Environment:
         "number": words.number,
         "rate": words.rate,
         "status": words.status,
+        "run_status": run_status,
         "address": words.address,
         "typed": typed,
         "size": words.size,
@@ -124,7 +126,7 @@ def rendered(request: Request, template: str, **values: Any) -> bytes:
             groups=shown_groups(offered, path),
             authenticated=authenticated,
             fragment=is_fragment(request),
-            open_events=request.scope.get(OPEN_EVENTS, 0),
+            open_events=request.scope.get(OPEN_EVENTS, {}),
             stream="/live/installation" if isinstance(by, Operator) else "/live",
             may_operate=offered(Role.OPERATE),
             may_read=offered(Role.READ),

@@ -23,6 +23,7 @@ from gnomon.dashboard.pages.admin import (
     webhook_secrets,
 )
 from gnomon.dashboard.pages.cron import cron_backfill, cron_editor, cron_jobs
+from gnomon.dashboard.pages.notify import subscriptions
 from gnomon.dashboard.pages.tasks import (
     bulk,
     dead_letters,
@@ -32,6 +33,7 @@ from gnomon.dashboard.pages.tasks import (
     task_views,
     tasks,
 )
+from gnomon.dashboard.pages.workflows import workflow_runs, workflows
 from gnomon.dashboard.rendering import POLICIES, rendered
 from gnomon.dashboard.signing_in import sign_in_url
 from gnomon.model.errors import QUERY_CANCELED, RoleMissing, StoreUnavailable, Unauthenticated
@@ -98,9 +100,12 @@ _pages = Router(
         *dead_letters.ROUTES,
         *bulk.ROUTES,
         *events.ROUTES,
+        *subscriptions.ROUTES,
         *cron_jobs.ROUTES,
         *cron_editor.ROUTES,
         *cron_backfill.ROUTES,
+        *workflows.ROUTES,
+        *workflow_runs.ROUTES,
         *nodes.ROUTES,
         *limits.ROUTES,
         *task_types.ROUTES,

@@ -67,6 +67,8 @@ def body_of(form: Form) -> bytes:
         body["retry_policy"] = policy
     if form["preemptible"]:
         body["preemptible"] = _truth(form, "preemptible")
+    if form["from"]:
+        body["retry_of"] = form["from"]
     body["idempotency_key"] = form["idempotency_key"].strip() or form["form_key"]
     return msgspec.json.encode(body)
 

@@ -59,8 +59,16 @@ async def show_overview(request: Request) -> ASGIResponse:
     )
     dead = await context.store.list_dead(tenant, TaskFilter(), None, _DEAD)
     events = await context.events.list(tenant, EventFilter(acknowledged=False), None, _EVENTS)
-    seen = None if context.authenticator is not None else await nodes.overview(context.nodes)
-    living = None if seen is None else [node for node in seen.nodes if not node.dead]
+    seen = (
+        None
+        if context.authenticator is not None
+        else await nodes.overview(context.nodes, with_sessions=False)
+    )
+    living = (
+        None
+        if seen is None
+        else [node for node in seen.nodes if not node.dead and node.kind != "session"]
+    )
     return page(
         request,
         "overview.html",

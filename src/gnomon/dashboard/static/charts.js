@@ -66,7 +66,7 @@ function options(chart, box, readout) {
   return {
     width: box.clientWidth, height: box.clientHeight, legend: { show: false },
     tzDate: (at) => clock.value === "utc" ? uPlot.tzDate(new Date(at * 1000), "Etc/UTC") : new Date(at * 1000),
-    padding: [12, 8, 0, 0],
+    padding: [12, 20, 0, 0],  // the last moment has its label below it
     cursor: { drag: { x: false, y: false }, points: { show: chart.kind === "lines" }, y: false },
     scales: {
       x: { time: true },

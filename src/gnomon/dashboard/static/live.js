@@ -103,8 +103,8 @@ function end() {
   close();
 }
 
-function showOpenEvents(number) {
-  const badge = document.getElementById("open-events");
+function showOpenEvents(id, number) {
+  const badge = document.getElementById(id);
   if (!badge) return;
   badge.hidden = number === 0;
   badge.firstElementChild.textContent = number > 99 ? "99+" : String(number);
@@ -166,7 +166,8 @@ const heard = {
   },
   "htmx:error": () => { isLost(); connectLater(); },
   changed: () => { state.heardAt = Date.now(); state.changed = true; refresh(); },
-  "open-events": (event) => showOpenEvents(Number(event.detail.data)),
+  "open-events": (event) => showOpenEvents("open-events", Number(event.detail.data)),
+  "open-installation-events": (event) => showOpenEvents("open-installation-events", Number(event.detail.data)),
   ended: end,
 };
 

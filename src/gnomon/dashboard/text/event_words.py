@@ -27,12 +27,28 @@ KINDS = {
     SLA_MISSED: "Late run",
     BREAKER_OPENED: "Breaker opened",
     BREAKER_CLOSED: "Breaker closed",
+    end_of(BREAKER_OPENED): "Breaker closed everywhere",
     TASK_SLA_MISSED: "Late task",
     TASK_SLOW: "Slow task",
     TASK_STUCK: "Stuck task",
     end_of(TASK_STUCK): "No longer stuck",
 }
-
+# Those of the installation.
+INSTALLATION_KINDS = {
+    event_kinds.NODE_LOST: "Node lost",
+    end_of(event_kinds.NODE_LOST): "Node no longer lost",
+    event_kinds.NODE_JOINED: "Node joined",
+    event_kinds.CHORE_FAILING: "Chore failing",
+    end_of(event_kinds.CHORE_FAILING): "Chore no longer failing",
+    event_kinds.PARTITIONS_MISSING: "Partitions missing",
+    end_of(event_kinds.PARTITIONS_MISSING): "Partitions there again",
+    event_kinds.RETENTION_BEHIND: "Retention behind",
+    end_of(event_kinds.RETENTION_BEHIND): "Retention no longer behind",
+    event_kinds.DATABASE_FULL: "Database full",
+    end_of(event_kinds.DATABASE_FULL): "Database has room again",
+    event_kinds.DATABASE_CHANGED: "Database changed",
+}
+_NAMES = KINDS | INSTALLATION_KINDS
 
 # Sentences with members of the detail.
 _TEXTS = {
@@ -40,15 +56,30 @@ _TEXTS = {
         "{retries} of {executions} executions of the type {task_type} failed within {minutes} "
         "minutes, and are tried again."
     ),
-    event_kinds.end_of(event_kinds.RETRY_STORM): (
+    end_of(event_kinds.RETRY_STORM): (
         "Executions of the type {task_type} succeed again, or there are few."
     ),
     event_kinds.QUOTA_REACHED: "The quota {quota} of {limit} is used up: more is refused.",
-    event_kinds.end_of(event_kinds.QUOTA_REACHED): "The quota {quota} of {limit} has room again.",
+    end_of(event_kinds.QUOTA_REACHED): "The quota {quota} of {limit} has room again.",
     event_kinds.LIMITER_STARVING: "Tasks wait for the limiter {limiter} since {waiting_since}.",
-    event_kinds.end_of(event_kinds.LIMITER_STARVING): (
+    end_of(event_kinds.LIMITER_STARVING): (
         "No task has waited long for the limiter {limiter} any more."
     ),
+    event_kinds.NODE_LOST: "The node {node} ended at {lost_at} without leaving, and is not back.",
+    end_of(event_kinds.NODE_LOST): "The node {node} is back, or nobody waits for it any more.",
+    event_kinds.NODE_JOINED: "The node {node} of version {version} started, with {slots} slots.",
+    event_kinds.CHORE_FAILING: (
+        "The chore {chore} has failed since {failing_since}, in {processes} processes."
+    ),
+    end_of(event_kinds.CHORE_FAILING): "The chore {chore} works again.",
+    event_kinds.PARTITIONS_MISSING: "There is no partition for tomorrow of {tables}.",
+    end_of(event_kinds.PARTITIONS_MISSING): "There are partitions for tomorrow of {tables}.",
+    event_kinds.RETENTION_BEHIND: (
+        "Rows past their time ({rows}) are not removed as fast as they come: the table grows."
+    ),
+    end_of(event_kinds.RETENTION_BEHIND): "All rows past their time ({rows}) are removed.",
+    event_kinds.DATABASE_FULL: "New work is refused: {why}.",
+    end_of(event_kinds.DATABASE_FULL): "The database has room again: new work is taken.",
     event_kinds.USAGE_RECORDED: (
         "{submissions} submissions and {executions} executions on {day}, until {until}."
     ),
@@ -78,7 +109,7 @@ def shown(event: EventRecord) -> ShownEvent:
         links.append((f"/tasks/{event.task_id}", "task"))
     if event.kind == DEAD_LETTERED:
         links.append(_dead_letters(detail))
-    name = KINDS.get(event.kind, event.kind)
+    name = _NAMES.get(event.kind, event.kind)
     return ShownEvent(event, name, _text(event.kind, detail), tuple(links))
 
 
@@ -102,6 +133,8 @@ def _text(kind: str, detail: dict[str, Any]) -> str:
         took = detail.get("seconds")
         held = f" after {span(took)}" if isinstance(took, int | float) else ""
         return f"A call {_to(detail)} succeeded: node {detail.get('node')} runs tasks again{held}."
+    if kind == end_of(BREAKER_OPENED):
+        return f"No node holds back tasks for calls {_to(detail)} any more."
     if kind == DEAD_LETTERED:
         number, task_type = detail.get("count"), detail.get("task_type")
         of = "of other types" if task_type is None else f"of the type {task_type}"

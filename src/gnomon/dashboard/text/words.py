@@ -41,6 +41,10 @@ SIGNS = {
     "preempted": "⇥",
     "MISSED": "∅",
     "SKIPPED": "⇥",
+    "SUCCEEDED": "✓",
+    "CANCELLING": "⊘",
+    "ROLLING_BACK": "↺",
+    "ROLLED_BACK": "↺",
     "live": "✓",
     "revoked": "⊘",
     "expired": "⊖",
@@ -78,6 +82,14 @@ DONE = {
     "job_created": "The recurring job was created.",
     "job_changed": "The recurring job was changed.",
     "job_deleted": "The recurring job was deleted.",
+    "workflow_started": "A run was started.",
+    "workflow_deleted": "The workflow was removed.",
+    "subscription_created": "The subscription was added.",
+    "subscription_changed": "The subscription was changed.",
+    "subscription_deleted": "The subscription was removed. Nobody is told by it any more.",
+    "muted": "It is muted: nothing is told until then.",
+    "unmuted": "It is told of everything again.",
+    "test_sent": "A test is on its way. What the receiver answers is shown below.",
     "backfill": "The runs of the past were entered, and start one after the other.",
 }
 
@@ -86,6 +98,7 @@ _RIGHTS = {
     Role.READ: "see everything of its tenant but keys, webhook secrets and usage",
     Role.SUBMIT: "submit tasks, and create, change and trigger recurring jobs",
     Role.OPERATE: "retry, cancel, pause, reschedule and delete tasks, and pause recurring jobs",
+    Role.WORK: "run tasks, as a remote worker",
     Role.ADMIN: "do everything in its tenant, keys and limits included",
     Role.OPERATOR: "manage the installation: nodes, tenants, plans and operators' keys",
 }
@@ -108,7 +121,7 @@ def span(seconds: float | None) -> str:
     if abs(seconds) < 1:
         return f"{seconds * 1000:.0f} ms"
     if abs(seconds) < 60:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
     rest = int(seconds)
     for size, unit in _UNITS:
         if abs(rest) >= size:

@@ -38,9 +38,10 @@ _ROLES = {
     Role.READ: "see everything",
     Role.SUBMIT: "create tasks and recurring jobs",
     Role.OPERATE: "change what exists: cancel, pause, retry, resolve",
+    Role.WORK: "run tasks, as a remote worker",
     Role.ADMIN: "all of these, and keys, limits, task types and usage",
 }
-_FIELDS = ("name", "task_types", "functions", "hosts", "expires_at")
+_FIELDS = ("name", "task_types", "queues", "functions", "hosts", "expires_at")
 _EMPTY = dict.fromkeys((*_FIELDS, *(f"role_{role}" for role in _ROLES)), "")
 _FINE = Refusal(200, {})
 _ONLY_NOW = "Keep it where secrets are kept: only its hash is stored, so it is never shown again."
@@ -156,7 +157,7 @@ def _wanted(by: Requester, form: Mapping[str, str]) -> WantedKey:
     if isinstance(by, Operator):
         return wanted_operator_key(decoded(msgspec.json.encode(values), CreateOperatorKey))
     values["roles"] = [role for role in _ROLES if form[f"role_{role}"]]
-    for name in ("task_types", "functions", "hosts"):
+    for name in ("task_types", "queues", "functions", "hosts"):
         values[name] = lines(form[name])
     return wanted_key(decoded(msgspec.json.encode(values), CreateKey))
 

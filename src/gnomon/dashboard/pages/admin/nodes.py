@@ -15,6 +15,7 @@ from gnomon.usecases.admin import nodes
 from gnomon.usecases.admin.nodes import NodeStatus
 
 _SHOWN_DEAD = 20
+_SHOWN_SESSIONS = 200
 # So long the letter of a dead node is nobody else's: letters would change with every death.
 _REMEMBERED = timedelta(minutes=15)
 _COLOURS = 8
@@ -32,9 +33,11 @@ class MarkedNode(msgspec.Struct, frozen=True):
 @PageRoute("GET", "/nodes", role=Role.OPERATOR)
 async def show_nodes(request: Request) -> ASGIResponse:
     context = context_of(request)
-    seen = await nodes.overview(context.nodes)
-    marked = _marked(seen.nodes, context.clock.now())
-    dead = [node for node in seen.nodes if node.dead]
+    seen = await nodes.overview(context.nodes, with_sessions=context.authenticator is None)
+    serve = [node for node in seen.nodes if node.kind != "session"]
+    sessions = [node for node in seen.nodes if node.kind == "session" and not node.dead]
+    marked = _marked(serve, context.clock.now())
+    dead = [node for node in serve if node.dead]
     serving = [each for each in marked if not each.node.dead]
     return page(
         request,
@@ -47,6 +50,8 @@ async def show_nodes(request: Request) -> ASGIResponse:
         dead=sorted(dead, key=lambda node: node.alive_until, reverse=True)[:_SHOWN_DEAD],
         dead_count=len(dead),
         due=seen.due,
+        sessions=sessions[:_SHOWN_SESSIONS],
+        session_count=len(sessions),
         order=[(each.node.incarnation, each.node.name) for each in marked],
         owned=seen.owned,
         shards=len(frozenset().union(*seen.owned.values())),

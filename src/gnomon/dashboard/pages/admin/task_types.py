@@ -42,8 +42,8 @@ async def create(request: Request) -> ASGIResponse:
     form = _EMPTY | await read_form(request, _MOST_FORM_BYTES)
     name = form["name"].strip()
     try:
-        if not name or "/" in name:  # an entry is addressed by its name, here and over the API
-            raise InvalidTask("must be the name of a type, without a slash", "/name")
+        if not name:
+            raise InvalidTask("must be the name of a type", "/name")
         await _put(request, name, form)
     except GnomonError as error:
         return await _all(request, form, refusal_of(error))

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from litestar.response.base import ASGIResponse
@@ -58,7 +59,7 @@ async def backfill(request: Request) -> ASGIResponse:
         return await _counted(request, job, form, error)
     except (InvalidTask, QuotaExceeded) as error:
         return _page(request, job, form, error=error)
-    return redirect(f"/cron/{ref}?done=backfill")
+    return redirect(f"/cron/{quote(ref, safe='')}?done=backfill")
 
 
 def _check_confirmed(form: dict[str, str], job: CronJob, found: Backfilled) -> None:

@@ -1,0 +1,1 @@
+"""Runs of random workflows on a real PostgreSQL, compared with the pure model after every event."""

@@ -1,0 +1,52 @@
+"""Plays many random workflows: `make workflows`, or `python -m proof.workflows 500`."""
+
+import asyncio
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from proof.workflows.graphs import random_graph
+from proof.workflows.runs import ComparedRun, play
+
+from gnomon.clock import SystemClock, new_incarnation
+from gnomon.store.embedded import EmbeddedServer
+from gnomon.store.postgres import migrate
+from gnomon.store.postgres.database import Database, connect
+from gnomon.store.postgres.dispatch.roster import PostgresRoster
+from gnomon.store.postgres.retention import partitions
+
+_FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+async def _play_all(dsn: str, number: int) -> None:
+    connection = await connect(dsn)
+    await migrate.up(connection)
+    today = await connection.fetchval("SELECT (gnomon.now() AT TIME ZONE 'UTC')::date")
+    await partitions.make(connection, today)
+    await connection.close()
+    database, clock, incarnation = Database(dsn, 8), SystemClock(), new_incarnation()
+    await database.open(quiet=True)
+    await PostgresRoster(database).join(incarnation, "proof", 10, 86_400.0)
+    events = 0
+    for seed in range(number):
+        chance = random.Random(seed)
+        run = ComparedRun(database, random_graph(chance), clock, incarnation)
+        events += await play(run, chance, settlers=1 + seed % 3)
+    await database.close()
+    sys.stdout.write(f"{number} workflows, {events} events: PostgreSQL and the model agree\n")
+
+
+def main() -> None:
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    with tempfile.TemporaryDirectory() as folder:
+        server = EmbeddedServer(Path(folder) / "data", settings_overrides=_FAST)
+        server.start()
+        try:
+            asyncio.run(_play_all(server.dsn, number))
+        finally:
+            server.stop(mode="immediate")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""`/workflow-runs`: runs of workflows."""
+
+import asyncio
+from uuid import UUID
+
+from litestar import Router
+from litestar.response.base import ASGIResponse
+
+from gnomon.access.principal import Role
+from gnomon.api.context import Request, context_of, principal_of, tenant_of
+from gnomon.api.http.cursors import cursor_of, cursor_view
+from gnomon.api.http.idempotency import Answer, answer, changed, respond
+from gnomon.api.http.operation import Operation
+from gnomon.api.http.origins import requested_origin
+from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.tasks.schemas import NoQuery, Nothing
+from gnomon.api.workflows.views import (
+    NodeOutputView,
+    WorkflowRunList,
+    WorkflowRunReceipt,
+    WorkflowRunView,
+    output_view,
+    run_summary,
+    run_view,
+)
+from gnomon.model.errors import InvalidTask
+from gnomon.model.workflow_errors import OutputNotFound, WorkflowRunNotFound
+from gnomon.settings import OVERHEAD_BYTES
+from gnomon.store.postgres.tasks.changing import PostgresTaskChange
+from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Limit, Strict
+from gnomon.usecases.workflows import runs
+from gnomon.usecases.workflows.workflow_requests import (
+    CancelWorkflowRun,
+    StartAdHocRun,
+    WorkflowName,
+)
+from gnomon.workflow.run import WorkflowRunStatus
+
+PATH = "/api/v1/workflow-runs"
+
+
+class WorkflowRunListQuery(Strict):
+    """A filter of runs; without a parameter: all of them."""
+
+    workflow: WorkflowName | None = None
+    status: WorkflowRunStatus | None = None
+    limit: Limit = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+@Operation(
+    "POST",
+    "/",
+    name="start_ad_hoc_run",
+    role=Role.SUBMIT,
+    summary="Start a run of a workflow that is given with it",
+    body=StartAdHocRun,
+    body_required=True,
+    answers={202: WorkflowRunView},
+    receipt=WorkflowRunReceipt,
+    grows=True,
+    keyed=True,
+    paced=True,
+)
+async def start_ad_hoc_run(request: Request) -> ASGIResponse:
+    context, by = context_of(request), principal_of(request)
+    body = await read_body(request, context.settings.api.max_batch_bytes)
+    asked = await asyncio.to_thread(decoded, body, StartAdHocRun)
+    origin = requested_origin(request)
+    try:
+        run = await asyncio.to_thread(
+            runs.accept_run, context.rules, by, asked.definition, asked.input, origin
+        )
+    except InvalidTask as error:
+        raise error if error.pointer == "/input" else error.within("/definition") from error
+
+    async def act(change: PostgresTaskChange) -> Answer:
+        return answer(202, run_view(await runs.start(change, run)))
+
+    return await changed(request, body, act)
+
+
+@Operation(
+    "GET",
+    "/",
+    name="list_workflow_runs",
+    role=Role.READ,
+    summary="List runs of workflows, newest first",
+    query=WorkflowRunListQuery,
+    answers={200: WorkflowRunList},
+)
+async def list_workflow_runs(request: Request) -> ASGIResponse:
+    asked = queried(request, WorkflowRunListQuery)
+    page = await context_of(request).workflows.list_runs(
+        tenant_of(request), asked.workflow, asked.status, cursor_of(asked.cursor), asked.limit
+    )
+    views = [run_summary(each) for each in page.runs]
+    return respond(answer(200, WorkflowRunList(views, cursor_view(page.more))))
+
+
+@Operation(
+    "GET",
+    "/{run_id:str}",
+    name="get_workflow_run",
+    role=Role.READ,
+    summary="Read a run of a workflow, with its nodes",
+    query=NoQuery,
+    answers={200: WorkflowRunView},
+    errors=(404,),
+)
+async def get_workflow_run(request: Request) -> ASGIResponse:
+    queried(request, NoQuery)
+    found = await context_of(request).workflows.get_run(tenant_of(request), run_id_of(request))
+    return respond(answer(200, run_view(found)))
+
+
+@Operation(
+    "POST",
+    "/{run_id:str}/cancel",
+    name="cancel_workflow_run",
+    role=Role.OPERATE,
+    summary="Cancel a run: what has not started never does",
+    body=CancelWorkflowRun,
+    answers={200: WorkflowRunView},
+    receipt=WorkflowRunReceipt,
+    errors=(404, 409),
+    keyed=True,
+)
+async def cancel_workflow_run(request: Request) -> ASGIResponse:
+    run_id, by = run_id_of(request), principal_of(request)
+    body = await read_body(request, OVERHEAD_BYTES)
+    asked = decoded(body, CancelWorkflowRun)
+
+    async def act(change: PostgresTaskChange) -> Answer:
+        found = await runs.cancel(change, by, run_id, interrupt=asked.interrupt)
+        return answer(200, run_view(found))
+
+    return await changed(request, body, act)
+
+
+@Operation(
+    "POST",
+    "/{run_id:str}/pause",
+    name="pause_workflow_run",
+    role=Role.OPERATE,
+    summary="Pause a run: nothing of it starts until it is resumed",
+    body=Nothing,
+    answers={200: WorkflowRunView},
+    receipt=WorkflowRunReceipt,
+    errors=(404, 409),
+    keyed=True,
+)
+async def pause_workflow_run(request: Request) -> ASGIResponse:
+    return await _pause(request, paused=True)
+
+
+@Operation(
+    "POST",
+    "/{run_id:str}/resume",
+    name="resume_workflow_run",
+    role=Role.OPERATE,
+    summary="Let a paused run go on",
+    body=Nothing,
+    answers={200: WorkflowRunView},
+    receipt=WorkflowRunReceipt,
+    errors=(404, 409),
+    keyed=True,
+)
+async def resume_workflow_run(request: Request) -> ASGIResponse:
+    return await _pause(request, paused=False)
+
+
+@Operation(
+    "GET",
+    "/{run_id:str}/outputs/{node:str}",
+    name="get_node_output",
+    role=Role.READ,
+    summary="Read the output of a node that has ended",
+    query=NoQuery,
+    answers={200: NodeOutputView},
+    errors=(404,),
+)
+async def get_node_output(request: Request) -> ASGIResponse:
+    queried(request, NoQuery)
+    run_id, node = run_id_of(request), str(request.path_params["node"])
+    if not node.isprintable():
+        raise OutputNotFound(repr(node[:100]))
+    found = await context_of(request).workflows.output(tenant_of(request), run_id, node)
+    return respond(answer(200, output_view(found)))
+
+
+async def _pause(request: Request, *, paused: bool) -> ASGIResponse:
+    run_id, by = run_id_of(request), principal_of(request)
+    body = await read_body(request, OVERHEAD_BYTES)
+    decoded(body, Nothing)
+
+    async def act(change: PostgresTaskChange) -> Answer:
+        return answer(200, run_view(await runs.pause(change, by, run_id, paused=paused)))
+
+    return await changed(request, body, act)
+
+
+def run_id_of(request: Request) -> UUID:
+    """The id in the path. Raises WorkflowRunNotFound for text that is no id."""
+    text: str = request.path_params["run_id"]
+    try:
+        if len(text) == 36:
+            return UUID(text)
+    except ValueError:
+        pass
+    raise WorkflowRunNotFound(text)
+
+
+router = Router(
+    PATH,
+    route_handlers=[
+        start_ad_hoc_run,
+        list_workflow_runs,
+        get_workflow_run,
+        cancel_workflow_run,
+        pause_workflow_run,
+        resume_workflow_run,
+        get_node_output,
+    ],
+)

@@ -1,0 +1,1 @@
+"""Pages of workflows and their runs."""

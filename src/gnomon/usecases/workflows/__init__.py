@@ -1,0 +1,1 @@
+"""Workflows: definitions, and runs of them."""

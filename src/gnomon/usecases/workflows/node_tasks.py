@@ -1,0 +1,158 @@
+"""The task of a node, and the template of what waits for its turn."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gnomon.access.principal import Principal
+from gnomon.model.blanks import may_have_blanks
+from gnomon.model.errors import InvalidTask
+from gnomon.model.origin import Origin
+from gnomon.model.target import HttpTarget
+from gnomon.model.task import Submission
+from gnomon.usecases.checks.payload_check import check_schema_in_thread
+from gnomon.usecases.checks.rules import TenantRules
+from gnomon.usecases.tasks.submit import allowed
+from gnomon.usecases.tasks.task_requests import SubmitTask
+from gnomon.usecases.workflows.workflow_requests import WorkflowNodeBody
+from gnomon.workflow.condition import check_condition
+from gnomon.workflow.graph import Graph
+from gnomon.workflow.template import CannotRender, Reference, TemplateValues, references
+from gnomon.workflow.turn import NodeTemplate, turn_of
+
+_NOT_OF_NODES = (
+    "execute_at", "delay_seconds", "jitter_seconds", "expires_at", "idempotency_key",
+)  # fmt: skip
+_TASK_FIELDS = SubmitTask.__struct_fields__
+
+
+class Requested(NamedTuple):
+    """Who asks for a run, when, and by which request."""
+
+    by: Principal
+    now: datetime
+    origin: Origin | None
+
+
+class NodeTasks:
+    """Makes the tasks of a run's nodes, each checked. Raises InvalidTask, with the place below the
+    node."""
+
+    def __init__(
+        self, rules: TenantRules, requested: Requested, graph: Graph, values: TemplateValues | None
+    ) -> None:
+        self._rules = rules
+        self._by, self._now, self._origin = requested
+        self._graph = graph
+        self._values = values  # None: the nodes are only checked
+        self._places = {name: place for place, name in enumerate(graph)}
+        self._above: Mapping[str, int] | None = None
+        self.work = 0  # steps of payload checks so far
+
+    def task_of(self, name: str, body: WorkflowNodeBody) -> tuple[Submission, bytes | None]:
+        """The task, and the template of what its turn decides, if there is any."""
+        for field in _NOT_OF_NODES:
+            if getattr(body, field) not in (None, msgspec.UNSET):
+                detail = "is not for nodes: they start when their turn has come"
+                raise InvalidTask(detail, f"/{field}")
+        fields = {each: getattr(body, each) for each in _TASK_FIELDS}
+        fields["task_type"] = body.task_type or name
+        task = allowed(self._rules, self._by, SubmitTask(**fields), self._now, None, self._origin)
+        found = self._template(name, body, task)
+        if found is not None and not found.reads and found.condition is msgspec.UNSET:
+            task, found = self._filled(task, found), None
+        if (found is None or found.payload is msgspec.UNSET) and self._values is not None:
+            self.work += check_schema_in_thread(
+                self._rules, task.tenant_id, task.task_type, task.payload
+            )
+        return task, None if found is None else msgspec.json.encode(found)
+
+    def _template(self, name: str, body: WorkflowNodeBody, task: Submission) -> NodeTemplate | None:
+        read = self._checked(name, references(task.payload, "/payload"))
+        payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+        if task.payload is not None and may_have_blanks(task.payload):
+            payload = msgspec.Raw(task.payload)
+        condition: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+        if body.if_ is not msgspec.UNSET:
+            text = bytes(body.if_)
+            check_condition(text, "/if")
+            read += self._checked(name, references(text, "/if"))
+            condition = msgspec.Raw(text)
+        url, headers = self._target(name, task, read)
+        if payload is msgspec.UNSET and condition is msgspec.UNSET and url is None and not headers:
+            return None
+        return NodeTemplate(tuple(dict.fromkeys(read)), payload, url, headers or None, condition)
+
+    def _target(
+        self, name: str, task: Submission, read: list[str]
+    ) -> tuple[str | None, dict[str, str]]:
+        target = task.target
+        if not isinstance(target, HttpTarget):
+            return None, {}
+        url = None
+        if "{{" in target.url:
+            if "{{" in urlsplit(target.url).netloc:
+                raise InvalidTask("the host of a webhook must be known beforehand", "/target/url")
+            encoded = msgspec.json.encode(target.url)
+            read += self._checked(name, references(encoded, "/target/url"))
+            url = target.url
+        headers = {key: text for key, text in target.headers.items() if "{{" in text}
+        encoded = msgspec.json.encode(headers)
+        read += self._checked(name, references(encoded, "/target/headers"))
+        return url, headers
+
+    def _filled(self, task: Submission, template: NodeTemplate) -> Submission:
+        """The task, where all that it needs is known already."""
+        if self._values is None:
+            return task
+        try:
+            turn = turn_of(template, task.target, self._values, self._rules.max_payload_bytes)
+        except CannotRender as error:
+            raise InvalidTask(str(error), "/payload") from error
+        if turn.payload is not None:
+            task = msgspec.structs.replace(task, payload=turn.payload)
+        if turn.target is not None:
+            task = msgspec.structs.replace(task, target=turn.target)
+        return task
+
+    def _checked(self, name: str, found: Sequence[Reference]) -> list[str]:
+        """The nodes that are read. All of them must be above the node: else nobody knows whether
+        they have ended."""
+        read = [each.node for each in found if each.node is not None]
+        for each in read:
+            if each not in self._places:
+                raise InvalidTask(f"there is no node {each!r} to read the result of", "/payload")
+            if not self._is_above(each, name):
+                detail = f"reads the result of {each!r}, and does not wait for it: add it to after"
+                raise InvalidTask(detail, "/after")
+        return read
+
+    def _is_above(self, parent: str, name: str) -> bool:
+        if parent in self._graph[name].after:
+            return True
+        if self._above is None:
+            self._above = _above(self._graph, self._places)
+        return bool(self._above[name] >> self._places[parent] & 1)
+
+
+def _above(graph: Graph, places: Mapping[str, int]) -> dict[str, int]:
+    """For each node the nodes that it waits for, directly or not, as bits."""
+    above: dict[str, int] = {}
+    open_ = list(graph)
+    while open_:
+        name = open_[-1]
+        missing = [parent for parent in graph[name].after if parent not in above]
+        if name in above:
+            open_.pop()
+        elif missing:
+            open_ += missing
+        else:
+            bits = 0
+            for parent in graph[name].after:
+                bits |= above[parent] | 1 << places[parent]
+            above[name] = bits
+            open_.pop()
+    return above

@@ -1,0 +1,81 @@
+"""A run of a workflow, and its nodes, as they are read."""
+
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.lifecycle import Status
+from gnomon.workflow.graph import Becomes
+
+
+class WorkflowRunState(IntEnum):
+    """The state of a run as it is stored: it has ended from SUCCEEDED on."""
+
+    RUNNING = 0
+    CANCELLING = 1
+    ROLLING_BACK = 2
+    SUCCEEDED = 10
+    FAILED = 11
+    CANCELLED = 12
+    ROLLED_BACK = 13
+
+    @property
+    def is_final(self) -> bool:
+        return self >= WorkflowRunState.SUCCEEDED
+
+
+class WorkflowRunStatus(StrEnum):
+    """The status of a run as the API shows it."""
+
+    RUNNING = "RUNNING"
+    FAILED = "FAILED"  # a dead letter holds it up; or it has ended, and a node had failed
+    PAUSED = "PAUSED"
+    CANCELLING = "CANCELLING"
+    SUCCEEDED = "SUCCEEDED"
+    CANCELLED = "CANCELLED"
+    ROLLING_BACK = "ROLLING_BACK"
+    ROLLED_BACK = "ROLLED_BACK"
+
+
+class WorkflowRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, without its nodes."""
+
+    run_id: UUID
+    tenant_id: str
+    workflow: str | None
+    version: int | None
+    state: WorkflowRunState
+    paused: bool
+    dead: bool  # a dead letter holds it up
+    reason: str | None
+    input: bytes | None  # JSON
+    deadline: datetime | None
+    created_at: datetime
+    created_by: str | None
+    finished_at: datetime | None
+    retry_of: UUID | None
+
+    @property
+    def status(self) -> WorkflowRunStatus:
+        if self.state is WorkflowRunState.RUNNING:
+            if self.paused:
+                return WorkflowRunStatus.PAUSED
+            return WorkflowRunStatus.FAILED if self.dead else WorkflowRunStatus.RUNNING
+        return WorkflowRunStatus[self.state.name]
+
+
+class WorkflowRunNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of a run: its task, and what became of it."""
+
+    node: str
+    task_id: UUID
+    status: Status | None  # of its task; None: the task is gone
+    became: Becomes | None
+    after: tuple[str, ...]
+    waits_for: tuple[str, ...]
+    attempt: int | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: str | None

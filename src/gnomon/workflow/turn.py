@@ -1,0 +1,62 @@
+"""The turn of a node: what is worked out when it has come, from the values of its run."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gnomon.model.target import HttpTarget, Target
+from gnomon.workflow.condition import holds
+from gnomon.workflow.template import CannotRender, TemplateValues, rendered, rendered_text
+
+
+class NodeTemplate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The parts of a node that wait for its turn, as they are stored."""
+
+    reads: tuple[str, ...] = ()  # nodes whose outputs are needed
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    url: str | None = None
+    headers: Mapping[str, str] | None = None
+    condition: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class NodeTurn(msgspec.Struct, frozen=True):
+    """What a node has become when its turn came."""
+
+    buried: bool = False  # its template does not fit
+    skipped: bool = False
+    payload: bytes | None = None  # None: it stays as it is
+    target: Target | None = None  # likewise
+
+
+def turn_of(
+    template: NodeTemplate, target: Target, values: TemplateValues, most_bytes: int
+) -> NodeTurn:
+    """Raises CannotRender."""
+    if template.condition is not msgspec.UNSET and not holds(bytes(template.condition), values):
+        return NodeTurn(skipped=True)
+    payload = None
+    if template.payload is not msgspec.UNSET:
+        payload = rendered(bytes(template.payload), values)
+        if len(payload) > most_bytes:
+            raise CannotRender(
+                f"the payload would be {len(payload)} bytes; at most {most_bytes} are possible"
+            )
+    return NodeTurn(payload=payload, target=_target(template, target, values))
+
+
+def _target(template: NodeTemplate, target: Target, values: TemplateValues) -> Target | None:
+    if template.url is None and template.headers is None:
+        return None
+    if not isinstance(target, HttpTarget):
+        raise CannotRender("only the URL and headers of a webhook have placeholders")
+    url, headers = target.url, dict(target.headers)
+    if template.url is not None:
+        url = rendered_text(template.url, values, in_url=True)
+    for name, text in (template.headers or {}).items():
+        headers[name] = rendered_text(text, values)
+    found = msgspec.structs.replace(target, url=url, headers=headers)
+    try:
+        found.check()
+    except ValueError as error:
+        raise CannotRender(f"the target would be wrong: {error}") from error
+    return found

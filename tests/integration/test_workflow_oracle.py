@@ -1,0 +1,23 @@
+"""Random workflows on a real PostgreSQL against the pure model, a few of them: `make workflows`
+plays hundreds."""
+
+import random
+
+import pytest
+from proof.workflows.graphs import random_graph
+from proof.workflows.runs import ComparedRun, play
+from tests.integration.support import joined
+
+from gnomon.clock import SystemClock
+from gnomon.store.postgres.database import Database
+
+
+@pytest.mark.parametrize("settlers", [1, 2, 3])
+async def test_postgres_goes_on_as_the_model_does(
+    database: Database, clock: SystemClock, settlers: int
+) -> None:
+    incarnation = await joined(database)
+    for seed in range(8):
+        chance = random.Random(seed * 10 + settlers)
+        run = ComparedRun(database, random_graph(chance, 25), clock, incarnation)
+        assert await play(run, chance, settlers) > 0

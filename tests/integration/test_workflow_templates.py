@@ -1,0 +1,96 @@
+"""Templates and conditions of nodes, with nodes that run their tasks."""
+
+from typing import Any
+
+import asyncpg
+from tests.integration.api_calls import TASKS, Api, call
+from tests.integration.nodes import running_node
+from tests.integration.workflow_calls import RUNS, node, once, start, statuses
+
+
+async def test_results_and_input_reach_those_below(api: Api, database_dsn: str) -> None:
+    returns = {"files": [{"path": "/a"}], "total": 3}
+    nodes = {
+        "list": node(payload={"returns": returns, "for": "{{run.input.who}}"}),
+        "load": node(
+            "x", "list",
+            payload={
+                "returns": "{{nodes.list.result.files.0}}",
+                "text": "{{nodes.list.result.total}} of {{run.input.who}}, {{{{",
+            },
+        ),
+        "last": node("x", "load", payload={"path": "{{nodes.load.result.path}}"}),
+    }  # fmt: skip
+    body = {"definition": {"nodes": nodes}, "input": {"who": "Ada"}}
+    run = await call(api, "POST", RUNS, 202, body)
+    assert run["input"] == {"who": "Ada"}
+    async with running_node(database_dsn):
+        done = await once(api, run, "SUCCEEDED")
+    ids = {each["node"]: each["task_id"] for each in done["nodes"]}
+    payloads = {
+        name: (await call(api, "GET", f"{TASKS}/{task_id}", 200))["payload"]
+        for name, task_id in ids.items()
+    }
+    assert payloads["list"]["for"] == "Ada"
+    assert payloads["load"]["returns"] == {"path": "/a"}
+    assert payloads["load"]["text"] == "3 of Ada, {{"
+    assert payloads["last"]["path"] == "/a"
+
+
+async def test_a_condition_skips_a_node_and_what_is_below_it(api: Api, database_dsn: str) -> None:
+    more = {"left": "{{nodes.a.result}}", "op": ">", "right": 2}
+    less = {"all": [more, {"left": "x", "op": "in", "right": ["y"]}]}
+    nodes = {
+        "a": node(payload={"returns": 3}),
+        "yes": node("x", "a", **{"if": more}),
+        "no": node("x", "a", **{"if": less}),
+        "below": node("x", "no"),
+        "end": node("x", "yes", "below", when="any_succeeded"),
+    }
+    run = await start(api, nodes)
+    async with running_node(database_dsn):
+        done = await once(api, run, "SUCCEEDED")
+    assert statuses(done) == {
+        "a": "COMPLETED", "yes": "COMPLETED", "no": "SKIPPED", "below": "SKIPPED",
+        "end": "COMPLETED",
+    }  # fmt: skip
+
+
+async def test_a_template_that_does_not_fit_makes_a_dead_letter_that_can_be_retried(
+    api: Api, database_dsn: str, connection: "asyncpg.Connection[Any]"
+) -> None:
+    nodes = {
+        "a": node(payload={"returns": {"n": 1}}),
+        "b": node("x", "a", payload={"got": "{{nodes.a.result.m}}"}),
+    }
+    run = await start(api, nodes)
+    async with running_node(database_dsn):
+        found = await once(api, run, "FAILED")
+        (_, b) = found["nodes"]
+        assert "nodes.a.result has no 'm'" in b["error"]
+        assert b["attempt"] == 0
+        await connection.execute("UPDATE gnomon.workflow_result SET output = '{\"m\": 2}'")
+        await call(api, "POST", f"{TASKS}/{b['task_id']}/retry", 202)
+        await once(api, run, "SUCCEEDED")
+    task = await call(api, "GET", f"{TASKS}/{b['task_id']}", 200)
+    assert task["payload"]["got"] == 2
+
+
+async def test_templates_that_make_no_sense_are_refused(api: Api) -> None:
+    cases: list[tuple[dict[str, Any], str, str]] = [
+        ({"a": node(payload={"x": "{{nodes.b.result}}"})}, "/payload", "no node 'b'"),
+        ({"a": node(), "b": node(payload={"x": "{{nodes.a.result}}"})}, "/after", "wait for it"),
+        ({"a": node(payload={"x": ["{{nope}}"]})}, "/payload/x/0", "not a placeholder"),
+        ({"a": node(payload={"x": "{{run.input.z}}"})}, "/payload", "is null"),
+        ({"a": node() | {"if": {"left": 1}}}, "/if", "must be"),
+        ({"a": node() | {"if": {"left": 1, "op": "~", "right": 2}}}, "/if/op", "one of"),
+    ]
+    for nodes, pointer, text in cases:
+        problem = await start(api, nodes, 422)
+        (error,) = problem["errors"]
+        name = list(nodes)[-1]
+        assert error["pointer"] == f"/definition/nodes/{name}{pointer}"
+        assert text in error["detail"]
+    hook = {"callback_url": "https://{{run.input.host}}/x", "task_type": "hook"}
+    problem = await start(api, {"a": node() | hook}, 422)
+    assert problem["status"] == 422
