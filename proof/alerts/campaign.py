@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from deploy.monitoring.rules import ALERTS
@@ -99,12 +100,17 @@ async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Alerts by faults. +: fired, as expected; o: fired, and may; M: missed; !: unexpected."""
-    lines = [f"{number:>2}  {each.fault} ({_told(each)})" for number, each in enumerate(results, 1)]
-    lines += ["", " " * 29 + "".join(f"{number:>3}" for number in range(1, len(results) + 1))]
+    """Alerts by faults, in 80 columns. +: fired, as expected; o: fired, and may; M: missed; !:
+    unexpected."""
+    letters = ascii_lowercase[: len(results)]
+    lines = [
+        f"{letter}  {each.fault} ({_told(each)})"
+        for letter, each in zip(letters, results, strict=True)
+    ]
+    lines += ["", " " * 22 + "".join(f"{letter:>2}" for letter in letters)]
     for name in dict.fromkeys(alert.name for alert in ALERTS):
-        cells = "".join(f"{_cell(each, name):>3}" for each in results)
-        lines.append(f"{name.removeprefix('Gnomon'):<29}{cells}")
+        cells = "".join(f"{_cell(each, name):>2}" for each in results)
+        lines.append(f"{name.removeprefix('Gnomon'):<22}{cells}")
     return "\n".join(lines)
 
 

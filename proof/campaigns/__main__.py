@@ -8,8 +8,10 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 from proof.campaigns import ledger, report, results, scenarios, zoo
 from proof.campaigns.campaign import run
+from proof.campaigns.load import REMOTE
 from proof.campaigns.progress import Progress
 from proof.campaigns.setup import Result, Setup, judged, keep, kept
 
@@ -24,12 +26,16 @@ def chaos(asked: argparse.Namespace) -> int:
         print("src has changes that are not committed: nobody could say what was tried")
         return 2
     setup = Setup(seed=asked.seed, seconds=asked.seconds, rate=asked.rate, density=asked.density)
+    if asked.workers:
+        setup = msgspec.structs.replace(
+            setup, name="remote", workers=asked.workers, apis=2, nodes=1, lease=3.0, mix=REMOTE
+        )
     folder = _folder(f"seed{setup.seed}")
     with Progress(f"campaign, seed {setup.seed}") as progress:
         result = asyncio.run(run(setup, progress, folder))
     command = (
         f'make chaos ARGS="--seed {setup.seed} --seconds {setup.seconds:g} --rate {setup.rate:g} '
-        f'--density {setup.density:g}"'
+        f'--density {setup.density:g}{f" --workers {setup.workers}" if setup.workers else ""}"'
     )
     code = _finish(folder, result, product, command)
     if asked.ledger:
@@ -114,6 +120,7 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--seed", type=int, default=1)
     command.add_argument("--rate", type=float, default=60.0, help="tasks a second")
     command.add_argument("--density", type=float, default=1.0, help="of faults")
+    command.add_argument("--workers", type=int, default=0, help="remote ones, for all handlers")
     command.add_argument("--ledger", action="store_true", help="add a line to docs/proof")
     command.set_defaults(run=chaos)
     command = commands.add_parser("judge", help=judge.__doc__)

@@ -54,6 +54,7 @@ def options_of(setup: Setup) -> Options:
     return Options(
         nodes=setup.nodes,
         apis=setup.apis,
+        workers=setup.workers,
         slots=setup.slots,
         lease=setup.lease,
         mutant=setup.mutant,
@@ -68,7 +69,7 @@ class Campaign:
         self._setup = setup
         self._world = world
         self._progress = progress
-        self.to_serve = (*world.node_names, *world.api_names)  # in the end
+        self.to_serve = (*world.node_names, *world.api_names, *world.worker_names)  # in the end
         places = Places(world.api_urls, world.dsn, world.observer_url, world.folder)
         self.load = Load(places, seed=setup.seed, rate=setup.rate, mix=setup.mix)
 

@@ -34,6 +34,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 _PATIENCE = 60.0  # seconds for a start or a stop
 # An immediate shutdown when whoever started it has died. Only Linux can do that.
 _DIES_WITH_US = ("setpriv", "--pdeathsig", "QUIT") if shutil.which("setpriv") else ()
+HANDLER = "proof_handler"
 
 
 class ServerEnded(Exception):
@@ -75,6 +76,14 @@ class Server:
     def dsn_at(self, port: int) -> str:
         """Its databases and roles, by way of another loopback port."""
         return f"postgresql://{self.credentials}@127.0.0.1:{port}/{roles.DATABASE}"
+
+    def handler_dsn_at(self, port: int) -> str:
+        """The same, as the role of transactional handlers."""
+        return f"postgresql://{HANDLER}:{HANDLER}@127.0.0.1:{port}/{roles.DATABASE}"
+
+    async def make_handler_role(self) -> None:
+        """Make it, without any rights."""
+        await self._execute(f"CREATE ROLE {HANDLER} LOGIN PASSWORD '{HANDLER}'")
 
     @property
     def credentials(self) -> str:

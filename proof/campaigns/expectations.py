@@ -172,10 +172,11 @@ class Faults:
 
 
 def _concerns(fault: Fault, node: str | None) -> bool:
-    """An API starts nothing, and a node answers for nothing that another one runs."""
+    """An API starts nothing (a gateway's death repeats nothing, either), and a node or a worker
+    answers for nothing that another one runs."""
     if fault.victim.startswith("api"):
         return False
-    return node is None or fault.victim == node or not fault.victim.startswith("node")
+    return node is None or fault.victim == node or not fault.victim.startswith(("node", "worker"))
 
 
 def _broken(fault: Fault) -> tuple[tuple[float, float], ...]:

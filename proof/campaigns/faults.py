@@ -22,6 +22,9 @@ NODE_POINTS = (
     "after_renew",
 )
 API_POINTS = ("before_submit_commit", "after_submit_commit")
+# Where remote workers are, an API process is their gateway, which claims and settles for them.
+GATEWAY_POINTS = (*API_POINTS, "before_claim", "after_claim", "before_settle", "after_settle")
+WORKER_POINTS = ("before_call", "after_call", "before_poll", "after_poll", "before_beat")
 POSTGRES = "postgres"
 
 # Faults a minute, at density 1.
@@ -49,7 +52,9 @@ FAMILIES = {
 _DISABLES = KILLS | {"pause", "black_hole"}  # nothing can be done by a node meanwhile
 _OF_API = {"kill": 0.12, "crash_point": 0.2, "pause": 0.1}  # how often the victim is an API
 _OF_API_CONNECTION = 0.25
+_OF_WORKERS = 0.6  # how often a remote worker, where there are any
 _TWO, _ALL = 0.06, 0.02  # how often a kill takes two nodes, or all
+_BOTH = 0.2  # how often a kill takes a remote worker and a gateway
 _COMING_BACK = 2.5  # seconds that a process needs after its fault
 
 
@@ -70,11 +75,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     nodes: tuple[str, ...] = ("node-1", "node-2", "node-3")
     apis: tuple[str, ...] = ("api-1",)
+    workers: tuple[str, ...] = ()  # remote ones
     lease: float = 2.0
     density: float = 1.0
     rates: dict[str, float] = msgspec.field(default_factory=lambda: dict(RATES))
     node_points: tuple[str, ...] = NODE_POINTS
     api_points: tuple[str, ...] = API_POINTS
+    worker_points: tuple[str, ...] = WORKER_POINTS
     calm: float = 4.0  # seconds without faults, at the beginning and at the end
 
 
@@ -117,6 +124,8 @@ class _Planner:
             free = self._free(kind, group, at)
             if len(free) >= count:
                 victims = self._chance.sample(free, count)
+                if kind == "kill" and group is self._options.workers:
+                    victims += self._gateway_too()
                 return self._strike(kind, victims, at, self._seconds(kind))
             count = 1
             at += 0.25
@@ -125,10 +134,19 @@ class _Planner:
     def _group(self, kind: str) -> Sequence[str]:
         if kind in RESTARTS:
             return (POSTGRES,)
+        if self._options.workers and self._of_workers():
+            return self._options.workers
         share = _OF_API_CONNECTION if kind in CONNECTIONS else _OF_API[kind]
         if not self._options.nodes or (self._options.apis and self._chance.random() < share):
             return self._options.apis
         return self._options.nodes
+
+    def _of_workers(self) -> bool:
+        return self._chance.random() < _OF_WORKERS
+
+    def _gateway_too(self) -> list[str]:
+        apis = self._options.apis
+        return [self._chance.choice(apis)] if apis and self._chance.random() < _BOTH else []
 
     def _count(self, kind: str, group: Sequence[str]) -> int:
         if kind != "kill" or group is self._options.apis:
@@ -139,7 +157,8 @@ class _Planner:
 
     def _free(self, kind: str, group: Sequence[str], at: float) -> list[str]:
         free = [name for name in group if self._busy.get(name, 0.0) <= at]
-        spared = 1 if kind in _DISABLES and group is self._options.nodes and len(group) > 1 else 0
+        several = group is not self._options.apis and len(group) > 1
+        spared = 1 if kind in _DISABLES and several else 0
         return free if len(free) > spared else []
 
     def _seconds(self, kind: str) -> float:
@@ -167,10 +186,7 @@ class _Planner:
         for victim in victims:
             self._busy[victim] = at + seconds + _COMING_BACK
         if kind == "crash_point":
-            of_api = victims[0] in self._options.apis
-            point = self._chance.choice(
-                self._options.api_points if of_api else self._options.node_points
-            )
+            point = self._chance.choice(self._points(victims[0]))
         return [
             Planned(
                 at=round(at, 3),
@@ -182,6 +198,12 @@ class _Planner:
             )
             for victim in victims
         ]
+
+    def _points(self, victim: str) -> Sequence[str]:
+        if victim in self._options.workers:
+            return self._options.worker_points
+        of_api = victim in self._options.apis
+        return self._options.api_points if of_api else self._options.node_points
 
     def _amount(self, kind: str) -> float:
         if kind == "delay":

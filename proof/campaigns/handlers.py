@@ -1,19 +1,18 @@
 """The handlers that the nodes of a campaign run. Each writes down its own calls.
 
 They are told by the environment of their node: `GNOMON_PROOF_FOLDER` (where to write),
-`GNOMON_PROOF_DSN` (where effects go), `GNOMON_PROOF_EPOCH` (see book.py) and `GNOMON_NODE_NAME`.
+`GNOMON_PROOF_EPOCH` (see book.py) and `GNOMON_NODE_NAME`.
 """
 
 import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import msgspec
 from proof.campaigns import answers
 from proof.campaigns.book import Book, now
@@ -25,7 +24,6 @@ app = Gnomon()
 answers.declare(app)
 
 _INSERT = "INSERT INTO proof.effect (n, run_id, fence, at) VALUES ($1, $2, $3, $4)"
-_CONNECTIONS = 8  # of each node, for effects
 
 
 class AskedToFail(Exception):
@@ -47,15 +45,13 @@ def thread(payload: Any, run: TaskContext) -> None:
         _fail_if_asked(payload)
 
 
-@app.task
+@app.task(delivery="exactly_once", transactional=True)
 async def effect(payload: Any, run: TaskContext) -> None:
     """Its row and the end of its run are committed together, or neither is."""
     with _told(payload, run):
         await asyncio.sleep(payload["seconds"])
         _fail_if_asked(payload)
-        async with _door(), _connected() as connection, connection.transaction():
-            await connection.execute(_INSERT, payload["n"], str(run.task_id), run.fence, now())
-            await run.complete(connection)
+        await run.connection.execute(_INSERT, payload["n"], str(run.task_id), run.fence, now())
 
 
 @app.task
@@ -99,25 +95,6 @@ def _fail_if_asked(payload: Any) -> None:
             raise AskedToFail(f"try {number + 1} of {payload['fails']} that fail")
 
 
-@contextlib.asynccontextmanager
-async def _connected() -> AsyncIterator["asyncpg.Connection[Any]"]:
-    """A connection that served the last effect well, or a new one."""
-    idle = _idle()
-    connection = idle.pop() if idle else await asyncpg.connect(os.environ["GNOMON_PROOF_DSN"])
-    try:
-        yield connection
-    except BaseException:
-        connection.terminate()  # what is not committed by now is not to be
-        raise
-    if not connection.is_closed():
-        idle.append(connection)
-
-
-@cache
-def _idle() -> "list[asyncpg.Connection[Any]]":
-    return []
-
-
 def _folder() -> Path:
     return Path(os.environ["GNOMON_PROOF_FOLDER"])
 
@@ -125,8 +102,3 @@ def _folder() -> Path:
 @cache
 def _book() -> Book:
     return Book(_folder() / f"calls-{os.getpid()}.jsonl")
-
-
-@cache
-def _door() -> asyncio.Semaphore:
-    return asyncio.Semaphore(_CONNECTIONS)

@@ -18,9 +18,9 @@ import asyncpg
 import msgspec
 from proof.campaigns.book import Book, now
 from proof.campaigns.history import Action, Changed, Submitted
-from proof.campaigns.orders import TIMEOUT, Mix, Order, moment, orders
+from proof.campaigns.orders import REMOTE, TIMEOUT, Mix, Order, moment, orders
 
-__all__ = ["Load", "Mix", "Places"]
+__all__ = ["REMOTE", "Load", "Mix", "Places"]
 
 FINISH_SECONDS = 20.0  # for what was begun before the load was stopped
 _ANSWER_SECONDS = 5.0

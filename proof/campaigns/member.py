@@ -84,6 +84,11 @@ class Member:
             self._process.kill()
             self._process.wait()
 
+    def terminate(self) -> None:
+        """Tell it to stop."""
+        if self._process is not None and self.alive:
+            self._process.terminate()
+
     def pause(self) -> None:
         if self._process is not None and self.alive:
             self._process.send_signal(signal.SIGSTOP)

@@ -37,6 +37,10 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     longest_run: float = 0.4  # seconds that a try takes
 
 
+# Remote workers have no database for effects; their handlers are the greater part.
+REMOTE = Mix(targets={"webhook": 1.0, "function": 5.0, "thread": 2.0})
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """A task to be submitted, and what is to be done about it afterwards."""
 

@@ -17,7 +17,7 @@ from typing import Any
 
 # Which method lies between `before_<name>` and `after_<name>`. What it writes is committed when it
 # returns, and what the process remembers of it is not yet changed.
-_NODE = {
+_NODE: dict[str, tuple[str, ...]] = {
     "claim": ("gnomon.store.postgres.dispatch.dispatch_store:PostgresDispatch.claim",),
     "begin": ("gnomon.store.postgres.dispatch.dispatch_store:PostgresDispatch.begin",),
     "settle": ("gnomon.store.postgres.dispatch.dispatch_store:PostgresDispatch.settle",),
@@ -29,10 +29,18 @@ _NODE = {
     "declare_dead": ("gnomon.store.postgres.dispatch.roster:PostgresRoster.declare_dead",),
     "plan": ("gnomon.store.postgres.cron.planning_store:PostgresPlanning.advance",),
 }
+# Those of a remote worker, and of an API process that is its gateway.
+_WORKER: dict[str, tuple[str, ...]] = {
+    "call": ("gnomon.node.run.targets.python:PythonCaller.call",),
+    "poll": ("gnomon.remote.gateway_calls:GatewayCalls.poll",),
+    "beat": ("gnomon.remote.gateway_calls:BeatConnection.renew",),
+}
+_GATEWAY = {name: _NODE[name] for name in ("claim", "begin", "settle")}
 _SUBMIT = "gnomon.store.postgres.tasks.task_store:PostgresTasks._insert"
 _TRANSACTION = "gnomon.store.postgres.database:Database.transaction"
 
 NODE_POINTS = tuple(f"{when}_{name}" for name in _NODE for when in ("before", "after"))
+WORKER_POINTS = tuple(f"{when}_{name}" for name in _WORKER for when in ("before", "after"))
 API_POINTS = (
     "before_submit",
     "before_submit_commit",  # all is written, and not committed
@@ -46,7 +54,7 @@ def crash_file(folder: Path, process: str) -> Path:
 
 def arm(file: Path, point: str) -> None:
     """Let the process die when it next comes to this point."""
-    if point not in NODE_POINTS + API_POINTS:
+    if point not in NODE_POINTS + WORKER_POINTS + API_POINTS:
         raise ValueError(f"there is no point {point!r}")
     new = file.with_suffix(".arming")
     new.write_text(point)
@@ -69,8 +77,8 @@ def watch(file: Path, command: str) -> None:
         around = functools.partial(_around, strike, "before_submit", "after_submit_commit")
         _wrap(_SUBMIT, around)
         _wrap(_TRANSACTION, functools.partial(_around_commit, strike))
-        return
-    for name, methods in _NODE.items():
+    around_of = {"api": _GATEWAY, "worker": _WORKER}.get(command, _NODE)
+    for name, methods in around_of.items():
         for method in methods:
             _wrap(method, functools.partial(_around, strike, f"before_{name}", f"after_{name}"))
 

@@ -20,8 +20,10 @@ class Proxy:
     """Listens on a loopback port of its own from `start` to `close`. Everything but these is
     called on the loop that it was started on."""
 
-    def __init__(self, target: tuple[str, int]) -> None:
+    def __init__(self, target: tuple[str, int], *, of_postgres: bool = True) -> None:
+        """`of_postgres`: only answers that tell of a commit are lost; else any."""
         self.port = 0
+        self.of_postgres = of_postgres
         self.lost_answers = 0  # answers thrown away, ever
         self.delayed = 0  # pieces held up, ever
         self.swallowed = 0  # pieces that fell into the black hole, ever
@@ -108,6 +110,8 @@ class Proxy:
             link.reset()
 
     def _loses(self, told: list[bytes] | None) -> bool:
+        if not self.of_postgres:
+            told = [self._about]
         if told is None or not self._to_lose or not any(self._about in text for text in told):
             return False
         self._to_lose -= 1
@@ -136,13 +140,15 @@ class _Link:
             self.proxy.swallowed += 1
             self.torn = True
         elif end is self.client:
-            self._asked.feed(data)
+            if self.proxy.of_postgres:
+                self._asked.feed(data)
             self.server.send(data)
         else:
             self._answered(data)
 
     def _answered(self, data: bytes) -> None:
-        for piece, told in self._answers.feed(data):
+        pieces = self._answers.feed(data) if self.proxy.of_postgres else [(data, None)]
+        for piece, told in pieces:
             if self.proxy._loses(told):
                 self.reset()
                 return

@@ -11,69 +11,19 @@ from pathlib import Path
 import aiohttp
 import asyncpg
 import msgspec
-from proof.campaigns import figures, plot, report
-from proof.campaigns.campaign import Campaign
+from proof.campaigns import figures, plot
 from proof.campaigns.cluster import Server
 from proof.campaigns.faults import POSTGRES
-from proof.campaigns.history import Fault
 from proof.campaigns.load import Mix
 from proof.campaigns.progress import Progress
-from proof.campaigns.setup import Result, Setup, judged, keep
+from proof.campaigns.remote_scenarios import rolling_gateways
+from proof.campaigns.setup import Result, Setup, keep
+from proof.campaigns.stage import Found, Stage
 from proof.campaigns.world import REPLICA, Options, World
 
 _CALM = Mix(changed=0.0, doomed=0.0)
 _BACK_TO_NORMAL = 15.0  # seconds after a node was lost
 _SHARDS = 256
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """How a scenario ended: what was asked of it, and whether it held."""
-
-    result: Result
-    held: dict[str, bool]
-    notes: list[str] = []
-
-    @property
-    def passed(self) -> bool:
-        return all(self.held.values())
-
-    def readable(self) -> str:
-        lines = [f"{'PASSED' if self.passed else 'FAILED'}: {self.result.setup.name}"]
-        lines += [f"  {'yes' if holds else 'NO '}  {what}" for what, holds in self.held.items()]
-        lines += [f"  {note}" for note in self.notes]
-        return "\n".join([*lines, report.summary(self.result)])
-
-
-class Stage:
-    """A world with a campaign in it whose only fault is done by hand."""
-
-    def __init__(self, setup: Setup, world: World, progress: Progress) -> None:
-        self.setup = setup
-        self.world = world
-        self.campaign = Campaign(setup, world, progress)
-
-    @property
-    def acknowledged(self) -> int:
-        return self.campaign.load.progress["acknowledged"]
-
-    async def play(self, happening: Callable[[], Awaitable[None]]) -> Result:
-        """Load, the happening in the middle of it, and the verdict."""
-        async with asyncio.TaskGroup() as group:
-            history = group.create_task(self.campaign.run())
-            await happening()
-        return judged(self.setup, history.result())
-
-    def broken(self, kind: str, victim: str, at: float, detail: str = "") -> None:
-        self.world.faults.append(
-            Fault(
-                kind=kind,
-                victim=victim,
-                at=at,
-                healed_at=time.time(),
-                took_effect=True,
-                detail=detail,
-            )
-        )
 
 
 async def failover_sync(seed: int, folder: Path, progress: Progress) -> Found:
@@ -347,6 +297,7 @@ SCENARIOS: dict[str, Scenario] = {
     "disk-full": disk_full,
     "skew": skew,
     "node-loss": node_loss,
+    "rolling-gateways": rolling_gateways,
 }
 
 

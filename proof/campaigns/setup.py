@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from proof.campaigns.checker import Judgement, judge
 from proof.campaigns.expectations import Limits
-from proof.campaigns.faults import Options, Planned, plan
+from proof.campaigns.faults import API_POINTS, GATEWAY_POINTS, Options, Planned, plan
 from proof.campaigns.history import History
 from proof.campaigns.load import Mix
 
@@ -24,6 +24,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     mix: Mix = msgspec.field(default_factory=Mix)
     nodes: int = 3
     apis: int = 1
+    workers: int = 0  # remote ones, which run all handlers
     slots: int = 64
     lease: float = 2.0
     density: float = 1.0
@@ -42,6 +43,10 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def api_names(self) -> tuple[str, ...]:
         return tuple(f"api-{number}" for number in range(1, self.apis + 1))
 
+    @property
+    def worker_names(self) -> tuple[str, ...]:
+        return tuple(f"worker-{number}" for number in range(1, self.workers + 1))
+
     def planned(self) -> list[Planned]:
         """The faults, the same each time."""
         if self.faults is not None:
@@ -50,6 +55,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             seconds=self.seconds,
             nodes=self.node_names,
             apis=self.api_names,
+            workers=self.worker_names,
+            api_points=GATEWAY_POINTS if self.workers else API_POINTS,
             lease=self.lease,
             density=self.density,
         )

@@ -34,10 +34,14 @@ _BOOT = ("-m", "proof.campaigns.boot")
 _OBSERVE = ("-m", "proof.campaigns.observer")
 _STEP = 0.05
 _PATIENCE = 60.0
+_START_SECONDS = 180.0  # for all processes together, on a machine that has other things to do
 _ABSENT = 1.0  # seconds until one that ended by itself is started again
 _SCHEMA = """
     CREATE SCHEMA proof;
     CREATE TABLE proof.effect (n bigint, run_id text, fence bigint, at double precision);
+    GRANT USAGE ON SCHEMA proof TO proof_handler;
+    GRANT INSERT ON proof.effect TO proof_handler;
+    SELECT gnomon.grant_role('proof_handler', 'default');
 """
 # A small disk is full of the log alone otherwise.
 _SMALL_DISK = {"max_wal_size": "48MB", "min_wal_size": "32MB"}
@@ -48,6 +52,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: int = 3
     apis: int = 1
+    workers: int = 0  # remote ones; with any, no node runs handlers
     slots: int = 64  # of each node
     lease: float = 2.0
     grace: float = 4.0  # seconds after a task's timeout until others take it over
@@ -70,6 +75,7 @@ class World:
         self.members: dict[str, Member] = {}
         self.proxies: dict[str, Proxy] = {}
         self.api_urls: list[str] = []
+        self.api_ports: list[int] = []
         self.observer_url = ""
         self.faults: list[Fault] = []  # whoever breaks something, adds it
         self.began_at = time.time()
@@ -100,6 +106,10 @@ class World:
     @property
     def api_names(self) -> list[str]:
         return [f"api-{number}" for number in range(1, self.options.apis + 1)]
+
+    @property
+    def worker_names(self) -> list[str]:
+        return [f"worker-{number}" for number in range(1, self.options.workers + 1)]
 
     @property
     def dsn(self) -> str:
@@ -183,7 +193,7 @@ class World:
                 self.audit.forget()  # what was seen may never have been
             await self.server.promote()
             for name, proxy in self.proxies.items():
-                if name != REPLICA:
+                if name != REPLICA and name not in self.worker_names:
                     proxy.retarget("127.0.0.1", self.server.port)
                     proxy.cut()
         return old
@@ -227,12 +237,15 @@ class World:
             await self._add_api(name)
         for name in self.node_names:
             await self._add(name, "scheduler", node_slots=self.options.slots)
+        for number, name in enumerate(self.worker_names):
+            await self._add_worker(name, self.api_ports[number % len(self.api_ports)])
         self.audit = Audit(self.dsn)
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for work in (self._tend(), self._tend_postgres(), self.audit.run()):
             self._stack.callback(group.create_task(work).cancel)
         self.observer_url = await self._observing()
-        await self.until_serving(*self.api_names, *self.node_names)
+        everyone = (*self.api_names, *self.node_names, *self.worker_names)
+        await self.until_serving(*everyone, within=_START_SECONDS)
         self.began_at = time.time()
 
     async def _make_server(self) -> Server:
@@ -264,6 +277,7 @@ class World:
         held = self._stack.enter_context(reserve_port())
         port = held.getsockname()[1]
         self.api_urls.append(f"http://127.0.0.1:{port}")
+        self.api_ports.append(port)
         await self._add(name, "api", api_port=port)
 
     async def _add(self, name: str, command: str, **settings: object) -> None:
@@ -276,17 +290,42 @@ class World:
             node_lease_seconds=self.options.lease,
             node_timeout_grace_seconds=self.options.grace,
             node_prefetch=self.options.slots,
-            node_app="proof.campaigns.handlers:app",
+            **self._handlers_run_by(),
             proof_folder=self.folder,
-            proof_dsn=dsn,
+            database_handler_url=self.server.handler_dsn_at(proxy.port),
             # So that a process with a wrong clock can tell the time all the same.
             proof_epoch=self._epoch,
             **settings,
         )
+        self._begin(name, [command], environ)
+
+    def _handlers_run_by(self) -> dict[str, object]:
+        """Settings that leave the handlers to the nodes, or to remote workers."""
+        if self.options.workers:
+            return {"gateway_lease_seconds": self.options.lease}
+        return {"node_app": "proof.campaigns.handlers:app"}
+
+    async def _add_worker(self, name: str, port: int) -> None:
+        """A worker without a database, with a proxy between it and its gateway."""
+        proxy = Proxy(("127.0.0.1", port), of_postgres=False)
+        self.proxies[name] = await self._stack.enter_async_context(proxy)
+        environ = environment(
+            self.folder,
+            url=f"http://127.0.0.1:{proxy.port}",
+            node_name=name,
+            node_slots=self.options.slots,
+            node_prefetch=self.options.slots,
+            node_timeout_grace_seconds=self.options.grace,
+            proof_folder=self.folder,
+            proof_epoch=self._epoch,
+        )
+        self._begin(name, ["worker", "proof.campaigns.remote_handlers:app"], environ)
+
+    def _begin(self, name: str, command: list[str], environ: dict[str, str]) -> None:
         environ[CRASH_FILE] = str(points.crash_file(self.folder, name))
         if self.options.mutant is not None:
             environ[MUTANT] = self.options.mutant
-        member = Member(name, self.folder, [*_BOOT, str(os.getpid()), command], environ)
+        member = Member(name, self.folder, [*_BOOT, str(os.getpid()), *command], environ)
         if seconds := self.options.skews.get(name):
             member.extra = faketime(seconds)
         self.members[name] = member
@@ -314,6 +353,7 @@ class World:
         await migrated(self.server.dsn)
         connection = await asyncpg.connect(self.server.dsn)
         try:
+            await self.server.make_handler_role()
             await connection.execute(_SCHEMA)
         finally:
             await connection.close()

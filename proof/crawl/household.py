@@ -57,6 +57,15 @@ INSERT INTO gnomon.event (tenant_id, id, kind, at, cron_job_id, task_id, detail)
 VALUES (%(tenant)s, %(event)s, 'sla_missed', now(), %(event)s, %(id)s,
         json_build_object('job', %(mark)s::text))
 """
+_SUBSCRIPTION = """
+INSERT INTO gnomon.subscription (id, name, channel, rules, created_at, updated_at)
+VALUES (gen_random_uuid(), %s, '{"type": "webhook", "url": "https://hooks.example.com/"}', '{}',
+        now(), now())
+"""
+_INSTALLATION_EVENT = """
+INSERT INTO gnomon.event (tenant_id, id, kind, at, detail)
+VALUES ('*', %s, 'node.lost', now(), '{"node": "crawled"}')
+"""
 _NODE = """
 INSERT INTO gnomon.node (incarnation, name, version, slots, started_at, alive_until)
 VALUES (%(node)s, 'node', '1', 1, now(), now() + interval '1 day')
@@ -102,6 +111,12 @@ def as_id(cursor: str) -> str:
     return str(UUID(bytes=base64.urlsafe_b64decode(cursor + "==")))
 
 
+# Nobody beats for it: so that whatever changes it was somebody's doing.
+_LASTING = """
+UPDATE gnomon.node SET alive_until = gnomon.now() + interval '1 day' WHERE incarnation = %s
+"""
+
+
 def ids_in(text: str) -> set[str]:
     return set(_UUID.findall(text))
 
@@ -113,7 +128,9 @@ class Household:
         self.tenant_id = f"{name}-{new_secret(4).hex()}"
         self.mark = f"canary-{self.tenant_id}"
         self.ids: set[str] = set()
+        self.of_installation: set[str] = set()  # ids of what operators see, and no tenant
         self.stock: dict[str, list[str]] = {}
+        self.session_secrets: dict[str, str] = {}
         self._url = f"{url}/api/v1/"
         self._database = database
         self._numbers = itertools.count(1)
@@ -149,7 +166,8 @@ class Household:
     def found_in(self, answer: str, asked: str, *, by_operator: bool = False) -> set[str]:
         """What of this tenant is in an answer, other than what the question named itself. An
         operator may see its name, and nothing else."""
-        found = (ids_in(answer) | {as_id(each) for each in _CURSOR.findall(answer)}) & self.ids
+        hidden = self.ids if by_operator else self.ids | self.of_installation
+        found = (ids_in(answer) | {as_id(each) for each in _CURSOR.findall(answer)}) & hidden
         sign = self.mark if by_operator else self.tenant_id  # which is in the mark as well
         if sign in answer:
             found.add(sign)
@@ -177,10 +195,20 @@ class Household:
         channel = {"type": "webhook", "url": f"https://hooks.example.com/{self.mark}"}
         self._put(f"subscriptions/{name}", {"kinds": ["tasks.*"], "channel": channel})
         self._own("subscriptions", name)
+        nodes = {"a": {"task_type": self.mark, "payload": {"note": self.mark}}}
+        self._made("workflows", {"name": name, "nodes": nodes})
+        run_id = self._made(f"workflows/{name}/runs", {"input": {"note": self.mark}})["run_id"]
+        self._own("workflows", name)
+        self._own("workflow-runs", run_id)
         self._own("webhook-secrets", self._secret(f"{name}.example"))
         self._own("webhook-keys", self.tenant_id)
         self._own("task-types", name)
         self._own("limiters", name)
+        worker = {"name": self.mark, "handlers": [self.mark], "slots": 1, "queues": [self.mark]}
+        session = self._made("worker-sessions", worker)
+        self._own("worker-sessions", session["session_id"])
+        self.session_secrets[session["session_id"]] = session["secret"]
+        self._execute(_LASTING, session["session_id"])
 
     def _own_of_nodes(self) -> None:
         """What only nodes write: an open breaker, and what became of tasks."""
@@ -189,12 +217,19 @@ class Household:
             self._execute(statement, values | {"buckets": DELAYS})
 
     def _own_of_operators(self, number: int) -> None:
-        """A tenant, and an operator's key, for operators to change: whose they are is no secret."""
+        """A tenant, an operator's key and a subscription, for operators to change: whose they are
+        is no secret. And an event of the installation, which no tenant may see."""
         spare = f"spare-{number}-{self.tenant_id}"
         self._execute("INSERT INTO gnomon.tenant (id) VALUES (%s)", spare)
         self.stock.setdefault("tenants", []).append(spare)
         key_id, _ = self._operator_key(f"spare operator {number} {self.tenant_id}")
         self.stock.setdefault("operator-keys", []).append(str(key_id))
+        self._execute(_SUBSCRIPTION, spare)
+        self.stock.setdefault("operator-subscriptions", []).append(spare)
+        event = str(_new_id())
+        self._execute(_INSTALLATION_EVENT, event)
+        self.stock.setdefault("installation-events", []).append(event)
+        self.of_installation.add(event)
 
     def _restock_tasks(self, number: int) -> None:
         waiting = self._task(number)
@@ -319,7 +354,7 @@ class Household:
 
     def rows(self) -> dict[str, str]:
         """All that there is of this tenant, as a sum for each table. When a key was last used, and
-        how much was done, is noted later."""
+        how much was done, is noted later; and who reads events gives everybody's their numbers."""
         with self._database.cursor(row_factory=scalar_row) as cursor:
             tables = cursor.execute(
                 """
@@ -334,7 +369,7 @@ class Household:
                     f"""
                     SELECT json_build_object('rows', count(*), 'sum',
                         md5(coalesce(string_agg(r.text, ',' ORDER BY r.text), '')))::text
-                    FROM (SELECT (to_jsonb(t) - 'last_used_at')::text AS text
+                    FROM (SELECT (to_jsonb(t) - 'last_used_at' - 'number')::text AS text
                           FROM gnomon.{table} AS t WHERE tenant_id = %s) AS r
                     """.encode(),
                     (self.tenant_id,),

@@ -20,13 +20,18 @@ RESOURCES = {
     "dead-letters": "dead-letters",
     "dead-letters/groups": "dead-letter-groups",
     "events": "events",
+    "installation/events": "events",
     "keys": "keys",
     "limits": "limiters",
     "operator-keys": "operator-keys",
+    "operator-subscriptions": "operator-subscriptions",
+    "subscriptions": "subscriptions",
     "task-types": "task-types",
     "tasks": "tasks",
     "tenants": "tenants",
     "webhook-secrets": "webhook-secrets",
+    "workflow-runs": "workflow-runs",
+    "workflows": "workflows",
 }
 _ONCE = re.compile(r"\b[0-9a-f]{32}\b")
 _TIMEOUT = 30.0
@@ -51,12 +56,14 @@ _QUERIES = {
         "/cron?q={}",
     ),
 }
-_FORMS = {
-    "tasks": ("/tasks/selected", {"action": "cancel", "t-{}": "on"}),
-    "events": ("/events/acknowledge", {"ids": "{}", "note": "x"}),
-    "saved-views": ("/tasks/views/remove", {"name": "{}"}),
-    "marks": ("/bulk-operations", {"action": "delete", "q": "tag:{}", "expect": "1"}),
-}
+_FORMS = (
+    ("tasks", "/tasks/selected", {"action": "cancel", "t-{}": "on"}),
+    ("events", "/events/acknowledge", {"ids": "{}", "note": "x"}),
+    ("events", "/installation/events/acknowledge", {"ids": "{}", "note": "x"}),
+    ("installation-events", "/events/acknowledge", {"ids": "{}", "note": "x"}),
+    ("saved-views", "/tasks/views/remove", {"name": "{}"}),
+    ("marks", "/bulk-operations", {"action": "delete", "q": "tag:{}", "expect": "1"}),
+)
 
 
 class Visitor:
@@ -108,7 +115,7 @@ class PageCrawler:
                         for name in (foreign, nobodys(foreign))
                     ]
                     self._alike(f"GET {address}", answers)
-        for kind, (path, fields) in _FORMS.items():
+        for kind, path, fields in _FORMS:
             for foreign in stock[kind][-3:]:
                 answers = [
                     (self._ask(visitor, "POST", path, ACTIONS[path], _filled(fields, name)), name)
@@ -129,7 +136,7 @@ class PageCrawler:
             return
         if method == "GET":
             self._ask(visitor, method, _of(path, self._asker.stock[kind][-1]), role)
-        if kind in ("tenants", "operator-keys"):
+        if kind in ("tenants", "operator-keys", "operator-subscriptions"):
             return  # whose these are is no secret to those who may ask
         for foreign in self._owner.stock[kind]:
             self._compare(visitor, method, path, role, foreign)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from gnomon.access.principal import Role
 
+_SECRET = "the header gnomon-session-secret is missing or wrong"
 _TASK_TYPE = re.compile(r'"task_type":"([^"]*)"')
 
 
@@ -45,6 +46,8 @@ def fault(key: Key, role: Role | None, status: int, text: str, *, plain: bool) -
         if not refused and (plain or status < 400):
             return f"not refused, though it lacks the role {role}"
         return None
+    if status == 403 and _SECRET in text:
+        return None  # of a worker session: its key alone is not enough
     if status == 401 or (status == 403 and key.task_type is None):
         return f"refused, though it has the role {role}"
     if key.task_type is not None and role is Role.SUBMIT and status < 300:

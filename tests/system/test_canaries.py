@@ -320,6 +320,7 @@ async def use_it(stage: Stage) -> dict[str, str]:
     await status(stage, functions["environment"], "COMPLETED")
     await ask("POST", f"{API}/dead-letters/{run['run_id']}/retry")
     await status(stage, run["run_id"], "DEAD_LETTERED")
+    started = await use_workflows(stage)
     channel = {"type": "slack", "url": f"{stage.hook}{secrets.chat}"}
     told = {"kinds": ["tasks.*"], "channel": channel}
     await ask("PUT", f"{API}/subscriptions/typed", told)
@@ -337,10 +338,27 @@ async def use_it(stage: Stage) -> dict[str, str]:
         "secret_id": webhook["secret_id"],
         "tenant_id": OWNER,
         "name": "typed",
+        "run_id": started,
+        "node": "calls",
         "environment": functions["environment"],
         "fails": functions["fails"],
         "later": later,
     }
+
+
+async def use_workflows(stage: Stage) -> str:
+    """Run one whose only node fails and counts as succeeded; gives the run's id."""
+    node = stage.task(on_failure="continue")
+    given = {"input": {"card": stage.own.payload}}
+    await stage.ask("POST", f"{API}/workflows", {"name": "typed", "nodes": {"calls": node}})
+    run = await stage.ask("POST", f"{API}/workflows/typed/runs", given)
+
+    async def ended() -> bool:
+        found = await stage.ask("GET", f"{API}/workflow-runs/{run['run_id']}")
+        return found["finished_at"] is not None
+
+    await eventually(ended)
+    return str(run["run_id"])
 
 
 async def status(stage: Stage, task_id: str, wanted: str) -> None:
@@ -427,6 +445,8 @@ def commands(stage: Stage, ids: dict[str, str]) -> Iterator[str]:
         ["cron", "list"], ["cron", "show", own.job], ["cron", "runs", own.job],
         ["cron", "sync", "job.toml", "--dry-run"], ["events"], ["types", "list"],
         ["limits", "list"], ["usage"], ["keys", "list"], ["secrets", "list"],
+        ["workflows", "list"], ["workflows", "show", "typed"], ["workflows", "runs", "list"],
+        ["workflows", "runs", "show", ids["run_id"]],
     ]  # fmt: skip
     of_operator: list[list[str]] = [
         ["nodes"], ["tenants", "list"], ["keys", "list", "--operator"], ["usage", "--all"],

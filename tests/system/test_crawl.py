@@ -25,4 +25,4 @@ async def test_two_tenants_see_nothing_of_each_other_in_any_operation(
     assert report.findings.cases == CASES
     assert report.compared > 50
     assert report.visits > 200
-    assert len(report.findings.keys) == 11  # with keys of every kind, and with none
+    assert len(report.findings.keys) == 12  # with keys of every kind, and with none

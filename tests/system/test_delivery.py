@@ -1,6 +1,7 @@
 """What the delivery modes promise when a node is killed or stopped in the middle of a call."""
 
 from collections import Counter
+from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from tests.integration.support import store, submission
+from tests.integration.own_roles import as_role, login_role
+from tests.integration.support import Connection, store, submission
 from tests.system.conftest import NewProcess
 from tests.system.harness import Process, Receiver, Truth, eventually
 
@@ -24,54 +26,59 @@ pytestmark = pytest.mark.system
 ONCE = RetryPolicy(max_retries=0)
 AT_ONCE = RetryPolicy(max_retries=20, backoff=Backoff.FIXED, base_seconds=0.0)
 
-# The first call for each n waits, in its open transaction, before or after it completes its run.
+# The first call for each n waits, in its open transaction, before or after its run is completed.
 # It keeps talking to PostgreSQL, which ends sessions that complete and then fall silent.
+# A run is completed when its function has returned. So that it can wait between that and the
+# commit, the first call does what the app would do then.
 BOOKINGS = """
 import asyncio
 import os
 from pathlib import Path
-
-import asyncpg
 
 from gnomon import ExecutionLost, Gnomon, TaskContext
 
 app = Gnomon()
 
 HERE = Path(__file__).parent
+COMPLETE = "SELECT gnomon.complete($1, $2, $3, $4)"
 
 
-@app.task
+@app.middleware
+async def note_losses(run, call_next):
+    try:
+        return await call_next()
+    except ExecutionLost:
+        (HERE / f"lost-{run.task_id}").touch()
+        raise
+
+
+@app.task(delivery="exactly_once", transactional=True)
 async def book(payload, run: TaskContext):
     n, late = payload["n"], payload["late"]
     waits = HERE / f"waits-{n}"
-    connection = await asyncpg.connect(os.environ["DATABASE_URL"])
-    try:
-        async with connection.transaction():
-            await connection.execute("INSERT INTO public.effect VALUES ($1)", n)
-            if late:
-                await run.complete(connection)
-            if not waits.exists():
-                waits.write_text(str(os.getpid()))
-                while not (HERE / "go").exists():
-                    await connection.execute("SELECT")
-                    await asyncio.sleep(0.02)
-            if not late:
-                await run.complete(connection)
-    except ExecutionLost:
-        (HERE / f"lost-{n}").touch()
-        raise
-    finally:
-        await connection.close()
+    await run.connection.execute("INSERT INTO public.effect VALUES ($1)", n)
+    if not waits.exists():
+        if late:
+            await run.connection.execute(
+                COMPLETE, run.tenant_id, run.task_id, run.fence, run.node
+            )
+        waits.write_text(str(os.getpid()))
+        while not (HERE / "go").exists():
+            await run.connection.execute("SELECT")
+            await asyncio.sleep(0.02)
+        if late:
+            await run.connection.execute("COMMIT")
 """
 
 
 class Stage:
     """Tasks of one mode, and what became of them."""
 
-    def __init__(self, database: Database, truth: Truth, folder: Path) -> None:
+    def __init__(self, database: Database, truth: Truth, folder: Path, role: str) -> None:
         self.database = database
         self.truth = truth
         self.folder = folder
+        self.role = role  # of transactional handlers
 
     async def submit(self, target: Target, count: int, **values: Any) -> list[UUID]:
         """Each is told its number, and every other one to complete late."""
@@ -88,8 +95,19 @@ class Stage:
         ]
         return [key.id for key in await store(self.database, *new)]
 
+    @property
+    def settings(self) -> dict[str, object]:
+        """Of a node that makes the bookings."""
+        return {
+            "node_slots": 8,
+            "node_app": "bookings:app",
+            "database_handler_url": as_role(self.database.dsn, self.role),
+        }
+
     async def bookings(self, count: int) -> list[UUID]:
         await self.truth.fetch("CREATE TABLE public.effect (n integer NOT NULL)")
+        await self.truth.fetch(f"GRANT INSERT ON public.effect TO {self.role}")
+        await self.truth.fetch("SELECT gnomon.grant_role($1::text::name, 'default')", self.role)
         (self.folder / "bookings.py").write_text(BOOKINGS)
         mode = DeliveryMode.EXACTLY_ONCE
         return await self.submit(
@@ -109,15 +127,18 @@ class Stage:
 
 
 @pytest.fixture
-def stage(database: Database, truth: Truth, tmp_path: Path) -> Stage:
-    return Stage(database, truth, tmp_path)
+async def stage(
+    database: Database, truth: Truth, tmp_path: Path, superuser: Connection
+) -> AsyncIterator[Stage]:
+    async with login_role(superuser) as role:
+        yield Stage(database, truth, tmp_path, role)
 
 
 async def test_an_effect_is_made_once_when_its_node_is_killed_before_the_commit(
     stage: Stage, new_node: NewProcess, truth: Truth
 ) -> None:
     ids = await stage.bookings(8)
-    node = new_node("node", node_slots=8, node_app="bookings:app")
+    node = new_node("node", **stage.settings)
 
     async def all_wait() -> bool:
         return len(stage.waiting_in(node)) == 8
@@ -141,16 +162,15 @@ async def test_an_effect_is_made_once_when_its_node_is_killed_before_the_commit(
 async def test_a_node_that_was_stopped_and_comes_back_adds_nothing_to_what_others_did(
     stage: Stage, new_node: NewProcess, truth: Truth
 ) -> None:
-    settings = {"node_slots": 8, "node_app": "bookings:app"}
     ids = await stage.bookings(8)
-    first = new_node("first", **settings)
+    first = new_node("first", **stage.settings)
 
     async def all_wait() -> bool:
         return len(stage.waiting_in(first)) == 8
 
     await eventually(all_wait)
     first.pause()
-    second = new_node("second", **settings)
+    second = new_node("second", **stage.settings)
     await second.started()
     await eventually(lambda: truth.completed(ids))
     workers = await truth.fetch("SELECT DISTINCT worker FROM gnomon.task_archive")
@@ -167,7 +187,7 @@ async def test_a_node_that_was_stopped_and_comes_back_adds_nothing_to_what_other
     # Those who had not completed were refused, unless they heard first that their node is dead;
     # those who had were rolled back before.
     refused = {path.name for path in stage.folder.glob("lost-*")}
-    assert refused <= {f"lost-{n}" for n in range(1, 8, 2)}
+    assert refused <= {f"lost-{task_id}" for task_id in ids[1::2]}
     assert await stage.effects() == dict.fromkeys(range(8), 1)
     assert await truth.value("SELECT count(*) FROM gnomon.task") == 0
 

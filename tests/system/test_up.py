@@ -76,6 +76,10 @@ def alive(pids: set[int]) -> set[int]:
 @pytest.mark.timeout(240)
 def test_a_task_from_the_command_line_to_its_receiver_and_over_a_restart(tmp_path: Path) -> None:
     with up(tmp_path) as first:
+        told = first.command.errors
+        assert told.count("made the schema in a new database") == 1
+        assert "migration step" not in told  # a first start tells what matters to a person
+        assert f"dashboard  {first.env['GNOMON_URL']}/" in told
         arguments = ["--port", "0", "--json", "--fail", "1"]
         with running("listen", *arguments, cwd=tmp_path) as receiver:
             url = receiver.event("listening")["url"]

@@ -26,6 +26,7 @@ from gnomon.api.context import CONTEXT, Context
 from gnomon.api.cron import cron_jobs
 from gnomon.api.http import documents, health
 from gnomon.api.http.openapi import document
+from gnomon.api.http.paths import keep_names_whole
 from gnomon.api.http.problems import answer_error
 from gnomon.api.notify import subscriptions
 from gnomon.api.tasks import (
@@ -41,6 +42,8 @@ from gnomon.api.tasks import (
     stats,
     tasks,
 )
+from gnomon.api.workers import worker_sessions
+from gnomon.api.workflows import runs, workflows
 
 
 def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) -> ASGIApp:
@@ -49,6 +52,7 @@ def create_app(context: Context, pages: Sequence[ControllerRouterHandler] = ()) 
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         scope[CONTEXT] = context  # type: ignore[literal-required]
+        keep_names_whole(scope)  # type: ignore[arg-type]
         await routes(scope, receive, send)
 
     return answer
@@ -72,7 +76,10 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
             dead_letters.router,
             bulk_operations.router,
             cron_jobs.router,
+            workflows.router,
+            runs.router,
             events.router,
+            events.installation_router,
             event_streams.router,
             subscriptions.router,
             subscriptions.installation_router,
@@ -88,6 +95,7 @@ def _routes(pages: tuple[ControllerRouterHandler, ...]) -> Litestar:
             tenants.get_tenant,
             webhook_secrets.router,
             webhook_secrets.list_webhook_keys,
+            worker_sessions.router,
             health.healthz,
             health.readyz,
             health.metrics,

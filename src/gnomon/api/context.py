@@ -7,7 +7,7 @@ from uuid import UUID
 import litestar
 import msgspec
 
-from gnomon.access.principal import Operator, Principal
+from gnomon.access.principal import Operator, Principal, Requester
 from gnomon.api.auth.authentication import Authenticator, TrustedCaller
 from gnomon.api.auth.sessions import Sessions
 from gnomon.api.http.bodies import Bodies
@@ -17,6 +17,7 @@ from gnomon.api.http.request_limits import RequestLimits
 from gnomon.api.http.shared_answers import SharedAnswers
 from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
+from gnomon.node.remote.gateway import Gateway
 from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.observe.node_events import PoolUse
 from gnomon.observe.siblings import Siblings
@@ -27,6 +28,7 @@ from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
+from gnomon.store.postgres.dispatch.worker_sessions import PostgresWorkerSessions
 from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.store.postgres.events.event_reader import PostgresEvents
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
@@ -38,6 +40,7 @@ from gnomon.store.postgres.saved_views.saved_view_store import PostgresSavedView
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.store.postgres.usage.usage import PostgresUsage
+from gnomon.store.postgres.workflows.workflow_store import PostgresWorkflows
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.live.event_feed import EventFeed
@@ -72,6 +75,7 @@ class Context(msgspec.Struct, frozen=True):
     handlers: LiveHandlers
     bulk: PostgresBulk
     saved_views: PostgresSavedViews
+    workflows: PostgresWorkflows
     cron: PostgresCronJobs
     events: PostgresEvents
     event_log: PostgresEventLog
@@ -96,6 +100,8 @@ class Context(msgspec.Struct, frozen=True):
     limits: RequestLimits
     under_way: set[Client]  # clients with a request in progress
     connections: Callable[[], PoolUse]  # to the database
+    gateway: Gateway  # of remote workers
+    worker_sessions: PostgresWorkerSessions
     siblings: Siblings | None  # processes that are scraped with this one
     probes: SharedReads[bool]  # whether one of them is stuck
     tracing: "Tracing | None" = None  # None: no submission has a span
@@ -118,6 +124,12 @@ def principal_of(request: Request) -> Principal:
     """The requester within a tenant, as access control found out."""
     principal: Principal = request.scope["auth"]
     return principal
+
+
+def requester_of(request: Request) -> Requester:
+    """The requester, of a tenant or of the installation."""
+    requester: Requester = request.scope["auth"]
+    return requester
 
 
 def operator_of(request: Request) -> Operator:

@@ -91,6 +91,14 @@ class Claims:
             held[key] = delivery.fence
         return deliveries
 
+    def adopted(self, deliveries: Iterable[Delivery]) -> None:
+        """A gateway has taken these over as they run; another holds their permits."""
+        for delivery in deliveries:
+            key = delivery.key
+            if key not in self.held.fences:
+                self._agenda.started(key.tenant_id, delivery.lane)
+            self.held.fences[key] = delivery.fence
+
     def settled(self, reports: Iterable[Report]) -> None:
         """The node holds these no longer. Another claim of the same task, made after this one was
         taken over, is still held."""

@@ -4,7 +4,7 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.node.held_tasks import HeldTasks
-from gnomon.node.run.worker import Worker
+from gnomon.node.workers import Workers
 
 log = structlog.get_logger("gnomon.node")
 
@@ -15,7 +15,7 @@ _LAST_SECONDS = 1.0  # to settle what ignores even that
 class Drain:
     """Stops claiming at once, and waits up to `seconds` for what runs."""
 
-    def __init__(self, held: HeldTasks, worker: Worker, clock: Clock, seconds: float) -> None:
+    def __init__(self, held: HeldTasks, worker: Workers, clock: Clock, seconds: float) -> None:
         self._held = held
         self._worker = worker
         self._clock = clock

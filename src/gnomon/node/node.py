@@ -8,14 +8,25 @@ tasks are taken over like those of any node that died.
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from typing import Protocol
 
 from gnomon.chores import Chores, Service, every
 from gnomon.clock import Clock
 from gnomon.model.errors import LeaseLost, StoreError
-from gnomon.node.drain import Drain
 from gnomon.node.membership.lease_keeper import LeaseKeeper
 from gnomon.node.membership.stage import Membership
-from gnomon.node.run.worker import Worker
+from gnomon.node.workers import Workers
+
+
+class Draining(Protocol):
+    """Stops a node."""
+
+    @property
+    def held(self) -> int:
+        """Tasks that are claimed and not settled."""
+
+    async def run(self) -> None:
+        """Claim nothing more, and end what is to end."""
 
 
 class Node:
@@ -25,8 +36,8 @@ class Node:
         self,
         membership: Membership,
         services: Sequence[Service],
-        worker: Worker,
-        drain: Drain,
+        worker: Workers,
+        drain: Draining,
         chores: Chores,
         clock: Clock,
     ) -> None:

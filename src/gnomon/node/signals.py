@@ -11,6 +11,7 @@ class Signals:
         self.ready = asyncio.Event()  # something is ready, or there is room again
         self.look = asyncio.Event()  # look behind the cursors
         self.ended = asyncio.Event()  # a cron job's run has ended
+        self.steps = asyncio.Event()  # a workflow has steps that no statement takes
         self.room = asyncio.Event()  # there is room again
 
     def made_room(self) -> None:

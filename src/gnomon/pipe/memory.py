@@ -12,7 +12,8 @@ _CRITICAL = Lane.CRITICAL
 
 
 class MemoryPipe:
-    """`Pipe` within one event loop. `slots` and `prefetch` bound what is claimed and not settled.
+    """`SlotPipe` within one event loop. `slots` and `prefetch` bound what is claimed and not
+    settled.
 
     Prefetching pays while slots become free by the dozen. Where they stay busy, it would only keep
     tasks from other nodes: so `pace` cuts it down to what has ended lately.
@@ -126,6 +127,9 @@ class MemoryPipe:
         self._outstanding -= len(reports)
         self._outstanding_urgent -= _critical([report.delivery for report in reports])
         self._on_room()
+
+    def acknowledge(self, reports: Sequence[Report], *, accepted: bool) -> None:
+        """Slots keep nothing that they have reported."""
 
     def _unclaimed(self) -> int:
         """Slots that are not kept, and that nothing was claimed for; what was claimed ahead makes

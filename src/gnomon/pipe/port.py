@@ -1,10 +1,18 @@
 """Pipe port: the way between a dispatcher and its workers, the only thing that differs between a
 laptop and a fleet.
 
+Four things go through a pipe, and each is a concept of its own. *Credit*: how much the workers can
+take (`room` and its kin); it keeps the dispatcher from claiming more, so that the backlog waits in
+PostgreSQL, where it can still be reordered. *Deliveries*: claimed tasks, one way. *Grants*: the
+store's consent to begin, for deliveries that ask for it (`Grants`). *Reports*: what became of
+deliveries, the other way; one is acknowledged once it is written.
+
 A delivery is a hint that carries all that an execution needs; the row stays the truth. A pipe may
 lose or repeat deliveries and reports: the holder of a claim releases what it does not know, and
-the fence refuses what comes twice. `room` keeps the dispatcher from claiming more than the
-workers can take, so that the backlog waits in PostgreSQL, where it can still be reordered.
+the fence refuses what comes twice.
+
+`Pipe` is the dispatcher's end. The other end differs: slots in the same process receive and report
+(`SlotPipe`); workers elsewhere speak the protocol of their pipe.
 """
 
 from collections.abc import Sequence
@@ -14,7 +22,9 @@ from gnomon.pipe.envelope import Delivery, Report
 
 
 class Pipe(Protocol):
-    """Deliveries one way, reports the other."""
+    """The dispatcher's end: deliveries go out, reports come in."""
+
+    # Credit
 
     def room(self) -> int:
         """How many more deliveries of any priority the workers can take now."""
@@ -26,25 +36,25 @@ class Pipe(Protocol):
     def free(self) -> int:
         """How many they could begin at once: the room, less what is claimed ahead."""
 
-    def send(self, deliveries: Sequence[Delivery]) -> None:
-        """Hand claimed tasks to the workers."""
-
-    async def receive(self) -> Delivery:
-        """A slot's next task: a CRITICAL one, where there is any. The slots that are kept for
-        those get nothing else."""
-
     def stranded(self, now: float) -> int:
         """How many CRITICAL deliveries could start now, but for want of a slot."""
-
-    def unsent(self) -> list[Delivery]:
-        """Take back all that no slot has received."""
 
     def pace(self) -> None:
         """Called at a steady rhythm: decide how far to claim ahead until the next call."""
 
+    # Deliveries
+
+    def send(self, deliveries: Sequence[Delivery]) -> None:
+        """Hand claimed tasks to the workers."""
+
+    def unsent(self) -> list[Delivery]:
+        """Take back all that no worker has received."""
+
     def late(self, now: float) -> list[Delivery]:
-        """Take back what no slot has received by its `start_by`. Like what is `unsent`, it must
+        """Take back what no worker has received by its `start_by`. Like what is `unsent`, it must
         be reported."""
+
+    # Reports
 
     def report(self, report: Report) -> None:
         """Say what became of a delivery. Its slot is free: it, or one that replaces it, comes
@@ -54,4 +64,24 @@ class Pipe(Protocol):
         """Reports since the last call: at least one, oldest first."""
 
     def settled(self, reports: Sequence[Report]) -> None:
-        """The tasks of these reports are settled: there is room for as many more."""
+        """The tasks of these reports are settled, or kept to be settled later: there is room for as
+        many more."""
+
+    def acknowledge(self, reports: Sequence[Report], *, accepted: bool) -> None:
+        """These reports are written; or they were refused, as their claims were stale. Whoever sent
+        them need not send them again."""
+
+
+class SlotPipe(Pipe, Protocol):
+    """A pipe whose workers are slots in the same event loop."""
+
+    async def receive(self) -> Delivery:
+        """A slot's next task: a CRITICAL one, where there is any. The slots that are kept for
+        those get nothing else."""
+
+
+class Grants(Protocol):
+    """Asks for the store's consent to begin."""
+
+    async def may_begin(self, delivery: Delivery) -> bool:
+        """Whether the call may be made now. Where the store cannot be asked it may not."""

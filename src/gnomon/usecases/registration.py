@@ -1,4 +1,4 @@
-"""What an app declares, made known to the server: its task types and its cron jobs.
+"""What an app declares, made known to the server: its task types, cron jobs and workflows.
 
 A worker does this when it starts. While workers of several versions of one app run, as in a rolling
 deployment, one version decides: of those that have a living worker, the one that was first seen
@@ -20,6 +20,7 @@ from gnomon.model.errors import CronJobNotFound, GnomonError, StoreError, TaskTy
 from gnomon.sdk.app import Gnomon
 from gnomon.sdk.cron import DeclaredCron
 from gnomon.sdk.handler import Handler
+from gnomon.sdk.workflow.workflow import Workflow
 from gnomon.store.ports.cron import CronFilter
 from gnomon.store.ports.roster import AppVersion
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
@@ -27,11 +28,14 @@ from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
+from gnomon.store.postgres.workflows.workflow_store import PostgresWorkflows
 from gnomon.usecases.admin import task_types
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.cron import cron_jobs
 from gnomon.usecases.cron.cron_requests import PutCronJob
 from gnomon.usecases.tasks.task_requests import TaskTypeDefaults
+from gnomon.usecases.workflows import definitions
+from gnomon.usecases.workflows.workflow_requests import WorkflowDefinition
 
 log = structlog.get_logger("gnomon.worker")
 
@@ -51,13 +55,15 @@ class Stores(msgspec.Struct, frozen=True):
     tasks: PostgresTasks
     jobs: PostgresCronJobs
     types: PostgresTaskTypes
+    workflows: PostgresWorkflows
     rules: TenantRules
 
 
 def version_of(app: Gnomon, path: str) -> AppVersion:
     """The app, and a digest of all that it declares."""
     types = [(handler.name, *_type_of(handler)) for handler in _handlers(app)]
-    declared = _encoder.encode([types, [(job.name, job.spec) for job in app.jobs]])
+    workflows = [each.definition for each in app.workflows.values()]
+    declared = _encoder.encode([types, [(job.name, job.spec) for job in app.jobs], workflows])
     return AppVersion(path, app.tenant, hashlib.sha256(declared).hexdigest()[:16])
 
 
@@ -86,7 +92,7 @@ class Registration:
         except _Superseded:
             if not self._waits:
                 log.info(
-                    "another version of this app decides on its task types and cron jobs",
+                    "another version of this app decides on what it declares",
                     app=self._version.name,
                 )
             self._done, self._waits = False, True
@@ -102,6 +108,8 @@ class Registration:
             await self._tolerant("task type", handler.name, self._put_type(handler))
         for job in self._app.jobs:
             await self._tolerant("cron job", job.name, self._put_job(job))
+        for workflow in self._app.workflows.values():
+            await self._tolerant("workflow", workflow.name, self._put_workflow(workflow))
         await self._prune()
 
     async def _tolerant(self, what: str, name: str, work: Any) -> None:
@@ -149,6 +157,14 @@ class Registration:
             if there is None and old is not None and old.definition.source == self.source:
                 await change.cron.patch(str(old.id), _renamed(job.name))
             await cron_jobs.put(change, self._by, definition)
+
+    async def _put_workflow(self, workflow: Workflow[..., Any]) -> None:
+        """The next version, unless the newest says the same. One that the app no longer declares
+        stays: runs of it go on, and people may have started them by name."""
+        body = msgspec.json.encode(workflow.definition)
+        asked = msgspec.json.decode(body, type=WorkflowDefinition)
+        stores = self._stores
+        await definitions.put(stores.workflows, stores.rules, self._by, asked, body)
 
     async def _found(self, name: str) -> CronJob | None:
         try:

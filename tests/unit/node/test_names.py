@@ -251,7 +251,7 @@ class Node:
     async def _payload(self, _: Any) -> bytes:
         return b"{}"
 
-    async def _begin(self, _: Any, deliveries: Any) -> Any:
+    async def _begin(self, deliveries: Any) -> Any:
         self.asked_to_begin += deliveries
         return {delivery.key for delivery in deliveries}
 

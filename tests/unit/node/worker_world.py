@@ -156,7 +156,7 @@ class World:
             raise self.payload
         return self.payload
 
-    async def _begin(self, incarnation: UUID, deliveries: Sequence[Delivery]) -> set[TaskKey]:
+    async def _begin(self, deliveries: Sequence[Delivery]) -> set[TaskKey]:
         self.asked.set()
         await self.answered.wait()
         self.consented_at = self.clock.seconds()

@@ -1,4 +1,5 @@
-"""`/events`: events of a tenant, such as runs that started too late."""
+"""`/events`: events of a tenant, such as runs that started too late; and those of the installation,
+for its operators, at `/installation/events`."""
 
 from typing import Annotated
 from uuid import UUID
@@ -8,10 +9,10 @@ from litestar import Router
 from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
-from gnomon.api.context import Request, context_of, principal_of, tenant_of
+from gnomon.api.context import Request, context_of, requester_of
 from gnomon.api.http.cursors import cursor_of, cursor_view
 from gnomon.api.http.idempotency import answer, respond, shown
-from gnomon.api.http.operation import Operation
+from gnomon.api.http.operation import Operation, for_operators
 from gnomon.api.http.reading import decoded, queried, read_body
 from gnomon.model.errors import EventNotFound, InvalidTask
 from gnomon.model.severity import Severity
@@ -33,19 +34,38 @@ After = Annotated[
 Note = Annotated[str, msgspec.Meta(max_length=events.MOST_CHARACTERS)] | None
 
 
-class EventQuery(Strict):
-    """The parameters of a list of events."""
+class InstallationEventQuery(Strict):
+    """The parameters of a list of events of the installation."""
 
     kind: Annotated[str, msgspec.Meta(max_length=100)] | None = None
     severity: Severity | None = None
-    task_type: TaskType | None = None
-    cron_job_id: UUID | None = None
     acknowledged: Annotated[
         bool | None, msgspec.Meta(description="Whether somebody has taken note; without it, all")
     ] = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = DEFAULT_LIMIT
     cursor: str | None = None
     after: After | None = None
+
+    def filter(self) -> EventFilter:
+        """The events that are asked for."""
+        return EventFilter(
+            kind=self.kind,
+            severities=None if self.severity is None else frozenset([self.severity]),
+            acknowledged=self.acknowledged,
+        )
+
+
+class EventQuery(InstallationEventQuery):
+    """The parameters of a list of a tenant's events."""
+
+    task_type: TaskType | None = None
+    cron_job_id: UUID | None = None
+
+    def filter(self) -> EventFilter:
+        """The events that are asked for."""
+        return msgspec.structs.replace(
+            super().filter(), task_type=self.task_type, cron_job_id=self.cron_job_id
+        )
 
 
 class EventView(msgspec.Struct, kw_only=True):
@@ -112,25 +132,32 @@ class AcknowledgedEvents(msgspec.Struct):
     errors=(410,),
 )
 async def list_events(request: Request) -> ASGIResponse:
-    asked, context, tenant_id = (
-        queried(request, EventQuery),
-        context_of(request),
-        tenant_of(request),
-    )
-    chosen = EventFilter(
-        kind=asked.kind,
-        severities=None if asked.severity is None else frozenset([asked.severity]),
-        task_type=asked.task_type,
-        cron_job_id=asked.cron_job_id,
-        acknowledged=asked.acknowledged,
-    )
+    return await _listed(request, queried(request, EventQuery))
+
+
+@Operation(
+    "GET",
+    "/",
+    name="list_installation_events",
+    role=Role.OPERATOR,
+    summary="List events of the installation, as those of a tenant",
+    query=InstallationEventQuery,
+    answers={200: EventPage},
+    errors=(410,),
+)
+async def list_installation_events(request: Request) -> ASGIResponse:
+    return await _listed(request, queried(request, InstallationEventQuery))
+
+
+async def _listed(request: Request, asked: InstallationEventQuery) -> ASGIResponse:
+    context, log, chosen = context_of(request), events.log_of(requester_of(request)), asked.filter()
     if asked.after is not None:
         if asked.cursor is not None:
             raise InvalidTask("cannot be combined with after", "/cursor")
-        read = await context.event_log.read(asked.after, asked.limit, tenant_id)
+        read = await context.event_log.read(asked.after, asked.limit, log)
         told = [_view(event) for event in read.events if chosen.matches(event)]
         return respond(answer(200, EventPage(told, None, read.reached)))
-    page = await context.events.list(tenant_id, chosen, cursor_of(asked.cursor), asked.limit)
+    page = await context.events.list(log, chosen, cursor_of(asked.cursor), asked.limit)
     found = [_view(event) for event in page.events]
     return respond(answer(200, EventPage(found, cursor_view(page.next_cursor))))
 
@@ -148,7 +175,7 @@ async def list_events(request: Request) -> ASGIResponse:
 )
 async def acknowledge_event(request: Request) -> ASGIResponse:
     asked = decoded(await read_body(request, OVERHEAD_BYTES), AcknowledgeEvent)
-    store, by = context_of(request).events, principal_of(request)
+    store, by = context_of(request).events, requester_of(request)
     found = await events.acknowledge(store, by, event_id_of(request), asked.note)
     return respond(shown(request, answer(200, _view(found))))
 
@@ -165,7 +192,7 @@ async def acknowledge_event(request: Request) -> ASGIResponse:
 )
 async def acknowledge_events(request: Request) -> ASGIResponse:
     asked = decoded(await read_body(request, OVERHEAD_BYTES), AcknowledgeEvents)
-    store, by = context_of(request).events, principal_of(request)
+    store, by = context_of(request).events, requester_of(request)
     found = await events.acknowledge_all(store, by, asked.event_ids, asked.note)
     return respond(answer(200, AcknowledgedEvents([event.id for event in found])))
 
@@ -198,4 +225,12 @@ def _view(event: EventRecord) -> EventView:
 
 router = Router(
     "/api/v1/events", route_handlers=[list_events, acknowledge_event, acknowledge_events]
+)
+installation_router = Router(
+    "/api/v1/installation/events",
+    route_handlers=[
+        list_installation_events,
+        for_operators(acknowledge_event),
+        for_operators(acknowledge_events),
+    ],
 )

@@ -24,7 +24,7 @@ from gnomon.usecases.admin.keys import (
     CreatedKey,
     WantedKey,
 )
-from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Moment, Strict, TaskType
+from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Moment, Queue, Strict, TaskType
 from gnomon.usecases.checks.request_moments import moment_of
 from gnomon.usecases.checks.text_check import check_line
 
@@ -41,6 +41,10 @@ class CreateKey(Strict):
     name: KeyName
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=len(TENANT_ROLES))]
     task_types: Annotated[tuple[TaskType, ...], msgspec.Meta(max_length=100)] | None = None
+    queues: Annotated[
+        Annotated[tuple[Queue, ...], msgspec.Meta(max_length=100)] | None,
+        msgspec.Meta(description="Queues whose tasks it may run, with the role work; null: all"),
+    ] = None
     functions: Annotated[
         Patterns | None,
         msgspec.Meta(description="handlers that it may call, by name, as billing.*; null: all"),
@@ -89,6 +93,7 @@ class KeyView(msgspec.Struct, kw_only=True):
     hint: str
     roles: list[Role]
     task_types: list[str] | None
+    queues: list[str] | None
     functions: list[str] | None
     hosts: list[str] | None
     created_at: Moment
@@ -123,9 +128,12 @@ def wanted_key(asked: CreateKey) -> WantedKey:
             )
     for index, task_type in enumerate(asked.task_types or ()):
         check_line(task_type, f"/task_types/{index}")
+    for index, queue in enumerate(asked.queues or ()):
+        check_line(queue, f"/queues/{index}")
     grant = Grant(
         roles=frozenset(asked.roles),
         task_types=None if asked.task_types is None else frozenset(asked.task_types),
+        queues=None if asked.queues is None else frozenset(asked.queues),
         allow=allow_list_of(asked.functions, asked.hosts),
     )
     return WantedKey(name=asked.name, grant=grant, expires_at=_end(asked.expires_at))
@@ -186,6 +194,7 @@ def key_view(key: ApiKey) -> KeyView:
         hint=key.hint,
         roles=sorted(key.roles),
         task_types=None if key.task_types is None else sorted(key.task_types),
+        queues=None if key.queues is None else sorted(key.queues),
         functions=None if key.allow.functions is None else list(key.allow.functions),
         hosts=None if key.allow.hosts is None else list(key.allow.hosts),
         created_at=key.created_at,

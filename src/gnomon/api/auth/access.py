@@ -12,6 +12,7 @@ from gnomon.api.auth.sessions import cookie_in
 from gnomon.api.context import Request, context_of, header_of
 from gnomon.api.http.connections import client_of
 from gnomon.api.http.operation import operation_of, page_of
+from gnomon.api.http.paths import read_names
 from gnomon.api.http.problems import RequestError, RestartNeeded
 from gnomon.api.http.web_pages import refusal, refusal_of_session
 from gnomon.model.errors import RoleMissing, Unauthenticated
@@ -30,6 +31,7 @@ _NEEDS_AUTHENTICATION = (
 
 async def admit(request: Request) -> None:
     """Authenticate the requester, and check their role. Runs before every handler."""
+    read_names(request.scope)  # type: ignore[arg-type]
     await _admit(request)
     _check_room(request)
 

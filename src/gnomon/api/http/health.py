@@ -14,6 +14,7 @@ from gnomon.api.http.operation import Operation
 from gnomon.api.tasks.schemas import Health
 from gnomon.model.errors import StoreError
 from gnomon.observe.siblings import Siblings
+from gnomon.store.ports.roster import NodeKind
 
 # That a scrape waits for the store: readers give up after some seconds, and what the process itself
 # counts is wanted most while all connections are taken.
@@ -95,5 +96,7 @@ async def _ask_store(context: Context) -> None:
 async def _nodes(context: Context) -> dict[str, int]:
     count = {"alive": 0, "silent": 0}
     for node in await context.roster.roster():
+        if node.kind is NodeKind.SESSION:
+            continue
         count["alive" if node.alive_until > context.clock.now() else "silent"] += 1
     return count

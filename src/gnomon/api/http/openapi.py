@@ -159,8 +159,14 @@ def _error(status: int, refs: Mapping[type, Any]) -> dict[str, Any]:
     return found
 
 
+_IDS = (
+    "task_id", "operation_id", "event_id", "key_id", "secret_id", "notification_id", "session_id",
+    "run_id",
+)  # fmt: skip
+
+
 def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
-    for name in ("task_id", "operation_id", "event_id", "key_id", "secret_id", "notification_id"):
+    for name in _IDS:
         if f"{{{name}}}" in path:
             schema = {"type": "string", "format": "uuid"}
             yield {"name": name, "in": "path", "required": True, "schema": schema}
@@ -172,14 +178,27 @@ def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
             "description": "The name of the cron job, or its id",
             "schema": {"type": "string"},
         }
-    for name in ("name", "tenant_id"):
+    for name in ("name", "tenant_id", "node"):
         if f"{{{name}}}" in path:
-            schema = {"type": "string"}
-            yield {"name": name, "in": "path", "required": True, "schema": schema}
+            yield {
+                "name": name,
+                "in": "path",
+                "required": True,
+                "description": "Percent-encoded: a slash in it is sent as %2F",
+                "schema": {"type": "string"},
+            }
     if operation.query is not None:
         _, whole = msgspec.json.schema_components([operation.query], ref_template=_REF)
         for name, schema in whole[operation.query.__name__]["properties"].items():
             yield {"name": name, "in": "query", "schema": described(_not_null(schema))}
+    if operation.secret is not None:
+        yield {
+            "name": operation.secret,
+            "in": "header",
+            "required": True,
+            "description": "The secret that was given to whoever made it",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+        }
     if operation.keyed:
         yield {
             "name": "Idempotency-Key",

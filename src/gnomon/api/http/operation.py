@@ -43,6 +43,7 @@ class Operation(Endpoint, frozen=True, kw_only=True):
     query: type | None = None
     errors: tuple[int, ...] = ()  # beyond those that follow from the other fields
     keyed: bool = False  # takes an Idempotency-Key
+    secret: str | None = None  # the header that proves more than a key does
     needs_authentication: bool = False  # refused while authentication is off
     paced: bool = False  # counts towards a tenant's submissions a second
     grows: bool = False  # refused while there is no room for new work
@@ -81,6 +82,21 @@ def operation_of(handler: BaseRouteHandler) -> Operation | None:
     """The operation that a handler was decorated with."""
     found: Operation | None = handler.opt.get(_OPT)
     return found
+
+
+def for_operators(handler: HTTPRouteHandler) -> HTTPRouteHandler:
+    """The same route about what is of the installation, for operators: `put_subscription` is
+    `put_installation_subscription` then."""
+    declared = operation_of(handler)
+    assert declared is not None, "only operations of the API are for operators, too"
+    verb, _, noun = declared.name.partition("_")
+    return msgspec.structs.replace(
+        declared,
+        name=f"{verb}_installation_{noun}",
+        role=Role.OPERATOR,
+        summary=declared.summary.replace("of the tenant", "of the installation"),
+        receipt=None,  # an operator may read all of it
+    )(handler.fn)
 
 
 class PageRoute(Endpoint, frozen=True, kw_only=True):

@@ -1,18 +1,22 @@
 """How pages read: within a time, and fragments of pages for all who see the same at once."""
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import suppress
 from functools import partial, wraps
 
 from litestar.response.base import ASGIResponse
 
-from gnomon.access.principal import Principal, Requester, Role
+from gnomon.access.principal import Operator, Principal, Requester, Role
 from gnomon.api.context import Request, context_of
 from gnomon.model.errors import StoreUnavailable
+from gnomon.model.event_kinds import INSTALLATION
 from gnomon.model.task import DEFAULT_TENANT
 from gnomon.store.postgres.database import statements_within
 
-OPEN_EVENTS = "gnomon.open_events"  # in the scope of a request: how many, for its page
+# In the scope of a request, for its page: how many events nobody has taken note of, by the page
+# that lists them.
+OPEN_EVENTS = "gnomon.open_events"
+EVENTS_PAGE, INSTALLATION_EVENTS_PAGE = "/events", "/installation/events"
 STATEMENT_SECONDS = 2.0  # a statement that takes longer would only be waited for by nobody
 
 Handler = Callable[[Request], Awaitable[ASGIResponse]]
@@ -39,17 +43,24 @@ def is_fragment(request: Request) -> bool:
 
 
 async def _count_open_events(request: Request) -> None:
-    """For the badge in the bar. A page is worth showing without it."""
-    by, context = request.scope["auth"], context_of(request)
-    if context.authenticator is None:  # pages of the installation are of the same person then
-        tenant_id = DEFAULT_TENANT
-    elif isinstance(by, Principal) and by.may(Role.READ):
-        tenant_id = by.tenant_id
-    else:
-        return
+    """For the badges in the bar. A page is worth showing without them."""
+    found: dict[str, int] = {}
     with suppress(StoreUnavailable):
-        number = await context.events.open(tenant_id)
-        request.scope[OPEN_EVENTS] = number  # type: ignore[literal-required]
+        for path, log in _logs_of(request):
+            found[path] = await context_of(request).events.open(log)
+    request.scope[OPEN_EVENTS] = found  # type: ignore[literal-required]
+
+
+def _logs_of(request: Request) -> Iterator[tuple[str, str]]:
+    """The pages of events that somebody is offered, and whose events each has."""
+    by: Requester = request.scope["auth"]
+    if context_of(request).authenticator is None:  # the same person is both
+        yield EVENTS_PAGE, DEFAULT_TENANT
+        yield INSTALLATION_EVENTS_PAGE, INSTALLATION
+    elif isinstance(by, Operator):
+        yield INSTALLATION_EVENTS_PAGE, INSTALLATION
+    elif isinstance(by, Principal) and by.may(Role.READ):
+        yield EVENTS_PAGE, by.tenant_id
 
 
 def _key(request: Request) -> Hashable:

@@ -61,6 +61,13 @@ from gnomon.model.errors import (
 from gnomon.model.job_errors import DefinitionChanged
 from gnomon.model.room import DatabaseFull
 from gnomon.model.saved_view_errors import SavedViewNotFound, TooManySavedViews
+from gnomon.model.session_errors import (
+    GatewayUnready,
+    TooManyWorkerSessions,
+    WorkerSessionGone,
+    WorkerSessionNotFound,
+    WrongSessionSecret,
+)
 from gnomon.model.subscription_errors import (
     InvalidToken,
     NotConfirmed,
@@ -69,6 +76,13 @@ from gnomon.model.subscription_errors import (
     TooManyConfirmations,
     TooManySubscriptions,
     TooManyTests,
+)
+from gnomon.model.workflow_errors import (
+    OutputNotFound,
+    RunHasEnded,
+    TooManyWorkflows,
+    WorkflowNotFound,
+    WorkflowRunNotFound,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -94,7 +108,13 @@ _STATUSES: dict[type, int] = {
     TooManySavedViews: 409,
     **dict.fromkeys((BulkOperationNotFound, EventNotFound), 404),
     **dict.fromkeys((TooManyBulkOperations, CountChanged, DefinitionChanged), 409),
+    **dict.fromkeys((WorkflowNotFound, WorkflowRunNotFound, OutputNotFound), 404),
+    **dict.fromkeys((RunHasEnded, TooManyWorkflows), 409),
     EventsGone: 410,
+    WorkerSessionGone: 410,
+    WorkerSessionNotFound: 404,
+    WrongSessionSecret: 403,
+    TooManyWorkerSessions: 409,
     PayloadTooLarge: 413,
     **dict.fromkeys((Unstorable, IdempotencyConflict), 422),
 }
@@ -247,7 +267,7 @@ def described(error: Exception) -> tuple[Problem, dict[str, str]]:
             return problem(503, _unavailable()), again
         case BodyLate():
             return problem(408, str(error)), {"Connection": "close"}
-        case Busy() | WaitersFull() | ViewersFull():
+        case Busy() | WaitersFull() | ViewersFull() | GatewayUnready():
             return busy(str(error)), again
         case RestartNeeded():
             return _restart_needed(str(error)), {}

@@ -38,7 +38,7 @@ class RelatedTaskList(msgspec.Struct):
     "/api/v1/tasks/{task_id:str}/related",
     name="list_related_tasks",
     role=Role.READ,
-    summary="List the task that this one repeats, and the runs of its cron job around it",
+    summary="List the task that this one repeats, those that repeat it, and the runs around it",
     query=NoQuery,
     answers={200: RelatedTaskList},
     errors=(404,),

@@ -167,6 +167,8 @@ class TaskView(TemplateView):  # without kw_only: its own fields come first in t
     payload_kept: bool
     correlation_id: str
     trace_id: str | None
+    workflow_run_id: UUID | None
+    node: str | None  # of that run
     progress: ProgressView | None
 
 

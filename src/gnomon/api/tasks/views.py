@@ -53,6 +53,8 @@ def task_view(task: Task) -> TaskView:
         payload_kept=task.payload_kept,
         correlation_id=task.correlation_id,
         trace_id=task.trace_id,
+        workflow_run_id=task.workflow_run_id,
+        node=task.workflow_node,
         progress=_progress_view(task.progress),
         **template_view(task),
     )
@@ -89,6 +91,8 @@ def new_view(submission: Submission, now: datetime, warnings: Sequence[str] = ()
         payload_kept=True,
         correlation_id=submission.correlation_id,
         trace_id=submission.trace_id,
+        workflow_run_id=None,
+        node=None,
         progress=None,
         warnings=list(warnings),
         **template_view(submission),

@@ -191,6 +191,10 @@ class Agenda:
         """Tasks that were taken from here, or stolen, hold slots no longer."""
         self._ready.ended_all(ends)
 
+    def started(self, tenant_id: str, lane: Lane) -> None:
+        """A task that was not taken from here holds a slot."""
+        self._ready.started(tenant_id, lane)
+
     def moved(self, tenant_id: str, before: Lane, lane: Lane) -> None:
         """A task that was taken as of one lane is of another, and will end as of that."""
         self._ready.ended_all([(tenant_id, before, None)])

@@ -86,6 +86,8 @@ class Scanner:
             for shard, cursor in self._cursors.items()
             if shard in territory.shards and before.others.get(shard) == territory.others.get(shard)
         }
+        if before.pool != pool:  # a gateway's, which changes with its sessions
+            kept = {}
         self._reach.retain(kept)
         for shard in territory.shards - kept.keys():
             kept[shard] = Cursor(shard, BEGINNING, LOWEST_ID)

@@ -40,7 +40,8 @@ class AheadStage:
 
     def services(self) -> list[Service]:
         s, clock, signals = self._settings, self._clock, self._signals
-        look, rest = 2 * s.scan_seconds, _SHORTEST_REPAIR
+        # What users store in their own transactions, without a hint, starts within a second.
+        look, rest = 1.5 * s.scan_seconds, _SHORTEST_REPAIR
         return [
             every("scan", self.scan, clock, s.scan_seconds),
             whenever("repair", self.repair, clock, signals.look, look, rest),

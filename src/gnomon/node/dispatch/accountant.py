@@ -2,7 +2,7 @@
 
 from gnomon.clock import Clock
 from gnomon.node.ahead.agenda import Agenda
-from gnomon.node.run.runner import Runner
+from gnomon.node.workers import Executions
 from gnomon.observe.events import Observer, QueueSeen
 
 EVERY_SECONDS = 1.0
@@ -11,7 +11,7 @@ EVERY_SECONDS = 1.0
 class Accountant:
     """A task that runs on is charged to its tenant while it does, and not only at its end."""
 
-    def __init__(self, agenda: Agenda, runner: Runner, clock: Clock, emit: Observer) -> None:
+    def __init__(self, agenda: Agenda, runner: Executions, clock: Clock, emit: Observer) -> None:
         self._agenda = agenda
         self._runner = runner
         self._clock = clock

@@ -1,19 +1,30 @@
 """The store's claiming statements, in the name of one incarnation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from uuid import UUID
 
 from gnomon.clock import Clock
+from gnomon.model.task import TaskKey
 from gnomon.node.membership.lease import Lease
 from gnomon.store.ports.dispatch import Burial, Buried, Claim, DispatchStore, Entry
 from gnomon.store.ports.planning import OverlapAnswer, PlanningStore
+
+_NOBODY = UUID(int=0)  # a session that there is not: what is for it is not claimed
 
 
 class ClaimStore:
     """Claims only while the lease is trusted, and sets the clock by every answer."""
 
     def __init__(
-        self, store: DispatchStore, planning: PlanningStore, lease: Lease, clock: Clock
+        self,
+        store: DispatchStore,
+        planning: PlanningStore,
+        lease: Lease,
+        clock: Clock,
+        session_of: Callable[[TaskKey], UUID | None] | None = None,
     ) -> None:
+        """`session_of`: that each is claimed for, where a gateway claims."""
+        self._session_of = session_of
         self._store = store
         self._planning = planning
         self._lease = lease
@@ -27,24 +38,27 @@ class ClaimStore:
     async def claim(self, entries: Sequence[Entry]) -> Claim:
         """Claim the entries that are waiting and due, and need nobody's consent."""
         asked_at = self._clock.monotonic()
-        claim = await self._store.claim(
-            self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]
-        )
+        claim = await self._store.claim(self._lease.incarnation, *self._columns(entries))
         self._observe(claim, asked_at)
         return claim
 
     async def claim_runs(self, entries: Sequence[Entry]) -> OverlapAnswer:
         """Runs of cron jobs whose jobs must be asked."""
         asked_at = self._clock.monotonic()
-        answer = await self._planning.claim_runs(
-            self._lease.incarnation, [e.key for e in entries], [e.flow for e in entries]
-        )
+        answer = await self._planning.claim_runs(self._lease.incarnation, *self._columns(entries))
         self._observe(answer.claim, asked_at)
         return answer
 
     async def bury(self, burial: Burial) -> list[Buried]:
         """Make a dead letter of a claimed task that cannot be read; gives it, if it was."""
         return await self._store.bury(self._lease.incarnation, [burial])
+
+    def _columns(self, entries: Sequence[Entry]) -> tuple[list[TaskKey], list[int], list[UUID]]:
+        keys, flows = [e.key for e in entries], [e.flow for e in entries]
+        if self._session_of is None:
+            return keys, flows, []
+        sessions = map(self._session_of, keys)
+        return keys, flows, [session or _NOBODY for session in sessions]
 
     def _observe(self, claim: Claim, asked_at: float) -> None:
         self.took = self._clock.monotonic() - asked_at

@@ -1,15 +1,25 @@
 """Chooses what to claim, in batches no larger than the slots can take."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
 from gnomon.node.claims import Claims
 from gnomon.node.dispatch.claimer import Claimer
-from gnomon.node.dispatch.preemption import Preemption
 from gnomon.node.dispatch.requeue import Requeue
 from gnomon.pipe.port import Pipe
 from gnomon.store.ports.dispatch import Entry
+
+
+class Preempting(Protocol):
+    """Makes running tasks give way to CRITICAL ones."""
+
+    def room(self) -> int:
+        """CRITICAL tasks that may be claimed beyond the room of the pipe."""
+
+    def run_once(self) -> int:
+        """Have as many tasks end as are needed now; gives how many."""
 
 
 class DispatchResult(msgspec.Struct, frozen=True):
@@ -29,7 +39,7 @@ class Dispatcher:
         claims: Claims,
         requeue: Requeue,
         pipe: Pipe,
-        preemption: Preemption | None,
+        preemption: Preempting | None,
         batch: int,
     ) -> None:
         self._claimer = claimer

@@ -30,9 +30,10 @@ class Preemption:
         wanted = self._pipe.stranded(self._clock.seconds()) - self._runner.giving_way()
         ended = self._runner.preempt(wanted) if wanted > 0 else []
         for delivery in ended:
-            self._emit(_preempted(delivery))
+            self._emit(preempted_event(delivery))
         return len(ended)
 
 
-def _preempted(task: Delivery) -> TaskPreempted:
+def preempted_event(task: Delivery) -> TaskPreempted:
+    """Tells who listens that it gives way."""
     return TaskPreempted(task.key, task.task_type, task.lane, task.attempt, task.origin)

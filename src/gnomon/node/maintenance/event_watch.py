@@ -5,6 +5,7 @@ One node looks for all. What it reads is there for other reasons, so nobody's wo
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 from gnomon.clock import Clock
 from gnomon.model import event_kinds as kinds
@@ -49,13 +50,15 @@ class EventWatch:
         self._quotas = quotas
         self._clock = clock
         self._server: tuple[object, ...] | None = None
-        self._conditions: Sequence[tuple[Sequence[str], Look]] = (
-            ((kinds.RETRY_STORM,), self._retry_storms),
-            ((kinds.QUOTA_REACHED,), self._quotas_reached),
-            ((kinds.LIMITER_STARVING,), self._starving_limiters),
-            ((kinds.NODE_LOST,), self._lost_nodes),
-            ((kinds.CHORE_FAILING,), self._failing_chores),
-            ((kinds.PARTITIONS_MISSING, kinds.DATABASE_FULL), self._database),
+        self._parts: Sequence[Callable[[], Awaitable[None]]] = (
+            partial(self._tell, (kinds.RETRY_STORM,), self._retry_storms),
+            partial(self._tell, (kinds.QUOTA_REACHED,), self._quotas_reached),
+            partial(self._tell, (kinds.LIMITER_STARVING,), self._starving_limiters),
+            partial(self._tell, (kinds.NODE_LOST,), self._lost_nodes),
+            partial(self._tell, (kinds.CHORE_FAILING,), self._failing_chores),
+            partial(self._tell, (kinds.PARTITIONS_MISSING, kinds.DATABASE_FULL), self._database),
+            self._end_breakers,
+            self._tell_joined,
         )
 
     async def run_once(self) -> bool:
@@ -64,18 +67,23 @@ class EventWatch:
             self._server = None
             return False
         failed: Exception | None = None
-        for looked_at, look in self._conditions:
+        for part in self._parts:
             try:
-                found = await look()
-                # There may be more: one that was not among them need not be over.
-                are_all = len(found) < MOST_FOUND
-                await self._writer.conditions(looked_at, found, are_all=are_all)
+                await part()
             except Exception as error:  # noqa: BLE001 - a row that cannot be read, say
                 failed = error
-        await self._tell_joined()
         if failed is not None:
             raise failed
         return True
+
+    async def _tell(self, looked_at: Sequence[str], look: Look) -> None:
+        found = await look()
+        # There may be more: one that was not among them need not be over.
+        are_all = len(found) < MOST_FOUND
+        await self._writer.conditions(looked_at, found, are_all=are_all)
+
+    async def _end_breakers(self) -> None:
+        await self._writer.end_breakers()
 
     async def _retry_storms(self) -> list[Condition]:
         rows = await self._looks.retry_storms(STORM_MINUTES, STORM_RETRIES)

@@ -12,8 +12,8 @@ from gnomon.chores import About, Troubles
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
 from gnomon.model.retention import RowKind
+from gnomon.node.maintenance.retention_alarm import Late, RetentionAlarm
 from gnomon.node.membership.lease import Lease
-from gnomon.observe.events import Observer, RetentionSeen
 from gnomon.settings import DatabaseSettings
 from gnomon.store.ports.roster import Removal
 from gnomon.store.postgres.dispatch.roster import PostgresChores
@@ -27,7 +27,6 @@ _PARTITION_SECONDS = 60.0
 _PASS_SECONDS = 60.0
 _BATCH_SECONDS = 0.1
 _SMALLEST, _FIRST, _LARGEST = 100, 1_000, 20_000
-_WARN_SECONDS = 300.0
 
 
 class PruneResult(msgspec.Struct, frozen=True):
@@ -49,16 +48,16 @@ class Pruner:
         lease: Lease,
         settings: DatabaseSettings,
         clock: Clock,
-        emit: Observer,
         troubles: Troubles,
+        alarm: RetentionAlarm,
     ) -> None:
+        self._alarm = alarm
         self._troubles = troubles
         self._store = store
         self._lease = lease
         self._retention = settings.retention_days
         self._activity = settings.activity_days
         self._clock = clock
-        self._emit = emit
         self._partitions_at = clock.monotonic()
         self._sizes = dict.fromkeys(RowKind, _FIRST)
         self._drained_at = dict.fromkeys(RowKind, clock.monotonic())
@@ -67,11 +66,13 @@ class Pruner:
     async def run_once(self) -> PruneResult:
         if not await self._store.hold(CHORE, self._lease.incarnation, _HELD_SECONDS):
             self._drained_at = dict.fromkeys(RowKind, self._clock.monotonic())
-            self._tell(set())  # that is for its holder to say
+            self._alarm.tell({})  # that is for its holder to say
             return PruneResult()
         removed, behind = await self._remove()
-        self._tell(behind)
+        late = self._late(behind)
+        self._alarm.tell(late)
         made, dropped = await self._partitions()
+        await self._alarm.tell_operators(late)
         return PruneResult(True, made, dropped, removed, frozenset(behind))
 
     async def _partitions(self) -> tuple[int, int]:
@@ -120,17 +121,9 @@ class Pruner:
         self._troubles.over(CHORE, about)
         return batch
 
-    def _tell(self, behind: set[RowKind]) -> None:
+    def _late(self, behind: set[RowKind]) -> Late:
         now = self._clock.monotonic()
-        for kind in RowKind:
-            seconds = now - self._drained_at[kind] if kind in behind else 0.0
-            self._emit(RetentionSeen(kind, seconds))
-            if seconds >= _WARN_SECONDS:
-                log.warning(
-                    "removal of rows past their time does not keep pace: the table grows",
-                    rows=kind.value,
-                    behind_seconds=round(seconds),
-                )
+        return {kind: now - self._drained_at[kind] for kind in behind}
 
 
 def adapted(size: int, seconds: float) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gnomon.clock import Clock
 from gnomon.node.membership.stage import Membership
-from gnomon.node.run.runner import Runner
+from gnomon.node.workers import Executions
 from gnomon.observe.events import Observer
 from gnomon.observe.node_events import NodeSeen, PoolUse
 
@@ -17,7 +17,7 @@ class NodeReporter:
     def __init__(
         self,
         membership: Membership,
-        runner: Runner,
+        runner: Executions,
         clock: Clock,
         connections: Callable[[], PoolUse],
         emit: Observer,

@@ -1,6 +1,8 @@
 """Finds stuck tasks: tells once that they are, and once that it is over."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
+from itertools import islice
 from typing import NamedTuple
 
 from gnomon.chores import Troubles, about_task
@@ -14,9 +16,11 @@ from gnomon.store.postgres.levels.stuck_store import FlowPlace, PostgresStuck
 CHORE = "stuck"
 EVERY_SECONDS = 15.0
 MOST_TOLD = 200  # tasks that are told to be stuck at once
+MOST_OF_TENANT = 20  # of them: others' are told, however many one tenant has
 _HOLD_SECONDS = 45.0
 _FLOWS = 1_000  # that are looked at in one pass
 _EXAMINED = 20  # of their first tasks, and of those that run for too long
+_OVERRUN = 1_000  # that run for too long, of which some are examined
 _REMEDY = "whether it is stuck is not known meanwhile: see `gnomon tasks show`"
 _GONE = "DELETED"
 
@@ -55,7 +59,8 @@ class StuckWatch:
         if not await self._chores.hold(CHORE, self._lease.incarnation, _HOLD_SECONDS):
             return StuckResult()
         told = await self._store.told(MOST_TOLD)
-        fresh = await self._candidates(set(told))
+        of_tenants = Counter(key.tenant_id for key in told)
+        fresh = await self._candidates(set(told), of_tenants)
         if not told and not fresh:
             return StuckResult()
         examine = await self._begin()
@@ -63,8 +68,11 @@ class StuckWatch:
         for key in told:
             ended += await self._apart(key, self._end(examine, key))
         begun = 0
-        for key in fresh[: MOST_TOLD - len(told) + ended]:
-            begun += await self._apart(key, self._tell(examine, key))
+        for key in fresh[: max(0, MOST_TOLD - len(told) + ended)]:
+            if of_tenants[key.tenant_id] < MOST_OF_TENANT:
+                is_told = await self._apart(key, self._tell(examine, key))
+                begun += is_told
+                of_tenants[key.tenant_id] += is_told
         return StuckResult(begun, ended)
 
     async def _end(self, examine: Examine, key: TaskKey) -> bool:
@@ -92,21 +100,23 @@ class StuckWatch:
         self._troubles.over(CHORE, about_task(key))
         return done
 
-    async def _candidates(self, told: Collection[TaskKey]) -> list[TaskKey]:
-        """Tasks that may be stuck. Flows that were not reached are for the next pass."""
+    async def _candidates(
+        self, told: Collection[TaskKey], of_tenants: Counter[str]
+    ) -> list[TaskKey]:
+        """Tasks that may be stuck. Flows that were not reached are for the next pass. Those of a
+        tenant that has been told of enough are passed over."""
         aside = set(self._troubles.aside(CHORE))
-        # As many more as were told: those come first again.
-        overrun = [
-            key
-            for key in await self._store.overrun(_EXAMINED + len(told))
-            if key not in told and about_task(key) not in aside
-        ][:_EXAMINED]
+
+        def is_wanted(key: TaskKey) -> bool:
+            is_full = of_tenants[key.tenant_id] >= MOST_OF_TENANT
+            return not is_full and key not in told and about_task(key) not in aside
+
+        overrun = list(islice(filter(is_wanted, await self._store.overrun(_OVERRUN)), _EXAMINED))
         heads, after = await self._store.waiting(self._place, self._after, _FLOWS)
-        heads = [
-            head for head in heads if head.key not in told and about_task(head.key) not in aside
-        ]
-        if len(heads) > _EXAMINED:
-            heads = heads[:_EXAMINED]
-            after = heads[-1].place
+        wanted = list(islice((h for h in heads if is_wanted(h.key)), _EXAMINED))
+        if len(wanted) == _EXAMINED:
+            after = wanted[-1].place
+        if after is not None and of_tenants[after.tenant_id] >= MOST_OF_TENANT:
+            after = after.end_of_tenant
         self._place = after or FlowPlace()
-        return [*overrun, *(head.key for head in heads)]
+        return [*overrun, *(head.key for head in wanted)]

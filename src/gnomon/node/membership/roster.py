@@ -15,7 +15,7 @@ import structlog
 from gnomon.clock import Clock
 from gnomon.model.pool import Pool, Territory, territory
 from gnomon.node.membership.lease import Lease
-from gnomon.store.ports.roster import NodeRecord, RosterStore
+from gnomon.store.ports.roster import NodeKind, NodeRecord, RosterStore
 
 log = structlog.get_logger("gnomon.node")
 
@@ -78,7 +78,12 @@ class Roster:
         peers = [node for node in nodes if node.incarnation != me]
         silent = self._watch.silent(peers, self._lease, self._clock.now(), self._clock.monotonic())
         dead = {p.incarnation for p in silent if await self._declare_dead(p)}
-        living = {n.incarnation: n.pool for n in nodes if n.incarnation not in dead}
+        # Sessions are judged like nodes, and own nothing.
+        living = {
+            n.incarnation: n.pool
+            for n in nodes
+            if n.incarnation not in dead and n.kind is not NodeKind.SESSION
+        }
         if living != self._living:
             self._living, self._own = living, territory(me, living)
         return RosterResult(self._own, len(living), len(dead))

@@ -10,7 +10,7 @@ from gnomon.clock import Clock
 from gnomon.model.pool import Pool, Territory
 from gnomon.node.membership.lease import Lease
 from gnomon.node.membership.roster import Roster
-from gnomon.store.ports.roster import AppVersion, RosterStore
+from gnomon.store.ports.roster import AppVersion, NodeKind, RosterStore
 
 log = structlog.get_logger("gnomon.node")
 
@@ -22,6 +22,7 @@ class RosterEntry(msgspec.Struct, frozen=True):
     slots: int
     pool: Pool
     app: AppVersion | None = None
+    kind: NodeKind = NodeKind.NODE
 
 
 class Membership:
@@ -54,7 +55,7 @@ class Membership:
         asked_at = self._clock.monotonic()
         me, lease = self.entry, self.lease
         now = await self._store.join(
-            lease.incarnation, me.name, me.slots, lease.ttl, me.pool, me.app
+            lease.incarnation, me.name, me.slots, lease.ttl, me.pool, me.app, me.kind
         )
         self._clock.observe(now, asked_at)
         lease.renewed(asked_at)

@@ -17,7 +17,7 @@ class Payloads:
     def __init__(self, fetch: FetchPayload, memory: int, troubles: Troubles) -> None:
         self._fetch = fetch
         self._troubles = troubles
-        self._memory = memory
+        self.memory = memory
         self._used = 0
         self._freed = asyncio.Condition()
 
@@ -27,9 +27,9 @@ class Payloads:
     @asynccontextmanager
     async def room(self, size: int) -> AsyncIterator[None]:
         """Wait for so many bytes, and hold them."""
-        size = min(size, self._memory)
+        size = min(size, self.memory)
         async with self._freed:
-            await self._freed.wait_for(lambda: self._used + size <= self._memory)
+            await self._freed.wait_for(lambda: self._used + size <= self.memory)
             self._used += size
         try:
             yield

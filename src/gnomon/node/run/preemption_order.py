@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 from gnomon.model.priority import Lane
+from gnomon.model.task import TaskKey
 from gnomon.node.run.running_execution import Stop
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.context import TaskContext
@@ -28,13 +29,20 @@ class Running(Protocol):
 T = TypeVar("T", bound=Running)
 
 
-def may_give_way(execution: Running) -> bool:
-    """Whether it can be ended, and has not been told to."""
-    delivery, context = execution.delivery, execution.context
+def gives_way(delivery: Delivery) -> bool:
+    """Whether a task may be ended for a CRITICAL one, by what it is."""
     return (
         delivery.preemptible
         and delivery.lane is not Lane.CRITICAL
         and delivery.attempt <= LAST_PREEMPTED_ATTEMPT
+    )
+
+
+def may_give_way(execution: Running) -> bool:
+    """Whether it can be ended, and has not been told to."""
+    context = execution.context
+    return (
+        gives_way(execution.delivery)
         and execution.stop is None
         and not context.in_thread  # which nothing can stop
         and not context.completed  # it is about to end, and well
@@ -44,5 +52,10 @@ def may_give_way(execution: Running) -> bool:
 def preemption_order(running: Iterable[T]) -> list[T]:
     """The lowest priority first; among equals the last to start, which has the least to lose."""
     fit = [execution for execution in running if may_give_way(execution)]
-    fit.sort(key=lambda e: (e.delivery.lane, e.started_at, e.delivery.key), reverse=True)
+    fit.sort(key=lambda e: rank(e.delivery, e.started_at), reverse=True)
     return fit
+
+
+def rank(delivery: Delivery, started_at: float) -> tuple[Lane, float, TaskKey]:
+    """The highest ends first."""
+    return delivery.lane, started_at, delivery.key

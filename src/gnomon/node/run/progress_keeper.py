@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from gnomon.model.task import TaskKey
-from gnomon.node.membership.lease import Lease
 from gnomon.node.run.runner import Runner
 from gnomon.store.postgres.dispatch.progress import EndedProgress, PostgresProgress, ProgressNote
 
@@ -14,10 +13,9 @@ class ProgressKeeper:
     """Handlers report as often as they like: that is an assignment, and only the latest counts. A
     node whose handlers report nothing asks PostgreSQL nothing."""
 
-    def __init__(self, runner: Runner, store: PostgresProgress, lease: Lease) -> None:
+    def __init__(self, runner: Runner, store: PostgresProgress) -> None:
         self._runner = runner
         self._store = store
-        self._lease = lease
         self._stored: dict[TaskKey, ProgressNote] = {}
 
     async def run_once(self) -> int:
@@ -30,7 +28,7 @@ class ProgressKeeper:
             if key not in running
         ]
         if notes or ended:
-            await self._store.note(self._lease.incarnation, notes, ended)
+            await self._store.note(notes, ended)
             self._stored |= {note.key: note for note in notes}
             for each in ended:
                 del self._stored[each.key]
@@ -40,6 +38,9 @@ class ProgressKeeper:
         for key, execution in self._runner.running.items():
             progress = execution.context.reported
             if progress is not None:
-                note = ProgressNote(key, execution.delivery.fence, progress.fraction, progress.text)
+                delivery = execution.delivery
+                note = ProgressNote(
+                    key, delivery.fence, delivery.incarnation, progress.fraction, progress.text
+                )
                 if self._stored.get(key) != note:
                     yield note

@@ -155,12 +155,14 @@ class Runner:
 
     # Executions that are told to stop
 
-    def interrupt(self, key: TaskKey, reason: str) -> bool:
+    def interrupt(
+        self, key: TaskKey, reason: str, kind: OutcomeKind = OutcomeKind.CANCELLED
+    ) -> bool:
         """End an execution; False where there is none."""
         execution = self.running.get(key)
         if execution is None:
             return False
-        self._stop(execution, OutcomeKind.CANCELLED, reason)
+        self._stop(execution, kind, reason)
         return True
 
     def interrupt_all(self, reason: str) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from uuid import UUID
 
 import structlog
 
@@ -13,7 +12,7 @@ from gnomon.pipe.envelope import Delivery
 
 log = structlog.get_logger("gnomon.node.run")
 
-Begin = Callable[[UUID, Sequence[Delivery]], Awaitable[set[TaskKey]]]
+Begin = Callable[[Sequence[Delivery]], Awaitable[set[TaskKey]]]
 
 
 class Starter:
@@ -30,10 +29,14 @@ class Starter:
     async def may_begin(self, delivery: Delivery) -> bool:
         """Whether the call may be made now. Where PostgreSQL cannot be asked it may not: the
         task is released, whether or not it was marked."""
+        return await self.ask(delivery)
+
+    def ask(self, delivery: Delivery) -> "asyncio.Future[bool]":
+        """The same for one who does not wait."""
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._asking.append((delivery, answer))
         self._asked.set()
-        return await answer
+        return answer
 
     async def run(self) -> None:
         while True:
@@ -47,9 +50,7 @@ class Starter:
 
     async def _consent(self, deliveries: Sequence[Delivery]) -> set[TaskKey]:
         try:
-            # All of them were claimed by the node that this worker is a part of.
-            asked = self._begin(deliveries[0].incarnation, deliveries)
-            return await self._troubles.noting("begin", asked)
+            return await self._troubles.noting("begin", self._begin(deliveries))
         except StoreError as error:
             log.warning("tasks may not begin: their rows cannot be marked", why=str(error))
             return set()

@@ -14,7 +14,7 @@ from gnomon.node.run.slot_pool import SlotPool
 from gnomon.node.run.starter import Starter
 from gnomon.observe.log_fields import about
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.pipe.port import Pipe
+from gnomon.pipe.port import SlotPipe
 from gnomon.sdk.failure import describe, traceback_of
 
 log = structlog.get_logger("gnomon.node.run")
@@ -29,7 +29,7 @@ class Worker:
 
     def __init__(
         self,
-        pipe: Pipe,
+        pipe: SlotPipe,
         runner: Runner,
         starter: Starter,
         lease: Lease,
@@ -42,7 +42,7 @@ class Worker:
         self._lease = lease
         self._clock = clock
         self._slots = SlotPool(self._slot, slots, clock, runner.patience)
-        self._draining = False
+        self.draining = False
         self._awaiting: dict[TaskKey, asyncio.Task[None]] = {}  # what calls need; with the slots
         self._told: set[asyncio.Task[None]] = set()  # of these slots, to wait no longer
 
@@ -55,7 +55,7 @@ class Worker:
 
     def drain(self) -> None:
         """Start nothing more; release what no slot has begun."""
-        self._draining = True
+        self.draining = True
         for key in list(self._awaiting):
             self._stop_waiting(key)
         for delivery in self._pipe.unsent():
@@ -66,9 +66,11 @@ class Worker:
         for delivery in self._pipe.late(self._clock.seconds()):
             self._pipe.report(Report(delivery))
 
-    def interrupt(self, key: TaskKey, reason: str) -> bool:
+    def interrupt(
+        self, key: TaskKey, reason: str, kind: OutcomeKind = OutcomeKind.CANCELLED
+    ) -> bool:
         """End a running task; False where it does not run here."""
-        return self._stop_waiting(key) or self._runner.interrupt(key, reason)
+        return self._stop_waiting(key) or self._runner.interrupt(key, reason, kind)
 
     def interrupt_all(self, reason: str) -> None:
         self._runner.interrupt_all(reason)
@@ -165,7 +167,7 @@ class Worker:
 
     def _may_start(self, delivery: Delivery) -> bool:
         return (
-            not self._draining
+            not self.draining
             and not delivery.expired
             and self._clock.seconds() <= delivery.start_by
             and self._lease.is_trusted(self._clock.monotonic())

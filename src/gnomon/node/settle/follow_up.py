@@ -1,11 +1,12 @@
 """Acts on tasks that were settled, by the recorder or by a takeover alike.
 
-One that waits again for a time near by goes straight back on the agenda; a cron job whose run has
-ended may start a queued one; whoever listens is told. All of it is a matter of speed, or of
-knowledge: scans find the first two without it.
+One that waits again for a time near by goes straight back on the agenda, and so do tasks of a
+workflow that waited for it; a cron job whose run has ended may start a queued one; whoever listens
+is told. All of it is a matter of speed, or of
+knowledge: scans find all but the last without it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import repeat, starmap
 from typing import Protocol
@@ -64,8 +65,14 @@ class FollowUp:
     """Hints to the stage that knows what is coming, and tells who listens."""
 
     def __init__(
-        self, ahead: AheadStage, clock: Clock, horizon_seconds: float, emit: Observer
+        self,
+        ahead: AheadStage,
+        clock: Clock,
+        horizon_seconds: float,
+        emit: Observer,
+        on_steps: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_steps = on_steps  # a workflow has steps that no statement takes
         self._ahead = ahead
         self._clock = clock
         self._horizon = timedelta(seconds=horizon_seconds)
@@ -90,6 +97,11 @@ class FollowUp:
         }
         if jobs:
             self._ahead.runs_ended(jobs)
+        children = [entry for s in settled for entry in s.children]
+        if children:
+            self._ahead.hear(children)
+        if any(s.steps for s in settled):
+            self._on_steps()
         self._emit(
             TasksSettled(
                 TaskBatch(lambda: _told(tasks, settlements, settled)),

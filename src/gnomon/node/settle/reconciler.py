@@ -4,8 +4,8 @@ import structlog
 
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.membership.lease import Lease
-from gnomon.node.run.worker import Worker
 from gnomon.node.settle.takeover import Takeover, released
+from gnomon.node.workers import Workers
 from gnomon.observe.node_events import Recovery
 from gnomon.store.ports.dispatch import DispatchStore
 
@@ -20,7 +20,7 @@ class Reconciler:
         store: DispatchStore,
         takeover: Takeover,
         held: HeldTasks,
-        worker: Worker,
+        worker: Workers,
         lease: Lease,
     ) -> None:
         self._store = store

@@ -1,7 +1,7 @@
 """Turns reports into verdicts, and writes them in fenced batches."""
 
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 
 import msgspec
 import structlog
@@ -69,25 +69,43 @@ class Recorder:
         self._claims.settled(reports)
         self._pipe.settled(reports)
         self._follow_up.settled([report.delivery for report in reports], settlements, settled)
-        refused = self._refused(reports, settlements, settled)
+        refused, written = self._refused(reports, settlements, settled)
+        self._acknowledge(reports, refused, written)
         if refused:
             # Swept as lost in the meantime, or written by an attempt whose answer was lost.
-            log.warning("settlements were refused as stale", refused=refused)
-        return RecordResult(settled=len(settled), refused=refused)
+            log.warning("settlements were refused as stale", refused=len(refused))
+        return RecordResult(settled=len(settled), refused=len(refused))
+
+    def _acknowledge(
+        self, reports: Sequence[Report], refused: Sequence[Report], written: Collection[TaskKey]
+    ) -> None:
+        """What is kept to be written later is acknowledged then."""
+        if not refused:
+            self._pipe.acknowledge(reports, accepted=True)
+            return
+        kept = self._writer.unsettled
+        stale = {r.delivery.key for r in refused if r.delivery.key not in written}
+        accepted = [r for r in reports if r.delivery.key not in stale]
+        self._pipe.acknowledge(accepted, accepted=True)
+        others = [r for r in refused if r.delivery.key in stale and r.delivery.key not in kept]
+        self._pipe.acknowledge(others, accepted=False)
 
     def _refused(
         self,
         reports: Sequence[Report],
         settlements: Sequence[Settlement],
         settled: Sequence[Settled],
-    ) -> int:
-        """How many were stale. One whose function has completed it in its own transaction was not:
-        it is settled, as it should be."""
+    ) -> tuple[list[Report], set[TaskKey]]:
+        """Those that were stale, and which of these an attempt before had written. One whose
+        function has completed it in its own transaction was not stale: it is settled, as it should
+        be."""
         unanswered = self._writer.answered(settlements)
+        refused: list[Report] = []
+        written: set[TaskKey] = set()
         if len(settled) == len(reports):
-            return 0
+            return refused, written
         accepted, kept = {s.key for s in settled}, self._writer.unsettled
-        refused, presumed = 0, []
+        presumed = []
         for report, settlement in zip(reports, settlements, strict=True):
             key, outcome = settlement.key, report.outcome
             if key in accepted:
@@ -98,11 +116,12 @@ class Recorder:
                 )
                 presumed.append((report.delivery, done))
                 continue
-            refused += 1
+            refused.append(report)
             if key not in kept and (key, settlement.fence) in unanswered:
                 presumed.append((report.delivery, settlement))
+                written.add(key)
         self._follow_up.presumed(presumed)
-        return refused
+        return refused, written
 
     async def settle_again(self) -> int:
         """Settle what could not be; gives how many were."""
@@ -117,6 +136,7 @@ class Recorder:
             if settled is not None:
                 report = self._unsettled.pop(key)
                 self._follow_up.settled([report.delivery], [bare], settled)
+                self._pipe.acknowledge([report], accepted=True)
                 done += 1
         return done
 

@@ -7,7 +7,8 @@ import msgspec
 import structlog
 
 from gnomon.clock import Chance, Clock
-from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.outcome import Loss, Outcome, OutcomeKind
+from gnomon.model.quarantine import group_size, is_suspect
 from gnomon.model.task import DeliveryMode
 from gnomon.model.verdict import asks_before_start, decide
 from gnomon.node.membership.lease import Lease
@@ -73,6 +74,8 @@ class Sweeper:
     def _settlement(self, outcome: Outcome, row: RunningTask) -> Settlement:
         if asks_before_start(row.mode, row.losses) and not row.begun:
             return released(row)  # claimed and not started: no loss
+        if outcome is _LOST:
+            outcome = _loss(row)
         return Settlement(
             key=row.key,
             fence=row.fence,
@@ -86,7 +89,16 @@ class Sweeper:
         )
 
 
+def _loss(row: RunningTask) -> Outcome:
+    """A session has no quarantine: it is one, for the one suspect that it has at a time. Only for a
+    suspect that was alone in it is it a process that has run nothing else."""
+    if not row.remote or not is_suspect(row.losses):
+        return _LOST
+    alone = group_size(row.losses, row.mode) == 1
+    return msgspec.structs.replace(_LOST, loss=Loss.ALONE if alone else Loss.IN_GROUP)
+
+
 def _error(outcome: Outcome, mode: DeliveryMode) -> str | None:
-    if outcome is _LOST and mode is DeliveryMode.AT_MOST_ONCE:
+    if outcome.kind is OutcomeKind.LOST and mode is DeliveryMode.AT_MOST_ONCE:
         return _LOST_FOR_GOOD
     return outcome.error

@@ -120,6 +120,8 @@ def _check_grant(by: Requester, grant: Grant) -> None:
     among = "must be among those of your own key:"
     if not by.covers_types(grant):
         raise TypeForbidden(f"{among} {listed(sorted(by.task_types or ()))}", "/task_types")
+    if not by.covers_queues(grant):
+        raise TypeForbidden(f"{among} {listed(sorted(by.queues or ()))}", "/queues")
     if not by.allow.covers_functions(grant.allow):
         raise TargetForbidden(f"{among} {listed(by.allow.functions)}", "/functions")
     if not by.allow.covers_hosts(grant.allow):
@@ -139,8 +141,8 @@ def _check_end(by: Requester, expires_at: datetime | None, now: datetime) -> Non
 def _check_touch(by: Requester, key: ApiKey) -> None:
     if not by.covers(key.grant):
         raise KeyForbidden(
-            f"the key {key.id} may do more than yours: it has roles, task types, functions or "
-            "hosts that yours has not"
+            f"the key {key.id} may do more than yours: it has roles, task types, queues, functions "
+            "or hosts that yours has not"
         )
 
 
@@ -161,6 +163,7 @@ def _new(
         hint=hint_of(secret),
         roles=grant.roles,
         task_types=grant.task_types,
+        queues=grant.queues,
         allow=grant.allow,
         expires_at=wanted.expires_at,
         created_by=created_by,

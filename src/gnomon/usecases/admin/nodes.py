@@ -11,6 +11,7 @@ import msgspec
 
 from gnomon.model.pool import Pool, shards_by_node
 from gnomon.store.ports.nodes import ListedNode, ShardBacklog
+from gnomon.store.ports.roster import NodeKind
 from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
 
 MOST_NODES = 1_000
@@ -22,6 +23,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A node. `lag_seconds` is the age of the oldest due task in its shards that it serves."""
 
     name: str
+    kind: str  # node; gateway: a node for remote workers; session: one of those workers
     incarnation: UUID
     version: str
     state: str  # alive; silent: its lease has run out, and no peer has declared it dead; dead
@@ -35,6 +37,9 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     running: int
     lag_seconds: float | None
+    tenant_id: str | None = None  # of a session
+    gateway: str | None = None  # the name of that which has the session
+    sessions: int | None = None  # of a gateway
 
 
 class DueWork(msgspec.Struct, frozen=True):
@@ -53,26 +58,45 @@ class Overview(NamedTuple):
     owned: dict[UUID, frozenset[int]]  # the shards of each node that is not dead
 
 
-async def overview(reader: PostgresNodeReader) -> Overview:
-    """All nodes, living ones first."""
+async def overview(reader: PostgresNodeReader, *, with_sessions: bool) -> Overview:
+    """All nodes, living ones first. `with_sessions`: those of remote workers, too, and what they
+    handle. That is their tenants', and not for an operator who is of none."""
     nodes = await reader.nodes(MOST_NODES)
-    backlog = await reader.backlog(COUNTED, {node.pool for node in nodes if not node.dead})
+    pools = {pool for node in nodes if _serves_shards(node) for pool in node.pool.each}
+    backlog = await reader.backlog(COUNTED, pools)
     # In a thread: with many nodes it takes a while, and other requests wait for the loop.
-    return await asyncio.to_thread(_overview, nodes, backlog)
+    seen = await asyncio.to_thread(_overview, nodes, backlog)
+    if with_sessions:
+        return seen
+    shown = [_without_names(node) for node in seen.nodes if node.kind != NodeKind.SESSION.label]
+    return seen._replace(nodes=shown)
+
+
+def _without_names(node: NodeStatus) -> NodeStatus:
+    """Of what a gateway serves, only whose it is."""
+    if node.kind != NodeKind.GATEWAY.label:
+        return node
+    serves = {name: of for name, of in node.serves.items() if name in ("runs", "tenants")}
+    return msgspec.structs.replace(node, serves=serves)
 
 
 def _overview(nodes: Sequence[ListedNode], backlog: Sequence[ShardBacklog]) -> Overview:
     # As the nodes see it: a silent one keeps its shards until it is declared dead.
-    owned = shards_by_node({node.incarnation: node.pool for node in nodes if not node.dead})
-    lags: dict[Pool, dict[int, float]] = {node.pool: {} for node in nodes if not node.dead}
+    owned = shards_by_node({n.incarnation: n.pool for n in nodes if _serves_shards(n)})
+    lags: dict[Pool, dict[int, float]] = {n.pool: {} for n in nodes if _serves_shards(n)}
     for pool, by_shard in lags.items():
         for each in backlog:
             if pool.accepts(each.work):
                 by_shard[each.shard] = max(each.lag_seconds, by_shard.get(each.shard, 0.0))
     none: frozenset[int] = frozenset()
+    names = {node.incarnation: node.name for node in nodes if node.kind is NodeKind.GATEWAY}
+    sessions = Counter(node.gateway for node in nodes if not node.dead)
     return Overview(
         [
-            _status(node, owned.get(node.incarnation, none), lags.get(node.pool, {}))
+            msgspec.structs.replace(
+                _status(node, owned.get(node.incarnation, none), lags.get(node.pool, {}), names),
+                sessions=sessions[node.incarnation] if node.incarnation in names else None,
+            )
             for node in nodes
         ],
         _due(backlog),
@@ -80,10 +104,22 @@ def _overview(nodes: Sequence[ListedNode], backlog: Sequence[ShardBacklog]) -> O
     )
 
 
-def _status(node: ListedNode, owned: frozenset[int], lags: Mapping[int, float]) -> NodeStatus:
+def _serves_shards(node: ListedNode) -> bool:
+    return not node.dead and node.kind is not NodeKind.SESSION
+
+
+def _status(
+    node: ListedNode,
+    owned: frozenset[int],
+    lags: Mapping[int, float],
+    gateways: Mapping[UUID, str],
+) -> NodeStatus:
     alive = not node.dead and node.lease_seconds > 0
     return NodeStatus(
         name=node.name,
+        kind=node.kind.label,
+        tenant_id=node.tenant_id,
+        gateway=None if node.gateway is None else gateways.get(node.gateway),
         incarnation=node.incarnation,
         version=node.version,
         state="dead" if node.dead else "alive" if alive else "silent",

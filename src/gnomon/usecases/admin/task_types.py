@@ -12,7 +12,7 @@ from gnomon.payload_schemas.schema import PayloadSchema
 from gnomon.store.ports.task_types import TaskType
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.usecases.checks.authorization import check_whole
-from gnomon.usecases.checks.text_check import check_line
+from gnomon.usecases.checks.text_check import check_addressable, check_line
 from gnomon.usecases.tasks.task_requests import TaskTypeDefaults
 from gnomon.usecases.tasks.task_template import check_tags
 
@@ -29,6 +29,7 @@ def check_name(name: str) -> None:
     if len(name) > MOST_NAME_CHARACTERS:
         raise InvalidTask(f"must have at most {MOST_NAME_CHARACTERS} characters", "/name")
     check_line(name, "/name")
+    check_addressable(name, "/name")
 
 
 async def put(

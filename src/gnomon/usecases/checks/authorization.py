@@ -12,10 +12,13 @@ from gnomon.access.grant_errors import LimitedKey, TargetForbidden, TypeForbidde
 from gnomon.access.principal import Principal, Role
 from gnomon.cron.job import CronJob, Definition
 from gnomon.model.allow_list import AllowList, listed
+from gnomon.model.errors import InvalidTask
 from gnomon.model.task import Task
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.checks.target_check import check_allowed, check_own_target
+
+_UNREADABLE = "is outside of the limits of your key or of the tenant, and your key may not read"
 
 
 def check_type(by: Principal, task_type: str) -> None:
@@ -47,8 +50,17 @@ def _withheld(by: Principal) -> Iterator[None]:
     except (TypeForbidden, TargetForbidden) as error:
         if by.may(Role.READ):
             raise
-        detail = "is outside of the limits of your key or of the tenant, and your key may not read"
-        raise type(error)(detail, error.pointer) from None
+        raise type(error)(_UNREADABLE, error.pointer) from None
+
+
+def withheld(by: Principal, error: InvalidTask, kept: str) -> InvalidTask:
+    """The error of something that is kept at `kept`, and not of the request: for somebody who may
+    not read it, without what it says and where."""
+    if by.may(Role.READ):
+        return error.within(kept)
+    if isinstance(error, TypeForbidden | TargetForbidden):
+        return type(error)(_UNREADABLE, kept)
+    return InvalidTask("cannot be run as it is, and your key may not read it", kept, error.over)
 
 
 async def check_held(change: PostgresTaskChange, by: Principal, task_id: UUID) -> None:

@@ -14,6 +14,13 @@ def check_line(text: str | msgspec.UnsetType | None, pointer: str) -> None:
         raise InvalidTask("must not contain control characters, such as NUL or a line end", pointer)
 
 
+def check_addressable(name: str, pointer: str) -> None:
+    """Raises InvalidTask for a name that no address can have: browsers and proxies take it for a
+    step within the path, even where it is encoded."""
+    if name in (".", ".."):
+        raise InvalidTask("must not be . or ..: no address can have such a name", pointer)
+
+
 def check_note(text: str | msgspec.UnsetType | None, pointer: str) -> None:
     """Raises InvalidTask for control characters other than tabs and line ends."""
     if isinstance(text, str) and not is_note(text):

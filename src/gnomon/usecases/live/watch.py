@@ -12,6 +12,7 @@ from uuid import UUID
 
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
+from gnomon.model.event_kinds import INSTALLATION
 from gnomon.model.task import TaskKey
 from gnomon.model.topics import Topic, WatchedTopics, task_topic
 from gnomon.store.postgres.live.signs import PostgresSigns
@@ -69,7 +70,7 @@ class LiveWatch:
         self._versions: dict[str | None, int] = {}
         self._numbers = count(1)
         self._watched = asyncio.Event()
-        self._open: dict[str | None, int] = {}
+        self._open: dict[str, int] = {}
         self._took = 0.0
         self.closed = asyncio.Event()
 
@@ -130,8 +131,8 @@ class LiveWatch:
         for viewer in self._viewers:
             for subject in changed.intersection(viewer.subjects):
                 viewer.tell(subject[1])
-            if viewer.tenant_id in self._open:
-                viewer.show(self._open[viewer.tenant_id])
+            if (log := _log_of(viewer.tenant_id)) in self._open:
+                viewer.show(self._open[log])
 
     def _is_news(self, subject: _Subject, sign: Hashable, now: float) -> bool:
         if subject not in self._seen:
@@ -146,7 +147,7 @@ class LiveWatch:
         found: dict[_Subject, Hashable] = {}
         for tenant_id, what in subjects:
             if tenant_id is None:
-                # Of the other subjects of the installation nothing but time is a sign.
+                # Of most other subjects of the installation nothing but time is a sign.
                 found[None, what] = await self._signs.of_nodes() if what is Topic.NODES else None
             elif isinstance(what, UUID):
                 tasks.append(TaskKey(tenant_id, what))
@@ -154,8 +155,7 @@ class LiveWatch:
                 topics[tenant_id].add(what)
         # Every page shows how many events are open.
         for viewer in self._viewers:
-            if viewer.tenant_id is not None:
-                topics[viewer.tenant_id].add(Topic.EVENTS)
+            topics[_log_of(viewer.tenant_id)].add(Topic.EVENTS)
         if topics:
             of_tenants = await self._signs.of_tenants(topics)
             self._open = {
@@ -163,7 +163,7 @@ class LiveWatch:
                 for (tenant, topic), sign in of_tenants.items()
                 if topic is Topic.EVENTS
             }
-            found |= {(tenant, topic): sign for (tenant, topic), sign in of_tenants.items()}
+            found |= {(_tenant_of(log), topic): sign for (log, topic), sign in of_tenants.items()}
         if tasks:
             of_tasks = await self._signs.of_tasks(tasks)
             found |= {(key.tenant_id, key.id): sign for key, sign in of_tasks.items()}
@@ -181,3 +181,12 @@ class LiveWatch:
         self._seats.close()
         for viewer in self._viewers:
             viewer.told.set()
+
+
+def _log_of(tenant_id: str | None) -> str:
+    """Whose events the pages of a tenant, or of the installation, count."""
+    return INSTALLATION if tenant_id is None else tenant_id
+
+
+def _tenant_of(log: str) -> str | None:
+    return None if log == INSTALLATION else log

@@ -31,7 +31,7 @@ from gnomon.store.ports.subscriptions import TOKEN_SECONDS, SentNotification
 from gnomon.store.postgres.notify.sending import ToSend
 from gnomon.store.postgres.notify.subscription_store import PostgresSubscriptions
 from gnomon.usecases.checks.rules import TenantRules
-from gnomon.usecases.checks.text_check import check_line
+from gnomon.usecases.checks.text_check import check_addressable, check_line
 
 LONGEST_MUTE = timedelta(days=366)
 _TOKEN_BYTES = 24
@@ -70,6 +70,7 @@ async def put(
     given; gives also whether it is new. A new address is asked for its consent. Raises InvalidTask,
     TargetForbidden, LimitedKey, TooManySubscriptions, TooManyConfirmations."""
     check_name(name)
+    check_addressable(name, "/name")
     _check_whole(by)
     owner, now = owner_of(by), desk.tenants.clock.now()
     check_rules(rules, by)

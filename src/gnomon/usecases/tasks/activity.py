@@ -24,6 +24,7 @@ MINUTES_OF_ALL = timedelta(hours=3)  # of all tenants, or types: for longer, by 
 MOST_TYPES = 50  # the busiest, of an answer
 MOST_TENANTS = 50  # those that ran for longest
 _WANTED_POINTS = 300  # where no step is asked for, so many at the most
+_WANTED_OF_ALL = 100  # of each of so many tenants
 _STEPS = tuple(
     timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 3 * 60, 6 * 60, 12 * 60, 24 * 60)
 )
@@ -85,7 +86,7 @@ async def of_tenant(
 
 async def of_all(store: PostgresActivity, asked: ActivityQuestion, now: datetime) -> ActivityOfAll:
     """The activity of all tenants. Raises InvalidTask, with the place."""
-    within = range_of(asked, now, MINUTES_OF_ALL)
+    within = range_of(asked, now, MINUTES_OF_ALL, _WANTED_OF_ALL)
     found = await store.tenants(within, asked.lane, MOST_TENANTS)
     of_tenant: dict[str | None, dict[datetime, Counts]] = {}
     together: dict[datetime, Counts] = {}
@@ -101,7 +102,10 @@ async def of_all(store: PostgresActivity, asked: ActivityQuestion, now: datetime
 
 
 def range_of(
-    asked: ActivityQuestion, now: datetime, minutes_for: timedelta = MINUTES_KEPT
+    asked: ActivityQuestion,
+    now: datetime,
+    minutes_for: timedelta = MINUTES_KEPT,
+    wanted: int = _WANTED_POINTS,
 ) -> ActivityRange:
     """The steps that hold all that is asked for; in minutes only for so long. Raises InvalidTask,
     with the place."""
@@ -112,7 +116,7 @@ def range_of(
     if first < _EPOCH:
         raise InvalidTask("is before any time that is kept", "/from")
     in_minutes = first >= now - MINUTES_KEPT and last - first <= minutes_for
-    step = asked.step or _step(last - first, in_minutes=in_minutes)
+    step = asked.step or _step(last - first, wanted, in_minutes=in_minutes)
     if step < MINUTE or step % (MINUTE if step < HOUR else HOUR):
         raise InvalidTask("must be whole minutes, or whole hours from 3600 on, in seconds", "/step")
     if step < HOUR and not in_minutes:
@@ -135,10 +139,8 @@ def _of_types(within: ActivityRange, now: datetime) -> ActivityRange:
     return ActivityRange(first, last, HOUR)
 
 
-def _step(length: timedelta, *, in_minutes: bool) -> timedelta:
-    fitting = (
-        step for step in _STEPS if length / step <= _WANTED_POINTS and (in_minutes or step >= HOUR)
-    )
+def _step(length: timedelta, wanted: int, *, in_minutes: bool) -> timedelta:
+    fitting = (step for step in _STEPS if length / step <= wanted and (in_minutes or step >= HOUR))
     return next(fitting, max(_STEPS[-1], length // MOST_POINTS // HOUR * HOUR + HOUR))
 
 

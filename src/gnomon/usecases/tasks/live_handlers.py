@@ -2,7 +2,7 @@
 
 from gnomon.model.pool import Pool, handled_for
 from gnomon.model.task import Submission, Task
-from gnomon.store.ports.roster import RosterStore
+from gnomon.store.ports.roster import NodeKind, RosterStore
 
 LOOK_SECONDS = 1.0
 
@@ -16,7 +16,8 @@ class LiveHandlers:
         self._by_tenant: dict[str, frozenset[str] | None] = {}
 
     async def load(self) -> None:
-        pools = [node.pool for node in await self._roster.roster()]
+        nodes = await self._roster.roster()
+        pools = [node.pool for node in nodes if node.kind is not NodeKind.SESSION]
         if pools != self._pools:
             self._pools, self._by_tenant = pools, {}
 

@@ -7,7 +7,7 @@ from gnomon.model.errors import InvalidTask
 from gnomon.model.saved_view_errors import SavedViewNotFound
 from gnomon.store.ports.saved_views import SavedView
 from gnomon.store.postgres.saved_views.saved_view_store import PostgresSavedViews
-from gnomon.usecases.checks.text_check import check_line
+from gnomon.usecases.checks.text_check import check_addressable, check_line
 
 MOST_NAME_CHARACTERS = 100
 
@@ -27,6 +27,7 @@ async def put(
     """Saves a view, in the place of one of its name; gives also whether it is new. Raises
     InvalidTask, TooManySavedViews."""
     check_name(name)
+    check_addressable(name, "/name")
     return await store.put(by.tenant_id, name, chosen, columns, by.name)
 
 

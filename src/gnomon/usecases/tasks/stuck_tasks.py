@@ -7,6 +7,7 @@ from gnomon.model.errors import TaskNotFound
 from gnomon.model.stuck import Stuck, stuck
 from gnomon.model.task import Task, TaskKey
 from gnomon.store.ports.nodes import ListedNode
+from gnomon.store.ports.roster import NodeKind
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.tasks.explain import with_quota
 
@@ -29,5 +30,10 @@ async def examine(
 
 
 def free(nodes: Collection[ListedNode]) -> frozenset[str]:
-    """The names of the live nodes that have a free slot."""
-    return frozenset(node.name for node in nodes if not node.dead and node.running < node.slots)
+    """The names of the live nodes that have a free slot. Those of a gateway are each of some
+    session, which may not handle the task."""
+    return frozenset(
+        node.name
+        for node in nodes
+        if not node.dead and node.kind is NodeKind.NODE and node.running < node.slots
+    )

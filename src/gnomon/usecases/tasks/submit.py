@@ -123,6 +123,7 @@ def submission_of(
         expires_at=expires_at,
         idempotency_key=key,
         created_by=by.name,
+        retry_of=asked.retry_of,
         origin=given_origin(asked.correlation_id, origin),
         log_transitions=defaults.log_transitions,
     )

@@ -1,6 +1,7 @@
 """Requests that submit and change tasks."""
 
 from typing import Annotated
+from uuid import UUID
 
 import msgspec
 
@@ -95,6 +96,7 @@ class SubmitTask(TemplateBody):
     expires_at: Moment | msgspec.UnsetType | None = msgspec.UNSET
     idempotency_key: Key | None = None
     correlation_id: CorrelationId | None = None
+    retry_of: UUID | None = None  # the task that it repeats, as it was or with changes
 
 
 class SubmitBatch(Strict):

@@ -1,0 +1,3 @@
+module example.com/gnomon-worker
+
+go 1.21

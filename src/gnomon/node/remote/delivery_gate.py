@@ -1,0 +1,41 @@
+"""The last look at a delivery, right before it goes to its session."""
+
+from collections.abc import Callable
+
+from gnomon.clock import Clock
+from gnomon.model.outcome import Outcome
+from gnomon.node.membership.lease import Lease
+from gnomon.node.start_checks import StartChecks
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.http.session import WorkerSession
+
+Refusal = Callable[[Delivery], Outcome | None]  # of what its tenant may not call
+
+
+class DeliveryGate:
+    """Asks what a slot asks before it makes a call."""
+
+    def __init__(self, checks: StartChecks, refusal: Refusal, lease: Lease, clock: Clock) -> None:
+        self._checks = checks
+        self._refusal = refusal
+        self._lease = lease
+        self._clock = clock
+
+    def barred(self, session: WorkerSession, delivery: Delivery, now: float) -> Report | None:
+        """Its report, where it may not go."""
+        refused = self._refusal(delivery)
+        if refused is not None:
+            return Report(delivery, refused, now, now)
+        monotonic = self._clock.monotonic()
+        if (
+            delivery.start_by < now
+            or session.trusted_until < monotonic
+            or not self._lease.is_trusted(monotonic)
+            or not self._checks.may_call(delivery)
+        ):
+            return Report(delivery)
+        return None
+
+    def called(self, report: Report) -> None:
+        """An execution has ended, and is not settled yet."""
+        self._checks.called(report)

@@ -1,0 +1,59 @@
+"""Takes the steps of workflows that no settling statement takes.
+
+Nodes whose turn needs more than counting, nodes that are skipped and what follows from that, runs
+that are cancelled, paused, or past their deadline: in chunks, each a short transaction. Any number
+of nodes may do so at once.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from gnomon.clock import Clock
+from gnomon.model.task import TaskKey
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
+
+CHORE = "workflow-steps"
+EVERY_SECONDS = 1.0
+_PASS_SECONDS = 10.0
+
+
+class Announcing(Protocol):
+    """Tells all nodes, after the commit."""
+
+    def due(self, entries: list[Entry]) -> None: ...
+    def cancel(self, key: TaskKey) -> None: ...
+    async def send(self) -> None: ...
+
+
+class WorkflowStepper:
+    """Takes steps until none are left."""
+
+    def __init__(
+        self,
+        store: PostgresWorkflowSteps,
+        hints: Announcing,
+        hear: Callable[[list[Entry]], None],
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._hints = hints
+        self._hear = hear
+        self._clock = clock
+
+    async def run_once(self) -> int:
+        """Gives how many steps were taken."""
+        deadline = self._clock.monotonic() + _PASS_SECONDS
+        steps = 0
+        while self._clock.monotonic() < deadline:
+            taken = await self._store.take()
+            if taken.due:
+                self._hear(taken.due)
+                self._hints.due(taken.due)
+            for key in taken.cancels:
+                self._hints.cancel(key)
+            await self._hints.send()
+            if not taken.steps:
+                break
+            steps += taken.steps
+        return steps

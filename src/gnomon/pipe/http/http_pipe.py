@@ -1,0 +1,370 @@
+"""The pipe of a gateway, whose workers are sessions of remote processes.
+
+Which session gets a task is decided before it is claimed, for its row names the session: `take`
+chooses one that has credit, and `send` puts the claimed task into the queue of the session that it
+was claimed for. Sessions that serve the same work are one group, so that choosing takes no longer
+with more of them.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.pool import Pool, Work
+from gnomon.model.priority import Lane
+from gnomon.model.quarantine import group_size
+from gnomon.model.task import TaskKey
+from gnomon.pipe.envelope import NEVER, Delivery, Report
+from gnomon.pipe.http.groups import SessionGroups
+from gnomon.pipe.http.session import RemoteExecution, WorkerSession
+
+# A worker that was answered comes back at once. One that does not is given nothing more.
+ABSENT_SECONDS = 2.0
+CLEAR_SECONDS = 60.0  # that a session gets nothing, so that a suspect can be alone in it
+
+
+class HttpPipe:
+    """`Pipe` to worker sessions. `on_news` is told which session has something to be told."""
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float],
+        on_room: Callable[[], None],
+        on_news: Callable[[WorkerSession], None],
+    ) -> None:
+        self.sessions: dict[UUID, WorkerSession] = {}
+        self.running: dict[TaskKey, RemoteExecution] = {}  # delivered, and not reported
+        self.yielding: dict[WorkerSession, int] = {}  # how many of those give way, by session
+        self.lacking: deque[Delivery] = deque()  # whose payloads must be read first
+        self.lacks = asyncio.Event()
+        self.loaded_bytes = 0  # of payloads that were kept apart, and that no worker has yet
+        self._loaded: dict[TaskKey, int] = {}
+        self.delivered = self.accepted = self.refused = 0  # since the start
+        self._monotonic = monotonic
+        self._on_room = on_room
+        self._on_news = on_news
+        self._groups = SessionGroups()
+        self._taken: dict[TaskKey, WorkerSession] = {}
+        self._suspects: dict[TaskKey, WorkerSession] = {}
+        self._room = 0
+        self._reports: deque[Report] = deque()
+        self._unwritten = 0  # reports
+        self._reported = asyncio.Event()
+
+    # Sessions
+
+    @property
+    def pools(self) -> frozenset[Pool]:
+        """What the sessions serve."""
+        return self._groups.pools
+
+    def add(self, session: WorkerSession) -> None:
+        self.sessions[session.incarnation] = session
+        self._groups.add(session)
+
+    def remove(self, session: WorkerSession) -> None:
+        """Forget a session, and report what was claimed for it and not delivered."""
+        session.closed = True
+        session.offered = 0
+        self.count(session)
+        if self.sessions.get(session.incarnation) is session:
+            del self.sessions[session.incarnation]
+        self._groups.remove(session)
+        for delivery in (*session.urgent, *session.others):
+            self.report(Report(delivery))
+        session.urgent.clear()
+        session.others.clear()
+
+    # Credit
+
+    def room(self) -> int:
+        return self._room
+
+    def urgent_room(self) -> int:
+        return self._room
+
+    def free(self) -> int:
+        return self._room
+
+    def stranded(self, now: float) -> int:
+        del now
+        return 0
+
+    def pace(self) -> None:
+        """Withdraw the credit of sessions whose workers have not come back."""
+        now = self._monotonic()
+        absent = now - ABSENT_SECONDS
+        for session in self.sessions.values():
+            if session.counted and (
+                (session.waiting is None and session.offered_at < absent)
+                or session.trusted_until < now
+            ):
+                session.offered = 0
+                self.count(session)
+
+    def offer(self, session: WorkerSession, slots: int) -> None:
+        """Its worker can take so many more than it holds."""
+        now = self._monotonic()
+        clearing = session.clearing_until > now and not session.is_empty
+        session.offered = 0 if clearing else slots
+        session.offered_at = now
+        self.count(session)
+        if session.counted:
+            self._on_room()
+
+    def count(self, session: WorkerSession) -> None:
+        """Its credit may have changed, or whether its worker waits."""
+        trusted = session.trusted_until >= self._monotonic()
+        usable = trusted and not session.closed and not session.alone
+        credit = max(0, session.credit) if usable else 0
+        self._room += credit - session.counted
+        session.counted = credit
+        self._groups.place(session, has_credit=credit > 0)
+
+    def take(self, key: TaskKey, work: Work) -> bool:
+        """Whether a session has credit for this; it is taken for the key."""
+        if key in self._taken:
+            return True
+        session = self._groups.next_for(work)
+        if session is None:
+            return False
+        self.take_of(key, session)
+        return True
+
+    def take_suspect(self, key: TaskKey, work: Work, *, alone: bool) -> bool:
+        """The same for a task that a session was lost with: for one that has no other such task;
+        `alone`: for one that has nothing, and gets nothing else meanwhile."""
+        if key in self._taken:
+            return True
+        fit = [session for session in self._groups.with_credit(work) if session.suspect is None]
+        empty = [session for session in fit if session.is_empty] if alone else fit
+        if not empty:
+            if fit:
+                least = min(fit, key=lambda session: len(session.held) + session.queued)
+                least.clearing_until = self._monotonic() + CLEAR_SECONDS
+                least.offered = 0
+                self.count(least)
+            return False
+        session = empty[0]
+        session.suspect, session.alone = key, alone
+        self._suspects[key] = session
+        self.take_of(key, session)
+        return True
+
+    def _end_suspect(self, key: TaskKey) -> None:
+        session = self._suspects.pop(key, None)
+        if session is not None and session.suspect == key:
+            session.suspect, session.alone = None, False
+            session.clearing_until = float("-inf")
+            self.count(session)
+
+    def take_of(self, key: TaskKey, session: WorkerSession) -> None:
+        """Take the credit of this session for the key, whether it has any or not."""
+        session.taken += 1
+        self._taken[key] = session
+        self.count(session)
+
+    def taken_for(self, key: TaskKey) -> UUID | None:
+        """The session that has taken a key."""
+        session = self._taken.get(key)
+        return None if session is None else session.incarnation
+
+    def give_back(self, keys: Iterable[TaskKey]) -> None:
+        """What was taken for these is free again."""
+        for key in keys:
+            session = self._taken.pop(key, None)
+            if session is not None:
+                self._end_suspect(key)
+                session.taken -= 1
+                self.count(session)
+                if session.counted:
+                    self._on_room()
+
+    # Deliveries
+
+    def send(self, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            taken = self._taken.pop(delivery.key, None)
+            if taken is not None:
+                taken.taken -= 1
+            session = self.sessions.get(delivery.incarnation)
+            if session is None or delivery.expired or delivery.start_by == NEVER:
+                self.report(Report(delivery))
+            elif delivery.losses and not self._fits(session, delivery):
+                self.report(Report(delivery))  # nobody knew that it is a suspect
+            elif delivery.payload_size is not None and delivery.payload is None:
+                session.lacking += 1
+                self.lacking.append(delivery)
+                self.lacks.set()
+            else:
+                self._queue(session, delivery)
+            if taken is not None:
+                self.count(taken)
+
+    def _fits(self, session: WorkerSession, delivery: Delivery) -> bool:
+        if delivery.key in self._suspects:
+            return True
+        if session.suspect is not None or group_size(delivery.losses, delivery.mode) == 1:
+            return False
+        session.suspect = delivery.key
+        self._suspects[delivery.key] = session
+        return True
+
+    def loaded(self, delivery: Delivery) -> None:
+        """The payload of a delivery that lacked it has been read."""
+        session = self.sessions.get(delivery.incarnation)
+        if session is None:
+            self.report(Report(delivery))
+            return
+        session.lacking -= 1
+        self._loaded[delivery.key] = size = len(delivery.payload or b"")
+        self.loaded_bytes += size
+        self._queue(session, delivery)
+        self.count(session)
+
+    def not_loaded(self, delivery: Delivery, report: Report) -> None:
+        """It could not be read."""
+        session = self.sessions.get(delivery.incarnation)
+        if session is not None:
+            session.lacking -= 1
+            self.count(session)
+        self.report(report)
+
+    def _queue(self, session: WorkerSession, delivery: Delivery) -> None:
+        urgent = delivery.lane is Lane.CRITICAL
+        (session.urgent if urgent else session.others).append(delivery)
+        self._on_news(session)
+
+    def deliver(self, session: WorkerSession, most_bytes: int) -> list[Delivery]:
+        """What waits for a session, up to its offer, and to so many bytes of payloads: it is on its
+        way to the worker from now on."""
+        taken: list[Delivery] = []
+        size = 0
+        for waiting in (session.urgent, session.others):
+            while waiting and len(taken) < session.offered and (size < most_bytes or not taken):
+                delivery = waiting.popleft()
+                size += len(delivery.payload or b"")
+                taken.append(delivery)
+        session.offered -= len(taken)
+        self.delivered += len(taken)
+        return taken
+
+    def hold(self, session: WorkerSession, execution: RemoteExecution) -> None:
+        """The worker of the session has it, as far as is known."""
+        key = execution.delivery.key
+        session.held[key] = self.running[key] = execution
+        if execution.delivery.losses and key not in self._suspects:  # of another gateway
+            self._suspects[key] = session
+            session.suspect = key
+        if execution.gives_way:
+            self.yielding[session] = self.yielding.get(session, 0) + 1
+
+    def confirm(self, execution: RemoteExecution) -> None:
+        """The worker has it for sure: a large payload need not be kept to be delivered again."""
+        if not execution.adopted and execution.delivery.payload_size is not None:
+            execution.adopted = True
+            execution.delivery = msgspec.structs.replace(execution.delivery, payload=None)
+            self._unload(execution.delivery.key)
+
+    def _unload(self, key: TaskKey) -> None:
+        self.loaded_bytes -= self._loaded.pop(key, 0)
+
+    def drop(self, session: WorkerSession, execution: RemoteExecution) -> None:
+        """It has it no longer."""
+        key = execution.delivery.key
+        if session.held.get(key) is not execution:
+            return
+        del session.held[key]
+        if self.running.get(key) is execution:
+            del self.running[key]
+        session.orders.pop((key, execution.delivery.fence), None)
+        if execution.gives_way:
+            left = self.yielding.pop(session) - 1
+            if left:
+                self.yielding[session] = left
+
+    def redeliver(self, session: WorkerSession, deliveries: Sequence[Delivery]) -> None:
+        """Put back what was on its way to a worker, and has not reached it."""
+        for delivery in reversed(deliveries):
+            urgent = delivery.lane is Lane.CRITICAL
+            (session.urgent if urgent else session.others).appendleft(delivery)
+        self.count(session)
+        self._on_news(session)
+
+    def recall(self, session: WorkerSession, key: TaskKey) -> RemoteExecution | None:
+        """What was taken for lost on its way, and has reached the worker all the same."""
+        for waiting in (session.urgent, session.others):
+            for delivery in waiting:
+                if delivery.key == key:
+                    waiting.remove(delivery)
+                    execution = RemoteExecution(delivery, delivery.start_by, gives_way=False)
+                    self.hold(session, execution)
+                    return execution
+        return None
+
+    def unsent(self) -> list[Delivery]:
+        unsent: list[Delivery] = []
+        for session in self.sessions.values():
+            unsent += session.undelivered()
+            session.urgent.clear()
+            session.others.clear()
+            self.count(session)
+        return unsent
+
+    def late(self, now: float) -> list[Delivery]:
+        late: list[Delivery] = []
+        for session in self.sessions.values():
+            before = len(late)
+            for waiting in (session.urgent, session.others):
+                while waiting and waiting[0].start_by < now:  # the oldest claim first
+                    late.append(waiting.popleft())
+            if len(late) > before:
+                self.count(session)
+        return late
+
+    # Reports
+
+    def report(self, report: Report) -> None:
+        self._end_suspect(report.delivery.key)
+        if self._loaded:
+            self._unload(report.delivery.key)
+        self._reports.append(report)
+        self._unwritten += 1
+        self._reported.set()
+
+    async def reports(self, most: int) -> list[Report]:
+        await self._reported.wait()
+        batch = list(islice(self._reports, most))
+        for _ in batch:
+            self._reports.popleft()
+        if not self._reports:
+            self._reported.clear()
+        return batch
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether reports wait to be written, or payloads to be read."""
+        return bool(self._unwritten or self.lacking)
+
+    def settled(self, reports: Sequence[Report]) -> None:
+        """Its credit comes with its next poll, and not from here."""
+        self._unwritten -= len(reports)
+        self._on_room()
+
+    def acknowledge(self, reports: Sequence[Report], *, accepted: bool) -> None:
+        for report in reports:
+            delivery = report.delivery
+            session = self.sessions.get(delivery.incarnation)
+            if session is None or session.reporting.get(delivery.key) != delivery.fence:
+                continue
+            del session.reporting[delivery.key]
+            session.receipts[delivery.key, delivery.fence] = accepted
+            if accepted:
+                self.accepted += 1
+            else:
+                self.refused += 1
+            self._on_news(session)

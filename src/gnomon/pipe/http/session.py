@@ -1,0 +1,110 @@
+"""A worker session, as its gateway knows it: its credit, what waits for it, and what it has."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from uuid import UUID
+
+from gnomon.model.pool import Pool
+from gnomon.model.task import TaskKey
+from gnomon.pipe.envelope import Delivery
+from gnomon.pipe.http.messages import PollAnswer, StopReason
+
+Claimed = tuple[TaskKey, int]  # a task and the fence of its claim
+
+
+class RemoteExecution:
+    """A task that was delivered to a session and is not reported."""
+
+    __slots__ = ("adopted", "begun", "delivery", "gives_way", "progress", "started_at", "stop")
+
+    def __init__(self, delivery: Delivery, started_at: float, *, gives_way: bool) -> None:
+        self.delivery = delivery
+        self.gives_way = gives_way  # to a CRITICAL one
+        self.started_at = started_at  # when it was delivered, in seconds since the epoch
+        self.adopted = False  # from another gateway: its payload is not known here
+        self.begun = False  # by consent of the store
+        self.stop: StopReason | None = None
+        self.progress: tuple[float, str | None] | None = None
+
+
+class WorkerSession:
+    """One session. `offered` is what its worker said that it can take, less what was delivered
+    since; its credit is that, less what was chosen or waits for it already."""
+
+    def __init__(
+        self,
+        incarnation: UUID,
+        name: str,
+        pool: Pool,
+        slots: int,
+        secret: bytes,
+        epoch: str,
+    ) -> None:
+        self.incarnation = incarnation
+        self.name = name
+        self.pool = pool
+        self.slots = slots
+        self.secret = secret
+        self.epoch = epoch
+        self.closed = False
+        self.trusted_until = float("-inf")  # monotonic
+        # Credit
+        self.offered = 0
+        self.offered_at = float("-inf")  # monotonic
+        self.taken = 0  # chosen, and the claim is not answered
+        self.lacking = 0  # claimed, and their payloads are being read
+        self.counted = 0  # of its credit, in the room of the pipe
+        # Suspects: one at a time, and nothing beside one that must be alone
+        self.suspect: TaskKey | None = None
+        self.alone = False
+        self.clearing_until = float("-inf")  # monotonic: gets nothing, so that one can be alone
+        # Deliveries
+        self.urgent: deque[Delivery] = deque()
+        self.others: deque[Delivery] = deque()
+        self.held: dict[TaskKey, RemoteExecution] = {}
+        # Reports
+        self.reporting: dict[TaskKey, int] = {}  # received, and not written
+        self.receipts: dict[Claimed, bool] = {}  # written or refused, to be said
+        self.said: set[Claimed] = set()  # receipts that some answer had
+        # Grants
+        self.asking: set[Claimed] = set()
+        self.grants: dict[Claimed, bool] = {}
+        self.unsaid_grants = False
+        # What is to end
+        self.orders: dict[Claimed, StopReason] = {}
+        self.unsaid_orders = False
+        self.orders_said_at = float("-inf")  # monotonic
+        # The conversation
+        self.sequence = -1
+        self.synced = False  # its worker has polled with the epoch of this gateway
+        self.waiting: asyncio.Future[PollAnswer] | None = None
+        self.answered: PollAnswer | None = None  # the last one
+
+    @property
+    def tenant_id(self) -> str:
+        return next(iter(self.pool.tenants))
+
+    @property
+    def credit(self) -> int:
+        return self.offered - self.taken - self.queued
+
+    @property
+    def queued(self) -> int:
+        return len(self.urgent) + len(self.others) + self.lacking
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether its worker has nothing to do, and nothing is on its way."""
+        return not (self.held or self.reporting or self.taken or self.queued)
+
+    def knows(self, key: TaskKey, fence: int) -> bool:
+        """Whether this claim is its own, from its delivery to its settlement."""
+        held = self.held.get(key)
+        if held is not None and held.delivery.fence == fence:
+            return True
+        return self.reporting.get(key) == fence
+
+    def undelivered(self) -> Iterator[Delivery]:
+        yield from self.urgent
+        yield from self.others

@@ -1,0 +1,106 @@
+"""How the messages of the worker protocol become deliveries, and reports become messages.
+
+Next: `gateway_calls.py` sends them.
+"""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from gnomon.model.origin import Origin, is_correlation_id
+from gnomon.model.outcome import Loss, Outcome, OutcomeKind
+from gnomon.model.priority import Lane
+from gnomon.model.retry import RetryPolicy
+from gnomon.model.target import PythonTarget
+from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.pipe.envelope import Delivery, Report
+from gnomon.pipe.http.messages import (
+    DeliveredTask,
+    SessionOpened,
+    TaskClaim,
+    WorkerOutcome,
+    WorkerReport,
+)
+
+_NO_POLICY = RetryPolicy()
+_MODES = {mode.value: mode for mode in DeliveryMode}
+_LANES = {lane.name: lane for lane in Lane}
+_OUTCOMES: dict[OutcomeKind, WorkerOutcome] = {
+    OutcomeKind.SUCCEEDED: "succeeded",
+    OutcomeKind.FAILED: "failed",
+    OutcomeKind.TIMED_OUT: "timed_out",
+    OutcomeKind.SNOOZED: "snoozed",
+    OutcomeKind.CANCELLED: "cancelled",
+    OutcomeKind.PREEMPTED: "cancelled",
+}
+
+
+def delivery_of(message: DeliveredTask, session: SessionOpened, now: float) -> Delivery:
+    """The delivery, received at `now`, as the slots of a node know it. The policy of its retries
+    stays with the gateway, which decides what follows from its outcome."""
+    given: str | None = message.correlation_id
+    if given is not None and (given == str(message.task_id) or not is_correlation_id(given)):
+        given = None
+    known = given is not None or message.traceparent is not None
+    payload = bytes(message.payload)
+    mode = _MODES.get(message.delivery, DeliveryMode.AT_MOST_ONCE)  # of one that is new: with care
+    # A delivery asks by its mode; else it is one that was lost before.
+    suspect = message.suspect or (message.asks and mode is DeliveryMode.AT_LEAST_ONCE)
+    return Delivery(
+        key=TaskKey(session.tenant_id, message.task_id),
+        fence=message.fence,
+        incarnation=session.session_id,
+        attempt=message.attempt,
+        retries_left=message.retries_left,
+        losses=1 if suspect else 0,
+        target=PythonTarget(message.function or message.task_type),
+        payload=None if payload == b"null" else payload,
+        payload_size=None,
+        timeout_seconds=message.timeout_seconds,
+        retry_policy=_NO_POLICY,
+        task_type=message.task_type,
+        lane=_LANES.get(message.priority, Lane.MEDIUM),
+        scheduled_for=message.scheduled_for.timestamp(),
+        start_by=now + message.start_within_seconds,
+        idempotency_key=message.idempotency_key,
+        expired=False,
+        mode=mode,
+        queue=message.queue,
+        recurring=message.recurring,
+        origin=Origin(given, message.traceparent) if known else None,
+    )
+
+
+def report_of(report: Report) -> WorkerReport:
+    """The report as the gateway is told it."""
+    delivery, outcome = report.delivery, report.outcome
+    if outcome is None:
+        return WorkerReport(task_id=delivery.key.id, fence=delivery.fence, outcome="released")
+    return WorkerReport(
+        task_id=delivery.key.id,
+        fence=delivery.fence,
+        outcome=_outcome(outcome),
+        started_at=_moment(report.started_at),
+        finished_at=_moment(report.finished_at),
+        result=msgspec.UNSET if outcome.result is None else msgspec.Raw(outcome.result.encode()),
+        error=outcome.error,
+        traceback=outcome.traceback,
+        retryable=outcome.retryable,
+        retry_after_seconds=outcome.retry_after,
+    )
+
+
+def claim_of(delivery: Delivery) -> TaskClaim:
+    return TaskClaim(delivery.key.id, delivery.fence)
+
+
+def _outcome(outcome: Outcome) -> WorkerOutcome:
+    """Its name in the protocol. A suspect that was lost with a child process of this worker has
+    failed, unless the worker itself has ended the child."""
+    if outcome.kind is OutcomeKind.LOST:
+        return "cancelled" if outcome.loss is Loss.NODE else "failed"
+    return _OUTCOMES[outcome.kind]
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,378 @@
+"""Remote workers in three languages against real gateways: API processes on a real PostgreSQL."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from proof.campaigns.proxy import Proxy
+from tests.commands import gnomon
+from tests.integration.identity import make_key
+from tests.system.example_workers import ExampleWorker, example_worker, go_worker, node_worker
+from tests.system.harness import PATIENCE, Process, Submitter, Truth, eventually
+
+from gnomon.access.principal import Role
+from gnomon.model.lifecycle import State
+from gnomon.model.target import PythonTarget
+from gnomon.store.postgres.database import Database
+
+pytestmark = pytest.mark.system
+
+LEASE = 3.0  # seconds, of a session
+SHOP = """
+import asyncio, time
+from pathlib import Path
+from gnomon import Gnomon, Reject, TaskContext
+
+app = Gnomon()
+RUNS = Path(__file__).parent / "runs"
+
+
+def ran(ctx: TaskContext) -> None:
+    with RUNS.open("a") as file:
+        file.write(f"{ctx.task_id} {ctx.fence}\\n")
+
+@app.task(name="py.greet")
+async def greet(ctx: TaskContext, name: str) -> str:
+    ran(ctx)
+    await asyncio.sleep(0.05)
+    return f"hello {name}"
+
+@app.task(name="py.fail")
+async def fail(reason: str) -> None:
+    raise Reject(reason)
+
+@app.task(name="py.count")
+async def count(ctx: TaskContext, seconds: int) -> int:
+    ran(ctx)
+    for second in range(seconds):
+        ctx.progress(second / seconds, f"{second} s")
+        await asyncio.sleep(1)
+    return seconds
+
+@app.task(name="py.block")
+async def block(seconds: float) -> None:
+    time.sleep(seconds)
+"""
+
+Start = Callable[..., ExampleWorker]
+
+
+@pytest.fixture(params=["py", "js", "go"])
+def language(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+    return port
+
+
+@pytest.fixture
+def start_worker(tmp_path: Path) -> Iterator[Start]:
+    """Start a worker of a language at a gateway; all are killed in the end."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    commands: dict[str, list[str]] = {}
+
+    def command(language: str) -> list[str]:
+        if language == "js":
+            return node_worker()
+        if language == "go":
+            return go_worker(tmp_path)
+        return [sys.executable, "-m", "gnomon", "worker", "shop:app"]
+
+    with ExitStack() as stack:
+
+        def start(language: str, url: str, **env: str) -> ExampleWorker:
+            commands.setdefault(language, command(language))
+            env = {"GNOMON_URL": url, "SLOTS": "20", "GNOMON_NODE_SLOTS": "20", **env}
+            return stack.enter_context(example_worker(commands[language], tmp_path, **env))
+
+        yield start
+
+
+@pytest.fixture
+def new_gateway(database_dsn: str, tmp_path: Path, processes: list[Process]) -> Callable[..., Any]:
+    """Start an API process that keeps its port over restarts."""
+
+    async def start(name: str = "api", **settings: object) -> tuple[Process, str]:
+        port = free_port()
+        given = {"api_port": port, "gateway_lease_seconds": LEASE, **settings}
+        api = Process(database_dsn, tmp_path, name, "api", **given)
+        processes.append(api)
+        api.start()
+        return api, await api.started()
+
+    return start
+
+
+async def started(*workers: ExampleWorker, count: int = 1) -> None:
+    async def said() -> bool:
+        for worker in workers:
+            assert worker.process.poll() is None, worker.text
+        return all(worker.text.count("worker started") >= count for worker in workers)
+
+    await eventually(said)
+
+
+async def begun(truth: Truth, task: UUID) -> None:
+    """Until its handler runs: it says how far it is."""
+
+    async def told() -> bool:
+        found = await truth.fetch("SELECT 1 FROM gnomon.progress WHERE task_id = $1", task)
+        return bool(found)
+
+    await eventually(told)
+
+
+async def completed(truth: Truth, ids: list[UUID]) -> None:
+    await eventually(lambda: truth.completed(ids), PATIENCE)
+
+
+async def attempts(truth: Truth, ids: list[UUID]) -> set[int]:
+    rows = await truth.fetch("SELECT attempt FROM gnomon.task_archive WHERE id = ANY ($1)", ids)
+    return {row["attempt"] for row in rows}
+
+
+async def test_it_runs_tasks_and_its_errors_are_kept(
+    language: str, new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
+) -> None:
+    _, url = await new_gateway()
+    await started(start_worker(language, url))
+    greet = PythonTarget(f"{language}.greet")
+    ids = await submitter.submit(greet, 200, payload=b'{"name": "Ada"}')
+    bad = await submitter.submit(PythonTarget(f"{language}.fail"), 1, payload=b'{"reason": "why"}')
+    await completed(truth, ids)
+    rows = await truth.fetch(
+        "SELECT DISTINCT result #>> '{}' AS result FROM gnomon.task_archive WHERE id = ANY ($1)",
+        ids,
+    )
+    assert [row["result"] for row in rows] == ["hello Ada"]
+    assert await attempts(truth, ids) == {1}
+
+    async def dead() -> bool:
+        found = await truth.fetch("SELECT state FROM gnomon.task WHERE id = ANY ($1)", bad)
+        return [row["state"] for row in found] == [State.DEAD]
+
+    await eventually(dead)
+    error = await truth.value("SELECT last_error FROM gnomon.task WHERE id = ANY ($1)", bad)
+    assert "why" in error
+
+
+async def test_what_a_killed_worker_ran_runs_elsewhere(
+    language: str, new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
+) -> None:
+    _, url = await new_gateway()
+    first = start_worker(language, url)
+    await started(first)
+    payload = b'{"seconds": 4}'
+    (task,) = await submitter.submit(PythonTarget(f"{language}.count"), 1, payload=payload)
+    await begun(truth, task)
+    first.process.kill()
+    await started(start_worker(language, url))
+    await completed(truth, [task])
+    assert await attempts(truth, [task]) == {2}
+
+
+async def test_one_that_was_stopped_beyond_its_lease_opens_a_new_session(
+    language: str, new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
+) -> None:
+    _, url = await new_gateway()
+    worker = start_worker(language, url)
+    await started(worker)
+    payload = b'{"seconds": 4}'
+    (task,) = await submitter.submit(PythonTarget(f"{language}.count"), 1, payload=payload)
+    await begun(truth, task)
+    fence = await truth.value("SELECT fence FROM gnomon.task WHERE id = $1", task)
+    os.kill(worker.process.pid, signal.SIGSTOP)
+
+    async def taken_back() -> bool:
+        return bool(await truth.value("SELECT fence FROM gnomon.task WHERE id = $1", task) > fence)
+
+    await eventually(taken_back)
+    os.kill(worker.process.pid, signal.SIGCONT)
+    await started(worker, count=2)
+    await completed(truth, [task])
+    assert await attempts(truth, [task]) == {2}
+
+
+async def test_sigterm_drains(
+    language: str, new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
+) -> None:
+    _, url = await new_gateway()
+    worker = start_worker(language, url)
+    await started(worker)
+    (task,) = await submitter.submit(
+        PythonTarget(f"{language}.count"), 1, payload=b'{"seconds": 2}'
+    )
+    await begun(truth, task)
+    worker.process.send_signal(signal.SIGTERM)
+    assert await asyncio.to_thread(worker.process.wait, PATIENCE) == 0, worker.text
+    assert await truth.completed([task]), "what runs is waited for"
+    assert await attempts(truth, [task]) == {1}
+    assert await truth.living() == {} or all(
+        "worker" not in name for name in (await truth.living()).values()
+    )
+
+
+@asynccontextmanager
+async def proxied(url: str) -> AsyncIterator[Proxy]:
+    async with Proxy(("127.0.0.1", int(url.rpartition(":")[2])), of_postgres=False) as proxy:
+        yield proxy
+
+
+async def test_cut_connections_and_lost_answers_repeat_nothing(
+    language: str,
+    new_gateway: Any,
+    start_worker: Start,
+    submitter: Submitter,
+    truth: Truth,
+    tmp_path: Path,
+) -> None:
+    _, url = await new_gateway()
+    async with proxied(url) as proxy:
+        worker = start_worker(language, f"http://127.0.0.1:{proxy.port}")
+        await started(worker)
+        ids: list[UUID] = []
+        for turn in range(8):
+            ids += await submitter.submit(
+                PythonTarget(f"{language}.greet"), 100, payload=b'{"name": "Ada"}'
+            )
+            await asyncio.sleep(0.15)
+            if turn % 2:
+                proxy.cut()
+            else:
+                proxy.lose_answers(2)
+        proxy.lose_answers(0)
+        await completed(truth, ids)
+    assert await attempts(truth, ids) == {1}
+    assert worker.text.count("worker started") == 1
+    if language == "py":
+        assert len((tmp_path / "runs").read_text().splitlines()) == len(ids)
+
+
+async def test_a_gateway_that_restarts_under_load_repeats_nothing(
+    new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth, tmp_path: Path
+) -> None:
+    api, url = await new_gateway()
+    workers = [start_worker("py", url), start_worker("js", url), start_worker("go", url)]
+    await started(*workers)
+    ids: list[UUID] = []
+    for restart in range(3):
+        for language in ("py", "js", "go"):
+            target = PythonTarget(f"{language}.greet")
+            ids += await submitter.submit(target, 150, payload=b'{"name": "Ada"}')
+        await asyncio.sleep(0.3)
+        if restart % 2:
+            api.kill()
+        else:
+            api.terminate()
+            await api.code(PATIENCE)
+        api.start()
+        await api.started()
+    await completed(truth, ids)
+    assert await attempts(truth, ids) == {1}
+    assert [worker.text.count("worker started") for worker in workers] == [1, 1, 1]
+    assert len((tmp_path / "runs").read_text().splitlines()) == len(ids) // 3
+
+
+async def test_a_blocked_event_loop_loses_its_session_and_its_tasks_run_again(
+    new_gateway: Any, start_worker: Start, submitter: Submitter, truth: Truth
+) -> None:
+    _, url = await new_gateway()
+    worker = start_worker("py", url)
+    await started(worker)
+    (task,) = await submitter.submit(PythonTarget("py.block"), 1, payload=b'{"seconds": 8}')
+
+    async def lost() -> bool:
+        found = await truth.fetch("SELECT losses FROM gnomon.task WHERE id = $1", task)
+        return bool(found and found[0]["losses"])
+
+    await eventually(lost)
+    assert "the event loop stands still: the lease is not renewed" in worker.text
+    await started(worker, count=2)
+
+
+async def test_a_key_must_have_the_role_and_be_known(
+    new_gateway: Any, start_worker: Start, database: Database, tmp_path: Path
+) -> None:
+    _, url = await new_gateway(auth_enabled="true")
+    (tmp_path / "shop.py").write_text(SHOP)
+    _, reader = await make_key(database, roles=(Role.READ,))
+    _, good = await make_key(database, roles=(Role.WORK,))
+    for key, told in ((reader, "role"), ("gn_unknown", "key")):
+        env = {"GNOMON_API_KEY": key}
+        done = await asyncio.to_thread(
+            gnomon, "worker", "shop:app", "--url", url, cwd=tmp_path, env=env
+        )
+        assert done.code == 1
+        assert told in done.err
+        assert done.err.count("\n") <= 3, done.err
+    worker = start_worker("py", url, GNOMON_API_KEY=good)
+    await started(worker)
+
+    async def told_once() -> bool:
+        return "task types are not registered" in worker.text
+
+    await eventually(told_once)
+
+
+async def test_what_the_app_declares_is_registered(
+    new_gateway: Any, start_worker: Start, truth: Truth, tmp_path: Path
+) -> None:
+    _, url = await new_gateway()
+
+    def declare(options: str) -> None:
+        job = f'@app.every("10m", payload={{"name": "Ada"}}, {options})\n'
+        (tmp_path / "shop.py").write_text(f"{SHOP}{job}async def tick(name: str): ...\n")
+
+    async def jobs() -> list[str]:
+        rows = await truth.fetch("SELECT name FROM gnomon.cron_job ORDER BY name")
+        return [row["name"] for row in rows]
+
+    async def has(*names: str) -> bool:
+        return await jobs() == list(names)
+
+    declare('name="first"')
+    worker = start_worker("py", url)
+    await eventually(lambda: has("first"))
+    types = await truth.fetch("SELECT name FROM gnomon.task_type ORDER BY name")
+    assert [row["name"] for row in types] == [
+        "py.block", "py.count", "py.fail", "py.greet", "tick",
+    ]  # fmt: skip
+    worker.process.send_signal(signal.SIGTERM)
+    await asyncio.to_thread(worker.process.wait, PATIENCE)
+    declare('name="second", renamed_from="first"')
+    start_worker("py", url)
+    await eventually(lambda: has("second"))
+
+
+def test_the_workers_need_nothing_of_the_server(tmp_path: Path) -> None:
+    """Nothing imports a driver of databases, or a web framework."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    code = (
+        "import sys, runpy; sys.modules |= dict.fromkeys(('asyncpg', 'litestar', 'granian', "
+        "'aiohttp', 'jinja2', 'jsonschema_rs', 'jwt', 'cryptography', 'aiosmtplib', 'yarl')); "
+        "sys.argv = ['gnomon', 'worker', 'shop:app', '--url', 'http://127.0.0.1:9', '--no-line']; "
+        "runpy.run_module('gnomon', run_name='__main__')"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            assert "no session can be opened, retrying" in process.stderr.readline()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
