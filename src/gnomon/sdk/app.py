@@ -21,12 +21,14 @@ from gnomon.model.task import DEFAULT_TENANT
 from gnomon.sdk.context import TaskContext, current
 from gnomon.sdk.cron import CronOptions, DeclaredCron, declared_cron
 from gnomon.sdk.decorators import CronDecorator, TaskDecorator
-from gnomon.sdk.errors import InvalidHandler, UnknownHandler
+from gnomon.sdk.errors import InvalidHandler, InvalidWorkflow, UnknownHandler
 from gnomon.sdk.handler import Blocking, Handler, TaskFunction
+from gnomon.sdk.handler_database import HandlerDatabase
 from gnomon.sdk.options import TASK_FIELDS, TaskOptions
 from gnomon.sdk.parameters import called, local_names
 from gnomon.sdk.providers import Provider, Providers, functions_of
 from gnomon.sdk.submitter import Submitter
+from gnomon.sdk.workflow.workflow import Workflow, WorkflowDecorator, WorkflowOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,15 +46,24 @@ class Gnomon(Submitter):
     """The handlers of a program, and the way to submit tasks to them. Making one does no I/O."""
 
     def __init__(
-        self, *, url: str | None = None, key: str | None = None, tenant: str = DEFAULT_TENANT
+        self,
+        *,
+        url: str | None = None,
+        key: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        database: str | None = None,
     ) -> None:
         """`url` and `key` are those of an API to submit to. Without a `url` that is decided at the
         first use: GNOMON_URL, else the database of DATABASE_URL, else the `gnomon up` of this
-        folder. `tenant` is the one whose tasks the handlers run; over HTTP, the key decides."""
+        folder. `tenant` is the one whose tasks the handlers run; over HTTP, the key decides.
+        `database` is that of transactional handlers; else GNOMON_DATABASE_HANDLER_URL says it."""
         super().__init__(url, key, tenant)
+        self.database = database
+        self._transactions: HandlerDatabase | None = None
         self.state = SimpleNamespace()  # what the lifespan keeps for handlers, such as a pool
         self._handlers: dict[str, Handler[..., Any]] = {}
         self._jobs: list[DeclaredCron] = []
+        self._workflows: dict[str, Workflow[..., Any]] = {}
         self._middleware: tuple[Middleware, ...] = ()
         self._lifespan: Lifespan | None = None
         self._overrides: Mapping[Callable[..., Any], Provider] = {}
@@ -66,6 +77,11 @@ class Gnomon(Submitter):
     def jobs(self) -> Sequence[DeclaredCron]:
         """Cron jobs that are declared beside their handlers."""
         return tuple(self._jobs)
+
+    @property
+    def workflows(self) -> Mapping[str, Workflow[..., Any]]:
+        """By name."""
+        return MappingProxyType(self._workflows)
 
     # Declaring
 
@@ -159,6 +175,38 @@ class Gnomon(Submitter):
 
         return declare
 
+    @overload
+    def workflow(self, function: Callable[P, R], /) -> Workflow[P, R]: ...
+    @overload
+    def workflow(
+        self, function: None = None, /, **options: Unpack[WorkflowOptions]
+    ) -> WorkflowDecorator: ...
+    def workflow(
+        self, function: Callable[..., Any] | None = None, /, **options: Unpack[WorkflowOptions]
+    ) -> Any:
+        """Make a function a workflow: it is called once, here, and draws the graph of its steps.
+        Raises InvalidWorkflow."""
+        if function is not None:
+            return self._draw(function, options, sys._getframe(1))
+
+        def draw(function: Callable[..., Any]) -> Workflow[..., Any]:
+            return self._draw(function, options, sys._getframe(1))
+
+        return draw
+
+    def _draw(
+        self, function: Callable[..., Any], options: Mapping[str, Any], scope: FrameType
+    ) -> Workflow[..., Any]:
+        drawn: Workflow[..., Any] = Workflow(function, options, local_names(function, scope))
+        if drawn.name in self._workflows:
+            raise InvalidWorkflow(
+                f"two workflows are called {drawn.name!r}: {self._workflows[drawn.name].place} and "
+                f"{drawn.place}; give one of them another name="
+            )
+        self._workflows[drawn.name] = drawn
+        drawn.app = self
+        return drawn
+
     def middleware(self, function: _M) -> _M:
         """Put a function around every execution: `async def timing(ctx, call_next)`. The one that
         is declared first is the outermost."""
@@ -206,11 +254,15 @@ class Gnomon(Submitter):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """The app's lifespan. Entered once in each process that runs handlers."""
-        if self._lifespan is None:
-            yield
-            return
-        async with self._lifespan(self):
-            yield
+        self._transactions = HandlerDatabase(self.database)
+        try:
+            if self._lifespan is None:
+                yield
+                return
+            async with self._lifespan(self):
+                yield
+        finally:
+            await self._transactions.close()
 
     async def execute(
         self, name: str, payload: bytes | None, ctx: TaskContext, blocking: Blocking
@@ -222,8 +274,10 @@ class Gnomon(Submitter):
             raise UnknownHandler(name, self._handlers)
         token = current.set(ctx)
         try:
-            if self._middleware:
+            if self._middleware or handler.transactional:
                 run: CallNext = partial(handler.run, payload, ctx, blocking, self._overrides)
+                if handler.transactional:
+                    run = partial(self._in_transaction, ctx, run)
                 for around in reversed(self._middleware):
                     run = partial(around, ctx, run)
                 return await run()
@@ -235,6 +289,12 @@ class Gnomon(Submitter):
                 current.reset(token)
             except ValueError:
                 pass  # an execution that is dropped is closed in the context of whoever drops it
+
+    async def _in_transaction(self, ctx: TaskContext, run: CallNext) -> object:
+        if self._tested and self.database is None:
+            return await run()  # a test without a database: there is no ctx.connection
+        assert self._transactions is not None, "the app is running"
+        return await self._transactions.run(ctx, run)
 
 
 def _count(function: Callable[..., Any]) -> int:

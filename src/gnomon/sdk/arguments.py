@@ -59,14 +59,33 @@ class Arguments:
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
         """The payload. Raises InvalidArguments, which names the argument."""
+        given = self._bound(args, kwargs)
+        return self._checked(self._document(given), given)
+
+    def document(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The payload before it is written as JSON; the values in it are not checked. Raises
+        InvalidArguments where the signature does not take them."""
+        return self._document(self._bound(args, kwargs))
+
+    def with_defaults(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+        """As `encode`, with the defaults of parameters that are not given."""
+        given = self._bound(args, kwargs)
+        every = {
+            name: given.get(name, parameter.default)
+            for name, parameter in self._signature.parameters.items()
+        }
+        return self._checked(self._document(every), every)
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            given = self._signature.bind(*args, **kwargs).arguments
+            return self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise InvalidArguments(f"{self.handler}: {self._unbound(error, kwargs)}") from None
-        if self._whole:
-            value = given[WHOLE] if WHOLE in given else self._signature.parameters[WHOLE].default
-            return self._checked(value, given)
-        return self._checked(given, given)
+
+    def _document(self, given: Mapping[str, Any]) -> Any:
+        if not self._whole:
+            return given
+        return given[WHOLE] if WHOLE in given else self._signature.parameters[WHOLE].default
 
     def _unbound(self, error: TypeError, given: Mapping[str, Any]) -> str:
         """What does not fit the signature, with the names that nothing is called: where one of them

@@ -8,6 +8,8 @@
 
 import os
 from pathlib import Path
+from typing import Protocol
+from uuid import UUID
 
 from gnomon.client.client import TIMEOUT_SECONDS, Client, SyncClient, key_of, url_of
 from gnomon.client.http import ApiServer
@@ -20,12 +22,25 @@ _ADVICE = "start one with `gnomon up` in this folder, or set GNOMON_URL or DATAB
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to connect instead
 
 
+class RunWaits(Protocol):
+    """Is told before the end of a workflow run is waited for."""
+
+    async def before(self, run_id: UUID) -> None: ...
+
+    def before_sync(self, run_id: UUID) -> None: ...
+
+
 class Link:
     """The clients of an app, and what is behind them."""
 
     def __init__(
-        self, server: ApiServer, advice: str | None = None, direct: DirectAccess | None = None
+        self,
+        server: ApiServer,
+        advice: str | None = None,
+        direct: DirectAccess | None = None,
+        run_waits: RunWaits | None = None,
     ) -> None:
+        self.run_waits = run_waits
         self.client = Client.of(server, advice)
         self.sync_client = SyncClient.of(server, advice)
         self._direct = direct

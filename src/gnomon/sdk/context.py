@@ -1,4 +1,4 @@
-"""The execution as a handler sees it, and may complete it in a transaction of its own."""
+"""The execution as a handler sees it."""
 
 import logging
 from collections.abc import Callable
@@ -11,34 +11,18 @@ import msgspec
 
 from gnomon.model.task import DeliveryMode, TaskKey
 from gnomon.model.text import storable
-from gnomon.sdk.errors import ExecutionLost, NoTransaction
+from gnomon.sdk.errors import NoTransaction
 from gnomon.sdk.failure import describe
 from gnomon.sdk.values import encoded
 
 MAX_RESULT_BYTES = 64 * 1024
 MAX_PROGRESS_CHARACTERS = 200
 
-_TAKEN_OVER = "GN001"  # raised by gnomon.complete_run
-_NO_TRANSACTION = "25P01"
-# The result as text: the connection may have a codec of its own for JSON.
-_COMPLETE = "SELECT gnomon.complete_run($1, $2, $3, $4, $5::text::json)"
-_COMPLETE_BY = "SELECT gnomon.complete_run(%s::text, %s::uuid, %s::bigint, %s::uuid, %s::json)"
-_PROBE = "gnomon_complete_run"
 _LOGGER = logging.getLogger("gnomon.task")
 
 _TOO_LARGE = "the result has"
 _NO_JSON = "the result cannot be kept as JSON"
 _check = msgspec.json.Decoder(msgspec.Raw)  # reads without making anything of it
-
-Execute = Callable[..., object]
-
-
-class Connection(Protocol):
-    """A connection of asyncpg, pooled or not, as far as it is needed here."""
-
-    def is_in_transaction(self) -> bool: ...
-
-    async def execute(self, query: str, /, *args: Any) -> str: ...
 
 
 class ClaimedTask(Protocol):
@@ -78,7 +62,8 @@ class TaskContext:
     whatever its name."""
 
     __slots__ = (
-        "_clock", "_deadline", "_task", "_told", "completed", "in_thread", "log_lines", "reported",
+        "_clock", "_connection", "_deadline", "_task", "_told", "completed", "in_thread",
+        "log_lines", "reported",
     )  # fmt: skip
 
     def __init__(self, task: ClaimedTask) -> None:
@@ -86,6 +71,7 @@ class TaskContext:
         self._clock: Callable[[], float] | None = None
         self._deadline: float | None = None
         self._told = False
+        self._connection: Any = None
         self.completed = False  # in a transaction that may or may not have been committed
         self.in_thread = False
         self.reported: Progress | None = None  # the latest; the node stores it
@@ -103,7 +89,22 @@ class TaskContext:
         the node stops."""
         self._told = True
 
+    def enter_transaction(self, connection: Any) -> None:
+        """What the handler writes by `connection` is committed with the end of its task."""
+        self._connection = connection
+
+    def leave_transaction(self) -> None:
+        self._connection = None
+
     # For the handler
+
+    @property
+    def connection(self) -> Any:
+        """Of a handler with transactional=True: a connection of asyncpg in an open transaction,
+        which is committed with the end of the task, or not at all. Raises NoTransaction."""
+        if self._connection is None:
+            raise NoTransaction
+        return self._connection
 
     @property
     def tenant_id(self) -> str:
@@ -192,62 +193,13 @@ class TaskContext:
             text = storable(str(text)[:MAX_PROGRESS_CHARACTERS])
         self.reported = Progress(float(fraction), text)
 
-    async def complete(self, connection: Connection, result: object = None) -> None:
-        """Complete the task within the transaction that is open on `connection` (of asyncpg): it
-        is committed together with whatever else the transaction writes, or not at all.
-
-        Raises ExecutionLost where the task was taken over: nothing of this execution must be kept.
-        """
-        if not connection.is_in_transaction():
-            raise NoTransaction(self.task_id)
-        before, self.completed = self.completed, True
-        try:
-            await connection.execute(
-                _COMPLETE, self.tenant_id, self.task_id, self.fence, self.node, _optional(result)
-            )
-        except Exception as error:
-            if _sqlstate(error) != _TAKEN_OVER:
-                raise
-            self.completed = before
-            raise ExecutionLost(self.task_id) from error
-
-    def complete_by(self, execute: Execute, result: object = None) -> None:
-        """The same for functions in threads: `execute` is that of a DB-API connection or cursor
-        with %s for parameters, such as psycopg's."""
-        _check_transaction(execute, self.task_id)
-        before, self.completed = self.completed, True
-        values = (self.tenant_id, str(self.task_id), self.fence, str(self.node), _optional(result))
-        try:
-            execute(_COMPLETE_BY, values)
-        except Exception as error:
-            if _sqlstate(error) != _TAKEN_OVER:
-                raise
-            self.completed = before
-            raise ExecutionLost(self.task_id) from error
-
 
 # The execution that the running code belongs to, so that log lines can name it.
 current: ContextVar[TaskContext | None] = ContextVar("gnomon_task", default=None)
 
 
-def _check_transaction(execute: Execute, task_id: UUID) -> None:
-    """No driver tells it the same way, but PostgreSQL has savepoints only in transactions."""
-    try:
-        execute(f"SAVEPOINT {_PROBE}")
-        execute(f"RELEASE SAVEPOINT {_PROBE}")
-    except Exception as error:
-        if _sqlstate(error) != _NO_TRANSACTION:
-            raise
-        raise NoTransaction(task_id) from error
-
-
-def _sqlstate(error: Exception) -> str | None:
-    """As asyncpg and psycopg or, failing that, psycopg2 tell it."""
-    state: str | None = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
-    return state
-
-
-def _optional(result: object) -> str | None:
+def optional_result(result: object) -> str | None:
+    """As JSON; None stays None."""
     return None if result is None else stored_result(result)
 
 

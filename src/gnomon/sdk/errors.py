@@ -5,10 +5,11 @@ GnomonError
 ├── InvalidArguments   arguments that the handler's signature does not take; also a TypeError
 ├── InvalidOption      an option of a submission that makes no sense; also a ValueError
 ├── InvalidResult      a result that is not of the type that the handler returns
+├── InvalidWorkflow    a workflow that cannot be declared so
 ├── UnknownHandler     a name that no handler of the app has
 ├── AppNotLoaded       a path that leads to no app
 ├── ExecutionLost      an execution whose task was taken over, or is completed already
-└── NoTransaction      an execution that was to be completed outside of a transaction
+└── NoTransaction      a connection without an open transaction, where one is needed
 """
 
 from collections.abc import Iterable
@@ -32,6 +33,10 @@ class InvalidResult(GnomonError):
 
 class InvalidOption(GnomonError, ValueError):
     """An option that no submission can have, and what would be right."""
+
+
+class InvalidWorkflow(GnomonError):
+    """A workflow that cannot be declared so, and what would be right."""
 
 
 class UnknownHandler(GnomonError):
@@ -59,11 +64,10 @@ class ExecutionLost(GnomonError):
 
 
 class NoTransaction(GnomonError):
-    """Outside of a transaction nothing would hold the completion and the writes together."""
+    """Outside of a transaction nothing would hold the task and the program's writes together."""
 
-    def __init__(self, task_id: UUID) -> None:
+    def __init__(self) -> None:
         super().__init__(
-            f"task {task_id} can only be completed within a transaction, together with what the "
-            "function writes; begin one, and do not use autocommit"
+            "this needs an open transaction, together with what the program writes; begin one, and "
+            "do not use autocommit"
         )
-        self.task_id = task_id

@@ -83,8 +83,8 @@ class TaskExpired(TaskFailed):
 class ResultUnavailable(GnomonError):
     """A result that is gone, or could not be kept."""
 
-    def __init__(self, task_id: UUID, reason: str) -> None:
-        super().__init__(f"the result of task {task_id} is not available: {reason}")
+    def __init__(self, task_id: UUID, reason: str, what: str = "task") -> None:
+        super().__init__(f"the result of {what} {task_id} is not available: {reason}")
         self.task_id = task_id
         self.reason = reason
 

@@ -8,6 +8,7 @@ from functools import partial, update_wrapper
 from types import CoroutineType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+from gnomon.model.task import DeliveryMode
 from gnomon.sdk.arguments import Arguments
 from gnomon.sdk.context import TaskContext
 from gnomon.sdk.errors import InvalidHandler
@@ -65,6 +66,8 @@ class Handler(SubmittableHandler[P, R]):
         # A decorator that is a plain function passes on the coroutine of what it wraps.
         self.is_async = inspect.iscoroutinefunction(inspect.unwrap(function))
         self.runs = _runs(self.name, options.get("process", False), is_async=self.is_async)
+        # Whether its task is completed in the transaction of what it writes by ctx.connection.
+        self.transactional = self._transactional(options.get("transactional", False))
         shape = shape_of(function, names)
         self.arguments = Arguments(self.name, [each for each in shape.parameters if each.is_data])
         self.decode = self.arguments.decode
@@ -84,6 +87,21 @@ class Handler(SubmittableHandler[P, R]):
 
     def __repr__(self) -> str:
         return f"<Handler {self.name} of {self.place}>"
+
+    def _transactional(self, given: Any) -> bool:
+        try:
+            wanted = read_flag(given)
+        except TypeError as error:
+            raise InvalidHandler(f"{self.name}: transactional={given!r}: {error}") from None
+        if wanted and not self.is_async:
+            raise InvalidHandler(
+                f"{self.name}: transactional=True is for handlers that are declared with async def"
+            )
+        if wanted and self.defaults.delivery is not DeliveryMode.EXACTLY_ONCE:
+            raise InvalidHandler(
+                f'{self.name}: transactional=True needs delivery="exactly_once": that is what it is'
+            )
+        return wanted
 
     def decode_result(self, result: bytes | None) -> R:
         """The result of a task, as the function returned it. Raises InvalidResult."""

@@ -60,6 +60,7 @@ class TaskOptions(TaskFields, total=False):
     name: str
     aliases: Sequence[str]
     process: bool
+    transactional: bool
     expiry: Duration
     log_transitions: bool
 

@@ -1,6 +1,6 @@
 """A task that is ready to be submitted: a handler, its arguments, and options."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
@@ -10,8 +10,11 @@ import msgspec
 from gnomon.client.types.tasks import TaskSpec
 from gnomon.model.duration import Duration, seconds_of
 from gnomon.sdk.context import current
+from gnomon.sdk.drivers import AsyncConnection, BlockingConnection, CursorConnection
 from gnomon.sdk.errors import InvalidOption
 from gnomon.sdk.options import TASK_FIELDS, TaskDefaults, TaskFields, check_known, read_fields
+from gnomon.sdk.workflow.references import has_marks, marked
+from gnomon.sdk.workflow.steps import Step, StepTask
 
 if TYPE_CHECKING:
     from gnomon.sdk.app import Gnomon
@@ -25,7 +28,8 @@ R = TypeVar("R")
 class SubmitFields(TaskFields, total=False):
     """The options of a submission: `delay` or `at` say when the task is due, `expires` when it is
     no longer worth running, a `key` that submitting it again gives the same task, a
-    `correlation_id` what it belongs to."""
+    `correlation_id` what it belongs to. A `connection` of the program's own makes the task a part
+    of the transaction that is open on it."""
 
     delay: Duration
     at: datetime
@@ -33,22 +37,36 @@ class SubmitFields(TaskFields, total=False):
     key: str
     name: str
     correlation_id: str
+    connection: AsyncConnection | BlockingConnection | CursorConnection
 
 
+_NOT_OF_STEPS = {
+    "delay": "delay_seconds",
+    "at": "execute_at",
+    "expires": "expires_at",
+    "key": "idempotency_key",
+    "name": "name",
+    "correlation_id": "correlation_id",
+}
 _KNOWN = (*SubmitFields.__annotations__, *TASK_FIELDS)
 
 
 class Prepared(Generic[R]):
     """A task that is ready to be submitted, on its own or with many others."""
 
-    __slots__ = ("handler", "lifetime", "spec")
+    __slots__ = ("connection", "handler", "lifetime", "spec")
 
     def __init__(
-        self, handler: "Handler[..., R]", spec: TaskSpec, lifetime: float | None = None
+        self,
+        handler: "Handler[..., R]",
+        spec: TaskSpec,
+        lifetime: float | None = None,
+        connection: Any = None,
     ) -> None:
         self.handler = handler
         self.spec = spec
         self.lifetime = lifetime  # seconds from the submission after which it expires
+        self.connection = connection  # whose transaction it belongs to; None: it has its own
 
     def __repr__(self) -> str:
         return f"<Prepared {self.handler.name}>"
@@ -85,6 +103,16 @@ class Submittable(Generic[P, R]):
         """Submits a task from synchronous code, and blocks until it is stored."""
         return self.app.submit_sync(self.prepare(*args, **kwargs))
 
+    def step(self, *args: P.args, **kwargs: P.kwargs) -> Step[R]:
+        """Adds a step to the workflow that is being declared. Arguments may be outputs of other
+        steps. Raises InvalidArguments, InvalidWorkflow."""
+        task = self.step_task(args, kwargs)
+        return Step(task.fields["task_type"], task)
+
+    def step_task(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> StepTask:
+        """The task of a step with these arguments."""
+        raise NotImplementedError
+
 
 class WithOptions(Submittable[P, R]):
     """A handler with options for the tasks that are submitted through it."""
@@ -96,13 +124,27 @@ class WithOptions(Submittable[P, R]):
         try:
             self.fields = {**_of_handler(handler.defaults), **_fields(options)}
             self._lifetime = _lifetime(options)
+            self._connection = options.get("connection")
         except ValueError as error:
             raise InvalidOption(f"{handler.name}: {error}") from None
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[R]:
         payload = msgspec.Raw(self.handler.arguments.encode(args, kwargs))
         spec = TaskSpec(task_type=self.handler.name, payload=payload, **self.fields)
-        return Prepared(self.handler, spec, self._lifetime)
+        return Prepared(self.handler, spec, self._lifetime, self._connection)
+
+    def step_task(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> StepTask:
+        given = [option for option, field in _NOT_OF_STEPS.items() if field in self.fields]
+        if given or self._lifetime is not None:
+            raise InvalidOption(
+                f"{self.handler.name}: a step has no {', '.join(given) or 'expires'}=: it starts "
+                "after the steps before it, and once"
+            )
+        fields = {name: value for name, value in self.fields.items() if name != "jitter_seconds"}
+        payload = self.handler.arguments.document(args, kwargs)
+        if not has_marks(marked(payload)):
+            self.handler.arguments.encode(args, kwargs)  # all is known: it can be checked
+        return StepTask({"task_type": self.handler.name, **fields}, payload)
 
 
 class SubmittableHandler(Submittable[P, R]):
@@ -114,6 +156,9 @@ class SubmittableHandler(Submittable[P, R]):
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[R]:
         return self._without_options.prepare(*args, **kwargs)
+
+    def step_task(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> StepTask:
+        return self._without_options.step_task(args, kwargs)
 
     @cached_property
     def _without_options(self) -> WithOptions[P, R]:

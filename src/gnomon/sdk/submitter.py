@@ -12,6 +12,7 @@ import msgspec
 from gnomon.client.exchange import BATCH_SIZE
 from gnomon.client.progress import Progress, shown
 from gnomon.client.types.tasks import SubmittedTask, TaskInfo, TaskSpec
+from gnomon.sdk import own_transaction
 from gnomon.sdk.errors import InvalidArguments, InvalidOption
 from gnomon.sdk.handle import Handle
 from gnomon.sdk.prepared import Prepared
@@ -19,7 +20,7 @@ from gnomon.sdk.prepared import Prepared
 if TYPE_CHECKING:
     from gnomon.client.client import Client, SyncClient
     from gnomon.sdk.app import Gnomon
-    from gnomon.sdk.connect import Link
+    from gnomon.sdk.connect import Link, RunWaits
     from gnomon.sdk.handler import Handler
 
 R = TypeVar("R")
@@ -36,6 +37,7 @@ class Submitter:
         # held by a thread that a fork does not copy.
         self._links: dict[str, Link] = {}
         self.now: Callable[[], datetime] = _now
+        self._tested = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -83,14 +85,16 @@ class Submitter:
 
     @contextmanager
     def linked(self, link: "Link", now: Callable[[], datetime] | None = None) -> Iterator[None]:
-        """For tests: within this block the app submits by this link, at these times."""
-        before, clock = self._links.get("link"), self.now
+        """For tests: within this block the app submits by this link, at these times, also what is
+        submitted with a connection."""
+        before, clock, tested = self._links.get("link"), self.now, self._tested
+        self._tested = True
         self._links["link"] = link
         self.now = now or clock
         try:
             yield
         finally:
-            self.now = clock
+            self.now, self._tested = clock, tested
             if before is None:
                 self._links.pop("link", None)
             else:
@@ -106,13 +110,24 @@ class Submitter:
             link = self._links.setdefault("link", connect(self._url, self._key, self.tenant))
         return link
 
+    @property
+    def run_waits(self) -> "RunWaits | None":
+        """For tests: what is told before the end of a workflow run is waited for."""
+        return self._link.run_waits
+
     async def submit(self, prepared: Prepared[R]) -> Handle[R]:
         """Submits a task that was prepared."""
+        if prepared.connection is not None and not self._tested:
+            task_id = await own_transaction.submit(prepared, prepared.connection)
+            return self.handle(task_id, prepared.handler)
         answer = await self.client.submit_task(prepared.due_spec())
         return self._submitted(prepared, answer)
 
     def submit_sync(self, prepared: Prepared[R]) -> Handle[R]:
         """As `submit`, from synchronous code: it blocks."""
+        if prepared.connection is not None and not self._tested:
+            task_id = own_transaction.submit_sync(prepared, prepared.connection)
+            return self.handle(task_id, prepared.handler)
         answer = self.sync_client.submit_task(prepared.due_spec())
         return self._submitted(prepared, answer)
 
@@ -194,6 +209,11 @@ def _spec(prepared: Prepared[Any], key: str | None) -> TaskSpec:
         raise InvalidArguments(
             f"submit_many takes what prepare() gives, as in send_email.prepare(user), not "
             f"{type(prepared).__name__}"
+        )
+    if prepared.connection is not None:
+        raise InvalidOption(
+            f"{prepared.handler.name}: connection= is for submit and submit_sync; submit_many "
+            "sends batches that are committed one by one"
         )
     if key is not None and prepared.lifetime is not None:
         raise InvalidOption(

@@ -68,7 +68,8 @@ def _parts(info: Any, seen: set[int]) -> Iterator[inspect.Type]:
             yield from _parts(each, seen)
 
 
-def _encode(value: Any) -> Any:
+def encode_other(value: Any) -> Any:
+    """What msgspec is to write in place of a value that it does not know. Raises TypeError."""
     if is_model(type(value)):
         return msgspec.Raw(value.model_dump_json(by_alias=True).encode())
     raise TypeError(f"{type(value).__qualname__} cannot be written as JSON")
@@ -112,5 +113,5 @@ def _told(error: Any) -> str:
     )
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_encode)
-_ordering_encoder = msgspec.json.Encoder(enc_hook=_encode, order="deterministic")
+_encoder = msgspec.json.Encoder(enc_hook=encode_other)
+_ordering_encoder = msgspec.json.Encoder(enc_hook=encode_other, order="deterministic")
