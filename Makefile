@@ -6,13 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
-PEER := $(VENV)/peer
 TEST_JOBS ?= 4
 INSTALL := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help up unit test lint format screenshots monitoring bench bench-dashboard chaos chaos-results chaos-cron chaos-alerts zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
+.PHONY: help up unit test lint format screenshots monitoring bench bench-dashboard chaos chaos-results chaos-cron chaos-alerts exactly-once zoo crawl fairness floods limits poison pressure mutants fuzz lock clean
 
 help: # prints the groups and targets below, in their order
 	@awk -F ':.*## ' '/^##@ /{printf "%s%s\n", (n++ ? "\n" : ""), substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -67,23 +66,21 @@ screenshots: $(STAMP) ## Take the pictures of the docs anew, of a seeded install
 monitoring: $(STAMP) ## Make the alert rules and dashboards of deploy/ anew
 	$(BIN)/python -m deploy.monitoring $(ARGS)
 
-lock: $(BIN)/uv ## Resolve all lock files anew from pyproject.toml
+lock: $(STAMP) ## Resolve all lock files anew from pyproject.toml
 	$(COMPILE) --all-extras --group dev pyproject.toml -o requirements-dev.lock
 	$(COMPILE) --all-extras --constraints requirements-dev.lock pyproject.toml -o requirements.lock
-	$(COMPILE) --group pyproject.toml:bench -o bench/requirements.lock
+	for peer in pgqueuer procrastinate bullmq; do \
+		$(COMPILE) bench/peers/$$peer/requirements.in -o bench/peers/$$peer/requirements.lock || exit 1; done
+	$(BIN)/python -m bench.peers.installing --lock
 
 clean: ## Remove the environment and caches (data in .gnomon stays)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 
 ##@ Measure
 
-# Where the peer cannot be installed, the rest is measured all the same, and the table says so.
-$(PEER)/.installed: bench/requirements.lock | $(BIN)/uv
-	-$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(PEER) && \
-	VIRTUAL_ENV=$(CURDIR)/$(PEER) $(BIN)/uv pip install --quiet --require-hashes -r bench/requirements.lock && \
-	touch $@
-
-bench: $(STAMP) $(PEER)/.installed ## Measure submission, drain and start delay on this machine
+# Where the peer cannot be installed, the rest is measured all the same, and the table says so. ARGS=peers installs the others.
+bench: $(STAMP) ## Measure submission, drain and start delay on this machine; ARGS=peers: beside six peers
+	-@$(BIN)/python -m bench.peers.installing pgqueuer
 	$(BIN)/python -m bench $(ARGS)
 
 bench-dashboard: $(STAMP) ## Measure the dashboard's pages over 2 000 000 tasks, and what 50 open ones cost
@@ -92,6 +89,9 @@ bench-dashboard: $(STAMP) ## Measure the dashboard's pages over 2 000 000 tasks,
 
 fairness: $(STAMP) ## Measure who waits how long beside whose backlog; ARGS="starve weights --nodes 3"
 	$(BIN)/python -m proof.fairness $(ARGS)
+
+workflows: $(STAMP) ## Play random workflows on PostgreSQL beside the pure model of them; ARGS=500
+	$(BIN)/python -m proof.workflows $(ARGS)
 
 limits: $(STAMP) ## Try to exceed limits under load, kills and changes; ARGS="--seconds 300 --seed 1"
 	$(BIN)/python -m proof.limits $(ARGS)
@@ -104,7 +104,7 @@ poison: $(STAMP) ## Measure how long others wait when functions kill their node;
 
 ##@ Prove
 
-chaos: $(STAMP) ## Kill, pause and disconnect everything under load, and check the result; ARGS="--seconds 1080 --seed 1 --ledger"
+chaos: $(STAMP) ## Kill, pause and disconnect everything under load, and check the result; ARGS="--seconds 1080 --seed 1 --ledger" or "--workers 3"
 	$(BIN)/python -m proof.campaigns chaos $(ARGS)
 
 chaos-results: $(STAMP) ## Kill, pause and restart everything while programs wait for results; ARGS="--seconds 60 --seed 1"
@@ -115,6 +115,9 @@ chaos-cron: $(STAMP) ## Kill nodes while cron jobs fire; ARGS="--seconds 300 --j
 
 chaos-alerts: $(STAMP) ## Inject faults under a real Prometheus, and print which alerts each raises; ARGS="--short", ARGS="--only overload --json"
 	$(BIN)/python -m proof.alerts $(ARGS)
+
+exactly-once: $(STAMP) ## Kill workers, programs and relays over their own transactions, and count; ARGS="--increments 10000 --kills 100"
+	$(BIN)/python -m proof.exactly_once $(ARGS)
 
 zoo: $(STAMP) ## Plant known bugs, and check that the campaigns find each; ARGS="--only claims-early", ARGS=--control
 	$(BIN)/python -m proof.campaigns zoo $(ARGS)

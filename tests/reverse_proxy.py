@@ -61,11 +61,11 @@ def require() -> None:
 
 
 @contextmanager
-def proxied(upstream: str, header: str, folder: Path) -> Iterator[str]:
+def proxied(upstream: str, header: str, folder: Path, port: int = 0) -> Iterator[str]:
     """The URL of an nginx that passes on to `upstream` (host and port), and sets that header."""
     require()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
+    with socket.create_server(("127.0.0.1", port)) as free:
+        port = free.getsockname()[1]
     config = folder / "nginx.conf"
     config.write_text(_CONFIG.format(folder=folder, upstream=upstream, port=port, header=header))
     with (folder / "output.log").open("ab") as output:

@@ -120,6 +120,19 @@ if TYPE_CHECKING:
         TransitionInfo,
         TypeLoadInfo,
     )
+    from gnomon.client.types.workflows import (
+        NodeOutputInfo,
+        StartedRun,
+        StoredWorkflow,
+        WorkflowInfo,
+        WorkflowItem,
+        WorkflowNodeInfo,
+        WorkflowNodeSpec,
+        WorkflowRunInfo,
+        WorkflowRunItem,
+        WorkflowSpec,
+        WorkflowTaskSpec,
+    )
     from gnomon.cron.dst import Dst, Fold, Gap
     from gnomon.cron.job import Missed, Overlap
     from gnomon.model.errors import GnomonError
@@ -138,6 +151,7 @@ if TYPE_CHECKING:
         InvalidHandler,
         InvalidOption,
         InvalidResult,
+        InvalidWorkflow,
         NoTransaction,
         UnknownHandler,
     )
@@ -146,6 +160,13 @@ if TYPE_CHECKING:
     from gnomon.sdk.loading import load_app
     from gnomon.sdk.prepared import Prepared
     from gnomon.sdk.signals import Reject, Retry, Snooze
+    from gnomon.sdk.workflow.references import all_of, any_of, is_in
+    from gnomon.sdk.workflow.run_handle import RunHandle, WorkflowFailed
+    from gnomon.sdk.workflow.steps import (
+        Step,
+        webhook,
+    )
+    from gnomon.sdk.workflow.workflow import Workflow
 
 __version__ = VERSION
 
@@ -203,6 +224,7 @@ __all__ = [
     "InvalidOption",
     "InvalidRequest",
     "InvalidResult",
+    "InvalidWorkflow",
     "KeepPayload",
     "KeyInfo",
     "KeySpec",
@@ -215,6 +237,7 @@ __all__ = [
     "NewKeyInfo",
     "NoTransaction",
     "NodeInfo",
+    "NodeOutputInfo",
     "NodesInfo",
     "NotConnected",
     "NotFound",
@@ -241,13 +264,17 @@ __all__ = [
     "Retry",
     "RetryPolicy",
     "Role",
+    "RunHandle",
     "RunInfo",
     "SavedViewInfo",
     "ScheduleSpec",
     "Scheme",
     "Snooze",
     "StartDelayInfo",
+    "StartedRun",
     "Status",
+    "Step",
+    "StoredWorkflow",
     "SubmittedTask",
     "SubscriptionInfo",
     "SubscriptionSpec",
@@ -282,9 +309,23 @@ __all__ = [
     "WebhookKeyInfo",
     "WebhookSecretInfo",
     "WebhookSecretSpec",
+    "Workflow",
+    "WorkflowFailed",
+    "WorkflowInfo",
+    "WorkflowItem",
+    "WorkflowNodeInfo",
+    "WorkflowNodeSpec",
+    "WorkflowRunInfo",
+    "WorkflowRunItem",
+    "WorkflowSpec",
+    "WorkflowTaskSpec",
     "__version__",
+    "all_of",
+    "any_of",
+    "is_in",
     "load_app",
     "verify_webhook",
+    "webhook",
 ]
 
 # Imported when first asked for: `gnomon --help` and a program that only submits need few of them.
@@ -439,6 +480,7 @@ _MODULES = {
         "InvalidHandler",
         "InvalidOption",
         "InvalidResult",
+        "InvalidWorkflow",
         "NoTransaction",
         "UnknownHandler",
     ),
@@ -457,6 +499,33 @@ _MODULES = {
         "Retry",
         "Snooze",
     ),
+    "gnomon.client.types.workflows": (
+        "StartedRun",
+        "StoredWorkflow",
+        "WorkflowInfo",
+        "WorkflowItem",
+        "WorkflowNodeInfo",
+        "WorkflowNodeSpec",
+        "NodeOutputInfo",
+        "WorkflowRunInfo",
+        "WorkflowRunItem",
+        "WorkflowSpec",
+        "WorkflowTaskSpec",
+    ),
+    "gnomon.sdk.workflow.references": (
+        "all_of",
+        "any_of",
+        "is_in",
+    ),
+    "gnomon.sdk.workflow.run_handle": (
+        "RunHandle",
+        "WorkflowFailed",
+    ),
+    "gnomon.sdk.workflow.steps": (
+        "Step",
+        "webhook",
+    ),
+    "gnomon.sdk.workflow.workflow": ("Workflow",),
 }
 _HOMES = {name: (module, name) for module, names in _MODULES.items() for name in names}
 _HOMES["verify_webhook"] = ("gnomon.client.signature", "verify")

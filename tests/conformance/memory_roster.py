@@ -7,7 +7,7 @@ import msgspec
 
 from gnomon.model.errors import LeaseLost
 from gnomon.model.pool import EVERYTHING, Pool, Work
-from gnomon.store.ports.roster import AppVersion, NodeRecord
+from gnomon.store.ports.roster import AppVersion, NodeKind, NodeRecord
 
 
 class MemoryRoster:
@@ -25,9 +25,10 @@ class MemoryRoster:
         lease: float,
         pool: Pool = EVERYTHING,
         app: AppVersion | None = None,
+        kind: NodeKind = NodeKind.NODE,
     ) -> datetime:
         until = self._now + timedelta(seconds=lease)
-        new = NodeRecord(incarnation, name, "test", slots, self._now, until, 0, False, pool)
+        new = NodeRecord(incarnation, name, "test", slots, self._now, until, 0, False, pool, kind)
         known = self._nodes.setdefault(incarnation, new)
         self._nodes[incarnation] = msgspec.structs.replace(known, beat=known.beat + 1)
         return self._now

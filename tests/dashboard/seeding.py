@@ -16,6 +16,8 @@ from gnomon.clock import SystemClock, new_id
 
 JOBS = "/api/v1/cron-jobs"
 DEAD = "/api/v1/dead-letters"
+RUNS = "/api/v1/workflow-runs"
+WORKFLOWS = "/api/v1/workflows"
 APP = "tests.dashboard.shop:app"
 _ONCE = {"max_retries": 0}
 _PATIENT = {"max_retries": 5, "backoff": "fixed", "base_seconds": 3600, "jitter": False}
@@ -37,6 +39,7 @@ async def seeded(dsn: str, api: Api) -> AsyncIterator[dict[str, str]]:
     async with AsyncExitStack() as stack:
         await _limits(api)
         await _settings(api)
+        await _subscriptions(api)
         for name in ("eu-1", "eu-2"):
             await stack.enter_async_context(
                 running_node(
@@ -48,6 +51,7 @@ async def seeded(dsn: str, api: Api) -> AsyncIterator[dict[str, str]]:
         await _ended_tasks(api)
         await _waiting_tasks(api)
         running = await _running_tasks(api)
+        run_id = await _workflow_run(api)
         dead = (await call(api, "GET", f"{TASKS}?status=DEAD_LETTERED", 200))["tasks"]
         groups = (await call(api, "GET", f"{DEAD}/groups", 200))["groups"]
         note = {"note": "paid by hand, after a call"}
@@ -57,12 +61,16 @@ async def seeded(dsn: str, api: Api) -> AsyncIterator[dict[str, str]]:
             "task_id": dead[0]["task_id"],
             "running": running[0],
             "ref": jobs[0],
+            "run_id": run_id,
+            "workflows/name": "order",
             "operation_id": await _bulk_operation(api),
             "limits/name": "bank",
             "/bulk-operations/new": "/bulk-operations/new?action=cancel&q=tag:invoices",
             "task-types/name": "send_invoice",
             "tenant_id": "acme",
             "key_id": str(new_id(SystemClock().now())),  # there is none without authentication
+            "subscriptions/name": "on-call",
+            "operator-subscriptions/name": "operators",
             "event_id": str(new_id(SystemClock().now())),  # only asked for by who may not
             "secret_id": str(new_id(SystemClock().now())),
         }
@@ -87,6 +95,20 @@ async def _settings(api: Api) -> None:
     }
     for tenant, fields in tenants.items():
         await call(api, "POST", "/api/v1/tenants", 201, {"tenant_id": tenant, **fields})
+
+
+async def _subscriptions(api: Api) -> None:
+    channel = {"type": "webhook", "url": "http://127.0.0.1:9/alarm?token=hush"}
+    for name, fields in {
+        "on-call": {"kinds": ["breaker.*", "tasks.retry_storm"], "severity": "error",
+                    "quiet_hours": {"start": "22:00", "end": "07:00", "timezone": "Europe/Vienna"}},
+        "chat": {"channel": {"type": "slack", "url": "https://chat.example.com/hooks/hush"},
+                 "task_types": ["send_invoice", "charge_card"]},
+    }.items():  # fmt: skip
+        await call(api, "PUT", f"/api/v1/subscriptions/{name}", 201, {"channel": channel} | fields)
+    await call(api, "POST", "/api/v1/subscriptions/chat/mute", 200, {"seconds": 86_400})
+    body = {"channel": channel, "all_tenants": True, "kinds": ["node.*", "database.*"]}
+    await call(api, "PUT", "/api/v1/installation/subscriptions/operators", 201, body)
 
 
 async def _jobs(api: Api) -> list[str]:
@@ -146,6 +168,33 @@ async def _running_tasks(api: Api) -> list[str]:
         await reaches(api, task_id, "RUNNING")
     await _batch(api, [python("charge_card", {"order": n}, queue="bank") for n in (41, 43)])
     return made
+
+
+async def _workflow_run(api: Api) -> str:
+    """One that a dead letter holds up, beside a node that runs."""
+    nodes = {
+        "reserve": python("send_invoice", {"order": 7}),
+        "charge": python("charge_card", {"order": 7}, after=["reserve"], retry_policy=_QUICK),
+        "check_stock": python("sync_stock", {"warehouse": "graz"}, retry_policy=_ONCE),
+        "film": python(
+            "encode_video", {"file": "/srv/7.mov"}, after=["reserve"], timeout_seconds=3600
+        ),
+        "pick": python("send_invoice", {"order": 8}, after=["charge", "check_stock"]),
+        "ship": python("send_invoice", {"order": 9}, after=["pick"]),
+        "notify": python("send_invoice", {"order": 9}, after=["charge", "ship"], when="all_done"),
+    }
+    definition = {"name": "order", "nodes": nodes, "deadline_seconds": 86_400}
+    await call(api, "POST", WORKFLOWS, 201, definition)
+    given = {"input": {"order": "o-7"}}
+    run_id: str = (await call(api, "POST", f"{WORKFLOWS}/order/runs", 202, given))["run_id"]
+
+    async def held_up() -> bool:
+        run = await call(api, "GET", f"{RUNS}/{run_id}", 200)
+        found = {each["node"]: each["status"] for each in run["nodes"]}
+        return (run["status"], found["film"]) == ("FAILED", "RUNNING")
+
+    await eventually(held_up, timeout=60)
+    return run_id
 
 
 async def _bulk_operation(api: Api) -> str:

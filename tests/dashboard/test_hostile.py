@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from itertools import product
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -12,12 +13,13 @@ from playwright.async_api import Browser, Page
 from tests.conftest import PostgresServer, connected, fresh_database, opened, serving
 from tests.dashboard.browsing import NARROW, Browsing, Tab, axe, sign_in, tab
 from tests.dashboard.page_routes import PAGES, about
-from tests.dashboard.seeding import APP, DEAD, JOBS, python, reaches
+from tests.dashboard.seeding import APP, DEAD, JOBS, WORKFLOWS, python, reaches
 from tests.dashboard.test_every_page import OVERFLOW
 from tests.integration.api_calls import TASKS, call
 from tests.integration.bulk_calls import BULK
 from tests.integration.identity import make_key, make_operator
 from tests.integration.nodes import running_node
+from yarl import URL
 
 from gnomon.clock import SystemClock, new_id
 
@@ -34,7 +36,7 @@ LONG = "W" * 180
 # What a text is on a page: all of it, with the characters that hide shown by their numbers.
 HOSTILE = f"{MARKUP}{HANDLER}{TURNED}{SLASHES}"
 SHOWN = f"{MARKUP}{HANDLER}abc⟨U+202E⟩gnp.exe⟨U+200B⟩⟨U+2066⟩{SLASHES}"
-TYPE = "<script>a/b"
+TYPE = "<script>a/b?c#d%2f ü/../"
 JOB = f"{MARKUP.replace('/', '')} &amp; ü?#%2f"  # names of jobs have no slash
 _HIDDEN = "\u202e\u200b\u2066"
 _TEXT = """document.body.innerText +
@@ -44,11 +46,12 @@ _SHOWN = """document.body.innerText + [...document.querySelectorAll("[title], [a
 # Pages that have nothing of others to show.
 _OWN = {
     "/nodes", "/usage", "/keys", "/webhook-secrets", "/tenants", "/tenants/{tenant_id}", "/plans",
-    "/operator-keys", "/fair-share", "/cron/new", "/events",
+    "/operator-keys", "/fair-share", "/cron/new", "/events", "/installation/events", "/workflows",
+    "/workflow-runs",
 }  # fmt: skip
 _EVENT = """
 INSERT INTO gnomon.event (tenant_id, id, kind, at, cron_job_id, task_id, detail)
-VALUES ('default', $1::text::uuid, $2, now(), $1::text::uuid, $1::text::uuid, $3)
+VALUES ($4, $1::text::uuid, $2, now(), $1::text::uuid, $1::text::uuid, $3)
 """
 
 
@@ -95,16 +98,27 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
     await call(api, "POST", f"{DEAD}/{resolved}/archive", 200, {"note": HOSTILE})
     groups = (await call(api, "GET", f"{DEAD}/groups", 200))["groups"]
     connection = await connected(dsn)
-    for kind in ("cron.sla_missed", MARKUP):
+    detail = json.dumps({HOSTILE: HOSTILE, "job": JOB})
+    for kind, log in product(("cron.sla_missed", MARKUP), ("default", "*")):
         event = str(new_id(SystemClock().now()))
-        await connection.execute(_EVENT, event, kind, json.dumps({HOSTILE: HOSTILE, "job": JOB}))
+        await connection.execute(_EVENT, event, kind, detail, log)
     await connection.close()
     for number in range(2):
         await call(api, "POST", TASKS, 202, task | {"delay_seconds": 3600 + number})
+    nodes = {"a": task | {"task_type": TYPE, "payload": {"literal": HOSTILE}}}
+    await call(api, "POST", WORKFLOWS, 201, {"name": "hostile", "nodes": nodes})
+    given = {"input": {HOSTILE: [BREAKOUT, TEMPLATE]}}
+    run = await call(api, "POST", f"{WORKFLOWS}/hostile/runs", 202, given)
     schema = {"description": HOSTILE, "enum": [BREAKOUT, TEMPLATE]}
     body = {"schema": schema, "defaults": {"queue": HOSTILE[:100], "tags": [MARKUP]}}
-    await call(api, "PUT", "/api/v1/task-types/hostile", 201, body)
+    types = URL(f"/api/v1/task-types/{quote(TYPE, safe='')}", encoded=True)
+    await call(api, "PUT", types, 201, body)
     await call(api, "POST", "/api/v1/tenants", 201, {"tenant_id": "acme"})
+    told = {"channel": {"type": "webhook", "url": "https://example.com/<script>"},
+            "task_types": [HOSTILE[:200]], "tags": [BREAKOUT], "cron_jobs": [TEMPLATE]}  # fmt: skip
+    for kind in ("subscriptions", "installation/subscriptions"):
+        named = URL(f"/api/v1/{kind}/{quote(JOB, safe='')}", encoded=True)
+        await call(api, "PUT", named, 201, told)
     quoted = quote(f'tag:"{HOSTILE[:100]}"')
     asked = {"action": "cancel", "filter": {"tag": HOSTILE[:100], "error": HOSTILE}}
     operation = (await call(api, "POST", BULK, 202, asked))["operation_id"]
@@ -114,7 +128,11 @@ async def _filled(dsn: str, api: Api) -> dict[str, str]:
         "fingerprint": groups[0]["fingerprint"],
         "operation_id": operation,
         "limits/name": "x",
-        "task-types/name": "hostile",
+        "task-types/name": TYPE,
+        "subscriptions/name": JOB,
+        "operator-subscriptions/name": JOB,
+        "workflows/name": "hostile",
+        "run_id": run["run_id"],
         "tenant_id": "acme",
         "/tasks/new": f"/tasks/new?from={dead}",
         "/tasks": f"/tasks?q={quoted}",
@@ -162,7 +180,14 @@ async def test_names_with_slashes_lead_to_their_pages(browsing: Browsing, hostil
     await page.goto(f"/tasks/{hostile.things['task_id']}")
     await page.get_by_role("link", name="<script>").first.click()  # its tag: a filter
     await page.wait_for_url("**/tasks?q=*")
-    assert await page.locator("tbody tr").count() == 5
+    assert await page.locator("tbody tr").count() == 6  # with that of the workflow
+    await page.goto("/task-types")
+    await page.get_by_role("link", name=TYPE).click()
+    await page.wait_for_url(f"**/task-types/{quote(TYPE, safe='')}")
+    assert await page.get_by_role("heading", level=1, name=TYPE).count() == 1
+    await page.get_by_role("button", name="Save").click()
+    await page.wait_for_url("**?done=type_changed")
+    assert await page.get_by_role("heading", level=1, name=TYPE).count() == 1
 
 
 async def test_the_names_of_keys_are_shown_literally(

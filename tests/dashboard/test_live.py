@@ -7,11 +7,12 @@ import pytest
 from playwright.async_api import Page, expect
 from tests.dashboard.browsing import Browsing, axe, sign_in
 from tests.integration.api_calls import LATER, submitted
-from tests.integration.identity import make_key
+from tests.integration.identity import make_key, make_operator
 from tests.integration.support import Connection
 from tests.integration.test_event_acknowledgements import KINDS, entered
 from tests.system.harness import Process
 
+from gnomon.model.event_kinds import INSTALLATION, NODE_LOST, SLA_MISSED
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 
@@ -127,6 +128,25 @@ async def test_events_are_acknowledged_and_leave_the_badge(
     await expect(badge).to_be_hidden()
     await page.goto("/events?state=acknowledged")
     await expect(page.locator(".events > li").first).to_contain_text("the bank")
+
+
+async def test_operators_are_told_of_the_installation(
+    browsing: Browsing, guarded: Api, database: Database, connection: Connection
+) -> None:
+    _, key = await make_operator(database)
+    page = await browsing.open(guarded)
+    await sign_in(page, key)
+    await page.goto("/installation/events")
+    badge = page.locator("#open-installation-events")
+    await expect(badge).to_be_hidden()
+    await entered(connection, SLA_MISSED)
+    await entered(connection, NODE_LOST, tenant=INSTALLATION)
+    await expect(badge).to_have_text("1 to acknowledge", timeout=20_000)
+    await expect(page.locator(".events > li")).to_have_count(1, timeout=20_000)
+    await page.get_by_text("Acknowledge…").click()
+    await page.get_by_role("button", name="Acknowledge this event").click()
+    await expect(page.locator(".notice")).to_contain_text("acknowledged")
+    await expect(badge).to_be_hidden()
 
 
 @pytest.mark.timeout(120)

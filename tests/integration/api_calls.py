@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+from yarl import URL
 
 if TYPE_CHECKING:
     import asyncpg
@@ -14,7 +15,7 @@ Api = aiohttp.ClientSession
 
 
 async def call(
-    api: Api, method: str, path: str, status: int, body: Any = None, **options: Any
+    api: Api, method: str, path: str | URL, status: int, body: Any = None, **options: Any
 ) -> Any:
     """The decoded answer, once its status is the expected one."""
     if body is not None:

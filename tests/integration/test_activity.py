@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from tests.conftest import serving
 from tests.integration.api_calls import BODY, LATER, TASKS, call
+from tests.integration.completing import app
 from tests.integration.nodes import call_of, running_node
+from tests.integration.own_roles import as_role, grant, login_role
 from tests.integration.support import Connection, database_now, end_of, store, submission
 from tests.integration.test_completion import APP, AT_ONCE
 from tests.integration.test_recorder import SLOTS, workbench
@@ -66,17 +69,22 @@ async def test_a_node_writes_what_it_started_and_how_it_ended(
 
 
 async def test_a_handler_that_completes_its_task_itself_has_succeeded(
-    database: Database, database_dsn: str, connection: Connection
+    database: Database,
+    database_dsn: str,
+    connection: Connection,
+    superuser: Connection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await connection.execute("CREATE TABLE public.effect (who text NOT NULL)")
     now = await database_now(connection)
-    payload = {"dsn": database_dsn}
-    _, task = call_of(
-        now, "book", payload=payload, delivery=DeliveryMode.EXACTLY_ONCE, retry_policy=AT_ONCE
-    )
-    async with running_node(database_dsn, node_app=APP):
-        (key,) = await store(database, task)
-        await end_of(connection, key)
+    _, task = call_of(now, "book", delivery=DeliveryMode.EXACTLY_ONCE, retry_policy=AT_ONCE)
+    async with login_role(superuser) as role:
+        await grant(connection, role)
+        await connection.execute(f"GRANT INSERT ON public.effect TO {role}")
+        monkeypatch.setattr(app, "database", as_role(database_dsn, role))
+        async with running_node(database_dsn, node_app=APP):
+            (key,) = await store(database, task)
+            await end_of(connection, key)
     assert told(await sums(connection)) == (0, 1, 1, 0, 0)
 
 

@@ -128,6 +128,22 @@ async def test_tenants_see_their_own_and_the_operator_sees_all(
     assert shares == [("acme", 1.0, 15.0), ("beta", 1.0, 5.0)]
 
 
+async def test_many_tenants_over_a_week_have_few_points_each(
+    api: Api, database: Database, connection: Connection
+) -> None:
+    now = await database_now(connection)
+    for hours in (1, 30, 150):
+        await add(database, now - timedelta(hours=hours), "default", "t", Lane.MEDIUM, counts(4))
+    week = {"from": (now - timedelta(days=7)).isoformat(), "to": now.isoformat()}
+    found = await call(api, "GET", TENANTS, 200, params=week)
+    assert (found["step"], found["total"]["started"]) == (3 * 3600, 12)
+    assert len(found["points"]) <= 57
+    (own,) = found["tenants"]
+    assert [point["started"] for point in own["points"] if point["started"]] == [4, 4, 4]
+    found = await call(api, "GET", TENANTS, 200, params=week | {"step": "3600"})
+    assert (found["step"], found["total"]["started"]) == (3600, 12)
+
+
 async def test_what_is_scheduled_is_counted_by_the_hour(api: Api, connection: Connection) -> None:
     now = await database_now(connection)
     hour = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=2)

@@ -51,7 +51,8 @@ ROLES = {
         "create_tenant", "list_tenants", "show_tenant", "patch_tenant", "delete_tenant",
         "list_plans", "list_nodes", "list_tenant_usage", "create_operator_key",
         "list_operator_keys", "rotate_operator_key", "revoke_operator_key",
-        "stream_installation_events",
+        "stream_installation_events", "list_installation_events",
+        "acknowledge_installation_event", "acknowledge_installation_events",
         "put_installation_subscription", "list_installation_subscriptions",
     },
 }  # fmt: skip

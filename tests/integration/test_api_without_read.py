@@ -19,6 +19,7 @@ from gnomon.model.allow_list import AllowList
 from gnomon.store.postgres.database import Database
 
 DEAD, CRON = "/api/v1/dead-letters", "/api/v1/cron-jobs"
+WORKFLOWS, RUNS = "/api/v1/workflows", "/api/v1/workflow-runs"
 CANARY = "canary-7f3a"
 HOUR = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}
 TASK = {
@@ -35,6 +36,10 @@ JOB = {
     "interval_seconds": 3600,
     "payload_template": TASK["payload"],
     **{field: TASK[field] for field in ("task_type", "target", "tags", "queue")},
+}
+NODE = {
+    "payload": {"secret": CANARY, "given": "{{run.input}}"},
+    **{field: TASK[field] for field in ("task_type", "name", "target", "tags", "queue")},
 }
 
 _EVENT = """
@@ -136,6 +141,30 @@ async def test_no_change_shows_what_may_not_be_read(
         name = "patch_cron_job" if method == "PATCH" else "put_cron_job"
         await told.of(name, method, path, 200, body, Idempotency_Key=path + method)
 
+    flow = {"name": "w", "nodes": {"a": NODE, "b": {"after": ["a"], "target": NODE["target"]}}}
+    await call(secured, "POST", WORKFLOWS, 201, flow, headers=full)
+    await told.of("put_workflow", "POST", WORKFLOWS, 200, flow)
+    await told.of("put_workflow", "POST", WORKFLOWS, 201, flow | {"fail_fast": True})
+    begun = await told.of("start_workflow_run", "POST", f"{WORKFLOWS}/w/runs", 202, {"input": 1})
+    ad_hoc = {"definition": {"nodes": flow["nodes"]}, "input": CANARY}
+    for name, path, given in (
+        ("start_workflow_run", f"{WORKFLOWS}/w/runs", {"input": CANARY}),
+        ("start_ad_hoc_run", RUNS, ad_hoc),
+    ):
+        once = {"Idempotency-Key": name}
+        await call(secured, "POST", path, 202, given, headers=full | once)
+        await told.of(name, "POST", path, 202, given, Idempotency_Key=name)
+        await told.of(name, "POST", path, 202, given)
+    lacking = {"name": "lacking", "nodes": {"a": NODE | {"payload": f"{{{{run.input.{CANARY}}}}}"}}}
+    await call(secured, "POST", WORKFLOWS, 201, lacking, headers=full)
+    path = f"{WORKFLOWS}/lacking/runs"
+    refused = await call(secured, "POST", path, 422, {"input": {}}, headers=bearer(blind))
+    assert CANARY not in str(refused)
+    run = f"{RUNS}/{begun['run_id']}"
+    for verb in ("pause", "resume", "cancel"):
+        await told.of(f"{verb}_workflow_run", "POST", f"{run}/{verb}", 200)
+    await told.of("delete_workflow", "DELETE", f"{WORKFLOWS}/w", 204)
+
     document = await call(secured, "GET", "/api/v1/openapi.json", 200)
     changing = {
         name
@@ -148,6 +177,10 @@ async def test_no_change_shows_what_may_not_be_read(
     assert told.by_operation["patch_task"] == told.by_operation["retry_task"] == receipt
     assert told.by_operation["patch_cron_job"] == {"cron_job_id", "name", "status"}
     assert told.by_operation["put_cron_job"] == {"change", "cron_job"}
+    assert told.by_operation["put_workflow"] == {"name", "version"}
+    for verb in ("start", "pause", "resume", "cancel"):
+        assert told.by_operation[f"{verb}_workflow_run"] == {"run_id", "status"}
+    assert told.by_operation["start_ad_hoc_run"] == {"run_id", "status"}
 
 
 @pytest.mark.parametrize(
@@ -164,6 +197,8 @@ async def test_a_refusal_does_not_say_what_it_protects(
     task = await call(secured, "POST", TASKS, 202, later, headers=bearer(owner))
     job = kept | {"name": "j", "interval_seconds": 3600}
     await call(secured, "POST", CRON, 201, job, headers=bearer(owner))
+    flow = {"name": "w", "nodes": {CANARY: kept}}
+    await call(secured, "POST", WORKFLOWS, 201, flow, headers=bearer(owner))
     path = f"{TASKS}/{task['task_id']}"
     for method, where, body in (
         ("PATCH", path, {}),
@@ -174,6 +209,8 @@ async def test_a_refusal_does_not_say_what_it_protects(
         ("POST", f"{CRON}/j/trigger", None),
         ("POST", f"{CRON}/j/backfill", HOUR),
         ("DELETE", f"{CRON}/j", None),
+        ("POST", f"{WORKFLOWS}/w/runs", {}),
+        ("DELETE", f"{WORKFLOWS}/w", None),
     ):
         problem = await call(secured, method, where, 403, body, headers=bearer(blind))
         assert CANARY not in str(problem), (method, where)

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from tests.integration.nodes import call_of, running_node
 from tests.integration.support import (
@@ -67,7 +68,7 @@ async def test_the_tasks_of_a_dead_node(
     dispatch, incarnation = PostgresDispatch(database, 10), await joined(database, "victim")
     claim = await dispatch.claim(incarnation, [key])
     if case.begun:
-        assert await dispatch.begin(incarnation, claim.deliveries) == {key}
+        assert await dispatch.begin(claim.deliveries) == {key}
     await connection.execute(
         "UPDATE gnomon.node SET dead = true WHERE incarnation = $1", incarnation
     )
@@ -94,16 +95,19 @@ async def test_only_a_claim_that_stands_may_begin(
     await connection.execute(
         "UPDATE gnomon.task SET cancel_requested = true WHERE id = $1", cancelled.id
     )
-    assert await dispatch.begin(other, deliveries) == set()
+    assert (
+        await dispatch.begin([msgspec.structs.replace(d, incarnation=other) for d in deliveries])
+        == set()
+    )
     async with connection.transaction():
         await connection.execute("SELECT FROM gnomon.task WHERE id = $1 FOR UPDATE", locked.id)
-        assert await dispatch.begin(incarnation, deliveries) == {good}
+        assert await dispatch.begin(deliveries) == {good}
     # Asked again, as after an answer that was lost, it says the same.
-    assert await dispatch.begin(incarnation, deliveries) == {good, locked}
+    assert await dispatch.begin(deliveries) == {good, locked}
     await connection.execute(
         "UPDATE gnomon.node SET dead = true WHERE incarnation = $1", incarnation
     )
-    assert await dispatch.begin(incarnation, deliveries) == set()
+    assert await dispatch.begin(deliveries) == set()
 
 
 async def test_a_new_claim_has_not_begun(
@@ -112,7 +116,7 @@ async def test_a_new_claim_has_not_begun(
     dispatch, incarnation = PostgresDispatch(database, 10), await joined(database)
     (key,) = await store(database, call_of(now, "echo", delivery=EXACTLY)[1])
     claim = await dispatch.claim(incarnation, [key])
-    assert await dispatch.begin(incarnation, claim.deliveries) == {key}
+    assert await dispatch.begin(claim.deliveries) == {key}
     await connection.execute("UPDATE gnomon.task SET state = 0, node = NULL, fence = fence + 1")
     assert len((await dispatch.claim(incarnation, [key])).deliveries) == 1
     (row,) = await dispatch.running_on(incarnation)
@@ -130,7 +134,7 @@ async def test_what_has_begun_meanwhile_is_notreleased(
     deliveries = (await dispatch.claim(incarnation, [begun, not_begun])).deliveries
     read = await dispatch.running_on(incarnation)
     assert [row.begun for row in read] == [False, False]
-    assert await dispatch.begin(incarnation, [d for d in deliveries if d.key == begun]) == {begun}
+    assert await dispatch.begin([d for d in deliveries if d.key == begun]) == {begun}
     given_back = await dispatch.settle([released(row) for row in read])
     assert [s.key for s in given_back] == [not_begun]
     row = await live(connection, begun)
@@ -145,4 +149,4 @@ async def test_what_others_may_take_over_does_not_begin(
     (key,) = await store(database, call_of(now, "echo", delivery=MOST)[1])
     claim = await dispatch.claim(incarnation, [key])
     await connection.execute("UPDATE gnomon.task SET run_until = clock_timestamp()")
-    assert await dispatch.begin(incarnation, claim.deliveries) == set()
+    assert await dispatch.begin(claim.deliveries) == set()

@@ -79,7 +79,8 @@ async def events(connection: Connection, count: int) -> list[asyncpg.Record]:
 
     async def look() -> list[asyncpg.Record] | None:
         rows = await connection.fetch(
-            "SELECT * FROM gnomon.event WHERE kind LIKE 'breaker.%' ORDER BY id"
+            "SELECT * FROM gnomon.event"
+            " WHERE kind IN ('breaker.opened', 'breaker.closed') ORDER BY id"
         )
         return rows if len(rows) >= count else None
 

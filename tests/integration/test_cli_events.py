@@ -17,16 +17,17 @@ DETAIL = (
 )
 
 
-async def _enter(dsn: str) -> None:
+async def _enter(dsn: str, tenant_id: str = "default") -> None:
     connection = await asyncpg.connect(dsn)
     for age, kind in enumerate(("cron.sla_missed", "other", "cron.sla_missed")):
         at = NOW - timedelta(minutes=age)
         await connection.execute(
-            "INSERT INTO gnomon.event VALUES ('default', $1, $2, $3, NULL, NULL, $4)",
+            "INSERT INTO gnomon.event VALUES ($5, $1, $2, $3, NULL, NULL, $4)",
             new_id(at),
             kind,
             at,
             DETAIL,
+            tenant_id,
         )
     await connection.close()
 
@@ -74,6 +75,19 @@ def test_an_event_is_acknowledged_by_the_beginning_of_its_id(dsn: str) -> None:
     gone = gnomon_here("acknowledge", "019a0000-0000-7000-8000-000000000000")
     assert gone.code == 1
     assert "there is no event 019a0000" in gone.err
+
+
+def test_operators_list_and_acknowledge_those_of_the_installation(dsn: str) -> None:
+    asyncio.run(_enter(dsn, "*"))
+    assert gnomon_here("events", "--json").json == {"events": []}
+    first, *_ = gnomon_here("events", "--installation", "--json").json["events"]
+    assert gnomon_here("acknowledge", first["event_id"][:14]).code == 1
+    done = gnomon_here("acknowledge", first["event_id"][:14], "--installation")
+    assert (done.code, done.out) == (0, "acknowledged 1 event\n"), done.err
+    left = gnomon_here("events", "--installation", "--open", "--json").json["events"]
+    assert len(left) == 2
+    wrong = gnomon_here("events", "--installation", "--type", "x")
+    assert wrong.code == 2
 
 
 async def _open(dsn: str) -> None:

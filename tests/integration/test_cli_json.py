@@ -14,7 +14,9 @@ from tests.commands import Finished, gnomon_here
 from gnomon.cli.main import app
 
 # They go on until they are stopped, and print what happens as log lines or for people.
-WITHOUT_JSON = {"gnomon up", "gnomon api", "gnomon scheduler", "gnomon worker", "gnomon listen"}
+WITHOUT_JSON = {
+    "gnomon up", "gnomon api", "gnomon scheduler", "gnomon worker", "gnomon listen", "gnomon relay",
+}  # fmt: skip
 ARGUMENTS = {
     "ID": "0199f3a2-7c1e-7d43-a7f5-0c6a53a9d1f0",
     "EXPR": "0 9 * * *",

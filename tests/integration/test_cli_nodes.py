@@ -90,13 +90,13 @@ async def test_each_node_with_its_lease_shards_work_and_lag(
 
     table = (await cli("nodes")).out.splitlines()
     assert table[0].split() == [
-        "name", "incarnation", "state", "lease", "serves", "shards", "slots", "running", "lag",
-        "started", "version",
+        "name", "kind", "incarnation", "state", "lease", "serves", "shards", "slots", "running",
+        "lag", "started", "version",
     ]  # fmt: skip
     lines = [" ".join(line.split()) for line in table[1:]]
     assert f"everything {good['shards']} of 256 5 3 - " in lines[0]
     assert "silent overdue by " in lines[1]
-    assert "gone 00000000 dead - everything - 5 0 - " in lines[2]
+    assert "gone node 00000000 dead - everything - 5 0 - " in lines[2]
     assert lines[3].startswith("due and waiting: 2, the oldest for 2")
 
 

@@ -20,6 +20,9 @@ HARMLESS = {
     "gnomon submit --idempotency-key",
     "gnomon cron trigger --idempotency-key",
     "gnomon cron add --url",
+    "gnomon worker --url",
+    "gnomon workflows run --idempotency-key",
+    "gnomon workflows start --idempotency-key",
 }
 
 

@@ -212,3 +212,14 @@ def test_tail_tells_what_starts_and_ends(terminal: Terminal) -> None:
     lines = [json.loads(line) for line in asyncio.run(told())]
     assert {each["task_id"] for each in lines} == {task_id}
     assert [each["status"] for each in lines] == ["RUNNING", "DEAD_LETTERED"]
+
+
+def test_an_error_breaks_no_word_in_80_columns(tmp_path: Path, unused_tcp_port: int) -> None:
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    done = in_terminal("tasks", "list", cwd=tmp_path, env={"GNOMON_URL": url})
+    assert done.code == 1
+    lines = done.out.splitlines()
+    assert len(lines) > 1
+    assert all(len(line) <= 80 for line in lines)
+    whole = " ".join(line.strip() for line in lines)
+    assert f"does not answer at {url} (connection refused); is `gnomon up`" in whole

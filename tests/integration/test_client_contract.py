@@ -19,6 +19,14 @@ Json = dict[str, Any]
 MONITORED = {"healthz", "readyz", "metrics", "get_metrics", "get_metrics_of_tenant"}
 # Read by `follow_events`.
 STREAMS = {"stream_events", "stream_installation_events"}
+# Spoken by remote workers, and a look at them.
+WORKED = {
+    "list_worker_sessions",
+    "open_worker_session",
+    "poll_worker_session",
+    "beat_worker_session",
+    "close_worker_session",
+}
 # Small bodies are keyword arguments.
 OPTIONS = {"idempotency_key", "limit", "cursor"}
 # The answer may be text/csv with a format; `follow_events` reads on after a number.
@@ -26,13 +34,14 @@ LEFT_OUT = {
     "get_usage": {"format"},
     "get_service_levels": {"format"},
     "list_events": {"after"},
+    "list_installation_events": {"after"},
 }
 
 
 def operations(document: Json) -> Iterator[tuple[str, str, str, Json]]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            if operation["operationId"] not in MONITORED | STREAMS:
+            if operation["operationId"] not in MONITORED | STREAMS | WORKED:
                 yield operation["operationId"], method.upper(), path, operation
 
 

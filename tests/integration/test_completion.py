@@ -1,5 +1,5 @@
-"""Functions that complete their run in a transaction of their own: their writes and the end of the
-task are committed together, or neither is."""
+"""Transactional handlers: their writes and the end of their task are committed together, or neither
+is."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,9 +9,10 @@ import asyncpg
 import msgspec
 import pytest
 from structlog.testing import capture_logs
-from tests.integration.completing import calls, gates, raised, ready, runs, thread_gates
+from tests.integration.completing import app, calls, gates, ready, runs
 from tests.integration.cron_support import Unheard, created, ledger
 from tests.integration.nodes import RunningNode, call_of, running_node
+from tests.integration.own_roles import as_role, grant, login_role
 from tests.integration.support import (
     Connection,
     database_now,
@@ -31,19 +32,30 @@ from gnomon.model.outcome import OutcomeKind
 from gnomon.model.retry import Backoff, RetryPolicy
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import DeliveryMode, TaskKey
-from gnomon.sdk.errors import ExecutionLost
+from gnomon.sdk.errors import NoTransaction
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 AT_ONCE = RetryPolicy(max_retries=3, backoff=Backoff.FIXED, base_seconds=0.0)
-UNCOMMITTED = "the handler completed its task in a transaction that was not committed"
-FAILED, SUCCEEDED, TIMED_OUT = OutcomeKind.FAILED, OutcomeKind.SUCCEEDED, OutcomeKind.TIMED_OUT
+FAILED, SUCCEEDED = OutcomeKind.FAILED, OutcomeKind.SUCCEEDED
+SNOOZED, TIMED_OUT = OutcomeKind.SNOOZED, OutcomeKind.TIMED_OUT
 STALE = "settlements were refused as stale"
 APP = "tests.integration.completing:app"
 
 
 @pytest.fixture
-async def node(database_dsn: str) -> AsyncIterator[RunningNode]:
+async def role(superuser: Connection) -> AsyncIterator[str]:
+    async with login_role(superuser) as found:
+        yield found
+
+
+@pytest.fixture
+async def node(
+    database_dsn: str, role: str, stage: "Stage", monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[RunningNode]:
+    await grant(stage.connection, role)
+    await stage.connection.execute(f"GRANT INSERT ON public.effect TO {role}")
+    monkeypatch.setattr(app, "database", as_role(database_dsn, role))
     async with running_node(database_dsn, node_app=APP) as running:
         yield running
 
@@ -117,14 +129,17 @@ async def test_writes_and_completion_are_committed_together(
     assert (run.attempt, run.fence, run.idempotency_key) == (1, 1, "k")
     assert (run.mode, run.scheduled_for) == (DeliveryMode.EXACTLY_ONCE, row["execute_at"])
     assert isinstance(run.node, UUID)
+    with pytest.raises(NoTransaction):
+        _ = run.connection
     assert STALE not in [line["event"] for line in lines]
 
 
 @pytest.mark.parametrize("mode", DeliveryMode)
-async def test_every_mode_can_be_completed_so(
+async def test_every_mode_is_completed_so(
     mode: DeliveryMode, node: RunningNode, stage: Stage
 ) -> None:
-    who, key = await stage.submit("book_from_a_pool", delivery=mode)
+    """A task may have been submitted with another mode than its handler has."""
+    who, key = await stage.submit("book", delivery=mode)
     assert (await stage.completed(key))["result"] is None
     assert await stage.effects(who) == 1
 
@@ -140,18 +155,10 @@ async def test_a_large_payload_stays_readable_and_a_large_result_is_noted(
     assert len(task.payload) > 200_000
 
 
-@pytest.mark.parametrize("how", ["snooze", "reject", "fail"])
-async def test_what_is_raised_after_the_commit_changes_nothing(
-    how: str, node: RunningNode, stage: Stage
-) -> None:
-    """A commit whose answer was lost looks the same: the function only knows of an error."""
-    with capture_logs() as lines:
-        who, key = await stage.submit("end_otherwise", payload={"how": how})
-        await stage.completed(key)
-        await node.stop()
-    assert await stage.outcomes(key) == [SUCCEEDED]
-    assert (await stage.effects(who), len(calls[who])) == (1, 1)
-    assert STALE not in [line["event"] for line in lines]
+async def test_a_savepoint_is_the_handlers_own(node: RunningNode, stage: Stage) -> None:
+    who, key = await stage.submit("undo_a_part")
+    await stage.completed(key)
+    assert await stage.effects(who) == 1
 
 
 async def test_success_wins_over_a_cancellation_that_was_asked_for(
@@ -174,7 +181,7 @@ async def test_the_next_run_of_a_job_starts_when_one_was_completed_so(
     job = await created(
         stage.database,
         target=PythonTarget("book_slowly"),
-        payload_template=_raw({"who": who, "dsn": stage.database.dsn}),
+        payload_template=_raw({"who": who}),
         overlap_policy=Overlap.QUEUE,
         delivery=DeliveryMode.EXACTLY_ONCE,
         max_runs=3,
@@ -193,44 +200,26 @@ async def test_the_next_run_of_a_job_starts_when_one_was_completed_so(
 # Not committed
 
 
-async def test_a_failure_rolls_both_back_and_the_next_try_makes_them(
-    node: RunningNode, stage: Stage
+@pytest.mark.parametrize(("how", "outcome"), [("fail", FAILED), ("snooze", SNOOZED)])
+async def test_what_is_raised_rolls_both_back_and_the_next_execution_makes_them(
+    how: str, outcome: OutcomeKind, node: RunningNode, stage: Stage
 ) -> None:
-    who, key = await stage.submit("fail_at_first")
+    who, key = await stage.submit("fail_at_first", payload={"how": how})
     row = await stage.completed(key)
     assert (await stage.effects(who), row["attempt"]) == (1, 2)
-    assert await stage.outcomes(key) == [FAILED, SUCCEEDED]
-    assert await stage.errors(key) == ["ValueError: thought better of it"]
+    assert await stage.outcomes(key) == [outcome, SUCCEEDED]
 
 
-async def test_a_rollback_that_the_function_keeps_quiet_about_is_a_failed_try(
+async def test_a_connection_that_is_lost_is_a_failed_execution(
     node: RunningNode, stage: Stage
 ) -> None:
-    who, key = await stage.submit("roll_back_at_first")
-    await stage.completed(key)
-    assert (await stage.effects(who), len(calls[who])) == (1, 2)
-    assert await stage.errors(key) == [UNCOMMITTED]
-
-
-async def test_a_rollback_of_a_task_that_has_one_call_is_a_dead_letter(
-    node: RunningNode, stage: Stage
-) -> None:
-    who, key = await stage.submit("roll_back_at_first", delivery=DeliveryMode.AT_MOST_ONCE)
-    row = await stage.end(key)
-    assert (row["state"], row["last_error"]) == (State.DEAD, UNCOMMITTED)
-    assert (await stage.effects(who), len(calls[who])) == (0, 1)
-
-
-async def test_a_connection_that_is_lost_at_the_commit_is_a_failed_try(
-    node: RunningNode, stage: Stage
-) -> None:
-    who, key = await stage.submit("lose_the_connection_at_commit")
+    who, key = await stage.submit("lose_the_connection_at_first")
     await stage.completed(key)
     assert (await stage.effects(who), len(calls[who])) == (1, 2)
     assert await stage.outcomes(key) == [FAILED, SUCCEEDED]
 
 
-async def test_a_try_whose_task_was_taken_over_writes_nothing(
+async def test_an_execution_whose_task_was_taken_over_writes_nothing(
     node: RunningNode, stage: Stage
 ) -> None:
     who, key = await stage.submit("wait_before_completing")
@@ -238,8 +227,6 @@ async def test_a_try_whose_task_was_taken_over_writes_nothing(
     await _taken_over(stage, key)
     with capture_logs() as lines:
         gates[who].set()
-        await eventually(lambda: _any(raised[who]))
-        assert isinstance(raised[who][0], ExecutionLost)
         await node.stop()
     assert STALE in [line["event"] for line in lines]
     row = await live(stage.connection, key)
@@ -248,33 +235,46 @@ async def test_a_try_whose_task_was_taken_over_writes_nothing(
     assert (await stage.effects(who), await executions(stage.connection, key)) == (0, [])
 
 
-async def test_outside_of_a_transaction_it_is_refused(node: RunningNode, stage: Stage) -> None:
-    for function in ("complete_without_a_transaction", "complete_by_autocommit"):
-        _, key = await stage.submit(function, retry_policy=RetryPolicy(max_retries=0))
-        row = await stage.end(key)
-        assert row["state"] == State.DEAD
-        assert "only be completed within a transaction" in row["last_error"]
-
-
-async def test_a_second_completion_is_refused_and_its_writes_with_it(
-    node: RunningNode, stage: Stage
-) -> None:
-    who, key = await stage.submit("complete_in_two_transactions")
+async def test_an_execution_that_times_out_writes_nothing(node: RunningNode, stage: Stage) -> None:
+    who, key = await stage.submit("hang_at_first", timeout_seconds=0.3)
     await stage.completed(key)
-    assert (await stage.effects(who), len(calls[who])) == (1, 1)
+    assert (await stage.effects(who), len(calls[who])) == (1, 2)
+    assert await stage.outcomes(key) == [TIMED_OUT, SUCCEEDED]
 
-    who, key = await stage.submit(
-        "complete_twice_in_one_transaction", retry_policy=RetryPolicy(max_retries=0)
+
+@pytest.mark.parametrize("by", ["ROLLBACK", "COMMIT"])
+async def test_a_handler_that_ends_its_transaction_has_failed(
+    by: str, node: RunningNode, stage: Stage
+) -> None:
+    _, key = await stage.submit(
+        "end_its_transaction", payload={"by": by}, retry_policy=RetryPolicy(max_retries=0)
     )
     row = await stage.end(key)
-    assert (row["state"], await stage.effects(who)) == (State.DEAD, 0)
-    assert row["last_error"].startswith("ExecutionLost: ")
+    assert row["state"] == State.DEAD
+    assert row["last_error"].startswith("NoTransaction: this needs an open transaction")
+
+
+async def test_a_handler_has_no_rights_over_the_tables(node: RunningNode, stage: Stage) -> None:
+    _, key = await stage.submit(
+        "look_around",
+        payload={"statement": "DELETE FROM gnomon.task"},
+        retry_policy=RetryPolicy(max_retries=0),
+    )
+    row = await stage.end(key)
+    assert row["last_error"] == "InsufficientPrivilegeError: permission denied for table task"
+
+
+async def test_only_transactional_handlers_have_a_connection(
+    node: RunningNode, stage: Stage
+) -> None:
+    _, key = await stage.submit("use_no_transaction", retry_policy=RetryPolicy(max_retries=0))
+    assert (await stage.end(key))["last_error"].startswith("NoTransaction: ")
 
 
 # Stricter transactions
 
 
-@pytest.mark.parametrize("isolation", ["repeatable_read", "serializable"])
+@pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 async def test_stricter_transactions_complete_too(
     isolation: str, node: RunningNode, stage: Stage
 ) -> None:
@@ -283,83 +283,47 @@ async def test_stricter_transactions_complete_too(
     assert await stage.effects(who) == 1
 
 
-async def test_a_task_that_changed_since_the_snapshot_fails_the_try(
+async def test_a_task_that_changed_since_the_snapshot_fails_the_execution(
     node: RunningNode, stage: Stage
 ) -> None:
-    who, key = await stage.submit("wait_before_completing", payload={"isolation": "serializable"})
+    who, key = await stage.submit("wait_before_completing", payload={"isolation": "SERIALIZABLE"})
     await ready[who].wait()
     await stage.connection.execute("UPDATE gnomon.task SET lane = 1 WHERE id = $1", key.id)
     gates[who].set()
     await stage.completed(key)
-    assert isinstance(raised[who][0], asyncpg.SerializationError)
+    (error,) = await stage.errors(key)
+    assert error.startswith("SerializationError: ")
     assert (await stage.effects(who), len(calls[who])) == (1, 2)
 
 
-# In threads, by another driver
+# Roles
 
 
-@pytest.mark.parametrize("by", ["connection", "cursor"])
-async def test_a_function_in_a_thread_completes_by_psycopg(
-    by: str, node: RunningNode, stage: Stage
+async def test_a_role_completes_tasks_of_its_own_tenant(
+    node: RunningNode, stage: Stage, role: str
 ) -> None:
-    payload = {"by": by, "result": [1], "fails": True}
-    who, key = await stage.submit("book_by_psycopg", payload=payload)
-    row = await stage.completed(key)
-    assert (row["result"], row["attempt"], await stage.effects(who)) == ("[1]", 2, 1)
-    assert await stage.errors(key) == ["ValueError: thought better of it"]
+    await stage.connection.execute("INSERT INTO gnomon.tenant (id) VALUES ('other')")
+    await grant(stage.connection, role, "other")
+    _, key = await stage.submit("book", retry_policy=RetryPolicy(max_retries=0))
+    row = await stage.end(key)
+    assert f"the role {role} may not complete tasks of the tenant default" in row["last_error"]
+    assert f"gnomon tenants grant-role default {role}" in row["last_error"]
 
 
-async def test_a_transaction_within_autocommit_is_one(node: RunningNode, stage: Stage) -> None:
-    who, key = await stage.submit("complete_by_autocommit", payload={"explicit": True})
-    await stage.completed(key)
-    assert await stage.effects(who) == 1
-
-
-async def test_psycopg_hears_of_a_lost_run_too(node: RunningNode, stage: Stage) -> None:
-    who, _ = await stage.submit("complete_by_what_was_lost")
-    await eventually(lambda: _any(raised[who]))
-    assert await stage.effects(who) == 0
-
-
-async def test_a_user_with_the_rights_that_the_docs_name_can_complete(
-    node: RunningNode, stage: Stage, superuser: Connection
+async def test_a_role_with_rights_over_the_tables_is_refused(
+    node: RunningNode, stage: Stage, role: str
 ) -> None:
-    role = f"app_{uuid4().hex}"
-    for statement in (
-        f"CREATE ROLE {role} LOGIN",
-        f"GRANT INSERT ON public.effect TO {role}",
-        f"GRANT USAGE ON SCHEMA gnomon TO {role}",
-        f"GRANT SELECT, DELETE ON gnomon.task TO {role}",
-        f"GRANT SELECT ON gnomon.node TO {role}",
-        f"GRANT INSERT ON gnomon.task_archive TO {role}",
-        f"GRANT SELECT, INSERT, UPDATE ON gnomon.usage TO {role}",
-    ):
-        await superuser.execute(statement)
-    try:
-        dsn = stage.database.dsn.replace("user=gnomon", f"user={role}")
-        who, key = await stage.submit("book", payload={"dsn": dsn})
-        await stage.completed(key)
-        assert await stage.effects(who) == 1
-    finally:
-        await superuser.execute(f"DROP OWNED BY {role}")
-        await superuser.execute(f"DROP ROLE {role}")
+    await stage.connection.execute(f"GRANT SELECT ON gnomon.task TO {role}")
+    _, key = await stage.submit("book", retry_policy=RetryPolicy(max_retries=0))
+    assert "has rights over Gnomon's own tables" in (await stage.end(key))["last_error"]
 
 
-@pytest.mark.parametrize(
-    "function", ["hang_with_an_open_transaction", "be_busy_with_an_open_transaction"]
-)
-async def test_a_transaction_that_is_left_open_is_ended(
-    function: str, node: RunningNode, stage: Stage
+async def test_without_an_address_an_execution_says_what_is_missing(
+    stage: Stage, database_dsn: str
 ) -> None:
-    """The row of its task is locked, and with it whoever would settle it beside others."""
-    who, key = await stage.submit(function, timeout_seconds=0.3)
-    await eventually(lambda: _any(runs[who]))
-    for _ in range(10):
-        _, other = await stage.submit("echo")
-        await stage.completed(other)
-    await stage.completed(key)
-    assert (await stage.outcomes(key), len(calls[who])) == ([TIMED_OUT, SUCCEEDED], 2)
-    thread_gates[who].set()
+    async with running_node(database_dsn, node_app=APP):
+        _, key = await stage.submit("book", retry_policy=RetryPolicy(max_retries=0))
+        assert "set GNOMON_DATABASE_HANDLER_URL" in (await stage.end(key))["last_error"]
 
 
 async def _taken_over(stage: Stage, key: TaskKey) -> UUID:
@@ -371,10 +335,6 @@ async def _taken_over(stage: Stage, key: TaskKey) -> UUID:
         other,
     )
     return other
-
-
-async def _any(found: list[Any]) -> bool:
-    return bool(found)
 
 
 def _raw(value: Any) -> Any:

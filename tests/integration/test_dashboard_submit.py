@@ -206,12 +206,15 @@ async def test_a_task_is_duplicated_with_changes(api: Api) -> None:
     assert "not-for-you" not in text
     form = fields_in(text)
     assert form["from"] == original["task_id"]
+    assert (await sent(api, form | {"url": "http://127.0.0.1:9/h", "from": "x"}))[0] == 422
     status, text = await sent(api, form)
     assert status == 422  # the secret is not known to the form
     assert "give the value itself" in text
     copy = await made(api, form | {"url": "http://127.0.0.1:9/h", "queue": "other"})
     assert copy["payload"] == payload
     assert copy["queue"] == "other"
+    assert copy["retry_of"] == original["task_id"]
+    assert f'href="/tasks/{copy["task_id"]}"' in await shown(api, f"/tasks/{original['task_id']}")
     same = ("name", "tags", "priority", "timeout_seconds", "retry_policy", "task_type", "delivery")
     assert {name: copy[name] for name in same} == {name: original[name] for name in same}
 

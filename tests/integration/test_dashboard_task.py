@@ -5,6 +5,7 @@ from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+import pytest
 from tests.integration.api_calls import BODY, LATER, TASKS, call, put, submitted
 from tests.integration.identity import bearer, make_key
 from tests.integration.nodes import running_node
@@ -13,7 +14,10 @@ from tests.integration.test_dashboard import guarded, posted, shown, signed_in
 from tests.waiting import eventually
 
 from gnomon.access.principal import Role
+from gnomon.model.retention import RowKind
+from gnomon.store.ports.roster import Removal
 from gnomon.store.postgres.database import Database
+from gnomon.store.postgres.dispatch.roster import PostgresChores
 
 if TYPE_CHECKING:
     import asyncpg
@@ -191,6 +195,9 @@ async def test_related_tasks_are_found_by_key(
     assert (found["relation"], found["task_id"]) == ("original", first["task_id"])
     assert found["status"] == "CANCELLED"
     assert f'href="/tasks/{first["task_id"]}"' in await page_of(api, again)
+    (found,) = (await call(api, "GET", f"{TASKS}/{first['task_id']}/related", 200))["tasks"]
+    assert (found["relation"], found["task_id"]) == ("copy", again["task_id"])
+    assert f'href="/tasks/{again["task_id"]}"' in await page_of(api, first)
     job = {
         "name": "j",
         "interval_seconds": 3600,
@@ -226,3 +233,28 @@ async def test_the_page_without_the_right_to_act(guarded: Api, database: Databas
             assert (await posted(browser, path, {"when": "now"})).status == 403
     async with signed_in(guarded, everything) as browser:
         assert "Duplicate with changes" in await shown(browser, here)
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+async def test_a_task_and_its_duplicates_are_shown_from_each_other(
+    api: Api, database: Database, keyed: bool
+) -> None:
+    original = await submitted(api)
+    others = {"retry_of": original["task_id"], **({"idempotency_key": "k"} if keyed else {})}
+    first = await submitted(api, LATER | others)
+    batch = {"tasks": [LATER | {"retry_of": original["task_id"]} for _ in range(25)] + [LATER]}
+    made = (await call(api, "POST", f"{TASKS}/batch", 202, batch))["tasks"]
+    assert first["retry_of"] == original["task_id"]
+    found = (await call(api, "GET", f"{TASKS}/{original['task_id']}/related", 200))["tasks"]
+    newest = sorted((each["task_id"] for each in made[:25]), reverse=True)[:20]
+    assert [(each["relation"], each["task_id"]) for each in found] == [
+        ("copy", task_id) for task_id in newest
+    ]
+    (found,) = (await call(api, "GET", f"{TASKS}/{first['task_id']}/related", 200))["tasks"]
+    assert (found["relation"], found["task_id"]) == ("original", original["task_id"])
+    for task_id in newest:
+        await call(api, "DELETE", f"{TASKS}/{task_id}", 204)
+    chores = PostgresChores(database)
+    assert (await chores.remove(RowKind.COPIES, 10, 1.0)).removed == 0
+    assert await chores.remove(RowKind.COPIES, 20, -1.0) == Removal(20, more=True)
+    assert await chores.remove(RowKind.COPIES, 20, -1.0) == Removal(6, more=False)

@@ -56,9 +56,13 @@ class Forgetful(PostgresDispatch):
     loses = False
 
     async def claim(
-        self, incarnation: UUID, keys: Sequence[TaskKey], flows: Sequence[int] = ()
+        self,
+        incarnation: UUID,
+        keys: Sequence[TaskKey],
+        flows: Sequence[int] = (),
+        sessions: Sequence[UUID] = (),
     ) -> Claim:
-        answer = await super().claim(incarnation, keys, flows)
+        answer = await super().claim(incarnation, keys, flows, sessions)
         if self.loses:
             raise StoreUnavailable("the answer was lost")
         return answer

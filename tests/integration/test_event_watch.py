@@ -1,6 +1,6 @@
 """Conditions are told when they begin and when they are over, each once, whoever looks."""
 
-from collections import deque
+from collections import Counter, deque
 from datetime import timedelta
 from typing import Any
 
@@ -28,7 +28,7 @@ from gnomon.store.postgres.events.looks import PostgresLooks
 
 _ACTIVITY = """
 INSERT INTO gnomon.activity
-SELECT 'acme', 1, $1, date_trunc('minute', gnomon.now()), 2, 0, $2, 0, $2, 0, 1, '{}'
+SELECT $3, 1, $1, date_trunc('minute', gnomon.now()), 2, 0, $2, 0, $2, 0, 1, '{}'
 ON CONFLICT (tenant_id, span, task_type, starts_at, lane) DO UPDATE SET failed = excluded.failed
 """
 _STARVING = """
@@ -39,6 +39,26 @@ WITH bucket AS (
 INSERT INTO gnomon.limit_lease (bucket, node, turn, permits, seen_at, permits_since)
 SELECT id, $1, 1, 0, gnomon.now(), gnomon.now() - interval '1 hour' FROM bucket
 """
+
+# The last is of another tenant, and has waited for less time.
+_STARVING_MANY = """
+WITH bucket AS (
+    INSERT INTO gnomon.limit_bucket (tenant_id, limiter, key)
+    SELECT CASE WHEN n = $1::integer THEN 'zeta' ELSE 'acme' END, 'limiter' || n, ''
+    FROM generate_series(1, $1::integer) AS n
+    RETURNING id, tenant_id
+)
+INSERT INTO gnomon.limit_lease (bucket, node, turn, permits, seen_at, permits_since)
+SELECT id, $2, 1, 0, gnomon.now(), gnomon.now()
+    - CASE WHEN tenant_id = 'zeta' THEN interval '20 minutes' ELSE interval '1 hour' END
+FROM bucket
+"""
+
+
+async def storm(
+    connection: Connection, task_type: str, retries: int, tenant_id: str = "acme"
+) -> None:
+    await connection.execute(_ACTIVITY, task_type, retries, tenant_id)
 
 
 def watch(database: Database, quotas: Quotas | None = None) -> EventWatch:
@@ -87,14 +107,14 @@ async def test_a_storm_of_retries_begins_and_ends(
     database: Database, connection: Connection
 ) -> None:
     look = watch(database)
-    await connection.execute(_ACTIVITY, "mail", 120)
-    await connection.execute(_ACTIVITY, "bill", 99)
+    await storm(connection, "mail", 120)
+    await storm(connection, "bill", 99)
     await look.run_once()
-    await connection.execute(_ACTIVITY, "mail", 60)
+    await storm(connection, "mail", 60)
     await look.run_once()
-    (storm,) = await told(database)
-    assert (storm.tenant_id, storm.task_type, storm.fields["retries"]) == ("acme", "mail", 120)
-    await connection.execute(_ACTIVITY, "mail", 0)
+    (event,) = await told(database)
+    assert (event.tenant_id, event.task_type, event.fields["retries"]) == ("acme", "mail", 120)
+    await storm(connection, "mail", 0)
     await look.run_once()
     assert kinds_of(await told(database))[1:] == ["tasks.retry_storm.resolved"]
 
@@ -238,12 +258,41 @@ async def test_what_was_cut_off_by_others_is_not_over(
     for module in (event_watch, looks):
         monkeypatch.setattr(module, "MOST_FOUND", 2)
     for name in ("a", "b"):
-        await connection.execute(_ACTIVITY, name, 200)
+        await storm(connection, name, 200)
     one = watch(database)
     assert await one.run_once()
     for name in ("c", "d"):
-        await connection.execute(_ACTIVITY, name, 900)
+        await storm(connection, name, 900, tenant_id=name)
     assert await one.run_once()
     found = kinds_of(await told(database))
     assert found.count("tasks.retry_storm") == 4
     assert "tasks.retry_storm.resolved" not in found
+
+
+async def test_one_tenant_with_many_storms_hides_no_other(
+    database: Database, connection: Connection
+) -> None:
+    for number in range(looks.MOST_FOUND + 50):
+        await storm(connection, f"type{number}", 1_000 + number)
+    await storm(connection, "mail", 100, tenant_id="zeta")
+    one = watch(database)
+    await one.run_once()
+    for number in range(looks.MOST_FOUND):  # which others now exceed by far
+        await storm(connection, f"type{number}", 5_000)
+    await one.run_once()
+    events = (await PostgresEventLog(database).read(0, 1_000)).events
+    begun = Counter(event.tenant_id for event in events if event.kind == "tasks.retry_storm")
+    assert begun == {"acme": looks.MOST_OF_TENANT, "zeta": 1}
+    assert "tasks.retry_storm.resolved" not in kinds_of(list(events))
+
+
+async def test_one_tenant_with_many_starving_limiters_hides_no_other(
+    database: Database, connection: Connection
+) -> None:
+    await connection.execute(_STARVING_MANY, looks.MOST_FOUND + 50, await joined(database))
+    one = watch(database)
+    await one.run_once()
+    await one.run_once()
+    events = (await PostgresEventLog(database).read(0, 1_000)).events
+    begun = Counter(event.tenant_id for event in events if event.kind == "limiter.starving")
+    assert begun == {"acme": looks.MOST_OF_TENANT, "zeta": 1}

@@ -33,7 +33,7 @@ class Stream:
 
     async def event(self) -> tuple[str, str]:
         """The next one that is not about the badge; ("", "") at the end."""
-        while (found := await self.next())[0] == "open-events":
+        while (found := await self.next())[0].startswith("open-"):
             pass
         return found
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.integration import handlers
 from tests.integration.api_calls import TASKS, Api, call
@@ -64,7 +65,10 @@ async def claimed(database: Database, connection: Connection) -> Delivery:
 
 
 def note(delivery: Delivery, fence: int | None = None, fraction: float = 0.5) -> ProgressNote:
-    return ProgressNote(delivery.key, delivery.fence if fence is None else fence, fraction, "half")
+    node = delivery.incarnation
+    return ProgressNote(
+        delivery.key, delivery.fence if fence is None else fence, node, fraction, "half"
+    )
 
 
 async def test_a_stale_execution_reports_to_nobody(
@@ -72,12 +76,12 @@ async def test_a_stale_execution_reports_to_nobody(
 ) -> None:
     delivery = await claimed(database, connection)
     progress = PostgresProgress(database)
-    await progress.note(new_incarnation(), [note(delivery)], [])
-    await progress.note(delivery.incarnation, [note(delivery, delivery.fence - 1)], [])
-    await progress.note(delivery.incarnation, [note(delivery, delivery.fence + 1)], [])
+    await progress.note([msgspec.structs.replace(note(delivery), node=new_incarnation())], [])
+    await progress.note([note(delivery, delivery.fence - 1)], [])
+    await progress.note([note(delivery, delivery.fence + 1)], [])
     assert await connection.fetchval(ROWS) == 0
-    await progress.note(delivery.incarnation, [note(delivery)], [])
-    await progress.note(delivery.incarnation, [note(delivery, fraction=0.75)], [])
+    await progress.note([note(delivery)], [])
+    await progress.note([note(delivery, fraction=0.75)], [])
     assert await connection.fetchval("SELECT fraction FROM gnomon.progress") == 0.75
 
 
@@ -85,7 +89,7 @@ async def test_what_was_reported_under_another_fence_is_not_shown(
     api: Api, database: Database, connection: Connection
 ) -> None:
     delivery = await claimed(database, connection)
-    await PostgresProgress(database).note(delivery.incarnation, [note(delivery)], [])
+    await PostgresProgress(database).note([note(delivery)], [])
     path = f"{TASKS}/{delivery.key.id}"
     assert (await call(api, "GET", path, 200))["progress"]["fraction"] == 0.5
     await connection.execute("UPDATE gnomon.task SET fence = fence + 1")
@@ -98,10 +102,10 @@ async def test_rows_go_with_their_node_with_their_task_or_by_the_pruner(
     progress, chores = PostgresProgress(database), PostgresChores(database)
     running, ended, forgotten = [await claimed(database, connection) for _ in range(3)]
     for delivery in (running, ended, forgotten):
-        await progress.note(delivery.incarnation, [note(delivery)], [])
+        await progress.note([note(delivery)], [])
     stale = EndedProgress(running.key, running.fence - 1)
     gone = EndedProgress(forgotten.key, forgotten.fence)
-    await progress.note(forgotten.incarnation, [], [stale, gone])
+    await progress.note([], [stale, gone])
     assert await connection.fetchval(ROWS) == 2
     await PostgresDispatch(database, 5.0).settle([settlement(ended)])
     assert (await chores.remove(RowKind.PROGRESS, 10, 7.0)).removed == 1

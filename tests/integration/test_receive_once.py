@@ -23,7 +23,7 @@ from tests.integration.receiving import (
 from tests.waiting import eventually_sync
 
 from gnomon import receive
-from gnomon.receive import NoOwnTransaction, Repeated, Stale
+from gnomon.receive import NoTransaction, Repeated, Stale
 
 if not django_settings.configured:
     django_settings.configure(DATABASES={}, USE_TZ=True)
@@ -132,14 +132,14 @@ def test_an_execution_that_was_overtaken_is_stale_even_if_the_later_one_failed(d
 
 async def test_without_a_transaction_nothing_is_marked(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
-    with pytest.raises(NoOwnTransaction):
+    with pytest.raises(NoTransaction):
         await receive.once(connection, received())
     await connection.close()
-    with psycopg.connect(dsn, autocommit=True) as blocking, pytest.raises(NoOwnTransaction):
+    with psycopg.connect(dsn, autocommit=True) as blocking, pytest.raises(NoTransaction):
         receive.once(blocking, received())
     old = psycopg2.connect(dsn)
     old.autocommit = True
-    with pytest.raises(NoOwnTransaction):
+    with pytest.raises(NoTransaction):
         receive.once(old, received())
     old.close()
     options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"}
@@ -147,19 +147,19 @@ async def test_without_a_transaction_nothing_is_marked(dsn: str) -> None:
         with (
             engine_on(dsn, driver, **options) as engine,
             engine.connect() as opened,
-            pytest.raises(NoOwnTransaction),
+            pytest.raises(NoTransaction),
         ):
             receive.once(opened, received())
     async_engine = create_async_engine(url_of(dsn, "asyncpg"), **options)
     async with async_engine.connect() as opened_async:
-        with pytest.raises(NoOwnTransaction):
+        with pytest.raises(NoTransaction):
             await receive.once(opened_async, received())
     await async_engine.dispose()
     WORKS["psycopg"](dsn, received(), nothing)
 
 
 def test_django_without_a_transaction_marks_nothing(dsn: str) -> None:
-    with django_connection(dsn) as connection, pytest.raises(NoOwnTransaction):
+    with django_connection(dsn) as connection, pytest.raises(NoTransaction):
         receive.once(connection, received())
     WORKS["django"](dsn, received(), nothing)
 

@@ -12,15 +12,19 @@ from tests.waiting import eventually
 
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_incarnation
+from gnomon.model.event_kinds import INSTALLATION
 from gnomon.model.ids import lowest_id
 from gnomon.model.retention import RowKind
 from gnomon.node.maintenance.pruner import Pruner
+from gnomon.node.maintenance.retention_alarm import RetentionAlarm
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Event, RetentionSeen
 from gnomon.settings import DatabaseSettings
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores
+from gnomon.store.postgres.events.event_log import PostgresEventLog
+from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 from gnomon.store.postgres.retention.partitions import partition_name
 
 # Longer, by hand: GNOMON_RETENTION_SECONDS=30 pytest -s tests/integration/test_retention.py
@@ -48,13 +52,14 @@ class Pruning:
 
     def __init__(self, database: Database, retention_days: float = 7.0) -> None:
         self.told: list[Event] = []
+        self.alarm = RetentionAlarm(PostgresEventWriter(database), self.told.append)
         self.pruner = Pruner(
             PostgresChores(database),
             Lease(new_incarnation(), 10.0),
             DatabaseSettings(retention_days=retention_days),
             SystemClock(),
-            self.told.append,
             Troubles(SystemClock(), self.told.append),
+            self.alarm,
         )
 
 
@@ -195,6 +200,35 @@ async def test_a_pruner_that_cannot_keep_pace_says_so(
     seen = {e.kind: e for e in pruning.told if isinstance(e, RetentionSeen)}
     assert seen[RowKind.KEYS].behind_seconds > 0
     assert seen[RowKind.EVENTS].behind_seconds == 0
+
+
+async def test_operators_are_told_that_it_is_behind_and_when_that_is_over(
+    database: Database, connection: Connection
+) -> None:
+    async def told() -> list[str]:
+        events = (await PostgresEventLog(database).read(0, 100)).events
+        assert all(event.tenant_id == INSTALLATION for event in events)
+        return [f"{event.kind} {event.fields['rows']}" for event in events]
+
+    await connection.execute(KEYS, "old", 20_000, -1.0)
+    pruning = Pruning(database)
+    first = pruning.pruner
+    first.pass_seconds = 0.0
+    await first.run_once()
+    assert await told() == []  # it may catch up
+    pruning.alarm.behind_seconds = 0.0
+    await first.run_once()
+    await first.run_once()
+    assert await told() == ["retention.behind keys"]
+    await connection.execute(KEYS, "more", 10_000, -1.0)
+    await connection.execute("UPDATE gnomon.chore SET held_until = '-infinity'")
+    second = Pruning(database).pruner  # which does not know for how long it has been so
+    second.pass_seconds = 0.0
+    assert (await second.run_once()).behind == {RowKind.KEYS}
+    assert await told() == ["retention.behind keys"]
+    second.pass_seconds = 60.0
+    await second.run_once()
+    assert await told() == ["retention.behind keys", "retention.behind.resolved keys"]
 
 
 async def test_rows_that_cannot_be_removed_keep_nothing_else_waiting(

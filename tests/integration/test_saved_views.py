@@ -51,10 +51,10 @@ async def test_what_cannot_be_a_view_is_refused(api: Api) -> None:
         ("%20", {}, "/name"),
         ("x" * 101, {}, "/name"),
         ("a%01b", {}, "/name"),
+        ("a%2Fb", {}, "/name"),
     ):
         problem = await call(api, "PUT", f"{VIEWS}/{name}", 422, body)
         assert problem["errors"][0]["pointer"] == pointer, (name, problem)
-    await call(api, "PUT", f"{VIEWS}/a%2Fb", 404, {})
     assert await names(api) == []
 
 

@@ -64,8 +64,7 @@ async def test_from_celery(
 
         await eventually(will_retry)
         assert "nobody is unreachable" in ((await unreachable.task()).last_error or "")
-        upload = await celery.upload.submit("cat.png")
-        step = celery.app.handle(await upload.result(timeout="1m"), celery.resize)
-        assert await step.result(timeout="1m") == "small-cat.png"
-        assert (await step.task()).idempotency_key == f"resize-{upload.id}"
+        await celery.app.client.put_workflow(celery.publish.definition)
+        run = await celery.publish.start("cat.png")
+        assert await run.result(timeout="1m") == "https://images.example.com/small-cat.png"
         assert [job.name for job in celery.app.jobs] == ["report"]

@@ -20,7 +20,12 @@ from gnomon.chores import Troubles, about_task
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.model.stuck import Stuck, StuckReason
 from gnomon.model.task import Task, TaskKey
-from gnomon.node.maintenance.stuck_watch import Examine, StuckResult, StuckWatch
+from gnomon.node.maintenance.stuck_watch import (
+    MOST_OF_TENANT,
+    Examine,
+    StuckResult,
+    StuckWatch,
+)
 from gnomon.node.membership.lease import Lease
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
@@ -57,9 +62,9 @@ def watch_by(
 
 
 def finding(
-    database: Database, stuck: TaskKey, broken: TaskKey | None = None
+    database: Database, stuck: TaskKey | None, broken: TaskKey | None = None
 ) -> Callable[[], Awaitable[Examine]]:
-    """Finds one task stuck and all others not, and cannot examine a broken one."""
+    """Finds one task stuck and all others not, or all of them; and cannot examine a broken one."""
     tasks = PostgresTasks(database, Unheard(), 60.0)
 
     async def begin() -> Examine:
@@ -68,7 +73,7 @@ def finding(
                 raise ValueError("it cannot be read")
             task = await tasks.get(key)
             found = Stuck(StuckReason.UNSTARTED, task.execute_at)
-            return task, found if key == stuck else None
+            return task, found if stuck in (key, None) else None
 
         return examined
 
@@ -157,15 +162,40 @@ async def test_one_that_is_stuck_is_found_behind_others_that_are_only_late(
     assert [each.begun for each in results].count(1) == 1, results
 
 
+async def overrun(database: Database, clock: Connection, **tenants: int) -> None:
+    """So many runs of each tenant that nobody takes over, the first tenant's first."""
+    node, now = await joined(database), await database_now(clock)
+    for tenant_id, count in tenants.items():
+        made = [submission(now, tenant_id=tenant_id, timeout_seconds=5.0) for _ in range(count)]
+        keys = await store(database, *made)
+        await PostgresDispatch(database, GRACE).claim(node, keys)
+    await turned_clock.turn(clock, 5 + GRACE + 61)
+
+
 async def test_all_runs_that_nobody_takes_over_are_told(
     database: Database, clock: Connection
 ) -> None:
-    node, now = await joined(database), await database_now(clock)
-    keys = await store(database, *(submission(now, timeout_seconds=5.0) for _ in range(50)))
-    await PostgresDispatch(database, GRACE).claim(node, keys)
-    await turned_clock.turn(clock, 5 + GRACE + 61)
+    await overrun(database, clock, a=20, b=20, c=10)
     one = watch(database)
     assert sum([(await one.run_once()).begun for _ in range(4)]) == 50
+
+
+async def test_one_tenant_with_many_stuck_tasks_hides_no_other(
+    database: Database, clock: Connection
+) -> None:
+    await overrun(database, clock, a=300, z=1)
+    now = await database_now(clock)
+    for tenant_id, count in (("a", 60), ("zz", 1)):
+        types = [submission(now, tenant_id=tenant_id, task_type=f"t{n}") for n in range(count)]
+        await store(database, *types)
+    await turned_clock.turn(clock, AFTER + 1)
+    one = watch_by(database, finding(database, None), a_book())
+    for _ in range(4):
+        await one.run_once()
+    told_of = await clock.fetch(
+        "SELECT tenant_id, count(*) FROM gnomon.stuck_task GROUP BY tenant_id ORDER BY tenant_id"
+    )
+    assert [tuple(row) for row in told_of] == [("a", MOST_OF_TENANT), ("z", 1), ("zz", 1)]
 
 
 async def test_a_task_that_cannot_be_examined_keeps_no_other_from_being_told(

@@ -69,6 +69,20 @@ def test_the_modules_of_the_extra_are_those_of_its_distributions() -> None:
         assert _modules({distribution}) & extras.SERVER_MODULES, distribution
 
 
+def test_the_extra_of_remote_workers_is_a_part_of_the_servers() -> None:
+    worker = _PROJECT["optional-dependencies"]["worker"]
+    assert set(worker) < set(_PROJECT["optional-dependencies"]["server"])
+    assert _modules(_distributions("worker")) >= extras.WORKER_MODULES
+    assert extras.WORKER_MODULES <= extras.SERVER_MODULES
+
+
+def test_a_remote_worker_imports_with_its_extra_alone() -> None:
+    given = "".join(f"Missing.names.discard({name!r})\n" for name in extras.WORKER_MODULES)
+    modules = ("gnomon.remote", "gnomon.wiring.remote", "gnomon.node.run.children.child")
+    done = _run(given + _IMPORT_ALL, *modules)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     "package",
     ["gnomon.client", "gnomon.sdk", "gnomon.receive", "gnomon.cli.main", "gnomon.extras"],

@@ -23,6 +23,8 @@ from gnomon.settings.settings import SECTIONS
 
 # Settings that there were not before there were sections.
 LATER = {
+    ("database", "handler_connections"),
+    ("database", "handler_url"),
     ("node", "stuck_after_seconds"),
     ("database", "activity_days"),
     ("node", "app"),
@@ -31,6 +33,7 @@ LATER = {
     ("output", "access_log"),
     *(("tracing", name) for name in SECTIONS["tracing"].__struct_fields__),
     ("output", "metrics_socket"),
+    *(("gateway", name) for name in SECTIONS["gateway"].__struct_fields__),
     *(("notify", name) for name in SECTIONS["notify"].__struct_fields__),
 }
 

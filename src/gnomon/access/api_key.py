@@ -32,6 +32,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     hint: str
     roles: frozenset[Role]
     task_types: frozenset[str] | None
+    queues: frozenset[str] | None = None
     allow: AllowList = EVERYTHING
     created_at: datetime
     created_by: str | None
@@ -42,7 +43,9 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def grant(self) -> Grant:
-        return Grant(roles=self.roles, task_types=self.task_types, allow=self.allow)
+        return Grant(
+            roles=self.roles, task_types=self.task_types, queues=self.queues, allow=self.allow
+        )
 
     @property
     def requester(self) -> Requester:
@@ -54,6 +57,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
             name=self.name,
             roles=self.roles,
             task_types=self.task_types,
+            queues=self.queues,
             allow=self.allow,
             key_id=self.id,
             expires_at=self.expires_at,

@@ -16,6 +16,7 @@ class Role(StrEnum):
 
     SUBMIT = "submit"  # create tasks, and cron jobs with their runs
     READ = "read"
+    WORK = "work"  # run tasks, as a remote worker
     OPERATE = "operate"  # change what exists: cancel, pause, retry, dead letters, ...
     ADMIN = "admin"  # keys, limiters, task types, usage
     OPERATOR = "operator"  # the installation: tenants, plans, nodes
@@ -34,7 +35,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """Rights: roles, and the part of the tenant's work that they are restricted to."""
 
     roles: frozenset[Role]
-    task_types: frozenset[str] | None = None  # that they may submit; None: all
+    task_types: frozenset[str] | None = None  # that they may submit, or run; None: all
+    queues: frozenset[str] | None = None  # whose tasks they may run; None: all
     allow: AllowList = EVERYTHING
 
     @property
@@ -52,11 +54,16 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         own, others = self.task_types, other.task_types
         return own is None or (others is not None and others <= own)
 
+    def covers_queues(self, other: "Grant") -> bool:
+        own, others = self.queues, other.queues
+        return own is None or (others is not None and others <= own)
+
     def covers(self, other: "Grant") -> bool:
         """Whether the other grant allows nothing beyond this one."""
         return (
             all(map(self.may, other.roles))
             and self.covers_types(other)
+            and self.covers_queues(other)
             and self.allow.covers(other.allow)
         )
 

@@ -17,6 +17,7 @@ from gnomon.cli.admin import (
     limits,
     migrate,
     nodes,
+    role_grants,
     secrets,
     settings,
     tenants,
@@ -26,11 +27,12 @@ from gnomon.cli.admin import (
 )
 from gnomon.cli.cron import cron
 from gnomon.cli.notify import notify
-from gnomon.cli.run import listen, processes, up, worker
+from gnomon.cli.run import listen, processes, relay, up, worker
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.database import WrongAddress
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, Invocation
 from gnomon.cli.tasks import bulk, dead, events, levels, submit, tasks
+from gnomon.cli.workflows import workflows
 from gnomon.client.errors import ApiProblem, ApiUnreachable, ClientError
 from gnomon.model.errors import GnomonError, InvalidTask, StoreUnavailable
 from gnomon.settings import SettingsError
@@ -52,6 +54,7 @@ app.command("up")(up.up)
 app.command("api")(processes.api)
 app.command("scheduler")(processes.scheduler)
 app.command("worker")(worker.worker)
+app.command("relay")(relay.relay)
 app.command("submit")(submit.submit)
 app.command("listen")(listen.listen)
 app.command("nodes")(nodes.nodes)
@@ -67,8 +70,12 @@ app.add_typer(tasks.app, name="tasks")
 app.add_typer(dead.app, name="dead")
 app.add_typer(bulk.app, name="bulk")
 app.add_typer(cron.app, name="cron")
+app.add_typer(workflows.app, name="workflows")
 app.add_typer(notify.app, name="notify")
 app.add_typer(migrate.app, name="migrate")
+tenants.app.command("grant-role")(role_grants.grant_role)
+tenants.app.command("revoke-role")(role_grants.revoke_role)
+tenants.app.command("roles")(role_grants.roles)
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")
 app.add_typer(secrets.app, name="secrets")

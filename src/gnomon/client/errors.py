@@ -64,10 +64,13 @@ class NotConnected(ClientError):
 
 
 class WaitTimeout(ClientError, TimeoutError):
-    """A task that had not ended when the time to wait for it was over. It goes on."""
+    """A task, or a run of a workflow, that had not ended when the time to wait for it was over. It
+    goes on."""
 
-    def __init__(self, task_id: UUID, status: Status, seconds: float) -> None:
-        super().__init__(f"task {task_id} is still {status} after {seconds:g} s, and goes on")
+    def __init__(
+        self, task_id: UUID, status: Status | str, seconds: float, what: str = "task"
+    ) -> None:
+        super().__init__(f"{what} {task_id} is still {status} after {seconds:g} s, and goes on")
         self.task_id = task_id
         self.status = status
         self.seconds = seconds

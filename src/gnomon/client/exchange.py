@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.client.call import Call, ListedItems, Listing
-from gnomon.client.calls import tasks
+from gnomon.client.calls import tasks, workflows
 from gnomon.client.errors import (
     ApiProblem,
     ApiUnreachable,
@@ -28,6 +28,7 @@ from gnomon.client.errors import (
     problem_of,
 )
 from gnomon.client.types.tasks import SubmittedTask, TaskInfo, TaskSpec
+from gnomon.client.types.workflows import WorkflowRunInfo
 
 T = TypeVar("T")
 
@@ -37,10 +38,12 @@ LONGEST_WAIT = 30.0  # seconds that a server may ask to wait before it is an err
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.2, 5.0
 _LONG_POLL = 20.0  # seconds that the API is asked to wait; proxies may cut off longer ones
 _SHORT_PAUSE = 0.5
+_FIRST_LOOK, _LONGEST_LOOK = 0.05, 1.0  # seconds between looks at a run
 _LONGEST_OUTAGE = 300.0
 _MOST_BATCH_BYTES = 8 * 1024 * 1024  # the API takes 32 MiB
 _ASKED_TO_RETRY = (HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
 _MAYBE_DONE = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
+ENDED_RUNS = ("SUCCEEDED", "FAILED", "CANCELLED", "ROLLED_BACK")
 _IN_DOUBT = (ApiUnreachable, Unavailable)  # of a change: it may have taken effect
 
 
@@ -128,6 +131,7 @@ def wait(
 ) -> Steps[TaskInfo]:
     """Waits until a task has ended or is a dead letter. Once the API has answered, it may be away
     for a while: it restarts, and the task goes on. Raises WaitTimeout."""
+
     rules = msgspec.structs.replace(rules, documents=False)
     started = answered = rules.monotonic()
     task = yield from perform(tasks.get_task(task_id, include=include), rules)
@@ -150,6 +154,29 @@ def wait(
         if not task.status.has_ended and rules.monotonic() - now < seconds / 2:
             yield Pause(min(_SHORT_PAUSE * (1 + rules.chance()), left))  # it did not wait
     return task
+
+
+def wait_for_run(run_id: str | UUID, timeout: float | None, rules: Rules) -> Steps[WorkflowRunInfo]:
+    """Waits until a run of a workflow has ended, or a dead letter holds it up. It asks every second
+    at the latest: a run takes as long as its tasks. Raises WaitTimeout."""
+    rules = msgspec.structs.replace(rules, documents=False)
+    started = answered = rules.monotonic()
+    run = yield from perform(workflows.get_workflow_run(run_id), rules)
+    for look in count():
+        if run.status in ENDED_RUNS:
+            return run
+        now = rules.monotonic()
+        if timeout is not None and now - started >= timeout:
+            raise WaitTimeout(run.run_id, run.status, timeout, "workflow run")
+        left = math.inf if timeout is None else timeout - (now - started)
+        yield Pause(min(_FIRST_LOOK * 1.5 ** min(look, 10), _LONGEST_LOOK, left))
+        try:
+            run = yield from perform(workflows.get_workflow_run(run_id), rules)
+            answered = rules.monotonic()
+        except (ApiUnreachable, RateLimited, Unavailable):
+            if rules.monotonic() - answered >= _LONGEST_OUTAGE:
+                raise
+    raise AssertionError("count() does not end")
 
 
 class BatchedSubmission:

@@ -24,6 +24,9 @@ from gnomon.version import VERSION
 
 T = TypeVar("T")
 
+# What httpx lets through, under uvloop, of a connection that is reset while it is made.
+BROKEN = (AttributeError, OSError)
+
 
 class ApiServer(msgspec.Struct, frozen=True):
     """The address of the API, the key to send, and how long to wait for each answer. Transports
@@ -119,7 +122,7 @@ class BlockingHttp:
                         response.read()
                         ended = _reply(response)
             except httpx.TransportError as error:
-                ended = _no_reply(error)
+                ended = no_reply(error)
             time.sleep(reader.pause(ended))
 
     def close(self) -> None:
@@ -131,7 +134,7 @@ class BlockingHttp:
         try:
             return _reply(self._session().request(**self._server.request(sending)))
         except httpx.TransportError as error:
-            return _no_reply(error)
+            return no_reply(error)
 
     def _session(self) -> httpx.Client:
         process = os.getpid()
@@ -192,7 +195,7 @@ class AsyncHttp:
                         await response.aread()
                         ended = _reply(response)
             except httpx.TransportError as error:
-                ended = _no_reply(error)
+                ended = no_reply(error)
             await asyncio.sleep(reader.pause(ended))
 
     async def close(self) -> None:
@@ -205,7 +208,9 @@ class AsyncHttp:
             session = await self._session()
             return _reply(await session.request(**self._server.request(sending)))
         except httpx.TransportError as error:
-            return _no_reply(error)
+            return no_reply(error)
+        except BROKEN:
+            return NoReply("cut off", sent=False)
 
     async def _session(self) -> httpx.AsyncClient:
         if self._process != os.getpid():  # forked: these are the parent's, which closes them
@@ -247,8 +252,13 @@ def _reply(response: httpx.Response) -> Reply:
         response.status_code,
         response.reason_phrase,
         response.content,
-        _seconds(response.headers.get("Retry-After")),
+        retry_after_of(response),
     )
+
+
+def retry_after_of(response: httpx.Response) -> float | None:
+    """The seconds that an answer asks to wait."""
+    return _seconds(response.headers.get("Retry-After"))
 
 
 def _seconds(retry_after: str | None) -> float | None:
@@ -263,7 +273,8 @@ def _seconds(retry_after: str | None) -> float | None:
         return None
 
 
-def _no_reply(error: httpx.TransportError) -> NoReply:
+def no_reply(error: httpx.TransportError) -> NoReply:
+    """Why there is no answer."""
     sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     if isinstance(error, httpx.TimeoutException):
         return NoReply("no answer in time", sent, timed_out=True)

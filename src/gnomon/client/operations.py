@@ -16,10 +16,12 @@ from gnomon.client.calls import (
     bulk,
     cron,
     dead_letters,
+    events,
     installation_subscriptions,
     saved_views,
     subscriptions,
     tasks,
+    workflows,
 )
 
 P = ParamSpec("P")
@@ -236,14 +238,17 @@ class Operations:
     get_installation_notification = CallMethod(
         installation_subscriptions.get_installation_notification
     )
-    list_events = ListMethod(tasks.list_events)
-    follow_events = StreamMethod(tasks.follow_events)
+    list_events = ListMethod(events.list_events)
+    list_installation_events = ListMethod(events.list_installation_events)
+    follow_events = StreamMethod(events.follow_events)
     get_activity = CallMethod(activity.get_activity)
     get_tenant_activity = CallMethod(activity.get_tenant_activity)
     get_upcoming_tasks = CallMethod(activity.get_upcoming_tasks)
     get_service_levels = CallMethod(activity.get_service_levels)
-    acknowledge_event = CallMethod(tasks.acknowledge_event)
-    acknowledge_events = CallMethod(tasks.acknowledge_events)
+    acknowledge_event = CallMethod(events.acknowledge_event)
+    acknowledge_events = CallMethod(events.acknowledge_events)
+    acknowledge_installation_event = CallMethod(events.acknowledge_installation_event)
+    acknowledge_installation_events = CallMethod(events.acknowledge_installation_events)
 
     create_cron_job = CallMethod(cron.create_cron_job)
     list_cron_jobs = ListMethod(cron.list_cron_jobs)
@@ -257,6 +262,19 @@ class Operations:
     backfill_cron_job = CallMethod(cron.backfill_cron_job)
     list_cron_runs = ListMethod(cron.list_cron_runs)
     preview_cron_job = CallMethod(cron.preview_cron_job)
+
+    put_workflow = CallMethod(workflows.put_workflow)
+    list_workflows = CallMethod(workflows.list_workflows)
+    get_workflow = CallMethod(workflows.get_workflow)
+    delete_workflow = CallMethod(workflows.delete_workflow)
+    start_workflow_run = CallMethod(workflows.start_workflow_run)
+    start_ad_hoc_run = CallMethod(workflows.start_ad_hoc_run)
+    list_workflow_runs = ListMethod(workflows.list_workflow_runs)
+    get_workflow_run = CallMethod(workflows.get_workflow_run)
+    cancel_workflow_run = CallMethod(workflows.cancel_workflow_run)
+    pause_workflow_run = CallMethod(workflows.pause_workflow_run)
+    resume_workflow_run = CallMethod(workflows.resume_workflow_run)
+    get_node_output = CallMethod(workflows.get_node_output)
 
     create_key = CallMethod(access.create_key)
     list_keys = ListMethod(access.list_keys)

@@ -30,7 +30,6 @@ The directives of a format, in English and the same on every system:
 Everything is checked when the template is made, so that filling it in cannot fail.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -39,6 +38,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from gnomon.cron.zones import zone
+from gnomon.model.blanks import Blank, in_quotes, may_have_blanks, pieces, shortened, strings
 from gnomon.model.errors import InvalidSchedule
 
 MOST_PLACEHOLDERS = 100
@@ -78,12 +78,7 @@ _DIRECTIVES: dict[str, Callable[[datetime], str]] = {
     "Z": lambda local: local.tzname() or "",
 }
 
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]')
-_BRACES = re.compile(rb"\{\{|\\u007[bB]")
-_OPENING = re.compile(r"\{\{+")
 _DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
-
-_written = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Values(msgspec.Struct, frozen=True):
@@ -119,7 +114,7 @@ class Template:
         if self._constant is not None:
             return self._constant
         return b"".join(
-            [part if isinstance(part, bytes) else _escaped(part(values)) for part in self._parts]
+            [part if isinstance(part, bytes) else in_quotes(part(values)) for part in self._parts]
         )
 
 
@@ -128,12 +123,12 @@ def template(payload: bytes | None, timezone: str) -> Template:
     if payload is None:
         return Template((b"null",))
     _check_json(payload)
-    if not _BRACES.search(payload):
+    if not may_have_blanks(payload):
         return Template((payload,))
     home = zone(timezone)
     parts: list[bytes | _Blank] = []
     blanks = done = 0
-    for start, end, text, pointer in _strings(payload):
+    for start, end, text, pointer, _ in strings(payload, _ROOT):
         if "{{" not in text:
             continue
         try:
@@ -170,48 +165,12 @@ def _check_json(payload: bytes) -> None:
         raise InvalidSchedule("is nested too deeply; flatten it", _ROOT) from error
 
 
-def _strings(payload: bytes) -> Iterator[tuple[int, int, str, str]]:
-    """Every string of valid JSON: where it starts and ends, what it says, its JSON pointer."""
-    path: list[str | int | None] = []  # an object's key, None before it is known; an array's index
-    for token in _TOKEN.finditer(payload):
-        match token[0]:
-            case b"{":
-                path.append(None)
-            case b"[":
-                path.append(0)
-            case b"}" | b"]":
-                path.pop()
-            case b",":
-                here = path[-1]
-                path[-1] = here + 1 if isinstance(here, int) else None
-            case quoted:
-                text: str = json.loads(quoted)
-                if path and path[-1] is None:
-                    path[-1] = text
-                yield token.start(), token.end(), text, _pointer(path) if "{{" in text else ""
-
-
-def _pointer(path: list[str | int | None]) -> str:
-    steps = [str(step).replace("~", "~0").replace("/", "~1") for step in path]
-    return "/".join([_ROOT, *steps])
-
-
 def _parts(text: str, home: ZoneInfo) -> Iterator[bytes | _Blank]:
-    done = 0
-    while opening := _OPENING.search(text, done):
-        escapes, left = divmod(len(opening[0]), 4)
-        yield _escaped(text[done : opening.start()] + "{{" * escapes + "{" * (left % 2))
-        done = opening.end()
-        if left >= 2:
-            closing = text.find("}}", done)
-            if closing < 0:
-                raise InvalidSchedule(
-                    f"{{{{{_shown(text[done:])} is never closed: end the placeholder with }}}}, "
-                    "or write {{{{ where {{ is meant as it is"
-                )
-            yield _blank(text[done:closing], home)
-            done = closing + 2
-    yield _escaped(text[done:])
+    try:
+        for piece in pieces(text):
+            yield _blank(piece.text, home) if isinstance(piece, Blank) else in_quotes(piece)
+    except ValueError as error:
+        raise InvalidSchedule(str(error)) from error
 
 
 def _blank(text: str, home: ZoneInfo) -> _Blank:
@@ -222,7 +181,7 @@ def _blank(text: str, home: ZoneInfo) -> _Blank:
         return _name_blank(name)
     if name not in _MOMENTS:
         raise InvalidSchedule(
-            f"{_shown(name)!r} is not a placeholder; known are {known_placeholders()}. "
+            f"{shortened(name)!r} is not a placeholder; known are {known_placeholders()}. "
             "Write {{{{ where {{ is meant as it is"
         )
     return _moment_blank(name, _form(filters, home))
@@ -256,8 +215,8 @@ def _form(filters: list[str], home: ZoneInfo) -> Callable[[datetime], str]:
         case [name, form] if "%" in form:
             return _format(form, zone(name))
     raise InvalidSchedule(
-        f"| {_shown(' | '.join(filters))} is not understood; after | may stand a zone, a format, "
-        "a zone and a format (| Europe/Berlin | %Y-%m-%d), unix or unix_ms"
+        f"| {shortened(' | '.join(filters))} is not understood; after | may stand a zone, a "
+        "format, a zone and a format (| Europe/Berlin | %Y-%m-%d), unix or unix_ms"
     )
 
 
@@ -279,15 +238,3 @@ def _format(form: str, where: ZoneInfo) -> Callable[[datetime], str]:
         return skeleton % tuple([directive(local) for directive in directives])
 
     return formatted
-
-
-def _escaped(text: str) -> bytes:
-    """The text between the quotes of a JSON string.
-
-    Half a surrogate pair, which UTF-8 cannot hold, is replaced by just what JSON escapes it as.
-    """
-    return _written(text)[1:-1].encode(errors="backslashreplace")
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -22,6 +22,7 @@ MOST_GROUPS = 100  # of a subscription; events of others are gathered by kind
 AT_ONCE = 3  # notifications of an interval that do not wait for its digest
 _MOST_KINDS = 50  # of groups that stand for many
 _REMEMBERED = 4  # events of a group that may still grow
+_MOST_ENDED = 100  # events of groups that are over, and may still grow
 _ANY = "*"
 # After which a condition is given up whose end was not seen: its event may have been removed, or
 # the node ended that would have told it.
@@ -94,6 +95,13 @@ class Inbox(msgspec.Struct, kw_only=True):
     digest_at: datetime | None = None  # the end of the interval; None: all is calm
     told_at_once: int = 0  # notifications of this interval
     sequence: int = 0  # notifications so far
+    ended: dict[str, int] = {}  # counts that were told, of events whose groups are over, by id
+
+    def end(self, key: str) -> None:
+        """Forgets a group, but for the counts of its events: one that grows after all is told for
+        what is new."""
+        counts = {**self.ended, **self.groups.pop(key).counts}
+        self.ended = dict([*counts.items()][-_MOST_ENDED:])
 
 
 class ToldGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,13 +180,15 @@ def _take(inbox: Inbox, rules: SubscriptionRules, event: NotedEvent) -> None:
         group.is_over = True
         group.last_at = max(group.last_at, event.at)
         return
-    if not rules.wants(event):
+    if not rules.wants(event) or event.count <= inbox.ended.get(event.id, 0):
         return
     if group is None:
         key = _key(inbox, event)
         group = inbox.groups.get(key)
         if group is None:
             group = inbox.groups[key] = _group(event, is_own=key == event.fingerprint)
+    if event.id in inbox.ended:
+        group.counts = {**group.counts, event.id: inbox.ended.pop(event.id)}
     group.add(event)
 
 
@@ -237,7 +247,7 @@ def _tell(
     entries = [_told(group) for group in told.values()]
     for key, group in told.items():
         if group.is_over or not group.lasts:
-            del inbox.groups[key]
+            inbox.end(key)
         else:
             group.untold, group.is_told = 0, True
     entries.sort(key=_order)

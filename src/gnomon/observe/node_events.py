@@ -80,6 +80,17 @@ class InstallationSeen(msgspec.Struct, frozen=True):
     overview: InstallationOverview | None
 
 
+class SessionsSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A look at the sessions of a gateway: how many there are, and what has gone between it and
+    them since the last look."""
+
+    sessions: int
+    waiting: int  # whose workers wait for an answer
+    delivered: int
+    accepted: int  # reports
+    refused: int
+
+
 NodeEvent = (
     ClaimAnswered
     | SettlementAnswered
@@ -88,4 +99,5 @@ NodeEvent = (
     | NodeSeen
     | RoomSeen
     | InstallationSeen
+    | SessionsSeen
 )

@@ -4,7 +4,7 @@ It costs a task less than a microsecond. What was added up is taken by a writer 
 see `gnomon.store.activity_writer`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from gnomon.clock import Clock
@@ -49,6 +49,12 @@ class ActivityTally:
         minute = self._minute()
         for each in submissions:
             _of(minute, (each.tenant_id, each.task_type, each.priority)).submitted += 1
+
+    def submitted_by_sql(self, counted: Iterable[tuple[_Key, int]]) -> None:
+        """So many were committed by gnomon.submit."""
+        minute = self._minute()
+        for key, number in counted:
+            _of(minute, key).submitted += number
 
     def take(self) -> dict[datetime, dict[ActivityKey, Counts]]:
         """What was counted since the last time, by the beginnings of minutes."""

@@ -7,7 +7,6 @@ own writes. `gnomon.receive.fastapi`, `.flask` and `.django` make endpoints of f
 from gnomon.receive.answers import ANSWERED, WebhookAnswer, answer_to, success
 from gnomon.receive.errors import (
     BadPayload,
-    NoOwnTransaction,
     NotGenuine,
     Repeated,
     Stale,
@@ -15,11 +14,12 @@ from gnomon.receive.errors import (
 )
 from gnomon.receive.table import admit, ddl, once, prune
 from gnomon.receive.webhooks import Received, Webhooks
+from gnomon.sdk.errors import NoTransaction
 
 __all__ = [
     "ANSWERED",
     "BadPayload",
-    "NoOwnTransaction",
+    "NoTransaction",
     "NotGenuine",
     "Received",
     "Repeated",

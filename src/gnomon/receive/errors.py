@@ -37,13 +37,3 @@ class Stale(WebhookRefused):
         self.task_id = task_id
         self.fence = fence
         self.latest = latest
-
-
-class NoOwnTransaction(Exception):
-    """Outside of a transaction the mark and the receiver's writes would not stand together."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "receive.once needs an open transaction, together with what the receiver writes; "
-            "begin one, and do not use autocommit"
-        )

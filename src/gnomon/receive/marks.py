@@ -2,15 +2,15 @@
 
 A mark is written in the transaction of the receiver's own writes, so that both are there or none.
 Each function is a generator that yields statements and is sent the first row of each: pure of any
-driver. `drivers.py` carries them out.
+driver. `gnomon.sdk.drivers` carries them out.
 """
 
-from collections.abc import Generator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from gnomon.model.duration import Duration, seconds_of
 from gnomon.receive.errors import Repeated, Stale
 from gnomon.receive.webhooks import Received
+from gnomon.sdk.drivers import Statement, Statements
 
 DDL = """\
 CREATE TABLE IF NOT EXISTS gnomon_received (
@@ -46,16 +46,6 @@ WITH pruned AS (
     RETURNING 1
 )
 SELECT count(*) FROM pruned"""
-
-
-class Statement(NamedTuple):
-    """A statement with `:name` for each value."""
-
-    text: str
-    values: Mapping[str, Any]
-
-
-Statements = Generator[Statement, tuple[Any, ...] | None, Any]
 
 
 def once(received: Received[Any]) -> Statements:

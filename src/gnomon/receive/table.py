@@ -5,13 +5,13 @@ from typing import Any, overload
 
 from gnomon.model.duration import Duration
 from gnomon.receive import marks
-from gnomon.receive.drivers import (
+from gnomon.receive.webhooks import Received
+from gnomon.sdk.drivers import (
     AsyncConnection,
     BlockingConnection,
     CursorConnection,
     carried_out,
 )
-from gnomon.receive.webhooks import Received
 
 Blocking = BlockingConnection | CursorConnection
 
@@ -31,7 +31,7 @@ def once(connection: Any, received: Received[Any]) -> Any:
     transaction is committed for this task; calls at the same time wait for it.
 
     Raises Repeated where the task is done, Stale where `admit` saw a later execution, and
-    NoOwnTransaction in autocommit.
+    NoTransaction in autocommit.
     """
     return carried_out(connection, marks.once(received), in_transaction=True)
 

@@ -4,6 +4,7 @@ and variables called `GNOMON_<SECTION>_<NAME>`."""
 from gnomon.settings.api import OVERHEAD_BYTES, ApiSettings
 from gnomon.settings.auth import AuthSettings
 from gnomon.settings.database import DatabaseSettings
+from gnomon.settings.gateway import GatewaySettings
 from gnomon.settings.loading import (
     DEFAULT_FILE,
     Sources,
@@ -30,6 +31,7 @@ __all__ = [
     "ApiSettings",
     "AuthSettings",
     "DatabaseSettings",
+    "GatewaySettings",
     "NodeSettings",
     "NotifySettings",
     "OutputSettings",

@@ -73,6 +73,9 @@ def variable_of(section: str, name: str) -> str:
     return f"{PREFIX}{section}_{name}".upper()
 
 
+_OF_HANDLERS = ("database", "handler_url")
+
+
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """`GNOMON_*` variables that set nothing: usually a typing mistake, never an error."""
     known = {variable for variable, _, _ in _variables()}
@@ -81,9 +84,9 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def secret_variables() -> list[str]:
-    """The variables that set secrets. Not `DATABASE_URL`: it is the platform's, and others on it
-    may live from it."""
-    names = [variable_of(section, name) for section, name in SECRETS]
+    """The variables that set secrets which no handler needs. Not `DATABASE_URL`: it is the
+    platform's, and others on it may live from it."""
+    names = [variable_of(*secret) for secret in SECRETS if secret != _OF_HANDLERS]
     return [*names, *(f"{name}_FILE" for name in names)]
 
 

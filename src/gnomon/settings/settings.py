@@ -5,6 +5,7 @@ import msgspec
 from gnomon.settings.api import ApiSettings
 from gnomon.settings.auth import AuthSettings
 from gnomon.settings.database import DatabaseSettings
+from gnomon.settings.gateway import GatewaySettings
 from gnomon.settings.node import NodeSettings
 from gnomon.settings.notify import NotifySettings
 from gnomon.settings.output import OutputSettings
@@ -19,6 +20,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     api: ApiSettings = ApiSettings()
     auth: AuthSettings = AuthSettings()
     node: NodeSettings = NodeSettings()
+    gateway: GatewaySettings = GatewaySettings()
     sharing: SharingSettings = SharingSettings()
     targets: TargetSettings = TargetSettings()
     output: OutputSettings = OutputSettings()
@@ -29,10 +31,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 SECTIONS: dict[str, type[Section]] = {
     each.name: each.type for each in msgspec.structs.fields(Settings)
 }
-# What nobody else on the machine may read, and no function that a node runs needs.
+# What nobody else on the machine may read.
 SECRETS = (
     ("database", "url"),
     ("database", "direct_url"),
+    ("database", "handler_url"),
     ("api", "key"),
     ("targets", "webhook_secret"),
     ("notify", "smtp_password"),

@@ -33,9 +33,14 @@ SELECT
         WHERE state = 0 AND due_at <= $1 AND coalesce(target ->> 'function' = ANY ($3), true)
     ) AS due,
     EXISTS (SELECT FROM gnomon.task WHERE state = 3) AS queued,
+    EXISTS (SELECT FROM gnomon.workflow_run WHERE state < 10) AS workflows,
     (SELECT min(due_at) FROM gnomon.task WHERE state = 0 AND due_at > $1) AS next_due,
     (SELECT min(next_fire_at) FROM gnomon.cron_job WHERE next_fire_at > $2) - ($2 - $1)
         AS next_plan,
+    least(
+        (SELECT min(deadline) FROM gnomon.workflow_run WHERE state = 0 AND deadline > $1),
+        (SELECT min(due_at) FROM gnomon.workflow_node WHERE due_at > $1)
+    ) AS next_step,
     (SELECT min(run_until) FROM gnomon.task WHERE state = 1) - make_interval(secs => $4)
         AS deadline
 """
@@ -54,13 +59,15 @@ class Look(NamedTuple):
     plans: bool
     due: bool
     queued: bool  # runs of cron jobs that wait for others to end
+    workflows: bool  # runs of workflows that have not ended
     next_due: datetime | None
     next_plan: datetime | None
+    next_step: datetime | None  # of a workflow: a deadline, or the end of a wait
     deadline: datetime | None  # of the running handler that times out first
 
     @property
     def next(self) -> datetime | None:
-        moments = (self.next_due, self.next_plan)
+        moments = (self.next_due, self.next_plan, self.next_step)
         return min((moment for moment in moments if moment is not None), default=None)
 
 
@@ -186,6 +193,9 @@ class Crank:
         """Everything that can be done at this moment; gives what the rows say after it."""
         for _ in range(_MOST_AT_ONE_MOMENT):
             look = await self._look()
+            if look.workflows:
+                await self._once("workflow-steps")
+                look = await self._look()
             if look.plans:
                 await self._once("plan")
             elif not await self._start(look) and not await self._wait_for_handlers():

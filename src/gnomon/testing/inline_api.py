@@ -232,7 +232,7 @@ def _new_task(spec: TaskSpec, payload: Any, now: datetime) -> TaskInfo:
         resolution=None,
         cancel_requested=False,
         cron_job_id=None,
-        retry_of=None,
+        retry_of=spec.retry_of,
         idempotency_key=spec.idempotency_key,
         payload_kept=True,
         correlation_id=spec.correlation_id or str(task_id),

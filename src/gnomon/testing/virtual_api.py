@@ -14,8 +14,11 @@ import httpx
 import msgspec
 
 from gnomon.access.principal import TENANT_ROLES, Principal
+from gnomon.client.client import Client, SyncClient
+from gnomon.client.exchange import ENDED_RUNS
 from gnomon.client.http import ApiServer
 from gnomon.client.types.tasks import TaskInfo
+from gnomon.client.types.workflows import WorkflowRunInfo
 from gnomon.clock import SystemClock
 from gnomon.sdk.connect import DIRECT_URL, Link
 from gnomon.sdk.context import current
@@ -28,6 +31,7 @@ from gnomon.wiring.api import direct_api
 
 _SECONDS = 60.0
 _TASKS = "/api/v1/tasks"
+_OVER = ("COMPLETED", "SKIPPED", "CANCELLED")
 
 Record = Callable[[RecordedTask], None]
 Drain = Callable[[], Awaitable[None]]
@@ -83,7 +87,42 @@ def virtual_link(
     """What the app submits by. Whoever waits for a result turns the crank."""
     blocking = VirtualTransport(DirectTransport(access), record)
     awaiting = AsyncVirtualTransport(AsyncDirectTransport(access), record, drain)
-    return Link(ApiServer(DIRECT_URL, None, _SECONDS, blocking, awaiting), direct=access)
+    server = ApiServer(DIRECT_URL, None, _SECONDS, blocking, awaiting)
+    return Link(server, direct=access, run_waits=VirtualRunWaits(access, drain))
+
+
+class VirtualRunWaits:
+    """Drains before the end of a workflow run is waited for. Raises NothingRuns where it has not
+    ended then."""
+
+    def __init__(self, access: VirtualAccess, drain: Drain) -> None:
+        awaiting, blocking = AsyncDirectTransport(access), DirectTransport(access)
+        self._server = ApiServer(DIRECT_URL, None, _SECONDS, blocking, awaiting)
+        self._drain = drain
+
+    async def before(self, run_id: UUID) -> None:
+        # A handler that waits for a run is one of those that the crank waits for.
+        if current.get() is None:
+            await self._drain()
+            async with Client.of(self._server, None) as client:
+                check_run(await client.get_workflow_run(run_id))
+
+    def before_sync(self, run_id: UUID) -> None:
+        if current.get() is None:
+            with SyncClient.of(self._server, None) as client:
+                check_run(client.get_workflow_run(run_id))
+
+
+def check_run(run: WorkflowRunInfo) -> None:
+    """Raises NothingRuns where a run goes on although all that is due was done."""
+    if run.status in ENDED_RUNS:
+        return
+    waits = ", ".join(each.node for each in run.nodes if each.status not in _OVER)
+    raise NothingRuns(
+        f"workflow run {run.run_id} is {run.status} and nothing of it runs at this moment; not "
+        f"ended: {waits}. Advance the clock, send the signal that it waits for, and see that "
+        "each task type has a handler"
+    )
 
 
 class AsyncVirtualTransport(httpx.AsyncBaseTransport):

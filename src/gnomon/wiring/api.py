@@ -4,87 +4,50 @@ application within a process that submits for itself."""
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from functools import partial
-from pathlib import Path
 
 import msgspec
 from litestar.types import ASGIApp
 
 from gnomon.access.principal import Principal
 from gnomon.api.app import create_app
-from gnomon.api.auth.authentication import TrustedCaller, authenticator_of
-from gnomon.api.auth.sessions import Sessions
+from gnomon.api.auth.authentication import TrustedCaller
 from gnomon.api.context import Context
 from gnomon.api.http.answering import AccessLog, Answering
-from gnomon.api.http.bodies import Bodies
 from gnomon.api.http.connections import AddressLimit, Connections
 from gnomon.api.http.dropping import Dropping
 from gnomon.api.http.listener import HttpServer, listen, room_for_connections
-from gnomon.api.http.refusals import Refusals
-from gnomon.api.http.request_limits import RequestLimits
 from gnomon.api.http.request_meter import RequestMeter
-from gnomon.api.http.shared_answers import SharedAnswers
 from gnomon.api.http.under_way import RequestsUnderWay, requests_at_once
 from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
 from gnomon.dashboard import routes as dashboard
 from gnomon.model.errors import TenantNotFound
-from gnomon.model.task import Submission
-from gnomon.observe.metrics.api import ApiMetrics
-from gnomon.observe.siblings import Siblings
+from gnomon.model.tenant import BUILT_IN_PLANS
 from gnomon.observe.tally import ActivityTally
 from gnomon.settings import Settings
 from gnomon.store.activity_writer import CHORE as ACTIVITY
 from gnomon.store.activity_writer import EVERY_SECONDS as ACTIVITY_SECONDS
 from gnomon.store.activity_writer import ActivityWriter
-from gnomon.store.guards import Guards
 from gnomon.store.postgres.activity.activity import PostgresActivity
-from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
-from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
-from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
-from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.dispatch.troubles import PostgresTroubles
-from gnomon.store.postgres.events.event_log import PostgresEventLog
-from gnomon.store.postgres.events.event_reader import PostgresEvents
 from gnomon.store.postgres.hints import Announcer
-from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.identity.installation import agreed
-from gnomon.store.postgres.identity.sessions import PostgresSessions
-from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
-from gnomon.store.postgres.identity.tenants import PostgresTenants
-from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
-from gnomon.store.postgres.levels.level_report import PostgresLevelReport
-from gnomon.store.postgres.limits.limiters import PostgresLimiters
-from gnomon.store.postgres.live.signs import PostgresSigns
-from gnomon.store.postgres.notify.subscription_store import PostgresSubscriptions
-from gnomon.store.postgres.saved_views.saved_view_store import PostgresSavedViews
-from gnomon.store.postgres.tasks.task_store import OnInserted, PostgresTasks
-from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
+from gnomon.store.postgres.identity.role_grants import tell_rules
 from gnomon.store.postgres.usage.room import PostgresRoom
-from gnomon.store.postgres.usage.usage import PostgresUsage
 from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
-from gnomon.store.tenant_cache import LOOK_SECONDS, TenantCache, plans_of
-from gnomon.usecases.checks.rules import TenantRules
-from gnomon.usecases.live.event_feed import EventFeed
-from gnomon.usecases.live.seats import StreamSeats
-from gnomon.usecases.live.shared_reads import SharedReads
-from gnomon.usecases.live.watch import LiveWatch
-from gnomon.usecases.notify.subscriptions import SubscriptionDesk
-from gnomon.usecases.tasks.end_watch import EndWatch
+from gnomon.store.tenant_cache import LOOK_SECONDS, plans_of
 from gnomon.usecases.tasks.live_handlers import LOOK_SECONDS as HANDLER_SECONDS
-from gnomon.usecases.tasks.live_handlers import LiveHandlers
-from gnomon.usecases.tasks.submission_batcher import SubmissionBatcher
+from gnomon.wiring.api_assembly import ApiAssembly
 from gnomon.wiring.tracing import traced
 
 ALIGN_SECONDS = 30.0
 STOP_SECONDS = 5.0
-UPCOMING_SECONDS = 10.0  # the load of a day changes slowly, and counting it is dear
-PROBE_SECONDS = 0.5
 _DIRECT_CONNECTIONS = 4  # many processes may submit for themselves
 
 
@@ -96,6 +59,7 @@ async def serve(
 ) -> None:
     """Serve until cancelled. `on_started` is told the URL once requests are answered."""
     settings = await agreed(settings, dsn)
+    await _tell_rules(settings, dsn)
     with closing(listen(settings)) as listener:
         most = room_for_connections(settings)
         requests = requests_at_once(most)
@@ -131,6 +95,7 @@ def _end_waits(context: Context) -> None:
     context.live.close()
     context.feed.close()
     context.ends.close()
+    context.gateway.stop()
 
 
 def _connections(listener: socket.socket, most: int, context: Context) -> Connections:
@@ -145,6 +110,18 @@ def _connections(listener: socket.socket, most: int, context: Context) -> Connec
         AddressLimit(of_address, context.limits.addresses),
         context.metrics.closed,
     )
+
+
+async def _tell_rules(settings: Settings, dsn: str) -> None:
+    """What is submitted by gnomon.submit is held to the settings of those who serve."""
+    database = Database(dsn, 1)
+    await database.open()
+    try:
+        plans = {**BUILT_IN_PLANS, **plans_of(settings.sharing)}
+        api = settings.api
+        await tell_rules(database, plans, api.max_payload_bytes, api.idempotency_seconds)
+    finally:
+        await database.close()
 
 
 @asynccontextmanager
@@ -191,9 +168,8 @@ async def _context(
         await _align(database, clock)
         announcer = Announcer(dsn, clock, settings.node.horizon_seconds)
         activity = ActivityWriter(ActivityTally(clock), PostgresActivity(database))
-        context = await _assembled(
-            settings, database, announcer, clock, requests, trusted, activity.tally.submitted
-        )
+        assembly = ApiAssembly(settings, database, announcer, activity, clock, requests)
+        context, gateway = await assembly.context(trusted), assembly.gateway
         chores = Chores(clock, Troubles(clock, context.metrics))
         services = _services(context, database, announcer)
         services.append(every(ACTIVITY, activity.run_once, clock, ACTIVITY_SECONDS))
@@ -205,90 +181,18 @@ async def _context(
                 asyncio.TaskGroup() as group,
             ):
                 background = [group.create_task(chores.run(each)) for each in services]
+                serving = group.create_task(gateway.run())
                 try:
                     yield msgspec.structs.replace(context, tracing=tracing)
                 finally:
-                    for task in background:
+                    gateway.stop()
+                    await asyncio.wait([serving], timeout=STOP_SECONDS)
+                    for task in (*background, serving):
                         task.cancel()
         finally:
             await activity.finish()
     finally:
         await database.close()
-
-
-async def _assembled(
-    settings: Settings,
-    database: Database,
-    announcer: Announcer,
-    clock: Clock,
-    requests: int,
-    trusted: TrustedCaller | None,
-    on_inserted: OnInserted,
-) -> Context:
-    tenants = PostgresTenantReader(database, with_schemas=True)
-    directory = TenantCache(tenants, clock, plans_of(settings.sharing))
-    await directory.load()
-    keys = PostgresKeys(database)
-    authenticator = trusted or await authenticator_of(settings.auth, keys, directory, clock)
-    metrics = ApiMetrics()
-
-    def inserted(submissions: Sequence[Submission]) -> None:
-        metrics.traffic.submitted(submissions)
-        on_inserted(submissions)
-
-    store = PostgresTasks(
-        database,
-        announcer,
-        settings.api.idempotency_seconds,
-        directory.quotas,
-        directory.limiters,
-        inserted,
-    )
-    guards = Guards(directory, settings.targets.allow)
-    rules = TenantRules(clock, directory, guards, settings.api.max_payload_bytes)
-    seats, event_log = StreamSeats(requests), PostgresEventLog(database)
-    return Context(
-        settings=settings,
-        clock=clock,
-        store=store,
-        batcher=SubmissionBatcher(store),
-        ends=EndWatch(store, clock, requests),
-        live=LiveWatch(PostgresSigns(database), clock, seats),
-        feed=EventFeed(event_log, clock, seats),
-        shared=SharedAnswers(clock),
-        upcoming=SharedReads(clock, UPCOMING_SECONDS),
-        handlers=LiveHandlers(PostgresRoster(database)),
-        bulk=PostgresBulk(database),
-        saved_views=PostgresSavedViews(database),
-        cron=PostgresCronJobs(database),
-        events=PostgresEvents(database),
-        event_log=event_log,
-        subscriptions=SubscriptionDesk(
-            PostgresSubscriptions(database, announcer), rules, settings.notify
-        ),
-        roster=PostgresRoster(database),
-        metrics=metrics,
-        directory=directory,
-        rules=rules,
-        keys=keys,
-        authenticator=authenticator,
-        sessions=Sessions(PostgresSessions(database), clock),
-        task_types=PostgresTaskTypes(database),
-        usage=PostgresUsage(database),
-        activity=PostgresActivity(database),
-        levels=PostgresLevelReport(database),
-        limiters=PostgresLimiters(database),
-        secrets=PostgresSecrets(database),
-        tenants=PostgresTenants(database),
-        nodes=PostgresNodeReader(database),
-        bodies=Bodies(settings, clock, requests),
-        refusals=Refusals(clock),
-        limits=RequestLimits(settings.api, clock, authenticator, metrics, requests),
-        under_way=set(),
-        connections=database.use,
-        siblings=Siblings(Path(own)) if (own := settings.output.metrics_socket) else None,
-        probes=SharedReads(clock, PROBE_SECONDS),
-    )
 
 
 def _services(context: Context, database: Database, announcer: Announcer) -> list[Service]:

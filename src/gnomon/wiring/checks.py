@@ -21,6 +21,8 @@ from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
 from gnomon.store.postgres.limits.permits import PostgresLimits
 from gnomon.wiring.node_inputs import NodeInputs
 
+CheckInputs = tuple[NodeInputs, Lease, Agenda, HeldTasks, Pool, Troubles]
+
 
 class CheckAssembly:
     """Breakers and permits always; places and the pool where they can refuse anything."""
@@ -46,6 +48,7 @@ class CheckAssembly:
         """In the order in which they are asked."""
         each: list[StartCheck] = [self._breakers, self._permits]
         inputs = self._inputs
+        assert inputs.callers is not None, "a gateway has checks of its own"
         room = inputs.callers.least_room
         if room < inputs.settings.node.slots:
             each.append(PlaceCheck(self._place_of, self._agenda, int(room)))
@@ -83,5 +86,6 @@ class CheckAssembly:
     def _place_of(self, target: Target) -> Place | None:
         """The place that a task must have before it is claimed. Where there are no more slots than
         places, nobody waits for one."""
+        assert self._inputs.callers is not None
         place = self._inputs.callers.of(target).place(target)
         return None if place is None or place.room >= self._inputs.settings.node.slots else place

@@ -29,11 +29,14 @@ from gnomon.node.maintenance.pruner import EVERY_SECONDS as PRUNE_SECONDS
 from gnomon.node.maintenance.pruner import Pruner
 from gnomon.node.maintenance.quarantine_alarm import EVERY_SECONDS as QUARANTINE_SECONDS
 from gnomon.node.maintenance.quarantine_alarm import QuarantineAlarm
+from gnomon.node.maintenance.retention_alarm import RetentionAlarm
 from gnomon.node.maintenance.storage_counter import EVERY_SECONDS as COUNT_SECONDS
 from gnomon.node.maintenance.storage_counter import StorageCounter
 from gnomon.node.maintenance.stuck_watch import CHORE as STUCK
 from gnomon.node.maintenance.stuck_watch import EVERY_SECONDS as STUCK_SECONDS
 from gnomon.node.maintenance.stuck_watch import Examine, StuckWatch
+from gnomon.node.maintenance.submission_counter import EVERY_SECONDS as SUBMITTED_SECONDS
+from gnomon.node.maintenance.submission_counter import SubmissionCounter
 from gnomon.node.maintenance.usage_recorder import CHORE as USAGE
 from gnomon.node.maintenance.usage_recorder import EVERY_SECONDS as USAGE_SECONDS
 from gnomon.node.maintenance.usage_recorder import UsageRecorder
@@ -60,6 +63,7 @@ from gnomon.store.postgres.tasks.dead_letters import PostgresDeadLetters
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.store.postgres.usage.room import PostgresRoom
 from gnomon.store.postgres.usage.storage import PostgresStorage
+from gnomon.store.postgres.usage.uncounted import PostgresUncounted
 from gnomon.store.room_watch import LOOK_SECONDS as ROOM_SECONDS
 from gnomon.store.room_watch import RoomWatch
 from gnomon.store.tenant_cache import LOOK_SECONDS
@@ -78,9 +82,14 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
     database, settings, clock = inputs.database, inputs.settings, inputs.clock
     directory, emit = inputs.directory, inputs.emit
     chores = PostgresChores(database, clock)
-    pruner = Pruner(chores, lease, settings.database, clock, emit, troubles)
+    writer = PostgresEventWriter(database)
+    alarm = RetentionAlarm(writer, emit)
+    pruner = Pruner(chores, lease, settings.database, clock, troubles, alarm)
     storage = PostgresStorage(database, clock)
     counter = StorageCounter(storage, chores, lease, directory, clock, troubles)
+    submitted = SubmissionCounter(
+        PostgresUncounted(database), directory.quotas, inputs.activity.tally
+    )
     watch = PostgresWatch(database, settings.node.timeout_grace_seconds)
     watchdog = Watchdog(watch, chores, lease, clock, emit, troubles)
     levels = PostgresLevels(database, settings.node.timeout_grace_seconds)
@@ -101,6 +110,7 @@ def maintenance(inputs: NodeInputs, lease: Lease, troubles: Troubles) -> list[Se
         every("directory", directory.load, clock, LOOK_SECONDS),
         every("prune", pruner.run_once, clock, PRUNE_SECONDS),
         every("count-storage", counter.run_once, clock, COUNT_SECONDS),
+        every("count-submissions", submitted.run_once, clock, SUBMITTED_SECONDS),
         every("bulk", _bulk(inputs, lease, troubles).run_once, clock, BULK_SECONDS),
         every("fingerprint", fingerprinter.run_once, clock, FINGERPRINT_SECONDS),
         every("room", room.run_once, clock, ROOM_SECONDS),

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from functools import cached_property, partial
 
-from gnomon.chores import Chores, Service, Troubles, every
+from gnomon.chores import Chores, Service, Troubles, every, whenever
 from gnomon.clock import chance, new_incarnation
 from gnomon.fairness import FairQueue, LaneRound, SlotShares
 from gnomon.model.pool import Pool
@@ -19,7 +19,7 @@ from gnomon.node.dispatch.accountant import EVERY_SECONDS as ACCOUNT_SECONDS
 from gnomon.node.dispatch.accountant import Accountant
 from gnomon.node.dispatch.claim_store import ClaimStore
 from gnomon.node.dispatch.claimer import Claimer
-from gnomon.node.dispatch.dispatcher import Dispatcher
+from gnomon.node.dispatch.dispatcher import Dispatcher, Preempting
 from gnomon.node.dispatch.preemption import Preemption
 from gnomon.node.dispatch.requeue import Requeue
 from gnomon.node.dispatch.stage import DispatchStage
@@ -40,19 +40,26 @@ from gnomon.node.run.starter import Starter
 from gnomon.node.run.worker import Worker
 from gnomon.node.settle.follow_up import FollowUp
 from gnomon.node.settle.reconciler import Reconciler
-from gnomon.node.settle.recorder import Recorder
+from gnomon.node.settle.recorder import Recorder, Settle
 from gnomon.node.settle.settlement_writer import SettlementWriter
 from gnomon.node.settle.stage import SettleStage
 from gnomon.node.settle.sweeper import Sweeper
 from gnomon.node.settle.takeover import Takeover
 from gnomon.node.settle.verdicts import settlement_of
+from gnomon.node.settle.workflow_stepper import CHORE as STEPS
+from gnomon.node.settle.workflow_stepper import EVERY_SECONDS as STEP_SECONDS
+from gnomon.node.settle.workflow_stepper import WorkflowStepper
 from gnomon.node.signals import Signals
+from gnomon.node.workers import Workers
 from gnomon.pipe.memory import MemoryPipe
+from gnomon.pipe.port import Pipe
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.progress import PostgresProgress
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
+from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
 from gnomon.wiring.checks import CheckAssembly
 from gnomon.wiring.maintenance import maintenance
 from gnomon.wiring.node_inputs import NodeInputs
@@ -87,7 +94,7 @@ class Assembly:
 
     def _services(self) -> list[Service]:
         """In the order in which a task meets them, and then those that look after all of them."""
-        progress = ProgressKeeper(self._runner, PostgresProgress(self._database), self._lease)
+        progress = ProgressKeeper(self._runner, PostgresProgress(self._database))
         accountant = Accountant(self._agenda, self._runner, self._clock, self._emit)
         reporter = NodeReporter(
             self._membership, self._runner, self._clock, self._database.use, self._emit
@@ -101,6 +108,7 @@ class Assembly:
             every("progress", progress.run_once, self._clock, PROGRESS_SECONDS),
             every("account", accountant.run_once, self._clock, ACCOUNT_SECONDS),
             every("report", reporter.run_once, self._clock, REPORT_SECONDS),
+            whenever(STEPS, self._stepper.run_once, self._clock, self._signals.steps, STEP_SECONDS),
             *maintenance(self._inputs, self._lease, self._troubles),
             *notifying(self._inputs, self._lease),
             *([] if self._inputs.registrar is None else self._inputs.registrar.services()),
@@ -130,13 +138,11 @@ class Assembly:
     def _dispatch(self) -> DispatchStage:
         settings = self._settings
         requeue = Requeue(self._agenda, self._scanner, self._clock)
-        claim_store = ClaimStore(self._store, self._planning, self._lease, self._clock)
         claimer = Claimer(
-            claim_store, self._claims, requeue, self._pipe, self._troubles, self._emit
+            self._claim_store, self._claims, requeue, self._pipe, self._troubles, self._emit
         )
-        preemption = Preemption(self._pipe, self._runner, self._clock, self._emit)
         dispatcher = Dispatcher(
-            claimer, self._claims, requeue, self._pipe, preemption, settings.batch
+            claimer, self._claims, requeue, self._pipe, self._preemption, settings.batch
         )
         stealer = Stealer(self._store, self._scanner, dispatcher, chance, settings)
         return DispatchStage(
@@ -144,18 +150,17 @@ class Assembly:
         )
 
     @cached_property
-    def _worker(self) -> Worker:
+    def _worker(self) -> Workers:
         starter = Starter(self._store.begin, self._troubles)
         slots = self._settings.slots
-        return Worker(self._pipe, self._runner, starter, self._lease, self._clock, slots)
+        return Worker(self._slots, self._runner, starter, self._lease, self._clock, slots)
 
     @cached_property
     def _settle(self) -> SettleStage:
-        clock, troubles = self._clock, self._troubles
-        follow_up = FollowUp(self._ahead, clock, self._settings.horizon_seconds, self._emit)
+        clock, troubles, follow_up = self._clock, self._troubles, self._follow_up
         recorder = Recorder(
             self._pipe,
-            partial(settlement_of, worker=self._inputs.name, chance=chance),
+            self._settlement_of,
             SettlementWriter(
                 self._store, self._held, clock, troubles, follow_up.buried, self._emit
             ),
@@ -163,10 +168,44 @@ class Assembly:
             follow_up,
             troubles,
         )
-        takeover = Takeover(self._store, follow_up, troubles, self._emit)
-        sweeper = Sweeper(self._store, takeover, self._lease, clock, chance)
-        reconciler = Reconciler(self._store, takeover, self._held, self._worker, self._lease)
+        sweeper = Sweeper(self._store, self._takeover, self._lease, clock, chance)
+        reconciler = Reconciler(self._store, self._takeover, self._held, self._worker, self._lease)
         return SettleStage(recorder, sweeper, reconciler, clock, self._settings)
+
+    # What the stages are made of
+
+    @cached_property
+    def _claim_store(self) -> ClaimStore:
+        return ClaimStore(self._store, self._planning, self._lease, self._clock)
+
+    @cached_property
+    def _preemption(self) -> Preempting:
+        return Preemption(self._pipe, self._runner, self._clock, self._emit)
+
+    @cached_property
+    def _settlement_of(self) -> Settle:
+        return partial(settlement_of, worker=self._inputs.name, chance=chance)
+
+    @cached_property
+    def _follow_up(self) -> FollowUp:
+        return FollowUp(
+            self._ahead,
+            self._clock,
+            self._settings.horizon_seconds,
+            self._emit,
+            self._signals.steps.set,
+        )
+
+    @cached_property
+    def _takeover(self) -> Takeover:
+        return Takeover(self._store, self._follow_up, self._troubles, self._emit)
+
+    @cached_property
+    def _stepper(self) -> WorkflowStepper:
+        most_bytes = self._inputs.settings.api.max_payload_bytes
+        steps = PostgresWorkflowSteps(self._database, most_bytes)
+        hints = CollectedHints(self._database)
+        return WorkflowStepper(steps, hints, self._ahead.hear, self._clock)
 
     # What the stages share
 
@@ -219,8 +258,12 @@ class Assembly:
             handlers=self._inputs.served.handlers,
         )
 
+    @property
+    def _pipe(self) -> Pipe:
+        return self._slots
+
     @cached_property
-    def _pipe(self) -> MemoryPipe:
+    def _slots(self) -> MemoryPipe:
         settings = self._settings
         return MemoryPipe(
             settings.slots, self._signals.made_room, settings.prefetch, settings.reserved_slots
@@ -228,9 +271,10 @@ class Assembly:
 
     @cached_property
     def _runner(self) -> Runner:
-        settings = self._settings
+        settings, callers = self._settings, self._inputs.callers
+        assert callers is not None, "a gateway has no runner"
         return Runner(
-            self._inputs.callers,
+            callers,
             Payloads(self._store.payload, settings.payload_memory_bytes, self._troubles),
             self._clock,
             # The other half is for the claim to reach a slot, and for the report to be written.

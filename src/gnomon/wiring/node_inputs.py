@@ -36,7 +36,7 @@ class NodeInputs:
 
     settings: Settings
     database: Database
-    callers: Callers
+    callers: Callers | None  # None: a gateway, whose workers call for themselves
     takes_suspects: Callable[[], bool]  # whether the quarantine is open
     directory: TenantCache
     clock: Clock

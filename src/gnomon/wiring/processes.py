@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -57,6 +56,7 @@ from gnomon.store.postgres.retention import partitions
 from gnomon.store.tenant_cache import TenantCache, plans_of
 from gnomon.wiring.node import Assembly
 from gnomon.wiring.node_inputs import NodeInputs, Served
+from gnomon.wiring.run_process import calm_the_collector, stop_on_signals
 from gnomon.wiring.tracing import traced
 from gnomon.wiring.worker import AppRegistrar
 
@@ -125,7 +125,7 @@ async def run_api(
         _calm_the_collector_of_the_api()
         on_started(url)
 
-    stop = stop or _stop_on_signals()
+    stop = stop or stop_on_signals()
     if not await _prepared(settings, dsn, stop):
         return
     async with asyncio.TaskGroup() as group:
@@ -151,10 +151,11 @@ async def run_node(
     runs the handlers of `app`, which is the one that the setting `node.app` names unless given.
     `served` is what it runs, if not all webhooks and these handlers."""
     app, settings = _with_app(settings, app)
+    app.database = app.database or settings.database.handler_url
     served = served or Served(handlers=frozenset(app.handlers))
-    stop = stop or _stop_on_signals()
+    stop = stop or stop_on_signals()
     raise_file_limit()  # each webhook that is under way has a connection
-    _calm_the_collector()
+    calm_the_collector()
     if not await _prepared(settings, dsn, stop):
         return
     metrics, health = NodeMetrics(), NodeHealth(SystemClock(), stop)
@@ -318,23 +319,8 @@ def _traced_callers(
     return Callers(http=http, python=python, notification=callers.notification)
 
 
-def _calm_the_collector() -> None:
-    """Tens of thousands of short-lived records a second make cycles of none of them; looking for
-    cycles among them at every 700th costs more than running the tasks."""
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-
-
 def _calm_the_collector_of_the_api() -> None:
     """Modules that are loaded by now stay, and objects of a request die with it: there is
     little to find in looking through both at Python's default pace."""
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
-
-
-def _stop_on_signals() -> asyncio.Event:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    return stop

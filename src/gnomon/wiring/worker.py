@@ -18,6 +18,7 @@ from gnomon.store.postgres.dispatch.pools import unhandled
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.tasks.task_store import OnInserted, PostgresTasks
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
+from gnomon.store.postgres.workflows.workflow_store import PostgresWorkflows
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.registration import Registration, Stores, version_of
@@ -60,6 +61,7 @@ class AppRegistrar:
             ),
             PostgresCronJobs(database),
             PostgresTaskTypes(database),
+            PostgresWorkflows(database),
             TenantRules(clock, directory, guards, settings.api.max_payload_bytes),
         )
         self._registration = Registration(app, self.version, stores)

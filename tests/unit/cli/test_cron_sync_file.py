@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnomon.cli.cron.difference import JobChange, Step, Verb, acts_of
+from gnomon.cli.cron.difference import JobChange, SyncStep, Verb, acts_of
 from gnomon.cli.cron.file import BadFile, Declaration, Declared, declaration
 
 JOB = """
@@ -198,12 +198,12 @@ def test_renames_that_a_second_sync_could_not_tell(renames: dict[str, str], mess
 
 def test_renames_come_first_and_removals_last() -> None:
     steps = [
-        Step(change=JobChange.REMOVED, name="gone"),
-        Step(change=JobChange.UNCHANGED, name="same"),
-        Step(change=JobChange.LEFT, name="other"),
-        Step(change=JobChange.CREATED, name="new"),
-        Step(change=JobChange.RENAMED, name="moved", fields={"tags": {}}, renamed_from="old"),
-        Step(change=JobChange.RENAMED, name="only moved", renamed_from="older"),
+        SyncStep(change=JobChange.REMOVED, name="gone"),
+        SyncStep(change=JobChange.UNCHANGED, name="same"),
+        SyncStep(change=JobChange.LEFT, name="other"),
+        SyncStep(change=JobChange.CREATED, name="new"),
+        SyncStep(change=JobChange.RENAMED, name="moved", fields={"tags": {}}, renamed_from="old"),
+        SyncStep(change=JobChange.RENAMED, name="only moved", renamed_from="older"),
     ]
     assert [(act.verb, act.step.name) for act in acts_of(steps)] == [
         (Verb.RENAME, "moved"),

@@ -15,7 +15,7 @@ from gnomon.settings import SECTIONS
 
 DOCS = Path(__file__).parents[3] / "docs"
 REFERENCE = DOCS / "reference"
-_COMMAND = re.compile(r"(?:\| |### )`(gnomon(?: [a-z]+)+)")
+_COMMAND = re.compile(r"(?:\| |### )`(gnomon(?: [a-z]+(?:-[a-z]+)*)+)")
 _SECTION = re.compile(r"(?ms)^## `(\w+)`\n(.*?)(?=^## |\Z)")
 _ROW = re.compile(r"\| `(\w+)` \| (none|`[^`]*`) \| .+ \|")
 

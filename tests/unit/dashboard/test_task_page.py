@@ -35,8 +35,8 @@ def test_each_part_of_a_try_is_a_bar() -> None:
     found = gantt(task, [a_try(1, 3, 5), a_try(2, 9, 10)], NOW + timedelta(hours=1))
     assert found is not None
     assert bars_of(found) == [
-        [("waiting", "2.0 s"), ("queued", "1.0 s"), ("running", "2.0 s")],
-        [("back-off", "4.0 s"), ("running", "1.0 s")],
+        [("waiting", "2 s"), ("queued", "1 s"), ("running", "2 s")],
+        [("back-off", "4 s"), ("running", "1 s")],
     ]
     assert (found.kinds, found.outcomes) == (("waiting", "queued", "back-off"), ("failed",))
     first, last = found.rows[0].bars[0], found.rows[1].bars[-1]
@@ -51,7 +51,7 @@ def test_a_running_try_grows_up_to_now() -> None:
         found = gantt(task, [a_try(1, 1, None, "running")], NOW + timedelta(seconds=now))
         assert found is not None
         seconds.append(found.rows[0].bars[-1].title)
-    assert seconds == ["running 1.0 s", "running 59.0 s"]
+    assert seconds == ["running 1 s", "running 59 s"]
 
 
 def test_months_of_waiting_leave_room_for_the_rest() -> None:
@@ -72,15 +72,15 @@ def test_months_of_waiting_leave_room_for_the_rest() -> None:
         (
             a_task(Status.SCHEDULED, execute_at=NOW + timedelta(seconds=9)),
             [],
-            [("waiting", "9.0 s")],
+            [("waiting", "9 s")],
         ),
-        (a_task(Status.READY), [], [("queued", "5.0 s")]),
+        (a_task(Status.READY), [], [("queued", "5 s")]),
         (
             a_task(Status.FAILED, attempt=1, next_retry_at=NOW + timedelta(seconds=8)),
             [a_try(1, 1, 2)],
-            [("back-off", "6.0 s")],
+            [("back-off", "6 s")],
         ),
-        (a_task(Status.READY, attempt=1), [a_try(1, 1, 2)], [("back-off", "3.0 s")]),
+        (a_task(Status.READY, attempt=1), [a_try(1, 1, 2)], [("back-off", "3 s")]),
     ],
 )  # fmt: skip
 def test_the_wait_for_a_try_to_come_is_drawn(
@@ -181,7 +181,7 @@ def test_a_local_time_is_of_its_zone() -> None:
 
 def test_the_form_has_every_field_of_a_submission() -> None:
     shown = {"target", "callback_url", "callback_method", "retry_policy", "execute_at"}
-    shown |= {"delay_seconds", *task_form.BLANK}
+    shown |= {"delay_seconds", "retry_of", *task_form.BLANK}  # `from` is the task that it repeats
     assert set(SubmitTask.__struct_fields__) <= shown
     for pointer, field in (
         ("/retry_policy/max_retries", "max_retries"),

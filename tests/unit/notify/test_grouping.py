@@ -117,6 +117,18 @@ def test_an_event_that_grows_is_counted_by_what_it_has_grown() -> None:
     assert subscriber.count == 250
 
 
+def test_one_that_grows_after_it_was_over_is_counted_by_what_it_has_grown() -> None:
+    subscriber = Subscriber()
+    subscriber.step(NOON, [event(1, NOON, count=10)])
+    later = subscriber.wait(NOON)
+    assert subscriber.told[-1].groups[0].state is GroupState.RESOLVED
+    assert subscriber.step(later, [event(1, NOON, count=10)]) is None  # told again, and not grown
+    assert subscriber.inbox.groups == {}
+    subscriber.step(later, [event(1, later, count=13)])
+    subscriber.wait(later)
+    assert [each.groups[0].count for each in subscriber.told] == [10, 0, 3, 0]
+
+
 def test_two_that_grow_by_turns_are_counted_apart() -> None:
     subscriber = Subscriber()
     for number in range(1, 20):

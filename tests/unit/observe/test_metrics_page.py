@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from tests.unit.observe.test_execution_metrics import ended, settled, started
 
@@ -14,9 +15,10 @@ from gnomon.model.overview import InstallationOverview
 from gnomon.model.priority import Lane
 from gnomon.observe.events import ChoreFailed, Event
 from gnomon.observe.metrics.api import ApiMetrics
+from gnomon.observe.metrics.gateway import GatewayMetrics
 from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.observe.metrics.tenant import TenantSeries, collected
-from gnomon.observe.node_events import InstallationSeen, RoomSeen
+from gnomon.observe.node_events import InstallationSeen, RoomSeen, SessionsSeen
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 NAMED = re.compile(r"`(gnomon_\w+)(?:\{([\w,]*)\})?`")
@@ -53,7 +55,14 @@ def test_the_page_names_what_is_shown_and_nothing_else() -> None:
     for event in EVENTS:
         node(event)
     api.nodes({"alive": 1})
-    families = [*node.registry.collect(), *api.registry.collect(), *collected(TENANT)]
+    gateway = CollectorRegistry()
+    GatewayMetrics(gateway)(SessionsSeen(sessions=1, waiting=0, delivered=1, accepted=1, refused=1))
+    families = [
+        *node.registry.collect(),
+        *api.registry.collect(),
+        *gateway.collect(),
+        *collected(TENANT),
+    ]
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `gnomon_")]
     named = {
         (name, frozenset(labels.split(",")) if labels else frozenset())

@@ -109,3 +109,23 @@ def test_declaring_handlers_needs_no_server() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_transactional_handler_is_async_and_exactly_once() -> None:
+    app = Gnomon()
+    with pytest.raises(InvalidHandler, match='needs delivery="exactly_once"'):
+
+        @app.task(transactional=True)
+        async def book() -> None: ...
+
+    with pytest.raises(InvalidHandler, match="declared with async def"):
+
+        @app.task(delivery="exactly_once", transactional=True)
+        def blocking() -> None: ...
+
+    with pytest.raises(InvalidHandler, match="must be True or False"):
+
+        @app.task(delivery="exactly_once", transactional="yes")  # type: ignore[call-overload]
+        async def asked() -> None: ...
+
+    assert not app.handlers

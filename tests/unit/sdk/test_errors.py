@@ -50,7 +50,7 @@ def test_every_public_error_is_a_gnomon_error() -> None:
         InvalidArguments("send: argument to: no"),
         InvalidOption("send: delay=-1"),
         ExecutionLost(ID),
-        NoTransaction(ID),
+        NoTransaction(),
         QuotaExceeded("tasks", 3, 4, wait=5),
         Reject("no", 7),
         Retry("busy", after="1m"),

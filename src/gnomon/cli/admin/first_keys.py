@@ -50,10 +50,11 @@ def create_on_database(
 def _grant(key: dict[str, Any]) -> Grant:
     from gnomon.usecases.admin.allow_lists import allow_list_of
 
-    types = key.get("task_types")
+    types, queues = key.get("task_types"), key.get("queues")
     return Grant(
         roles=frozenset(key["roles"]),
         task_types=None if types is None else frozenset(types),
+        queues=None if queues is None else frozenset(queues),
         allow=allow_list_of(key.get("functions"), key.get("hosts")),
     )
 
@@ -67,6 +68,7 @@ def _answer(created: "CreatedKey") -> dict[str, Any]:
         "hint": key.hint,
         "roles": sorted(key.roles),
         "task_types": None if key.task_types is None else sorted(key.task_types),
+        "queues": None if key.queues is None else sorted(key.queues),
         "functions": key.allow.functions,
         "hosts": key.allow.hosts,
         "created_at": key.created_at,

@@ -58,7 +58,15 @@ OfTenant = Annotated[
 ]
 Types = Annotated[
     list[str] | None,
-    typer.Option("--type", metavar="TYPE", help="It may submit only these. All, if left out."),
+    typer.Option(
+        "--type", metavar="TYPE", help="It may submit or run only these. All, if left out."
+    ),
+]
+Queues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--queue", metavar="QUEUE", help="It may run only tasks of these. All, if left out."
+    ),
 ]
 Functions = Annotated[
     list[str] | None,
@@ -91,6 +99,7 @@ def create(
     operator: OfOperators = False,
     tenant: OfTenant = None,
     task_types: Types = None,
+    queues: Queues = None,
     functions: Functions = None,
     hosts: Hosts = None,
     expires: Duration = None,
@@ -110,10 +119,11 @@ def create(
     gnomon keys create --operator --name ops --out ops.key
     gnomon keys create --tenant acme --name shop --role submit --expires 90d
     gnomon keys create --name mailer --role submit --type mail --out mailer.key
+    gnomon keys create --name eu-workers --role work --type mail --out worker.key
     gnomon keys create --name web --role submit --host '*.acme' --function none
     """
     settings = settings_of(ctx)
-    limits = values.given(task_types=task_types) | allow_lists(functions, hosts)
+    limits = values.given(task_types=task_types, queues=queues) | allow_lists(functions, hosts)
     _check_owner(operator, tenant, roles, limits)
     if tenant is not None and names_api(ctx):
         raise typer.BadParameter("--tenant is for the database, and --api for the tenant of a key")
@@ -199,7 +209,7 @@ def _check_owner(
     if operator and (tenant is not None or roles or limits):
         raise typer.BadParameter("--operator is of no tenant, and needs no role and no limits")
     if not operator and not roles:
-        raise typer.BadParameter("give --role submit, read, operate or admin, or --operator")
+        raise typer.BadParameter("give --role submit, read, operate, work or admin, or --operator")
     if Role.OPERATOR in (roles or ()):
         raise typer.BadParameter("--role operator: give --operator instead")
 
@@ -274,7 +284,12 @@ def _table(answer: dict[str, Any]) -> None:
 
 
 def _row(key: dict[str, Any]) -> tuple[str, ...]:
-    lists = {"types": key["task_types"], "functions": key["functions"], "hosts": key["hosts"]}
+    lists = {
+        "types": key["task_types"],
+        "queues": key["queues"],
+        "functions": key["functions"],
+        "hosts": key["hosts"],
+    }
     limits = (f"{name}: {listed(each)}" for name, each in lists.items() if each is not None)
     return (
         key["key_id"],

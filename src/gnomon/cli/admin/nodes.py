@@ -12,6 +12,7 @@ from gnomon.model.shard import SHARDS
 
 _COLUMNS = (
     Column("name", Fit.WHOLE),
+    Column("kind", Fit.WHOLE, rank=7),
     Column("incarnation", Fit.WHOLE, rank=6),
     Column("state", Fit.WHOLE),
     Column("lease", Fit.WHOLE, rank=2),
@@ -31,7 +32,8 @@ def nodes(ctx: typer.Context, as_json: AsJson = False, api: ApiUrl = None) -> No
     Each with how long its lease is still good, what it serves (its pool), how many of the 256
     shards it serves that in, how many tasks it runs in how many slots, and its lag: how long the
     oldest due task in its shards that it serves has been waiting. A silent node's lease has run
-    out, but no peer has declared it dead: it may still come back. Without an API, `gnomon doctor`
+    out, but no peer has declared it dead: it may still come back. A gateway is a node whose slots
+    are those of remote workers; each of these is a session. Without an API, `gnomon doctor`
     counts the nodes on the database.
 
     \b
@@ -53,11 +55,12 @@ def _show(answer: dict[str, Any]) -> None:
 def _line(node: dict[str, Any]) -> tuple[str, ...]:
     return (
         node["name"],
+        node["kind"],
         node["incarnation"][:8],
         node["state"],
         _lease(node),
         _serves(dict(node["serves"])),
-        "-" if node["dead"] else f"{node['shards']} of {SHARDS}",
+        "-" if node["dead"] or node["kind"] == "session" else f"{node['shards']} of {SHARDS}",
         str(node["slots"]),
         str(node["running"]),
         _seconds(node["lag_seconds"]),

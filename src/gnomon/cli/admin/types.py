@@ -23,9 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-TypeName = Annotated[
-    str, typer.Argument(metavar="TYPE", help="The task type.", parser=values.path_part)
-]
+TypeName = Annotated[str, typer.Argument(metavar="TYPE", help="The task type.")]
 SchemaFile = Annotated[
     str | None, typer.Argument(metavar="[FILE]", help="A JSON Schema; - is stdin.")
 ]

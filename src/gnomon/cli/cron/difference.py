@@ -31,7 +31,7 @@ class JobChange(StrEnum):
     UNCHANGED = "unchanged"
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class SyncStep(msgspec.Struct, frozen=True, kw_only=True):
     """One job, and what the sync does about it."""
 
     change: JobChange
@@ -79,7 +79,7 @@ class Act(msgspec.Struct, frozen=True):
     """One request."""
 
     verb: Verb
-    step: Step
+    step: SyncStep
 
     @property
     def title(self) -> str:
@@ -103,7 +103,7 @@ class Act(msgspec.Struct, frozen=True):
                 await client.delete_cron_job(step.job_id)
 
 
-def acts_of(steps: Sequence[Step]) -> list[Act]:
+def acts_of(steps: Sequence[SyncStep]) -> list[Act]:
     """Renames first, so that a definition finds its job; removals last, when all else is well."""
     renamed = [step for step in steps if step.change is JobChange.RENAMED]
     put = [step for step in steps if step.change in (JobChange.CREATED, JobChange.CHANGED)]
@@ -116,7 +116,7 @@ def acts_of(steps: Sequence[Step]) -> list[Act]:
     ]
 
 
-def document_of(declared: Declaration, steps: Sequence[Step], done: Sequence[Act]) -> Json:
+def document_of(declared: Declaration, steps: Sequence[SyncStep], done: Sequence[Act]) -> Json:
     """The difference as JSON, with the changes that have been made."""
     return {
         "set": declared.set_name,
@@ -134,9 +134,11 @@ def document_of(declared: Declaration, steps: Sequence[Step], done: Sequence[Act
     }
 
 
-async def compared(client: "DocumentClient", declared: Declaration, *, prune: bool) -> list[Step]:
+async def compared(
+    client: "DocumentClient", declared: Declaration, *, prune: bool
+) -> list[SyncStep]:
     """The step for each job of the file, and of its set on the server. Changes nothing."""
-    steps: list[Step] = []
+    steps: list[SyncStep] = []
     problems: list[str] = []
     for job in declared.jobs:
         try:
@@ -153,14 +155,14 @@ async def compared(client: "DocumentClient", declared: Declaration, *, prune: bo
     own = client.list_cron_jobs(source=declared.source)
     gone = JobChange.REMOVED if prune else JobChange.LEFT
     extra = [
-        Step(change=gone, name=job["name"], job_id=job["cron_job_id"])
+        SyncStep(change=gone, name=job["name"], job_id=job["cron_job_id"])
         async for job in own
         if job["name"] not in kept
     ]
     return steps + sorted(extra, key=lambda step: step.name)
 
 
-async def _step(client: "DocumentClient", job: Declared, source: str, *, prune: bool) -> Step:
+async def _step(client: "DocumentClient", job: Declared, source: str, *, prune: bool) -> SyncStep:
     old = None if job.renamed_from is None else await _found(client, job.renamed_from)
     if old is None:
         return await _put(client, job)
@@ -168,7 +170,7 @@ async def _step(client: "DocumentClient", job: Declared, source: str, *, prune: 
         # Asked under the old name, where the job still is.
         document = {**job.document, "name": old["name"]}
         answer = await client.put_cron_job(old["name"], document, dry_run=True)
-        return Step(
+        return SyncStep(
             change=JobChange.RENAMED,
             name=job.name,
             fields=answer["fields"],
@@ -182,10 +184,10 @@ async def _step(client: "DocumentClient", job: Declared, source: str, *, prune: 
     raise BadFile([f"{both}; remove one of them (gnomon cron rm), or leave renamed_from out"])
 
 
-async def _put(client: "DocumentClient", job: Declared) -> Step:
+async def _put(client: "DocumentClient", job: Declared) -> SyncStep:
     answer = await client.put_cron_job(job.name, job.document, dry_run=True)
     fields = {} if answer["change"] == JobChange.CREATED else answer["fields"]
-    return Step(
+    return SyncStep(
         change=JobChange(answer["change"]), name=job.name, fields=fields, document=job.document
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gnomon.cli.cron.difference import Act, JobChange, Step, acts_of, compared, document_of
+from gnomon.cli.cron.difference import Act, JobChange, SyncStep, acts_of, compared, document_of
 from gnomon.cli.cron.file import BadFile, Declaration, declaration
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, Yes, settings_of
@@ -92,7 +92,7 @@ def _declared(file: str, set_name: str | None) -> Declaration:
 def _apply(
     address: remote.ApiAddress,
     declared: Declaration,
-    steps: list[Step],
+    steps: list[SyncStep],
     acts: list[Act],
     *,
     as_json: bool,
@@ -130,7 +130,7 @@ async def _carried_out(
     return None
 
 
-def _show(declared: Declaration, steps: list[Step]) -> None:
+def _show(declared: Declaration, steps: list[SyncStep]) -> None:
     for step in steps:
         if step.change is JobChange.UNCHANGED:
             continue
@@ -141,7 +141,7 @@ def _show(declared: Declaration, steps: list[Step]) -> None:
     output.note(f"set {declared.set_name!r}: {_summary(steps)}")
 
 
-def _summary(steps: list[Step]) -> str:
+def _summary(steps: list[SyncStep]) -> str:
     counts = Counter(step.change for step in steps)
     parts = [f"{counts[change]} {words}" for change, words in _COUNTED.items() if counts[change]]
     return ", ".join(parts) or "no jobs"

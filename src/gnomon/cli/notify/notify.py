@@ -1,14 +1,16 @@
 """`gnomon notify`: who is told of dead letters, missed SLAs and other events."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gnomon.cli.notify.subscription_options import ChannelOptions, RuleOptions
 from gnomon.cli.notify.subscription_views import line_of, log_of, rows, told, whole
-from gnomon.cli.shared import output, remote, secret_files, values
+from gnomon.cli.shared import output, remote, values
+from gnomon.cli.shared.groups import with_groups
+from gnomon.cli.shared.installation import Installation, of
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
-from gnomon.cli.shared.output import CommandFailed
+from gnomon.cli.shared.values import given
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json
@@ -23,67 +25,18 @@ app = typer.Typer(
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The subscription.", parser=values.path_part)
 ]
-Installation = Annotated[
-    bool, typer.Option("--installation", help="Of the installation, for its operators.")
-]
 _ENDED = ("COMPLETED", "DEAD_LETTERED", "CANCELLED", "EXPIRED")
 _LOOK_SECONDS = 0.2
 _MOST_LOOKS = 300  # a minute
 
 
 @app.command()
+@with_groups
 def add(
     ctx: typer.Context,
     name: Name,
-    webhook: Annotated[
-        str | None, typer.Option(metavar="URL", help="Call this, signed as tasks are.")
-    ] = None,
-    slack: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A file with the URL of a chat's webhook.")
-    ] = None,
-    email: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Write to this, once it agrees.")
-    ] = None,
-    apprise: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A file with a URL of Apprise.")
-    ] = None,
-    kinds: Annotated[
-        list[str] | None, typer.Option("--kind", metavar="KIND", help="Only these, like tasks.*.")
-    ] = None,
-    severity: Annotated[
-        str | None, typer.Option(metavar="LEAST", help="info, warning (the default) or error.")
-    ] = None,
-    task_types: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only of this task type.")
-    ] = None,
-    tags: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only with this tag.")
-    ] = None,
-    cron_jobs: Annotated[
-        list[str] | None, typer.Option("--cron-job", metavar="JOB", help="Only of this cron job.")
-    ] = None,
-    quiet: Annotated[
-        str | None, typer.Option(metavar="FROM-TO", help="Quiet hours, like 22:00-07:00.")
-    ] = None,
-    zone: Annotated[
-        str, typer.Option(metavar="ZONE", help="Time zone of --quiet, like Europe/Berlin.")
-    ] = "UTC",
-    errors_through: Annotated[
-        bool, typer.Option("--errors-through", help="Errors are told in quiet hours, too.")
-    ] = False,
-    digest: Annotated[
-        float | None,
-        typer.Option(parser=values.duration, metavar="TIME", help="Between digests: 5m."),
-    ] = None,
-    resolve: Annotated[
-        float | None,
-        typer.Option(
-            parser=values.duration, metavar="TIME", help="Silence after which it is over: 15m."
-        ),
-    ] = None,
-    all_tenants: Annotated[
-        bool, typer.Option("--all-tenants", help="With --installation: of all tenants, too.")
-    ] = False,
+    channel: ChannelOptions,
+    rules: RuleOptions,
     installation: Installation = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
@@ -94,23 +47,11 @@ def add(
     gnomon notify add ops --webhook http://127.0.0.1:9000/alarm
     gnomon notify add oncall --email ops@example.com --quiet 22:00-07:00
     """
-    given = {
-        "channel": _channel(webhook, slack, email, apprise),
-        "kinds": kinds,
-        "severity": severity,
-        "task_types": task_types,
-        "tags": tags,
-        "cron_jobs": cron_jobs,
-        "quiet_hours": _quiet_hours(quiet, zone, errors_through=errors_through),
-        "digest_seconds": digest,
-        "resolve_seconds": resolve,
-        "all_tenants": all_tenants or None,
-    }
-    body = {member: value for member, value in given.items() if value}
+    body = {"channel": channel.document(), **rules.document()}
     address = remote.api_url(settings_of(ctx), api)
     remote.tell(
         address,
-        lambda client: of(client, "put_subscription", installation)(name, body),
+        lambda client: of(client, "put_subscription", installation)(name, given(**body)),
         line_of,
         as_json=as_json,
     )
@@ -285,45 +226,3 @@ def remove(
     address = remote.api_url(settings_of(ctx), api)
     remote.call(address, lambda client: of(client, "delete_subscription", installation)(name))
     output.done(f"{name} is removed", {"removed": name}, as_json=as_json)
-
-
-def of(client: "DocumentClient", operation: str, installation: bool) -> Callable[..., Any]:
-    """The operation on subscriptions of the tenant, or the one on those of the installation."""
-    verb, _, noun = operation.partition("_")
-    method: Callable[..., Any] = getattr(
-        client, f"{verb}_installation_{noun}" if installation else operation
-    )
-    return method
-
-
-def _channel(
-    webhook: str | None, slack: str | None, email: str | None, apprise: str | None
-) -> dict[str, str] | None:
-    """The channel that the options name. Whoever knows the URL of a chat can write there, so such
-    URLs come from files: the list of processes, and the history of a shell, are read by others."""
-    named = [text for text in (webhook, slack, email, apprise) if text is not None]
-    if len(named) > 1:
-        raise typer.BadParameter("give one of --webhook, --slack, --email and --apprise")
-    if webhook is not None:
-        return {"type": "webhook", "url": webhook}
-    if slack is not None:
-        return {"type": "slack", "url": secret_files.read(slack, "--slack")}
-    if email is not None:
-        return {"type": "email", "address": email}
-    if apprise is not None:
-        return {"type": "apprise", "url": secret_files.read(apprise, "--apprise")}
-    return None
-
-
-def _quiet_hours(text: str | None, zone: str, *, errors_through: bool) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    start, dash, end = text.partition("-")
-    if not dash:
-        raise CommandFailed("--quiet must be like 22:00-07:00")
-    return {
-        "start": start.strip(),
-        "end": end.strip(),
-        "timezone": zone,
-        "errors_through": errors_through,
-    }

@@ -31,9 +31,10 @@ READY_TIMEOUT_SECONDS = 1.0
 BANNER = """
 Gnomon {version} is up. Ctrl-C stops it.
 
-  API   {url}/api/v1
-  docs  {url}/api/v1/docs
-  data  {data}
+  dashboard  {url}/
+  API        {url}/api/v1
+  API docs   {url}/api/v1/docs
+  data       {data}
 
 Run `gnomon listen` in another terminal, and send it a task:
 
@@ -110,8 +111,10 @@ def _up(
     quiet: bool,
 ) -> int:
     from gnomon.cli.run import supervise
+    from gnomon.observe import logging
     from gnomon.store.postgres.identity.installation import agreed
 
+    logging.configure(settings.output)
     with ExitStack() as stack:
         tend = None
         database.check_address(settings)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from gnomon.cli.run import remote_worker
 from gnomon.cli.run.processes import Slots, overrides, prepared, serve, started
 from gnomon.cli.run.together import scraped_together
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, settings_file, settings_of
@@ -36,6 +37,10 @@ AppPath = Annotated[str, typer.Argument(metavar="APP", help="The app, as module:
 Processes = Annotated[
     int, typer.Option("--processes", min=1, max=MOST_PROCESSES, help="Run so many processes.")
 ]
+Url = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help="Address of an API to work for, without a database."),
+]
 Reload = Annotated[
     bool, typer.Option("--reload", help="Start anew when the app's source files change.")
 ]
@@ -52,6 +57,7 @@ def worker(
     app: AppPath,
     slots: Slots = None,
     processes: Processes = 1,
+    url: Url = None,
     reload: Reload = False,
     quiet: Quiet = False,
     no_line: NoLine = False,
@@ -62,9 +68,13 @@ def worker(
     It uses DATABASE_URL, or the embedded server of `gnomon up` in the data directory. It runs
     only tasks of the app's own task types, registers these, and synchronises the app's cron jobs.
 
+    With --url, or GNOMON_URL and no DATABASE_URL, it needs no database: it takes its tasks from
+    that API, with a key that has the role `work`.
+
     \b
     gnomon worker shop:app
     gnomon worker shop:app --processes 4 --slots 50
+    gnomon worker shop:app --url https://gnomon.example.com
     gnomon worker shop:app --reload
     """
     variables = overrides(slots=slots)
@@ -73,12 +83,23 @@ def worker(
     if quiet:
         variables["GNOMON_OUTPUT_LOG_LEVEL"] = "warning"
     settings = settings_of(ctx, variables)
-    dsn = prepared(settings)
     line = not (quiet or no_line) and sys.stdout.isatty()
+    gateway = remote_worker.remote_url(settings, url)
+    if gateway is None:
+        dsn = prepared(settings)
+        variables["DATABASE_URL"] = dsn
+    else:
+        remote_worker.prepare(settings)
+        variables |= remote_worker.environ_of(settings, gateway)
     if processes == 1 and not reload:
-        _run(settings, dsn, app, line_place, line=line)
+        if gateway is None:
+            _run(settings, dsn, app, line_place, line=line)
+        else:
+            remote_worker.run(settings, gateway, app, _loaded(app), line_place, line=line)
         return
-    environ = {**os.environ, **variables, "DATABASE_URL": dsn}
+    environ = {**os.environ, **variables}
+    if gateway is not None:
+        environ.pop("DATABASE_URL", None)
     raise typer.Exit(_supervise(settings, app, processes, environ, line=line, reload=reload))
 
 
@@ -93,6 +114,8 @@ def _run(
     for name in secret_variables():
         os.environ.pop(name, None)
     app = _loaded(path)
+    app.database = app.database or settings.database.handler_url
+    _check_transactional(app)
     served = Served(webhooks=False, handlers=frozenset(app.handlers), registers=True)
     settings = _for(app, path, settings)
     told = started("worker", app=path, handlers=len(app.handlers))
@@ -119,6 +142,18 @@ def _loaded(path: str) -> "Gnomon":
             f"{path} has no handlers: write @app.task above a function that it is to run"
         )
     return app
+
+
+def _check_transactional(app: "Gnomon") -> None:
+    """CommandFailed where transactional handlers have no database."""
+    from gnomon.sdk.errors import InvalidHandler
+    from gnomon.sdk.handler_database import check_address
+
+    if any(handler.transactional for handler in app.handlers.values()):
+        try:
+            check_address(app.database)
+        except InvalidHandler as error:
+            raise CommandFailed(str(error)) from error
 
 
 def _for(app: "Gnomon", path: str, settings: Settings) -> Settings:

@@ -122,17 +122,24 @@ async def prepare(
 ) -> list[str]:
     """Bring the schema up to date and make the partitions of the days ahead.
 
-    Progress is logged, unless it is shown otherwise. Returns the names of the migrations that were
-    applied.
+    Progress is logged, unless it is shown otherwise; of a new database, only that its schema was
+    made. Returns the names of the migrations that were applied.
     """
     import asyncpg
+    import structlog
 
     from gnomon.store.postgres import migrate
     from gnomon.store.postgres.retention import partitions
 
     async with connection(dsn) as opened:
         try:
-            applied = await migrate.up(opened, on_progress=on_progress or migrate.to_log)
+            is_new = await opened.fetchval("SELECT to_regnamespace('gnomon') IS NULL")
+            shown = on_progress or (migrate.to_nobody if is_new else migrate.to_log)
+            applied = await migrate.up(opened, on_progress=shown)
+            if is_new and on_progress is None:
+                structlog.get_logger("gnomon.migrate").info(
+                    "made the schema in a new database", migrations=len(applied)
+                )
             today = (await opened.fetchval("SELECT gnomon.now()")).date()
             await partitions.make(opened, today)
         except migrate.MigrationError as error:

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -43,6 +44,9 @@ STATUS_STYLES = {
     "SKIPPED": "yellow",
     "MISSED": "yellow",
     "active": "green",
+    "SUCCEEDED": "green",
+    "ROLLING_BACK": "yellow",
+    "ROLLED_BACK": "yellow",
     "paused": "yellow",
 }
 
@@ -83,7 +87,21 @@ def note(text: str) -> None:
 def trouble(text: str, **members: Any) -> None:
     """Print an error on stderr; as JSON with these members beside its message."""
     told = compact({"error": {"message": text, **members}})
-    echo(told if _json_only.get() else f"gnomon: {text}", err=True)
+    echo(told if _json_only.get() else _between_words(f"gnomon: {text}"), err=True)
+
+
+def _between_words(text: str) -> str:
+    """The text in the lines of a terminal, if stderr is one. Words stay whole, however long: they
+    may be addresses or commands, which are copied."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(
+        textwrap.fill(
+            line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+        for line in text.split("\n")
+    )
 
 
 def live(text: str, *, new: bool) -> None:

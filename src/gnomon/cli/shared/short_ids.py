@@ -18,6 +18,7 @@ _LISTS = {
     "key": "keys list",
     "webhook secret": "secrets list",
     "event": "events",
+    "workflow run": "workflows runs list",
 }
 
 

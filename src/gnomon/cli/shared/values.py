@@ -92,7 +92,7 @@ def json_file(file: str) -> msgspec.Raw:
 
 
 def path_part(text: str) -> str:
-    """A name that is part of a path of the API."""
+    """The name of a thing whose names have no slash."""
     if "/" in text:
         raise typer.BadParameter(f"{text!r} must not contain a /")
     return text

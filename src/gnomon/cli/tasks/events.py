@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gnomon.cli.shared import output, remote
+from gnomon.cli.shared.groups import OptionGroup, with_groups
+from gnomon.cli.shared.installation import Installation, of
 from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, settings_of
 from gnomon.cli.shared.output import CommandFailed, compact, second
 from gnomon.cli.shared.short_ids import id_among
 from gnomon.cli.shared.tables import Column, Fit
+from gnomon.cli.shared.values import given
 from gnomon.cli.tasks import views
 
 if TYPE_CHECKING:
@@ -30,20 +33,31 @@ _COLUMNS = (
 _RECENT = 1_000  # events among which the beginning of an id is looked for
 
 
-def events(
-    ctx: typer.Context,
+class EventOptions(OptionGroup):
+    """Which events."""
+
     kind: Annotated[
         str | None, typer.Option(metavar="KIND", help="Only these, like cron.sla_missed.")
-    ] = None,
-    is_open: Annotated[
-        bool, typer.Option("--open", help="Only those that nobody has acknowledged.")
-    ] = False,
+    ] = None
     severity: Annotated[
         str | None, typer.Option(metavar="SEVERITY", help="Only these: info, warning or error.")
-    ] = None,
+    ] = None
     task_type: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help="Only about this task type.")
-    ] = None,
+    ] = None
+    is_open: Annotated[
+        bool, typer.Option("--open", help="Only those that nobody has acknowledged.")
+    ] = False
+
+    def filters(self) -> dict[str, Any]:
+        """The parameters of the list and of the stream."""
+        return given(kind=self.kind, severity=self.severity, task_type=self.task_type)
+
+
+@with_groups
+def events(
+    ctx: typer.Context,
+    wanted: EventOptions,
     follow: Annotated[
         bool,
         typer.Option("--follow", "-f", help="Wait for new ones, and show them as they happen."),
@@ -52,12 +66,7 @@ def events(
         int | None,
         typer.Option(metavar="NUMBER", min=0, help="With --follow: first those after this one."),
     ] = None,
-    installation: Annotated[
-        bool,
-        typer.Option(
-            "--installation", help="With --follow: those of the installation, for operators."
-        ),
-    ] = False,
+    installation: Installation = False,
     limit: Limit = 50,
     everything: Everything = False,
     as_json: AsJson = False,
@@ -68,31 +77,44 @@ def events(
     \b
     gnomon events --open
     gnomon events --follow --severity error
-    gnomon events --kind cron.sla_missed --json
+    gnomon events --installation --open
     """
-    given = {"kind": kind, "severity": severity, "task_type": task_type}
-    filters: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if follow and (wanted.is_open or everything):
+        raise typer.BadParameter("--follow shows all that happens: not with --open or --all")
+    if after is not None and not follow:
+        raise typer.BadParameter("--after needs --follow")
+    if installation and wanted.task_type is not None:
+        raise typer.BadParameter("no event of the installation is about a task type")
     if follow:
-        if is_open or everything:
-            raise typer.BadParameter("--follow shows all that happens: not with --open or --all")
-        filters |= {"after": after, "installation": installation}
-        remote.call(remote.api_url(settings_of(ctx), api), partial(_follow, filters, as_json))
-        return
-    if after is not None or installation:
-        raise typer.BadParameter("--after and --installation need --follow")
-    if is_open:
-        filters["acknowledged"] = False
-
-    async def run(client: "DocumentClient") -> None:
-        found = client.list_events(**filters, limit=None if everything else limit)
-        await (output.stream("events", found) if as_json else views.in_pieces(found, _rows))
-
+        run = partial(_follow, after, installation, wanted, as_json)
+    else:
+        run = partial(_list, None if everything else limit, installation, wanted, as_json)
     remote.call(remote.api_url(settings_of(ctx), api), run)
 
 
-async def _follow(filters: dict[str, Any], as_json: bool, client: "DocumentClient") -> None:
+async def _list(
+    limit: int | None,
+    installation: bool,
+    wanted: EventOptions,
+    as_json: bool,
+    client: "DocumentClient",
+) -> None:
+    acknowledged = {"acknowledged": False} if wanted.is_open else {}
+    listed = of(client, "list_events", installation)
+    found = listed(**wanted.filters(), **acknowledged, limit=limit)
+    await (output.stream("events", found) if as_json else views.in_pieces(found, _rows))
+
+
+async def _follow(
+    after: int | None,
+    installation: bool,
+    wanted: EventOptions,
+    as_json: bool,
+    client: "DocumentClient",
+) -> None:
     """Shows events as they happen, until it is interrupted."""
-    async for event in client.follow_events(**filters):
+    found = client.follow_events(**wanted.filters(), after=after, installation=installation)
+    async for event in found:
         if as_json:
             output.line(compact(event))
         else:
@@ -113,6 +135,7 @@ def acknowledge(
     note: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What to say about them.")
     ] = None,
+    installation: Installation = False,
     as_json: AsJson = False,
     api: ApiUrl = None,
 ) -> None:
@@ -123,9 +146,11 @@ def acknowledge(
     """
 
     async def run(client: "DocumentClient") -> None:
-        recent = [event async for event in client.list_events(acknowledged=False, limit=_RECENT)]
-        found = [await id_among(given, "event", recent, "event_id") for given in event_ids]
-        acknowledged = (await client.acknowledge_events(found, note=note))["event_ids"]
+        listed = of(client, "list_events", installation)(acknowledged=False, limit=_RECENT)
+        recent = [event async for event in listed]
+        found = [await id_among(each, "event", recent, "event_id") for each in event_ids]
+        answer = await of(client, "acknowledge_events", installation)(found, note=note)
+        acknowledged = answer["event_ids"]
         gone = set(found) - set(acknowledged)
         if gone:
             raise CommandFailed(f"there is no event {', '.join(sorted(gone))}")

@@ -19,7 +19,7 @@ Statuses:
   CANCELLED      was cancelled
   EXPIRED        had not started when its expires_at was over
   PAUSED         waits for `tasks resume`
-  BLOCKED        waits until the run of its cron job before it has ended"""
+  BLOCKED        waits for the cron run before it, or for its workflow"""
 
 
 def short(task: "Json", now: datetime) -> str:
@@ -66,6 +66,8 @@ def _meaning(task: "Json", now: datetime) -> str:
         case "PAUSED":
             return "waits for `gnomon tasks resume`"
         case "BLOCKED":
+            if task.get("workflow_run_id"):
+                return "waits for other nodes of its workflow run"
             return "waits until the run of its cron job before it has ended"
         case _:
             return ""

@@ -251,6 +251,8 @@ def _facts(task: "Json") -> list[tuple[str, str]]:
         ("last error", shortened(task.get("last_error") or "", BODY_SHOWN)),
         ("result", shortened(compact(task.get("result")), BODY_SHOWN)),
         ("retry of", task.get("retry_of") or ""),
+        ("workflow run", task.get("workflow_run_id") or ""),
+        ("node", task.get("node") or ""),
         ("correlation", _correlation(task)),
         ("trace", task.get("trace_id") or ""),
         ("resolved", _resolved(task)),

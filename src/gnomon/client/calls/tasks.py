@@ -1,4 +1,4 @@
-"""Tasks and events."""
+"""Tasks."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -9,11 +9,8 @@ import msgspec
 
 from gnomon.client.call import Call, Listing, segment
 from gnomon.client.types.tasks import (
-    EventInfo,
-    EventReceiptInfo,
     ExecutionInfo,
     ExplanationInfo,
-    FollowedEvent,
     RelatedTasksInfo,
     SubmittedTask,
     TaskEdit,
@@ -25,12 +22,10 @@ from gnomon.client.types.tasks import (
 )
 from gnomon.model.lifecycle import Status
 from gnomon.model.priority import Priority
-from gnomon.model.severity import Severity
 
 Id: TypeAlias = str | UUID
 IncludedPart: TypeAlias = Literal["executions", "failure"]
 ChangedTask: TypeAlias = TaskInfo | SubmittedTask
-AcknowledgedEvent: TypeAlias = EventInfo | EventReceiptInfo
 
 _TASKS = "/tasks"
 
@@ -205,74 +200,6 @@ def resume_task(task_id: Id, *, idempotency_key: str | None = None) -> Call[Chan
 def retry_task(task_id: Id, *, idempotency_key: str | None = None) -> Call[ChangedTask]:
     """Runs a task again; a finished one as a new task."""
     return _changing("POST", f"{_task(task_id)}/retry", key=idempotency_key)
-
-
-def follow_events(
-    *,
-    kind: str | None = None,
-    severity: Severity | str | None = None,
-    task_type: str | None = None,
-    after: int | None = None,
-    installation: bool = False,
-) -> Call[FollowedEvent]:
-    """Iterates over events as they happen, without end; or from the number `after` on, 0 for all
-    that are kept. A stream that is cut off goes on where it stopped: no event is left out or told
-    twice. With `installation` those of the installation, for operators. Raises ApiProblem with
-    status 410 where events after that number are not kept any more."""
-    return Call(
-        method="GET",
-        path="/installation/events/stream" if installation else "/events/stream",
-        query={"kind": kind, "severity": severity, "task_type": task_type, "after": after},
-        answer=FollowedEvent,
-    )
-
-
-def list_events(
-    *,
-    kind: str | None = None,
-    severity: Severity | str | None = None,
-    task_type: str | None = None,
-    cron_job_id: Id | None = None,
-    acknowledged: bool | None = None,
-    limit: int | None = None,
-    cursor: str | None = None,
-) -> Listing[EventInfo]:
-    """Lists events, newest first; with `acknowledged`, those that somebody has taken note of, or
-    those that nobody has."""
-    said = None if acknowledged is None else str(acknowledged).lower()
-    query = {
-        "kind": kind,
-        "severity": severity,
-        "task_type": task_type,
-        "cron_job_id": cron_job_id,
-        "acknowledged": said,
-    }
-    return Listing(
-        path="/events", member="events", item=EventInfo, query=query, limit=limit, cursor=cursor
-    )
-
-
-def acknowledge_event(event_id: Id, *, note: str | None = None) -> Call[AcknowledgedEvent]:
-    """Notes that somebody has taken note of an event. Who is first is kept."""
-    return Call(
-        method="POST",
-        path=f"/events/{segment(event_id)}/acknowledge",
-        body={} if note is None else {"note": note},
-        answer=EventInfo,
-        receipt=EventReceiptInfo,
-    )
-
-
-def acknowledge_events(event_ids: Sequence[Id], *, note: str | None = None) -> Call[list[UUID]]:
-    """The same for several, at most 500. Returns those that there are."""
-    body: dict[str, Any] = {"event_ids": [str(each) for each in event_ids]}
-    return Call(
-        method="POST",
-        path="/events/acknowledge",
-        body=body if note is None else body | {"note": note},
-        answer=list[UUID],
-        member="event_ids",
-    )
 
 
 def _batch(

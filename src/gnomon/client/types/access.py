@@ -17,6 +17,7 @@ class KeySpec(Spec, kw_only=True):
     name: str
     roles: Sequence[Role]
     task_types: Sequence[str] | None = None
+    queues: Sequence[str] | None = None  # that a remote worker with it may serve
     functions: Sequence[str] | None = None
     hosts: Sequence[str] | None = None
     expires_at: datetime | None = None
@@ -38,6 +39,7 @@ class KeyInfo(msgspec.Struct, kw_only=True):
     hint: str
     roles: list[Role]
     task_types: list[str] | None
+    queues: list[str] | None = None
     functions: list[str] | None
     hosts: list[str] | None
     created_at: datetime

@@ -223,6 +223,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     """A node. `lag_seconds` is the age of the oldest due task in its shards that it serves."""
 
     name: str
+    kind: str = "node"  # or gateway, session
     incarnation: UUID
     version: str
     state: str  # alive, silent or dead
@@ -236,6 +237,9 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     slots: int
     running: int
     lag_seconds: float | None
+    tenant_id: str | None = None  # of a session
+    gateway: str | None = None  # the name of that which has the session
+    sessions: int | None = None  # of a gateway
 
 
 class DueInfo(msgspec.Struct, kw_only=True):

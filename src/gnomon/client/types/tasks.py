@@ -47,6 +47,7 @@ class TaskSpec(TemplateSpec, kw_only=True):
     expires_at: datetime | None = None
     idempotency_key: str | None = None
     correlation_id: str | None = None
+    retry_of: UUID | None = None
 
 
 class TemplateEdit(Spec, kw_only=True):
@@ -161,6 +162,8 @@ class TaskInfo(TemplateInfo, kw_only=True):
     payload_kept: bool
     correlation_id: str | None = None  # as submitted, else the task's id
     trace_id: str | None = None  # of a task that belongs to a sampled trace
+    workflow_run_id: UUID | None = None  # of a node of a workflow: its run
+    node: str | None = None  # and its name there
     warnings: list[str] = []  # in the answer to a submission: what its submitter should know
     progress: ProgressInfo | None = None  # of one that runs; lists do not have it
     executions: list[ExecutionInfo] | None = None  # the last ones, where they were asked for

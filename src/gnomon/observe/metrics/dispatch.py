@@ -122,7 +122,8 @@ class StatementMetrics(Collector):
 class OwnMetrics:
     """What a node has and uses, and the events of its own work."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, *, alone: bool = True) -> None:
+        """`alone`: nobody else in the process tells of its connections, and of the installation."""
         self._statements = StatementMetrics()
         registry.register(self._statements)
         self._missed = Counter(
@@ -145,7 +146,8 @@ class OwnMetrics:
             registry=registry,
         )
         self._disk = DiskMetrics()
-        registry.register(self._disk)
+        if alone:
+            registry.register(self._disk)
         self._renewals = Counter(
             "gnomon_lease_renewals", "Renewals of the lease.", ["result"], registry=registry
         )
@@ -159,9 +161,10 @@ class OwnMetrics:
             "How far the database's clock is ahead of this machine's.",
             registry=registry,
         )
-        self._connections = ConnectionMetrics(registry)
+        self._connections = ConnectionMetrics(registry if alone else CollectorRegistry())
         self._installation = InstallationMetrics()
-        registry.register(self._installation)
+        if alone:
+            registry.register(self._installation)
 
     def __call__(self, event: NodeEvent) -> None:
         match event:

@@ -88,7 +88,10 @@ class NodeMetrics(Metrics):
             case TasksSettled(counts=ends) | SettlementsPresumed(ends) | TasksBuried(ends):
                 self._executions.ended(ends)
                 self._types.ended(ends)
-            case ClaimAnswered() | SettlementAnswered() | NodeSeen():
+            case NodeSeen():
+                self._own(event)
+                self._types.looked()
+            case ClaimAnswered() | SettlementAnswered():
                 self._own(event)
             case TasksRecovered() | LeaseRenewal() | RoomSeen() | InstallationSeen():
                 self._own(event)

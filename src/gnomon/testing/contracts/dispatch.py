@@ -109,14 +109,16 @@ class ClaimingContract:
         node = await joined(world.roster)
         held, to_cancel = await claimed(world, node, 2, delivery=DeliveryMode.AT_MOST_ONCE)
         await world.cancel(to_cancel.key)
-        assert await world.dispatch.begin(node, [held, to_cancel]) == {held.key}
-        assert await world.dispatch.begin(node, [held]) == {held.key}  # asked again, it says so
+        assert await world.dispatch.begin([held, to_cancel]) == {held.key}
+        assert await world.dispatch.begin([held]) == {held.key}  # asked again, it says so
         other = await joined(world.roster, "other")
-        assert await world.dispatch.begin(other, [held]) == set()
+        assert (
+            await world.dispatch.begin([msgspec.structs.replace(held, incarnation=other)]) == set()
+        )
         stale = msgspec.structs.replace(held, fence=held.fence - 1)
-        assert await world.dispatch.begin(node, [stale]) == set()
+        assert await world.dispatch.begin([stale]) == set()
         await declared_dead(world.roster, node)
-        assert await world.dispatch.begin(node, [held]) == set()
+        assert await world.dispatch.begin([held]) == set()
 
     async def test_what_has_begun_is_not_settled_as_if_it_had_not(
         self, world: DispatchWorld
@@ -124,7 +126,7 @@ class ClaimingContract:
         """A node that takes it over has seen it unbegun: by now it may be called."""
         node = await joined(world.roster)
         begun, unbegun = await claimed(world, node, 2, delivery=DeliveryMode.AT_MOST_ONCE)
-        await world.dispatch.begin(node, [begun])
+        await world.dispatch.begin([begun])
         assert {t.key: t.begun for t in await world.dispatch.running_on(node)} == {
             begun.key: True,
             unbegun.key: False,
@@ -132,7 +134,7 @@ class ClaimingContract:
         released = [settlement(d, RELEASE, None, unbegun=True) for d in (begun, unbegun)]
         assert [each.key for each in await world.dispatch.settle(released)] == [unbegun.key]
         (again,) = (await world.dispatch.claim(node, [unbegun.key])).deliveries
-        await world.dispatch.begin(node, [again])
+        await world.dispatch.begin([again])
         await world.dispatch.settle([settlement(again, RELEASE, None)])
         await world.dispatch.claim(node, [unbegun.key])
         running = {t.key: t.begun for t in await world.dispatch.running_on(node)}
@@ -142,7 +144,7 @@ class ClaimingContract:
         node = await joined(world.roster)
         (delivery,) = await claimed(world, node, timeout_seconds=1.0)
         await world.turn(1.0 + GRACE + 1.0)
-        assert await world.dispatch.begin(node, [delivery]) == set()
+        assert await world.dispatch.begin([delivery]) == set()
 
 
 class SettlingContract:

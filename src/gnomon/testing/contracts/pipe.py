@@ -1,15 +1,16 @@
-"""The contract of a pipe, as tests: derive from `PipeContract` and give it a pipe.
+"""The contracts of pipes, as tests: derive from `PipeContract` and give it a world with your pipe.
 
     class TestMine(PipeContract):
-        def make_pipe(self, capacity, on_room, reserved=0):
-            return MyPipe(capacity, on_room, reserved)
+        def make_world(self, capacity, on_room):
+            return MyWorld(MyPipe(capacity, on_room))
 
-The tests are coroutines: run them with pytest-asyncio or the like, in its auto mode.
+A pipe whose workers are slots of the same process has a second one, `SlotPipeContract`. The tests
+are coroutines: run them with pytest-asyncio or the like, in its auto mode.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from gnomon.model.outcome import SUCCESS
@@ -18,7 +19,7 @@ from gnomon.model.retry import RetryPolicy
 from gnomon.model.target import PythonTarget
 from gnomon.model.task import TaskKey
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.pipe.port import Pipe
+from gnomon.pipe.port import Pipe, SlotPipe
 
 T = TypeVar("T")
 
@@ -48,10 +49,141 @@ def a_delivery(number: int, lane: Lane = Lane.MEDIUM) -> Delivery:
     )
 
 
-class PipeContract:
-    """The suite."""
+class PipeWorld(Protocol):
+    """A pipe, and a worker at its other end that has so many slots."""
 
-    def make_pipe(self, capacity: int, on_room: Callable[[], None], reserved: int = 0) -> Pipe:
+    @property
+    def pipe(self) -> Pipe: ...
+
+    async def send(self, deliveries: Sequence[Delivery]) -> None:
+        """Hand claimed tasks to the pipe, as a dispatcher does that has chosen who runs them."""
+
+    async def receive(self) -> Delivery:
+        """The next delivery that the worker gets: it waits for one."""
+
+    async def report(self, report: Report) -> None:
+        """Have the worker say what became of a delivery."""
+
+    async def receipts(self) -> list[bool]:
+        """Whether the reports that the worker knows to be settled since the last call were
+        accepted."""
+
+
+class PipeContract:
+    """The suite of all pipes."""
+
+    def make_world(self, capacity: int, on_room: Callable[[], None]) -> PipeWorld:
+        """A pipe with a worker of `capacity` slots; it calls `on_room` when there is room again."""
+        raise NotImplementedError
+
+    async def test_deliveries_come_in_the_order_they_were_sent(self) -> None:
+        world = self.make_world(10, _nothing)
+        sent = [a_delivery(n) for n in range(5)]
+        await world.send(sent[:3])
+        await world.send(sent[3:])
+        assert [(await world.receive()).key for _ in sent] == [d.key for d in sent]
+
+    async def test_critical_deliveries_overtake_all_others(self) -> None:
+        world = self.make_world(10, _nothing)
+        await world.send([a_delivery(1), a_delivery(2, Lane.HIGH)])
+        await world.send(
+            [a_delivery(3, Lane.CRITICAL), a_delivery(4), a_delivery(5, Lane.CRITICAL)]
+        )
+        received = [(await world.receive()).key.id.int for _ in range(5)]
+        assert received == [3, 5, 1, 2, 4]
+
+    async def test_a_worker_that_waits_is_woken(self) -> None:
+        world = self.make_world(2, _nothing)
+        waiting = _begun(world.receive())
+        await _settle_down()
+        assert not waiting.done()
+        await world.send([a_delivery(1)])
+        assert (await asyncio.wait_for(waiting, 5)).key == a_delivery(1).key
+
+    async def test_room_shrinks_with_sending_and_is_back_after_settling(self) -> None:
+        called: list[None] = []
+        world = self.make_world(3, lambda: called.append(None))
+        pipe = world.pipe
+        assert pipe.room() == 3
+        await world.send([a_delivery(1), a_delivery(2)])
+        assert pipe.room() == 1
+        delivery = await world.receive()
+        assert pipe.room() == 1  # it is not over and done with
+        called.clear()
+        await world.report(Report(delivery, SUCCESS))
+        reports = await pipe.reports(10)
+        pipe.settled(reports)
+        pipe.acknowledge(reports, accepted=True)
+        assert await world.receipts() == [True]
+        assert (pipe.room(), bool(called)) == (2, True)
+
+    async def test_what_is_free_is_never_more_than_the_room(self) -> None:
+        world = self.make_world(2, _nothing)
+        pipe = world.pipe
+        assert 0 < pipe.free() <= pipe.room() <= pipe.urgent_room()
+        await world.send([a_delivery(1)])
+        assert pipe.free() == 1
+        await world.send([a_delivery(2)])
+        assert pipe.free() == 0
+        await world.receive()
+        assert pipe.free() == 0  # it runs now
+
+    async def test_what_was_not_received_can_be_taken_back(self) -> None:
+        world = self.make_world(4, _nothing)
+        await world.send([a_delivery(n) for n in range(4)])
+        assert [d.key.id.int for d in world.pipe.unsent()] == [0, 1, 2, 3]
+        assert world.pipe.unsent() == []
+
+    async def test_what_is_late_can_be_taken_back(self) -> None:
+        world = self.make_world(4, _nothing)
+        await world.send([a_delivery(0), a_delivery(1, Lane.CRITICAL)])
+        assert world.pipe.late(_MOMENT) == []
+        assert {d.key.id.int for d in world.pipe.late(_MOMENT + 1)} == {0, 1}
+        assert world.pipe.unsent() == []
+
+    async def test_reports_come_in_batches_in_order(self) -> None:
+        world = self.make_world(5, _nothing)
+        await world.send([a_delivery(n) for n in range(5)])
+        received = [await world.receive() for _ in range(5)]
+        for delivery in received:
+            await world.report(Report(delivery, SUCCESS))
+        first, rest = await world.pipe.reports(2), await world.pipe.reports(10)
+        assert [r.delivery for r in (*first, *rest)] == received
+        assert len(first) == 2
+        waiting = _begun(world.pipe.reports(10))
+        await _settle_down()
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    async def test_a_report_that_was_stale_is_acknowledged_as_such(self) -> None:
+        world = self.make_world(2, _nothing)
+        await world.send([a_delivery(1), a_delivery(2)])
+        for _ in range(2):
+            await world.report(Report(await world.receive(), SUCCESS))
+        reports = await world.pipe.reports(10)
+        world.pipe.settled(reports)
+        world.pipe.acknowledge(reports[:1], accepted=False)
+        world.pipe.acknowledge(reports[1:], accepted=True)
+        assert sorted(await world.receipts()) == [False, True]
+
+    async def test_a_reader_of_reports_that_is_cancelled_takes_nothing_with_it(self) -> None:
+        world = self.make_world(2, _nothing)
+        await world.send([a_delivery(1)])
+        delivery = await world.receive()
+        reader = _begun(world.pipe.reports(10))
+        await _settle_down()
+        reader.cancel()
+        await asyncio.wait([reader])
+        await world.report(Report(delivery, SUCCESS))
+        (report,) = await asyncio.wait_for(world.pipe.reports(10), 5)
+        assert report.delivery == delivery
+
+
+class SlotPipeContract:
+    """The suite of pipes whose workers are slots of the same process."""
+
+    def make_pipe(self, capacity: int, on_room: Callable[[], None], reserved: int = 0) -> SlotPipe:
         """A pipe whose workers can hold `capacity` deliveries, of which `reserved` are kept for
         CRITICAL ones; it calls `on_room` when there is room again."""
         raise NotImplementedError

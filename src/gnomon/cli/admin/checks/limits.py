@@ -43,13 +43,16 @@ async def database_load(connection: "Connection") -> Check:
 
 async def fleet(database: "Database") -> Check:
     """What keeps due tasks from starting, by the reasons that `gnomon tasks explain` gives."""
+    from gnomon.store.ports.roster import NodeKind
     from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
     from gnomon.store.postgres.levels.stuck_store import FlowPlace, PostgresStuck
 
     late, _ = await PostgresStuck(database).waiting(FlowPlace(), LATE_SECONDS, _FLOWS)
     if not late:
         return Check("fleet", True, f"nothing waits for more than {LATE_SECONDS:.0f} s")
-    live = [node for node in await PostgresNodeReader(database).nodes(1_000) if not node.dead]
+    found = await PostgresNodeReader(database).nodes(1_000)
+    # The slots of a session are counted at its gateway.
+    live = [n for n in found if not n.dead and n.kind is not NodeKind.SESSION]
     slots, running = sum(n.slots for n in live), sum(n.running for n in live)
     if not live:
         remedy = "start `gnomon up` or `gnomon scheduler`"

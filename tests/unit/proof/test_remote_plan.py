@@ -1,0 +1,44 @@
+"""Plans of campaigns with remote workers, and what their faults explain."""
+
+from collections import Counter
+
+from proof.campaigns import points
+from proof.campaigns.expectations import Faults, Limits
+from proof.campaigns.faults import WORKER_POINTS, Planned
+from proof.campaigns.history import Call, Fault
+from proof.campaigns.setup import Setup
+
+SETUP = Setup(seconds=1080.0, workers=3, apis=2, nodes=1)
+
+
+def test_workers_gateways_and_both_are_struck() -> None:
+    plan = SETUP.planned()
+    struck = Counter(planned.victim.partition("-")[0] for planned in plan)
+    assert struck["worker"] > struck["api"] > 10
+    assert _together(plan) > 1
+    assert {p.victim for p in plan if p.victim.startswith("worker")} == set(SETUP.worker_names)
+
+
+def _together(plan: list[Planned]) -> int:
+    """How often a worker and a gateway are killed at once."""
+    kills: dict[float, set[str]] = {}
+    for planned in plan:
+        if planned.kind == "kill":
+            kills.setdefault(planned.at, set()).add(planned.victim.partition("-")[0])
+    return sum(kinds == {"worker", "api"} for kinds in kills.values())
+
+
+def test_the_points_of_workers_and_gateways_exist() -> None:
+    of_worker = {p.point for p in SETUP.planned() if p.point and p.victim.startswith("worker")}
+    of_api = {p.point for p in SETUP.planned() if p.point and p.victim.startswith("api")}
+    assert of_worker <= set(WORKER_POINTS) <= set(points.WORKER_POINTS)
+    assert of_api <= set(points.NODE_POINTS + points.API_POINTS)
+
+
+def test_the_death_of_a_worker_explains_its_own_repeats_alone() -> None:
+    call = Call(n=1, run_id="a", attempt=1, fence=1, began_at=100.0, node="worker-1")
+    for victim, explains in (("worker-1", True), ("worker-2", False), ("api-1", False)):
+        fault = Fault(
+            kind="kill", victim=victim, at=100.1, healed_at=101.0, took_effect=True, detail=""
+        )
+        assert Faults([fault], 3.0, Limits()).explain(call, 103.0) is explains
