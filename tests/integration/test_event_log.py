@@ -1,6 +1,7 @@
 """Events are read in an order that misses none, whoever commits late, dies or grows."""
 
 import asyncio
+import itertools
 from datetime import timedelta
 from uuid import UUID
 
@@ -8,7 +9,7 @@ import pytest
 from tests.conftest import connected
 from tests.integration.support import Connection, database_now
 
-from gnomon.clock import new_id
+from gnomon.clock import new_id, new_id_in
 from gnomon.model.errors import EventsGone
 from gnomon.model.event_kinds import DEAD_LETTERED, INSTALLATION, NODE_LOST, fingerprint
 from gnomon.model.retention import RowKind
@@ -21,10 +22,14 @@ from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 _ENTER = "INSERT INTO gnomon.event (tenant_id, id, kind, at, detail) VALUES ($1, $2, $3, now(), $4)"
 
 
+# The turns of the ids below. Those of one millisecond are told in the order of their turns, too.
+_TURNS = itertools.count()
+
+
 async def entered(
     connection: Connection, tenant_id: str = "default", kind: str = "kind", age: float = 0.0
 ) -> UUID:
-    event_id = new_id(await database_now(connection) - timedelta(seconds=age))
+    event_id = new_id_in(0, await database_now(connection) - timedelta(seconds=age), next(_TURNS))
     await connection.execute(_ENTER, tenant_id, event_id, kind, "{}")
     return event_id
 

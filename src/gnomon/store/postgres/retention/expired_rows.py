@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # One plan, whatever is known of the table: it may be full of dead rows, and never analyzed.
 BY_INDEX = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
+# A process that stands still in the middle holds its locks no longer than this.
+_CUT_OFF = "SET LOCAL idle_in_transaction_session_timeout = '5s'"
 # How often the keys are looked through from the first one on, for those that were passed over
 # because somebody had them locked, or because they were committed late.
 _KEY_PASSES = 20
@@ -182,7 +184,7 @@ class ExpiredRows:
     @asynccontextmanager
     async def _by_index(self) -> AsyncIterator["Connection"]:
         async with self._database.transaction() as connection:
-            await connection.execute(BY_INDEX)
+            await connection.execute(f"{BY_INDEX}; {_CUT_OFF}")
             yield connection
 
 
