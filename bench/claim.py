@@ -16,10 +16,10 @@ from bench.latency import herd
 from bench.results import BenchError, Findings, Measure, Tally, at_least, at_most, percentile
 from bench.stage import PAYLOAD, Arena, Stage
 from gnomon.clock import new_incarnation
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.shard import SHARDS, shard_of
-from gnomon.model.target import PythonTarget
-from gnomon.model.verdict import COMPLETE
+from gnomon.model.fleet.shard import SHARDS, shard_of
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import COMPLETE
+from gnomon.model.targets.target import PythonTarget
 from gnomon.settings import Settings
 from gnomon.store.ports.dispatch import BEGINNING, Cursor, Entry, Settlement
 from gnomon.store.postgres.database import Database

@@ -20,8 +20,8 @@ from bench.results import BenchError, Findings, Measure, Tally, at_most, percent
 from bench.stage import Arena, Stage
 from gnomon.clock import new_id
 from gnomon.cron.job import Definition, schedule_of
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.store.postgres.cron.rows import stored_definition
 
 LOAD_BATCH = 10_000

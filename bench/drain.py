@@ -11,7 +11,7 @@ from bench.results import Measure, Tally, at_least
 from bench.sizes import Sizes
 from bench.stage import Stage
 from bench.trees import ROOT
-from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.model.targets.target import HttpTarget, PythonTarget, Target
 
 SLOWEST_RATE = 200  # tasks a second; below that a measure is given up
 START_SECONDS = 30.0

@@ -7,7 +7,7 @@ from rich.progress import Progress
 from bench.drain import SLOWEST_RATE, START_SECONDS
 from bench.results import Findings, Measure, Tally, at_least, number
 from bench.stage import Arena, Stage
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 
 WAYS = {
     "free": "without a limiter",

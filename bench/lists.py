@@ -10,10 +10,10 @@ from rich.progress import Progress
 
 from bench.results import Findings, Measure
 from bench.stage import Arena, Stage, store_on
-from gnomon.model.lifecycle import State, Status
-from gnomon.model.priority import Lane
-from gnomon.model.task import DEFAULT_TENANT
-from gnomon.store.ports.tasks import TaskFilter
+from gnomon.model.tasks.lifecycle import State, Status
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import DEFAULT_TENANT
+from gnomon.store.ports.work.tasks import TaskFilter
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 LIMIT = 50

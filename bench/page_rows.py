@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 import asyncpg
 import msgspec
 
-from gnomon.model import fingerprint
-from gnomon.model.activity import DELAYS
-from gnomon.model.lifecycle import State
+from gnomon.model.insight.activity import DELAYS
+from gnomon.model.outcomes import fingerprint
+from gnomon.model.tasks.lifecycle import State
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 

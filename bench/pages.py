@@ -16,7 +16,7 @@ from bench import page_rows
 from bench.processes import Process
 from bench.results import BenchError, Findings, Measure, at_most
 from bench.stage import Arena, Stage
-from gnomon.model.lifecycle import State
+from gnomon.model.tasks.lifecycle import State
 
 GOAL_MS = 300.0
 BATCH = 50_000

@@ -12,7 +12,7 @@ from bench import submission
 from bench.drain import SLOWEST_RATE, START_SECONDS
 from bench.results import Findings, Measure, Tally, number
 from bench.stage import Arena, Stage
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 from gnomon.store.postgres.database import Database
 
 POOL_SIZE = 20  # PgBouncer's own default

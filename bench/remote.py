@@ -17,7 +17,7 @@ from bench.results import Findings, Measure, Tally, at_least, at_most, number, p
 from bench.sessions import Answered, Asked
 from bench.stage import Arena, Stage
 from bench.submission import submit
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 
 PROCESSES = (1, 4)  # of a worker
 _WAYS = ("local", "remote")

@@ -17,12 +17,12 @@ from bench.processes import Process, gnomon, migrate
 from bench.results import BenchError
 from bench.trees import HERE, Tree
 from gnomon.clock import new_id
-from gnomon.model.lifecycle import State
-from gnomon.model.target import PythonTarget, Target
-from gnomon.model.task import DEFAULT_TENANT, Submission
+from gnomon.model.targets.target import PythonTarget, Target
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import DEFAULT_TENANT, Submission
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.embedded.roles import USER
-from gnomon.store.ports.tasks import NewTask
+from gnomon.store.ports.work.tasks import NewTask
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.wiring import processes as wiring

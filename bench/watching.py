@@ -19,7 +19,7 @@ from bench.results import BenchError, Findings, Measure, Tally, at_most, number
 from bench.rounds import median_interval, turns
 from bench.stage import Stage
 from bench.usage import cpu_seconds
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 
 GOAL = 1.05
 MICRO = 1e6

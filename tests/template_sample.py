@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import DeliveryMode, KeepPayload
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, KeepPayload
 
 EVERY_FIELD: dict[str, Any] = {
     "task_type": "mail",

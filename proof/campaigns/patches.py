@@ -94,7 +94,7 @@ def _renew_resurrects() -> None:
 
 @_planted("ack-before-commit")
 def _ack_before_commit() -> None:
-    from gnomon.store.ports.tasks import Receipt
+    from gnomon.store.ports.work.tasks import Receipt
 
     def make(original: Any) -> Any:
         async def submit(self: Any, new: Any) -> Any:
@@ -149,9 +149,9 @@ def _claims_early() -> None:
 
 @_planted("retry-as-complete")
 def _retry_as_complete() -> None:
-    from gnomon.model.verdict import COMPLETE
+    from gnomon.model.outcomes.verdict import COMPLETE
 
-    _swap("gnomon.model.verdict:_after_failure", lambda _: lambda *_: COMPLETE)
+    _swap("gnomon.model.outcomes.verdict:_after_failure", lambda _: lambda *_: COMPLETE)
 
 
 @_planted("cancel-not-settled")
@@ -180,8 +180,8 @@ def _paused_run_anyway() -> None:
 def _at_most_once_again() -> None:
     import msgspec
 
-    from gnomon.model.outcome import OutcomeKind
-    from gnomon.model.task import DeliveryMode
+    from gnomon.model.outcomes.outcome import OutcomeKind
+    from gnomon.model.tasks.task import DeliveryMode
 
     def make(original: Any) -> Any:
         def decide(outcome: Any, standing: Any, chance: float) -> Any:
@@ -191,7 +191,7 @@ def _at_most_once_again() -> None:
 
         return decide
 
-    importlib.import_module("gnomon.model.verdict")
+    importlib.import_module("gnomon.model.outcomes.verdict")
     _swap("gnomon.node.settle.sweeper:decide", make)
 
 

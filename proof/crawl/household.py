@@ -17,9 +17,9 @@ from psycopg.rows import scalar_row
 from gnomon.access.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
 from gnomon.access.principal import TENANT_ROLES, Role
 from gnomon.clock import SystemClock, new_incarnation, new_secret
-from gnomon.model import fingerprint
-from gnomon.model.activity import DELAYS
 from gnomon.model.ids import uuid7
+from gnomon.model.insight.activity import DELAYS
+from gnomon.model.outcomes import fingerprint
 
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _CURSOR = re.compile(r'"next_cursor":"([\w-]{22})"')

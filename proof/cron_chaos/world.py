@@ -17,8 +17,8 @@ from tests.system.harness import Truth
 
 from gnomon.clock import SystemClock
 from gnomon.cron.job import Definition, checked
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.tasks.task_store import PostgresTasks

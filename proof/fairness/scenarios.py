@@ -10,8 +10,8 @@ import aiohttp
 from proof.fairness.world import Run, World, delays, every, percentile
 from tests.system.harness import eventually, submitting
 
-from gnomon.model.priority import Lane
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.priority import Lane
 
 WORK = PythonTarget("work")
 LANE_WEIGHTS = {Lane.CRITICAL: 4, Lane.HIGH: 3, Lane.MEDIUM: 2, Lane.LOW: 1}

@@ -13,7 +13,7 @@ from tests.conftest import migrated
 from tests.integration.identity import bearer, make_key
 from tests.system.harness import Process, Truth, eventually
 
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.postgres.database import Database
 

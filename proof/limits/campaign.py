@@ -21,9 +21,9 @@ from tests.system.harness import Process, Truth
 from gnomon.clock import SystemClock, new_id
 from gnomon.limits.limiter import Limiter
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import DEFAULT_TENANT, Submission
-from gnomon.store.ports.tasks import NewTask
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.task import DEFAULT_TENANT, Submission
+from gnomon.store.ports.work.tasks import NewTask
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.tasks.task_store import PostgresTasks

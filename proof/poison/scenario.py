@@ -11,7 +11,7 @@ from proof.fairness.world import delays
 from tests.conftest import migrated
 from tests.system.harness import Process, Truth, eventually
 
-from gnomon.model.lifecycle import State
+from gnomon.model.tasks.lifecycle import State
 from gnomon.store.embedded import EmbeddedServer
 
 APP = "poison_handlers:app"

@@ -7,7 +7,7 @@ from uuid import UUID
 from tests.system.harness import Submitter
 
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 
 WORK = PythonTarget("work")
 CODE = """

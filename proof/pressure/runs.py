@@ -11,7 +11,7 @@ from proof.pressure.disturbances import KINDS, Trouble
 from proof.pressure.load import CODE, Load
 from tests.system.harness import Process, Truth, eventually, submitting
 
-from gnomon.model.lifecycle import State
+from gnomon.model.tasks.lifecycle import State
 
 ENOUGH = 0.9  # of the calm run's rate, in every window
 BACK_SECONDS = 5.0  # after a disturbance, until tasks start in time again

@@ -7,14 +7,14 @@ from uuid import UUID
 
 from gnomon.clock import Clock, new_id
 from gnomon.model.errors import TaskNotFound
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DEFAULT_TENANT, Resolution, Submission, TaskKey
-from gnomon.model.verdict import COMPLETE, Verdict, VerdictKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import COMPLETE, Verdict, VerdictKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import DEFAULT_TENANT, Resolution, Submission, TaskKey
 from gnomon.store.ports.dispatch import Settlement
-from gnomon.store.ports.tasks import NewTask
-from gnomon.store.ports.workflows import NewNode, NewWorkflowRun
+from gnomon.store.ports.work.tasks import NewTask
+from gnomon.store.ports.work.workflows import NewNode, NewWorkflowRun
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

@@ -136,14 +136,15 @@ if TYPE_CHECKING:
     from gnomon.cron.dst import Dst, Fold, Gap
     from gnomon.cron.job import Missed, Overlap
     from gnomon.model.errors import GnomonError
-    from gnomon.model.lifecycle import Status
-    from gnomon.model.priority import Priority
-    from gnomon.model.retry import Backoff, RetryPolicy
-    from gnomon.model.target import HttpTarget, PythonTarget
-    from gnomon.model.task import DeliveryMode, KeepPayload
+    from gnomon.model.targets.target import HttpTarget, PythonTarget
+    from gnomon.model.tasks.lifecycle import Status
+    from gnomon.model.tasks.priority import Priority
+    from gnomon.model.tasks.retry import Backoff, RetryPolicy
+    from gnomon.model.tasks.task import DeliveryMode, KeepPayload
     from gnomon.sdk.app import CallNext, Gnomon
-    from gnomon.sdk.context import TaskContext
-    from gnomon.sdk.dependencies import Depends
+    from gnomon.sdk.declaring.dependencies import Depends
+    from gnomon.sdk.declaring.handler import Handler
+    from gnomon.sdk.declaring.loading import load_app
     from gnomon.sdk.errors import (
         AppNotLoaded,
         ExecutionLost,
@@ -155,11 +156,16 @@ if TYPE_CHECKING:
         NoTransaction,
         UnknownHandler,
     )
-    from gnomon.sdk.handle import Handle, ResultUnavailable, TaskCancelled, TaskExpired, TaskFailed
-    from gnomon.sdk.handler import Handler
-    from gnomon.sdk.loading import load_app
-    from gnomon.sdk.prepared import Prepared
+    from gnomon.sdk.executing.context import TaskContext
     from gnomon.sdk.signals import Reject, Retry, Snooze
+    from gnomon.sdk.submitting.handle import (
+        Handle,
+        ResultUnavailable,
+        TaskCancelled,
+        TaskExpired,
+        TaskFailed,
+    )
+    from gnomon.sdk.submitting.prepared import Prepared
     from gnomon.sdk.workflow.references import all_of, any_of, is_in
     from gnomon.sdk.workflow.run_handle import RunHandle, WorkflowFailed
     from gnomon.sdk.workflow.steps import (
@@ -453,17 +459,17 @@ _MODULES = {
         "Overlap",
     ),
     "gnomon.model.errors": ("GnomonError",),
-    "gnomon.model.lifecycle": ("Status",),
-    "gnomon.model.priority": ("Priority",),
-    "gnomon.model.retry": (
+    "gnomon.model.tasks.lifecycle": ("Status",),
+    "gnomon.model.tasks.priority": ("Priority",),
+    "gnomon.model.tasks.retry": (
         "Backoff",
         "RetryPolicy",
     ),
-    "gnomon.model.target": (
+    "gnomon.model.targets.target": (
         "HttpTarget",
         "PythonTarget",
     ),
-    "gnomon.model.task": (
+    "gnomon.model.tasks.task": (
         "DeliveryMode",
         "KeepPayload",
     ),
@@ -471,8 +477,8 @@ _MODULES = {
         "CallNext",
         "Gnomon",
     ),
-    "gnomon.sdk.context": ("TaskContext",),
-    "gnomon.sdk.dependencies": ("Depends",),
+    "gnomon.sdk.executing.context": ("TaskContext",),
+    "gnomon.sdk.declaring.dependencies": ("Depends",),
     "gnomon.sdk.errors": (
         "AppNotLoaded",
         "ExecutionLost",
@@ -484,16 +490,16 @@ _MODULES = {
         "NoTransaction",
         "UnknownHandler",
     ),
-    "gnomon.sdk.handle": (
+    "gnomon.sdk.submitting.handle": (
         "Handle",
         "ResultUnavailable",
         "TaskCancelled",
         "TaskExpired",
         "TaskFailed",
     ),
-    "gnomon.sdk.handler": ("Handler",),
-    "gnomon.sdk.loading": ("load_app",),
-    "gnomon.sdk.prepared": ("Prepared",),
+    "gnomon.sdk.declaring.handler": ("Handler",),
+    "gnomon.sdk.declaring.loading": ("load_app",),
+    "gnomon.sdk.submitting.prepared": ("Prepared",),
     "gnomon.sdk.signals": (
         "Reject",
         "Retry",

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.sdk.drivers import (
+from gnomon.sdk.errors import InvalidOption
+from gnomon.sdk.submitting.drivers import (
     AsyncConnection,
     BlockingConnection,
     CursorConnection,
@@ -18,8 +19,7 @@ from gnomon.sdk.drivers import (
     Statements,
     carried_out,
 )
-from gnomon.sdk.errors import InvalidOption
-from gnomon.sdk.prepared import Prepared
+from gnomon.sdk.submitting.prepared import Prepared
 
 DDL = """\
 CREATE TABLE IF NOT EXISTS gnomon_outbox (

@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.errors import LeaseLost
-from gnomon.model.pool import EVERYTHING, Pool, Work
+from gnomon.model.fleet.pool import EVERYTHING, Pool, Work
 from gnomon.store.ports.roster import AppVersion, NodeKind, NodeRecord
 
 

@@ -9,10 +9,10 @@ from tests.integration.support import Connection
 
 from gnomon.clock import SystemClock
 from gnomon.cron.job import CronJob, CronRun, Definition
-from gnomon.model.execution import Execution
-from gnomon.model.task import DEFAULT_TENANT, Submission, Task, TaskKey
-from gnomon.store.ports.cron import CronRunFilter
-from gnomon.store.ports.tasks import NewTask
+from gnomon.model.tasks.execution import Execution
+from gnomon.model.tasks.task import DEFAULT_TENANT, Submission, Task, TaskKey
+from gnomon.store.ports.work.cron import CronRunFilter
+from gnomon.store.ports.work.tasks import NewTask
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database

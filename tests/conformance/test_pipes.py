@@ -7,8 +7,8 @@ import msgspec
 
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
-from gnomon.model.pool import Pool, Work
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import Pool, Work
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.membership.lease import Lease
 from gnomon.node.remote.conversation import Conversation, PendingPoll
 from gnomon.node.remote.delivery_gate import DeliveryGate

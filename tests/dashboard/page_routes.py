@@ -7,7 +7,7 @@ from urllib.parse import quote
 from litestar.routes import HTTPRoute
 
 from gnomon.access.principal import Role
-from gnomon.api.http.operation import page_of
+from gnomon.api.http.document.operation import page_of
 from gnomon.dashboard import routes
 
 PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 
 app = Gnomon()
 

@@ -11,7 +11,7 @@ from tests.integration.support import Connection, database_now
 from tests.integration.test_api_activity import add, counts
 from tests.waiting import eventually
 
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 from gnomon.store.postgres.database import Database
 
 Api = aiohttp.ClientSession

@@ -12,7 +12,7 @@ from tests.integration.support import Connection
 from tests.integration.test_event_acknowledgements import KINDS, entered
 from tests.system.harness import Process
 
-from gnomon.model.event_kinds import INSTALLATION, NODE_LOST, SLA_MISSED
+from gnomon.model.insight.event_kinds import INSTALLATION, NODE_LOST, SLA_MISSED
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 

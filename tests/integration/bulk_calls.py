@@ -5,9 +5,9 @@ from uuid import UUID
 
 from tests.integration.api_calls import Api, call
 
-from gnomon.model.allow_list import EVERYTHING, AllowList
-from gnomon.model.tenant import Quotas
-from gnomon.store.ports.bulk import BulkKey
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.targets.allow_list import EVERYTHING, AllowList
+from gnomon.store.ports.work.bulk import BulkKey
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks

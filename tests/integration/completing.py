@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 from tests.integration.handlers import app, calls, gates, note
 
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.sdk.signals import Snooze
 
 ready: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)  # a function is at its gate

@@ -10,8 +10,8 @@ from tests.integration.support import Connection
 from gnomon.clock import SystemClock
 from gnomon.cron.job import CronJob, Definition
 from gnomon.cron.plan import plan
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DEFAULT_TENANT, TaskKey
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.task import DEFAULT_TENANT, TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.cron.changing import PostgresCronChange
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.sdk.signals import Reject, Snooze
 
 app = Gnomon()

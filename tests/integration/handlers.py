@@ -9,7 +9,7 @@ from typing import Any
 from opentelemetry import trace
 
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.sdk.signals import Reject, Snooze
 
 app = Gnomon()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from gnomon.access.api_key import RANDOM_BYTES, hash_of, hint_of, key_from
 from gnomon.access.principal import OPERATOR_ROLES, TENANT_ROLES, Role
 from gnomon.clock import SystemClock, new_id, new_secret
-from gnomon.model.allow_list import EVERYTHING, AllowList
-from gnomon.store.ports.keys import NewKey
+from gnomon.model.targets.allow_list import EVERYTHING, AllowList
+from gnomon.store.ports.tenancy.keys import NewKey
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 

@@ -13,8 +13,8 @@ from aiohttp.test_utils import TestServer
 from tests.integration.support import submission
 from tests.settings import settings_with
 
-from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.model.task import Submission
+from gnomon.model.targets.target import HttpTarget, PythonTarget
+from gnomon.model.tasks.task import Submission
 from gnomon.node.dispatch.breaker_check import RULES, BreakerRules
 from gnomon.observe.events import Observer
 from gnomon.wiring.node_inputs import EVERYTHING, Served

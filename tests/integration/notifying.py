@@ -13,12 +13,12 @@ import msgspec
 from aiosmtpd.controller import Controller
 
 from gnomon.clock import Clock, SystemClock, new_id, new_incarnation
-from gnomon.model.event_kinds import DEAD_LETTERED
+from gnomon.model.insight.event_kinds import DEAD_LETTERED
 from gnomon.node.maintenance.notifier import Notifier
 from gnomon.node.membership.lease import Lease
 from gnomon.notify.notification import NOTIFIER_TENANT, Notification
 from gnomon.notify.subscription import Channel, Subscription, SubscriptionRules
-from gnomon.store.ports.events import NewEvent
+from gnomon.store.ports.insight.events import NewEvent
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores

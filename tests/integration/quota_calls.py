@@ -8,7 +8,7 @@ from tests.integration.api_calls import Api
 from tests.integration.support import Connection
 from tests.waiting import eventually
 
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tasks.task import DEFAULT_TENANT
 
 TENANT = "/api/v1/tenant"
 LIVE = """

@@ -9,11 +9,11 @@ import asyncpg
 from tests.waiting import eventually
 
 from gnomon.clock import new_id, new_incarnation
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DEFAULT_TENANT, Submission, TaskKey
-from gnomon.model.verdict import COMPLETE, Verdict
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import COMPLETE, Verdict
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import DEFAULT_TENANT, Submission, TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import Settlement
 from gnomon.store.postgres.database import Database

@@ -18,14 +18,14 @@ from tests.integration.test_recorder import SLOTS, workbench
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.model.activity import ALL_TYPES, DELAYS, ActivityKey, Counts
 from gnomon.model.errors import StoreUnavailable, Unstorable
-from gnomon.model.priority import Lane
-from gnomon.model.retention import RowKind
-from gnomon.model.task import DeliveryMode
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.insight.activity import ALL_TYPES, DELAYS, ActivityKey, Counts
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.observe.tally import ActivityTally
-from gnomon.store.ports.activity import ActivityRow
 from gnomon.store.ports.dispatch import Settled, Settlement
+from gnomon.store.ports.insight.activity import ActivityRow
 from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

@@ -13,8 +13,8 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.errors import QuotaExceeded
-from gnomon.model.tenant import Quotas
-from gnomon.store.ports.tasks import NewTask, Once
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.store.ports.work.tasks import NewTask, Once
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.queries import query

@@ -13,15 +13,15 @@ from tests.integration.support import Connection, database_now, end_of, key_of, 
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id
-from gnomon.model.allow_list import AllowList
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import TaskKey
+from gnomon.model.targets.allow_list import AllowList
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.run.resolver import Found, Resolver
 from gnomon.node.run.targets.allowed import AllowedCaller
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.sdk.context import TaskContext
-from gnomon.store.ports.tenants import TenantChange
+from gnomon.sdk.executing.context import TaskContext
+from gnomon.store.ports.tenancy.tenants import TenantChange
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.postgres.identity.tenants import PostgresTenants

@@ -11,9 +11,9 @@ from tests.integration.identity import bearer, make_key
 from tests.waiting import eventually
 
 from gnomon.access.principal import Role
-from gnomon.model.allow_list import AllowList
-from gnomon.model.tenant import Tenant
-from gnomon.store.ports.tenants import TenantChange
+from gnomon.model.fleet.tenant import Tenant
+from gnomon.model.targets.allow_list import AllowList
+from gnomon.store.ports.tenancy.tenants import TenantChange
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 

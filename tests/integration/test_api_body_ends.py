@@ -8,7 +8,7 @@ from tests.integration.api_calls import TASKS
 from tests.system.crowd import Crowd, head, read
 from tests.waiting import eventually
 
-from gnomon.api.http.bodies import Body
+from gnomon.api.http.bounds.bodies import Body
 
 
 async def test_nothing_is_left_of_bodies_that_were_refused(database_dsn: str) -> None:

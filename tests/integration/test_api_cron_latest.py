@@ -7,7 +7,7 @@ from tests.integration.cron_calls import JOBS, created
 from tests.integration.identity import bearer, make_key
 from tests.integration.test_dashboard import guarded
 
-from gnomon.store.ports.cron import SUCCESS_LOOKED_FOR
+from gnomon.store.ports.work.cron import SUCCESS_LOOKED_FOR
 from gnomon.store.postgres.database import Database
 
 if TYPE_CHECKING:

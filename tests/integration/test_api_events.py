@@ -11,7 +11,7 @@ from tests.integration.api_calls import Api, call
 from tests.integration.support import Connection, database_now, joined
 
 from gnomon.clock import new_id
-from gnomon.model.event_kinds import fingerprint
+from gnomon.model.insight.event_kinds import fingerprint
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
 

@@ -8,7 +8,7 @@ from tests.integration.api_calls import BODY, LATER, TASKS, Api, call, put, subm
 from tests.integration.identity import bearer, make_key, make_tenant
 from tests.integration.support import Connection, joined
 
-from gnomon.model.lifecycle import Status
+from gnomon.model.tasks.lifecycle import Status
 from gnomon.store.postgres.database import Database
 
 STATS = f"{TASKS}/stats"

@@ -10,7 +10,7 @@ from tests.integration.api_calls import BODY, LATER, TASKS, Api, call, submitted
 from tests.integration.support import Connection
 from tests.waiting import eventually
 
-from gnomon.store.ports.task_types import MOST_SCHEMA_BYTES, MOST_TASK_TYPES
+from gnomon.store.ports.work.task_types import MOST_SCHEMA_BYTES, MOST_TASK_TYPES
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 

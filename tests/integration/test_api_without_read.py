@@ -15,7 +15,7 @@ from tests.integration.support import Connection
 from tests.integration.test_api_roles import operations
 
 from gnomon.access.principal import Role
-from gnomon.model.allow_list import AllowList
+from gnomon.model.targets.allow_list import AllowList
 from gnomon.store.postgres.database import Database
 
 DEAD, CRON = "/api/v1/dead-letters", "/api/v1/cron-jobs"

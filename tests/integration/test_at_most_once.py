@@ -19,10 +19,10 @@ from tests.integration.nodes import (
 from tests.integration.support import Connection, database_now, executions, key_of, live, store
 from tests.waiting import eventually
 
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import DEFAULT_TENANT, DeliveryMode, Submission, TaskKey
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DEFAULT_TENANT, DeliveryMode, Submission, TaskKey
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 

@@ -13,7 +13,7 @@ from tests.waiting import eventually
 from gnomon.clock import SystemClock
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.guards import Guards
-from gnomon.store.ports.tenants import TenantChange
+from gnomon.store.ports.tenancy.tenants import TenantChange
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.installation import PostgresInstallation, agreed
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader

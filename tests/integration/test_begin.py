@@ -14,10 +14,10 @@ from tests.integration.support import (
     submission,
 )
 
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.task import DeliveryMode
-from gnomon.model.verdict import Verdict, VerdictKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

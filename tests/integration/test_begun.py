@@ -16,10 +16,10 @@ from tests.integration.support import (
     store,
 )
 
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.quarantine import LAST
-from gnomon.model.task import DeliveryMode
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.quarantine import LAST
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.node.settle.takeover import released
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

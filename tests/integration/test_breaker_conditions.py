@@ -9,7 +9,7 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id
 from gnomon.observe.events import BreakerClosed, BreakerOpened
-from gnomon.store.ports.breakers import BreakerEvent, NotedBreaker
+from gnomon.store.ports.tenancy.breakers import BreakerEvent, NotedBreaker
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter

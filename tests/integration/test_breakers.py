@@ -18,10 +18,10 @@ from tests.integration.support import Connection, archived, database_now, store,
 from tests.waiting import eventually
 
 from gnomon.breakers.breaker import HOST_RULE, TENANT_RULE
-from gnomon.model.explanation import explain
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.model.task import DEFAULT_TENANT, Submission, TaskKey
+from gnomon.model.insight.explanation import explain
+from gnomon.model.targets.target import HttpTarget, PythonTarget
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DEFAULT_TENANT, Submission, TaskKey
 from gnomon.node.dispatch.breaker_check import BreakerRules
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks import reading

@@ -18,8 +18,8 @@ from tests.integration.nodes import running_node
 from tests.waiting import eventually
 
 from gnomon.access.principal import Role
-from gnomon.model.retention import RowKind
-from gnomon.store.ports.bulk import MOST_OPEN
+from gnomon.model.fleet.retention import RowKind
+from gnomon.store.ports.work.bulk import MOST_OPEN
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.wiring.node_inputs import Served

@@ -14,8 +14,8 @@ from tests.conftest import connected
 from tests.integration.old_database import migrate_as_before
 from tests.waiting import eventually
 
-from gnomon.model.pool import Pool
-from gnomon.model.priority import Lane
+from gnomon.model.fleet.pool import Pool
+from gnomon.model.tasks.priority import Lane
 from gnomon.store.embedded import EmbeddedServer
 from gnomon.store.ports.roster import NodeRecord
 from gnomon.store.postgres.database import Database

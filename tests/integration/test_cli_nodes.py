@@ -13,7 +13,7 @@ from tests.integration.identity import make_key, make_operator
 from tests.integration.support import database_now, store, submission
 
 from gnomon.clock import new_id_in
-from gnomon.model.shard import SHARDS, owner
+from gnomon.model.fleet.shard import SHARDS, owner
 from gnomon.store.postgres.database import Database
 
 ALIVE, SILENT, DEAD = UUID(int=1), UUID(int=2), UUID(int=3)

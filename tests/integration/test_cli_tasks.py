@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 from tests.commands import Finished, api_running, gnomon, gnomon_here
 
-from gnomon.model.fingerprint import fingerprint
+from gnomon.model.outcomes.fingerprint import fingerprint
 
 URL = "http://127.0.0.1:9/"
 NOBODY = "01990000-0000-7000-8000-000000000000"

@@ -27,11 +27,11 @@ from tests.integration.support import (
 from tests.waiting import eventually
 
 from gnomon.cron.job import Overlap
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retry import Backoff, RetryPolicy
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.retry import Backoff, RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, TaskKey
 from gnomon.sdk.errors import NoTransaction
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks

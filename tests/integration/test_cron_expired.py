@@ -9,9 +9,9 @@ from tests.integration.turning import Turning, turning, utc
 from gnomon.clock import SystemClock
 from gnomon.cron.job import Missed, Overlap
 from gnomon.cron.plan import plan
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.task import DEFAULT_TENANT, TaskKey
-from gnomon.model.verdict import Verdict, VerdictKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
+from gnomon.model.tasks.task import DEFAULT_TENANT, TaskKey
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

@@ -8,7 +8,7 @@ from tests.integration.nodes import running_node
 from tests.waiting import eventually
 
 from gnomon.cron.job import Overlap
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 from gnomon.store.postgres.database import Database
 
 

@@ -16,7 +16,7 @@ from tests.integration.identity import bearer, make_key, make_operator, make_ten
 from yarl import URL
 
 from gnomon.access.principal import TENANT_ROLES, Role
-from gnomon.api.http.operation import page_of
+from gnomon.api.http.document.operation import page_of
 from gnomon.dashboard import routes
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.api_keys import PostgresKeys

@@ -14,7 +14,7 @@ from tests.integration.test_dashboard import guarded, posted, shown, signed_in
 from tests.waiting import eventually
 
 from gnomon.access.principal import Role
-from gnomon.model.retention import RowKind
+from gnomon.model.fleet.retention import RowKind
 from gnomon.store.ports.roster import Removal
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores

@@ -13,13 +13,13 @@ from tests.integration.test_bulk_operations import dead_letters, fill
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.model.fingerprint import fingerprint, written
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retention import RowKind
-from gnomon.model.verdict import Verdict, VerdictKind
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.outcomes.fingerprint import fingerprint, written
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
 from gnomon.pipe.envelope import Delivery
-from gnomon.store.ports.dead_letters import MOST_GROUPS, MOST_MEMBERS
 from gnomon.store.ports.dispatch import Burial
+from gnomon.store.ports.work.dead_letters import MOST_GROUPS, MOST_MEMBERS
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores

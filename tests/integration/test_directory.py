@@ -7,7 +7,7 @@ import structlog
 from tests.integration.support import Connection
 
 from gnomon.clock import SystemClock
-from gnomon.model.tenant import BUILT_IN_PLANS, STANDARD
+from gnomon.model.fleet.tenant import BUILT_IN_PLANS, STANDARD
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader
 from gnomon.store.tenant_cache import CachedTenant, Changes, TenantCache

@@ -27,13 +27,13 @@ from tests.integration.support import (
 from tests.waiting import eventually
 
 from gnomon.clock import new_id, new_incarnation
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import TaskKey
-from gnomon.model.verdict import COMPLETE, EXPIRE, Verdict, VerdictKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import COMPLETE, EXPIRE, Verdict, VerdictKind
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import Settlement
 from gnomon.store.postgres.database import Database

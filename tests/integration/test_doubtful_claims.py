@@ -23,9 +23,9 @@ from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue
 from gnomon.limits.limiter import Bucket
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.pool import everything_in
-from gnomon.model.shard import SHARDS
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import everything_in
+from gnomon.model.fleet.shard import SHARDS
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom

@@ -11,7 +11,7 @@ from tests.integration.test_task_store import Heard
 from gnomon.chores import Chores, Service, Troubles
 from gnomon.clock import SystemClock
 from gnomon.model.errors import Overloaded, WaitersFull
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.tasks.end_watch import EndWatch

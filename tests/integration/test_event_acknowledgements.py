@@ -13,7 +13,12 @@ from tests.integration.test_dashboard import guarded, posted, shown, signed_in
 
 from gnomon.access.principal import Role
 from gnomon.clock import SystemClock, new_id, new_incarnation
-from gnomon.model.event_kinds import BREAKER_CLOSED, BREAKER_OPENED, DEAD_LETTERED, SLA_MISSED
+from gnomon.model.insight.event_kinds import (
+    BREAKER_CLOSED,
+    BREAKER_OPENED,
+    DEAD_LETTERED,
+    SLA_MISSED,
+)
 from gnomon.node.maintenance.dead_letter_alarm import WINDOW, DeadLetterAlarm
 from gnomon.node.membership.lease import Lease
 from gnomon.store.postgres.database import Database

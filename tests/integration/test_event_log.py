@@ -11,9 +11,9 @@ from tests.integration.support import Connection, database_now
 
 from gnomon.clock import new_id, new_id_in
 from gnomon.model.errors import EventsGone
-from gnomon.model.event_kinds import DEAD_LETTERED, INSTALLATION, NODE_LOST, fingerprint
-from gnomon.model.retention import RowKind
-from gnomon.store.ports.events import NewEvent
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.insight.event_kinds import DEAD_LETTERED, INSTALLATION, NODE_LOST, fingerprint
+from gnomon.store.ports.insight.events import NewEvent
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.events.event_log import PostgresEventLog

@@ -14,9 +14,9 @@ from tests.waiting import eventually
 from gnomon.client.client import Client, SyncClient
 from gnomon.client.errors import ApiProblem
 from gnomon.clock import SystemClock
-from gnomon.model.event_kinds import INSTALLATION, NODE_LOST
-from gnomon.model.retention import RowKind
-from gnomon.store.ports.events import LogPage
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.insight.event_kinds import INSTALLATION, NODE_LOST
+from gnomon.store.ports.insight.events import LogPage
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.events.event_log import PostgresEventLog

@@ -9,16 +9,16 @@ from tests.integration.support import Connection, database_now, joined
 
 from gnomon.clock import SystemClock, new_id, new_incarnation
 from gnomon.model.errors import StoreError
-from gnomon.model.event_kinds import INSTALLATION
-from gnomon.model.task import TaskKey
-from gnomon.model.tenant import Quotas
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.insight.event_kinds import INSTALLATION
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.maintenance import event_watch
 from gnomon.node.maintenance.event_watch import EventWatch
 from gnomon.node.maintenance.quarantine_alarm import QuarantineAlarm
 from gnomon.node.maintenance.usage_recorder import UsageRecorder
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.quarantine.pool import Killer
-from gnomon.store.ports.events import Condition, EventRecord
+from gnomon.store.ports.insight.events import Condition, EventRecord
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.events import looks

@@ -19,9 +19,9 @@ from gnomon.cli.admin.checks.troubles import chores as troubles_seen
 from gnomon.cli.admin.checks.troubles import parked_jobs
 from gnomon.clock import new_id
 from gnomon.cron.job import CronJob, Overlap
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.model.task import DeliveryMode, Submission
+from gnomon.model.targets.target import HttpTarget, PythonTarget
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, Submission
 from gnomon.store.postgres.database import Database
 
 # The short run gives each statement one class of error, in turn; the long one all of them.

@@ -9,9 +9,9 @@ from tests.integration.support import Connection, archived, database_now, live, 
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.model.explanation import explain
-from gnomon.model.priority import Lane
-from gnomon.model.task import Submission, TaskKey
+from gnomon.model.insight.explanation import explain
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import Submission, TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresRoster

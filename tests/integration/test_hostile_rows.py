@@ -21,10 +21,10 @@ from tests.integration.support import (
     submission,
 )
 
-from gnomon.model.pool import EVERYTHING, Work
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget
+from gnomon.model.fleet.pool import EVERYTHING, Work
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresRoster

@@ -19,10 +19,10 @@ from tests.integration.support import (
 )
 from tests.waiting import eventually
 
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import Submission
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import Submission
 from gnomon.store.postgres.database import Database
 
 NO_RETRY = RetryPolicy(max_retries=0)

@@ -10,7 +10,7 @@ from tests.integration.test_event_acknowledgements import EVENTS, entered
 from tests.integration.test_live import watching
 
 from gnomon.access.principal import Role
-from gnomon.model.event_kinds import (
+from gnomon.model.insight.event_kinds import (
     INSTALLATION,
     NODE_JOINED,
     NODE_LOST,

@@ -16,9 +16,9 @@ from tests.integration.support import (
 )
 
 from gnomon.cron.job import Skipped
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.task import DEFAULT_TENANT, KeepPayload, TaskKey
-from gnomon.model.verdict import COMPLETE, Verdict, VerdictKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import COMPLETE, Verdict, VerdictKind
+from gnomon.model.tasks.task import DEFAULT_TENANT, KeepPayload, TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

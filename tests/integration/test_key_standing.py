@@ -18,7 +18,7 @@ from tests.waiting import eventually
 from gnomon.access.api_key import MOST_ENDED_KEYS
 from gnomon.access.principal import Grant, Role
 from gnomon.clock import SystemClock, new_id
-from gnomon.model.allow_list import AllowList
+from gnomon.model.targets.allow_list import AllowList
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 from gnomon.store.postgres.queries import query

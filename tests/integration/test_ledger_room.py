@@ -19,8 +19,8 @@ from gnomon.chores import Troubles, about_job
 from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.pool import Territory
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.fleet.pool import Territory
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.planner import PLAN, Planner
 from gnomon.node.ahead.scanner import Scanner

@@ -11,8 +11,8 @@ import pytest
 from gnomon.clock import SystemClock, new_id
 from gnomon.limits.exchange import Ask, PermitGrant, Told
 from gnomon.limits.limiter import Bucket
-from gnomon.model.retention import RowKind
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.limits.permits import PostgresLimits

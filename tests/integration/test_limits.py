@@ -22,10 +22,10 @@ from tests.integration.support import (
 from tests.waiting import eventually
 
 from gnomon.limits.limiter import Limiter, limit_keys
-from gnomon.model.lifecycle import State
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import Submission
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import Submission
 from gnomon.store.postgres.database import Database
 
 

@@ -3,7 +3,7 @@
 from tests.integration.support import Connection, database_now, joined, store, submission
 from tests.integration.test_doubtful_claims import Stage
 
-from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.pipe.envelope import Report
 from gnomon.store.postgres.database import Database
 

@@ -9,7 +9,7 @@ import pytest
 
 from gnomon.clock import SystemClock
 from gnomon.model.ids import lowest_id
-from gnomon.store.ports.tasks import TaskFilter
+from gnomon.store.ports.work.tasks import TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.tasks.task_store import PostgresTasks

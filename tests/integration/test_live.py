@@ -14,7 +14,7 @@ from tests.integration.test_event_acknowledgements import entered, listed
 from tests.waiting import eventually
 
 from gnomon.access.principal import Role
-from gnomon.model.event_kinds import BREAKER_CLOSED, BREAKER_OPENED
+from gnomon.model.insight.event_kinds import BREAKER_CLOSED, BREAKER_OPENED
 from gnomon.store.postgres.database import Database
 from gnomon.usecases.live.seats import MOST_OF_ONE
 

@@ -19,7 +19,7 @@ from tests.reverse_proxy import X_FORWARDED_FOR, proxied
 from tests.waiting import eventually
 
 from gnomon import Client
-from gnomon.model.event_kinds import DEAD_LETTERED
+from gnomon.model.insight.event_kinds import DEAD_LETTERED
 from gnomon.store.postgres.database import Database
 
 

@@ -9,9 +9,9 @@ from tests.integration.test_event_acknowledgements import entered
 
 from gnomon.clock import SystemClock
 from gnomon.model.errors import StoreError
-from gnomon.model.event_kinds import BREAKER_OPENED
-from gnomon.model.task import DEFAULT_TENANT
-from gnomon.model.topics import topics_in
+from gnomon.model.insight.event_kinds import BREAKER_OPENED
+from gnomon.model.insight.topics import topics_in
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.live.signs import PostgresSigns
 from gnomon.usecases.live.seats import StreamSeats

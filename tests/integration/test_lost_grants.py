@@ -10,7 +10,7 @@ from tests.integration.test_doubtful_claims import Stage
 from gnomon.chores import Troubles
 from gnomon.limits.exchange import Ask, PermitGrant
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 from gnomon.node.dispatch.permit_keeper import PermitKeeper
 from gnomon.observe.events import nobody
 from gnomon.store.ports.dispatch import Entry

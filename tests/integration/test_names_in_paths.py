@@ -18,7 +18,7 @@ from yarl import URL
 from gnomon import InvalidRequest, NotFound, TypeDefaultsSpec
 from gnomon.access.principal import TENANT_ROLES, Principal
 from gnomon.clock import SystemClock
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.settings import Settings
 from gnomon.wiring.api import direct_api
 

@@ -36,12 +36,12 @@ from tests.integration.support import (
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Lane
-from gnomon.model.retry import Backoff, RetryPolicy
-from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import HttpTarget, PythonTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import Backoff, RetryPolicy
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer

@@ -8,9 +8,9 @@ from tests.scrapes import Samples, samples_at
 from tests.waiting import eventually
 
 from gnomon.clock import new_incarnation
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.overview.overview import PostgresOverview

@@ -30,7 +30,7 @@ from gnomon.access.principal import Role
 from gnomon.clock import SystemClock, new_id
 from gnomon.notify.notification import NOTIFIER_TENANT
 from gnomon.notify.subscription import EmailChannel, SlackChannel, WebhookChannel
-from gnomon.store.ports.subscriptions import MOST_TESTS
+from gnomon.store.ports.insight.subscriptions import MOST_TESTS
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.notify.notifier_store import PostgresNotifier
 

@@ -20,13 +20,13 @@ from tests.integration.support import Connection
 
 from gnomon.clock import SystemClock
 from gnomon.model.errors import StoreError
-from gnomon.model.event_kinds import INSTALLATION, NODE_LOST
-from gnomon.model.severity import Severity
+from gnomon.model.insight.event_kinds import INSTALLATION, NODE_LOST
+from gnomon.model.insight.severity import Severity
 from gnomon.notify.grouping import GroupState
 from gnomon.notify.notification import NOTIFIER_TENANT, Notification
 from gnomon.notify.quiet_hours import QuietHours
 from gnomon.notify.subscription import AppriseChannel, EmailChannel, SlackChannel, WebhookChannel
-from gnomon.store.ports.events import NewEvent
+from gnomon.store.ports.insight.events import NewEvent
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter

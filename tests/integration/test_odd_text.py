@@ -16,9 +16,9 @@ from tests.integration.support import Connection, database_now, end_of, store, s
 from tests.unit.api.raw_server import called, calling
 
 from gnomon.breakers.breaker import Rule
-from gnomon.model.lifecycle import State
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget, Target
+from gnomon.model.targets.target import HttpTarget, Target
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.node.dispatch.breaker_check import BreakerRules
 from gnomon.store.postgres.database import Database
 

@@ -35,8 +35,8 @@ from tests.waiting import eventually
 
 from gnomon.clock import new_id
 from gnomon.model.ids import lowest_id
-from gnomon.model.task import DEFAULT_TENANT, TaskKey
-from gnomon.store.ports.tasks import TaskFilter
+from gnomon.model.tasks.task import DEFAULT_TENANT, TaskKey
+from gnomon.store.ports.work.tasks import TaskFilter
 from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores

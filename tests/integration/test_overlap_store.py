@@ -31,11 +31,11 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
 from gnomon.cron.job import CronJob, Overlap, Skipped
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import TaskKey
-from gnomon.model.verdict import Verdict, VerdictKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import DispatchStore
 from gnomon.store.postgres.database import Database

@@ -19,9 +19,9 @@ from tests.page_code import DOCS, module_of
 
 from gnomon import Client, outbox
 from gnomon.clock import SystemClock
-from gnomon.model.lifecycle import State
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DeliveryMode
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.relay.outbox_reader import OutboxReader
 from gnomon.relay.relay import Relay
 from gnomon.store.postgres.database import Database

@@ -20,10 +20,10 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock, new_id
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retention import RowKind
-from gnomon.model.task import TaskKey
-from gnomon.model.verdict import Verdict, VerdictKind
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

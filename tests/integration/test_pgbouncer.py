@@ -21,8 +21,8 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.lifecycle import State
-from gnomon.model.task import DEFAULT_TENANT, TaskKey
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import DEFAULT_TENANT, TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database, connect, is_pooled
 from gnomon.store.postgres.dispatch.roster import LeaseConnection

@@ -16,10 +16,10 @@ from tests.integration.nodes import call_of, running_node
 from tests.integration.support import Connection, database_now, end_of, store, submission
 from tests.waiting import eventually
 
-from gnomon.model.lifecycle import State
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import DeliveryMode, Submission, TaskKey
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, Submission, TaskKey
 from gnomon.store.postgres.database import Database
 
 ROOM = 2

@@ -23,11 +23,11 @@ from tests.integration.support import database_now, joined, settlement
 from gnomon.cron.job import Missed, Overlap, RunKind, Skipped
 from gnomon.cron.plan import plan
 from gnomon.model.errors import CronJobNotFound, InvalidSchedule, NameTaken, Overlapping
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.shard import shard_of
-from gnomon.model.task import DEFAULT_TENANT
-from gnomon.model.verdict import Verdict, VerdictKind
-from gnomon.store.ports.cron import CronFilter, Put
+from gnomon.model.fleet.shard import shard_of
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
+from gnomon.model.tasks.task import DEFAULT_TENANT
+from gnomon.store.ports.work.cron import CronFilter, Put
 from gnomon.store.postgres.cron import jobs as cron_jobs
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

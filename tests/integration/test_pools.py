@@ -10,10 +10,10 @@ from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue
-from gnomon.model.explanation import explain
-from gnomon.model.pool import Pool, Territory, Work
-from gnomon.model.priority import Lane
-from gnomon.model.task import Submission, TaskKey
+from gnomon.model.fleet.pool import Pool, Territory, Work
+from gnomon.model.insight.explanation import explain
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import Submission, TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.flow_book import FlowBook
 from gnomon.node.ahead.scanner import Scanner

@@ -8,7 +8,7 @@ from tests.integration.nodes import call_of, running_node
 from tests.integration.support import database_now, store
 from tests.waiting import eventually
 
-from gnomon.model.outcome import SUCCESS
+from gnomon.model.outcomes.outcome import SUCCESS
 from gnomon.pipe.envelope import Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.store.postgres.database import Database

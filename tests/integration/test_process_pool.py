@@ -18,13 +18,13 @@ from tests.settings import settings_with
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import PythonTarget
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.node.run.process_pool import ProcessPool
 from gnomon.node.run.stacks import Interrupted
 from gnomon.observe.events import Event
-from gnomon.sdk.context import Progress, TaskContext
+from gnomon.sdk.executing.context import Progress, TaskContext
 from gnomon.store.postgres.database import Database
 from gnomon.testing.contracts.pipe import a_delivery
 

@@ -18,7 +18,7 @@ from tests.integration.support import (
 from tests.waiting import eventually
 
 from gnomon.clock import new_incarnation
-from gnomon.model.retention import RowKind
+from gnomon.model.fleet.retention import RowKind
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

@@ -12,11 +12,11 @@ from tests.integration.support import database_now, store, submission
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.fairness import FairQueue
 from gnomon.fairness.slot_shares import SlotShares
-from gnomon.model.pool import everything_in
-from gnomon.model.priority import Lane
-from gnomon.model.quarantine import ALONE_FROM
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import everything_in
+from gnomon.model.outcomes.quarantine import ALONE_FROM
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom

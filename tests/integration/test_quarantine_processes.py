@@ -16,10 +16,10 @@ from tests.settings import settings_with
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.model.outcome import Loss, Outcome, OutcomeKind
-from gnomon.model.quarantine import ALONE_FROM, STEP
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DeliveryMode
+from gnomon.model.outcomes.outcome import Loss, Outcome, OutcomeKind
+from gnomon.model.outcomes.quarantine import ALONE_FROM, STEP
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.node.run.children.frames import Ended, Started, framed
 from gnomon.node.run.children.jobs import Job, Unstarted
 from gnomon.node.run.children.process import ChildProcess
@@ -27,7 +27,7 @@ from gnomon.node.run.quarantine.pool import Quarantine
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe.events import ChildDied, ChildUnfit, Event
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.settings import Settings
 from gnomon.testing.contracts.pipe import a_delivery
 

@@ -20,11 +20,11 @@ from tests.integration.support import Connection, database_now, end_of, store, s
 
 from gnomon import receive
 from gnomon.access.webhook_secret import Scheme, content_of, signer
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retry import Backoff, RetryPolicy
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.retry import Backoff, RetryPolicy
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.postgres.database import Database
 
 OTHER = "whsec_" + "QUJD" * 8

@@ -15,8 +15,8 @@ from tests.integration.support import Connection, database_now, end_of, store, s
 from tests.integration.webhook_calls import create_pair, secret_of
 from tests.waiting import eventually
 
-from gnomon.model.lifecycle import State
-from gnomon.model.target import HttpTarget
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.lifecycle import State
 from gnomon.store.postgres.database import Database
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "receive-webhooks.md"

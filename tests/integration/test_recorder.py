@@ -14,10 +14,10 @@ from gnomon.chores import Troubles
 from gnomon.clock import Clock, SystemClock
 from gnomon.fairness import FairQueue
 from gnomon.model.errors import StatementRefused
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.pool import everything_in
-from gnomon.model.shard import SHARDS
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import everything_in
+from gnomon.model.fleet.shard import SHARDS
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom

@@ -9,8 +9,8 @@ from tests.settings import settings_with
 
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.cron.job import Definition
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.sdk.app import Gnomon
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresRoster

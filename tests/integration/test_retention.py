@@ -12,9 +12,9 @@ from tests.waiting import eventually
 
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_incarnation
-from gnomon.model.event_kinds import INSTALLATION
+from gnomon.model.fleet.retention import RowKind
 from gnomon.model.ids import lowest_id
-from gnomon.model.retention import RowKind
+from gnomon.model.insight.event_kinds import INSTALLATION
 from gnomon.node.maintenance.pruner import Pruner
 from gnomon.node.maintenance.retention_alarm import RetentionAlarm
 from gnomon.node.membership.lease import Lease

@@ -9,7 +9,7 @@ from tests.conftest import serving
 from tests.integration.api_calls import LATER, Api, call, submitted
 from tests.integration.identity import bearer, make_key, make_tenant
 
-from gnomon.store.ports.saved_views import MOST_SAVED_VIEWS
+from gnomon.store.ports.insight.saved_views import MOST_SAVED_VIEWS
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 

@@ -12,10 +12,10 @@ from tests.integration.support import Connection, database_now, store, submissio
 
 from gnomon.clock import SystemClock, new_id
 from gnomon.fairness import FairQueue
-from gnomon.model.pool import everything_in
-from gnomon.model.priority import Lane
-from gnomon.model.shard import SHARDS, shard_of
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import everything_in
+from gnomon.model.fleet.shard import SHARDS, shard_of
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom

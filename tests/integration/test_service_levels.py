@@ -22,15 +22,15 @@ from tests.integration.support import (
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retention import RowKind
-from gnomon.model.task import DEFAULT_TENANT, TaskKey, TaskPatch
-from gnomon.model.verdict import Verdict, VerdictKind
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
+from gnomon.model.tasks.task import DEFAULT_TENANT, TaskKey, TaskPatch
 from gnomon.node.maintenance.level_judge import MOST_TOLD, LevelJudge
 from gnomon.node.maintenance.watchdog import Watchdog
 from gnomon.node.membership.lease import Lease
 from gnomon.pipe.envelope import Delivery
-from gnomon.store.ports.levels import LevelCounts
+from gnomon.store.ports.insight.levels import LevelCounts
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores

@@ -9,11 +9,11 @@ from tests.integration.support import Connection, database_now, joined, store, s
 
 from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue, SlotShares
-from gnomon.model.pool import everything_in
-from gnomon.model.priority import Lane
-from gnomon.model.quarantine import ALONE_FROM
-from gnomon.model.shard import SHARDS
-from gnomon.model.target import Target
+from gnomon.model.fleet.pool import everything_in
+from gnomon.model.fleet.shard import SHARDS
+from gnomon.model.outcomes.quarantine import ALONE_FROM
+from gnomon.model.targets.target import Target
+from gnomon.model.tasks.priority import Lane
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom

@@ -10,11 +10,11 @@ from tests.integration.support import Connection
 from gnomon.chores import Troubles
 from gnomon.clock import Clock, SystemClock, new_incarnation
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.node.maintenance.storage_counter import StorageCounter
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import nobody
-from gnomon.store.ports.storage import StorageLevel
+from gnomon.store.ports.tenancy.storage import StorageLevel
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader

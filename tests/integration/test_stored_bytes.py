@@ -23,12 +23,12 @@ from gnomon.clock import SystemClock
 from gnomon.cron.job import Skipped
 from gnomon.cron.plan import plan
 from gnomon.model.errors import QuotaExceeded
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retention import RowKind
-from gnomon.model.task import DEFAULT_TENANT
-from gnomon.model.tenant import Quotas
-from gnomon.model.verdict import Verdict, VerdictKind
-from gnomon.store.ports.tasks import NewTask
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
+from gnomon.model.tasks.task import DEFAULT_TENANT
+from gnomon.store.ports.work.tasks import NewTask
 from gnomon.store.postgres.cron.planning_store import PostgresPlanning
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

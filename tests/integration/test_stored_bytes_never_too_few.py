@@ -19,10 +19,10 @@ from tests.integration.support import (
 from tests.integration.test_stored_bytes import JOB, JOBS, count, level, text
 
 from gnomon.clock import SystemClock
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retention import RowKind
-from gnomon.model.task import DEFAULT_TENANT, KeepPayload, TaskKey
-from gnomon.model.verdict import Verdict, VerdictKind
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
+from gnomon.model.tasks.task import DEFAULT_TENANT, KeepPayload, TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

@@ -18,8 +18,8 @@ from tests.integration.support import (
 
 from gnomon.chores import Troubles, about_task
 from gnomon.clock import SystemClock, new_incarnation
-from gnomon.model.stuck import Stuck, StuckReason
-from gnomon.model.task import Task, TaskKey
+from gnomon.model.insight.stuck import Stuck, StuckReason
+from gnomon.model.tasks.task import Task, TaskKey
 from gnomon.node.maintenance.stuck_watch import (
     MOST_OF_TENANT,
     Examine,

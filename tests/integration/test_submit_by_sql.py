@@ -16,8 +16,8 @@ from tests.integration.support import Connection, blocked_by
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.model.priority import Lane
-from gnomon.model.tenant import Quotas
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.tasks.priority import Lane
 from gnomon.node.maintenance.submission_counter import SubmissionCounter
 from gnomon.observe.tally import ActivityTally
 from gnomon.store.postgres.database import Database

@@ -20,13 +20,13 @@ from gnomon.model.errors import (
     TaskNotFound,
     Unstorable,
 )
-from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Lane
-from gnomon.model.retry import Backoff, RetryPolicy
-from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.model.task import DEFAULT_TENANT, Resolution, Submission, TaskKey, TaskPatch
+from gnomon.model.targets.target import HttpTarget, PythonTarget
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import Backoff, RetryPolicy
+from gnomon.model.tasks.task import DEFAULT_TENANT, Resolution, Submission, TaskKey, TaskPatch
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import NewTask, Once, TaskFilter
+from gnomon.store.ports.work.tasks import NewTask, Once, TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 

@@ -5,13 +5,13 @@ from tests.integration.cron_support import Unheard, created, job_named, planned,
 from tests.integration.support import database_now, joined, settlement, store, submission
 from tests.template_sample import EVERY_FIELD, UNCHANGEABLE
 
-from gnomon.model.task import (
+from gnomon.model.tasks.task import (
     DEFAULT_TENANT,
     TaskKey,
     TaskPatch,
     template_fields,
 )
-from gnomon.store.ports.tasks import TaskFilter
+from gnomon.store.ports.work.tasks import TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.tasks.task_store import PostgresTasks

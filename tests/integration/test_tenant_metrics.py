@@ -13,9 +13,9 @@ from tests.integration.support import Connection, database_now, store, submissio
 from tests.scrapes import Samples
 
 from gnomon.access.principal import Role
-from gnomon.model.activity import ALL_TYPES, ActivityKey, Counts
-from gnomon.model.priority import Lane
-from gnomon.store.ports.activity import ActivityRow
+from gnomon.model.insight.activity import ALL_TYPES, ActivityKey, Counts
+from gnomon.model.tasks.priority import Lane
+from gnomon.store.ports.insight.activity import ActivityRow
 from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.overview.overview import PostgresOverview

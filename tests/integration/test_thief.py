@@ -16,12 +16,12 @@ from tests.waiting import eventually
 from gnomon.clock import SystemClock, new_id_in, new_incarnation
 from gnomon.cron.job import Overlap
 from gnomon.fairness import FairQueue
-from gnomon.model.lifecycle import State
-from gnomon.model.pool import everything_in
-from gnomon.model.quarantine import ALONE_FROM
-from gnomon.model.shard import SHARDS, owned_shards, shard_of
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import everything_in
+from gnomon.model.fleet.shard import SHARDS, owned_shards, shard_of
+from gnomon.model.outcomes.quarantine import ALONE_FROM
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.ahead.suspects import SuspectRoom

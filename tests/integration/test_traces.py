@@ -19,11 +19,11 @@ from tests.waiting import eventually
 from gnomon.client.client import Client
 from gnomon.client.types.tasks import TaskInfo, TaskSpec
 from gnomon.clock import new_id
-from gnomon.model.lifecycle import State
-from gnomon.model.origin import Origin
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import DEFAULT_TENANT, TaskKey
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DEFAULT_TENANT, TaskKey
 from gnomon.observe.events import Event, SpanResult, SpansEnded
 from gnomon.store.postgres.database import Database
 

@@ -15,11 +15,11 @@ from tests.integration.support import (
 
 from gnomon.clock import new_id
 from gnomon.model.errors import StatementRefused, TaskNotFound
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retention import RowKind
-from gnomon.model.task import DEFAULT_TENANT, Resolution, TaskKey
-from gnomon.model.verdict import Verdict, VerdictKind
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import DEFAULT_TENANT, Resolution, TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

@@ -9,8 +9,8 @@ from tests.integration.support import Connection, database_now, store, submissio
 from gnomon.chores import THE_CHORE, About, Trouble, about_task
 from gnomon.cli.admin.checks.troubles import chores as checks_of_chores
 from gnomon.cli.admin.checks.troubles import parked_jobs
-from gnomon.model.explanation import explain
-from gnomon.model.task import TaskKey
+from gnomon.model.insight.explanation import explain
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.planning import UNPLANNABLE
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.troubles import PostgresTroubles

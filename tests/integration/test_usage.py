@@ -18,12 +18,12 @@ from tests.integration.support import (
 from tests.usage_truth import metered, told
 from tests.waiting import eventually
 
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retention import RowKind
-from gnomon.model.verdict import COMPLETE, Verdict, VerdictKind
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import COMPLETE, Verdict, VerdictKind
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import Settlement
-from gnomon.store.ports.usage import KEPT_DAYS
+from gnomon.store.ports.tenancy.usage import KEPT_DAYS
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresChores

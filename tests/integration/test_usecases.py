@@ -10,15 +10,15 @@ from tests.integration.support import Connection
 from gnomon.access.grant_errors import TargetForbidden, TypeForbidden
 from gnomon.access.principal import TENANT_ROLES, Principal
 from gnomon.clock import SystemClock
-from gnomon.model.allow_list import AllowList
 from gnomon.model.errors import IllegalTransition, InvalidTask, TaskNotFound
-from gnomon.model.lifecycle import State, Status
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DEFAULT_TENANT, Resolution, Submission, Task, TaskKey
+from gnomon.model.targets.allow_list import AllowList
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State, Status
+from gnomon.model.tasks.task import DEFAULT_TENANT, Resolution, Submission, Task, TaskKey
 from gnomon.store.guards import Guards
-from gnomon.store.ports.cron import Put
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import NewTask, Once
+from gnomon.store.ports.work.cron import Put
+from gnomon.store.ports.work.tasks import NewTask, Once
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.tenant_reader import PostgresTenantReader

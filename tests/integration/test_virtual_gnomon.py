@@ -13,8 +13,8 @@ from tests.integration.nodes import SETTINGS
 from tests.settings import settings_with
 
 from gnomon import Gnomon, LimiterSpec, Reject, RetryPolicy, Snooze, Status, TaskContext
-from gnomon.model.retry import Backoff
-from gnomon.sdk.handle import TaskExpired, TaskFailed
+from gnomon.model.tasks.retry import Backoff
+from gnomon.sdk.submitting.handle import TaskExpired, TaskFailed
 from gnomon.testing import NothingRuns, NotInThisMode, VirtualGnomon, virtual_gnomon
 from gnomon.wiring.processes import run_node
 

@@ -16,7 +16,7 @@ from tests.waiting import eventually
 from gnomon.cli.admin.checks.server import tenant_wall
 from gnomon.clock import new_id
 from gnomon.model.errors import StatementRefused, StoreUnavailable
-from gnomon.model.task import Submission
+from gnomon.model.tasks.task import Submission
 from gnomon.store.postgres import migrate
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.tasks.reading import circumstances

@@ -17,10 +17,10 @@ from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_id, new_incarnation
 from gnomon.cron.job import CronJob, Missed
 from gnomon.model.errors import LeaseLost
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retention import RowKind
-from gnomon.model.task import DEFAULT_TENANT, TaskKey
-from gnomon.model.verdict import EXPIRE, Verdict, VerdictKind
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import EXPIRE, Verdict, VerdictKind
+from gnomon.model.tasks.task import DEFAULT_TENANT, TaskKey
 from gnomon.node.maintenance.watchdog import Watchdog, WatchResult
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import SlaMissed, fan_out, to_log

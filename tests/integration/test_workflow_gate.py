@@ -12,7 +12,7 @@ from tests.integration.support import joined
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.model.task import DEFAULT_TENANT, TaskKey
+from gnomon.model.tasks.task import DEFAULT_TENANT, TaskKey
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.queries import query, statements

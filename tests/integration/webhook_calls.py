@@ -8,7 +8,7 @@ from tests.integration.support import Connection
 
 from gnomon.access.webhook_secret import Scheme, key_pair
 from gnomon.clock import SystemClock, new_id
-from gnomon.store.ports.secrets import NewSecret, ReplacingSecret, ShownSecret
+from gnomon.store.ports.tenancy.secrets import NewSecret, ReplacingSecret, ShownSecret
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 

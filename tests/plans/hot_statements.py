@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from gnomon.clock import new_id, new_incarnation
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tasks.task import DEFAULT_TENANT
 
 NODE = new_incarnation()
 SESSION = new_incarnation()

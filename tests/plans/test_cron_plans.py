@@ -7,7 +7,7 @@ import pytest
 from tests.integration.support import Connection, database_now
 from tests.plans.test_hot_plans import NODE, explained, nodes_of, plans, reads
 
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.store.postgres.queries import query
 
 JOBS = 20_000

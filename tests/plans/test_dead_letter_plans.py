@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from tests.plans.test_list_plans import behind_the_wall, nodes
 
-from gnomon.model.fingerprint import HIGHEST
+from gnomon.model.outcomes.fingerprint import HIGHEST
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.retention.expired_rows import BY_INDEX
 from gnomon.store.postgres.tasks.reading import IN_ORDER

@@ -14,7 +14,7 @@ import pytest
 from tests.integration.support import Connection, database_now
 
 from gnomon.clock import new_incarnation
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.store.postgres.queries import query
 
 ROWS = 50_000

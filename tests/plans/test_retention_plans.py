@@ -12,7 +12,7 @@ from tests.integration.test_retention import BUCKETS, EVENTS, KEYS
 from tests.plans.test_hot_plans import Used, plans
 
 from gnomon.model.ids import lowest_id
-from gnomon.store.ports.usage import KEPT_DAYS
+from gnomon.store.ports.tenancy.usage import KEPT_DAYS
 from gnomon.store.postgres.retention.expired_rows import BY_INDEX
 from gnomon.store.postgres.retention.needed import BY_PAGE, asking, clearing
 from gnomon.store.postgres.retention.partitions import DAY, PARENTS, Partition, partition_name

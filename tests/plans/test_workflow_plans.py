@@ -7,8 +7,8 @@ from tests.integration.support import Connection, database_now
 from tests.plans.test_hot_plans import plans
 
 from gnomon.clock import new_id
-from gnomon.model.task import DEFAULT_TENANT
-from gnomon.store.ports.tasks import HIGHEST_ID
+from gnomon.model.tasks.task import DEFAULT_TENANT
+from gnomon.store.ports.work.tasks import HIGHEST_ID
 
 LARGE = {
     "workflow", "workflow_run", "workflow_node", "workflow_edge", "workflow_result", "task",

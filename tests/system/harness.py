@@ -26,11 +26,11 @@ from aiohttp import web
 from tests import waiting
 
 from gnomon.clock import SystemClock, new_id
-from gnomon.model.lifecycle import State
-from gnomon.model.target import HttpTarget, PythonTarget, Target
-from gnomon.model.task import DEFAULT_TENANT, Submission
+from gnomon.model.targets.target import HttpTarget, PythonTarget, Target
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import DEFAULT_TENANT, Submission
 from gnomon.store.embedded import EmbeddedServer
-from gnomon.store.ports.tasks import NewTask
+from gnomon.store.ports.work.tasks import NewTask
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import Announcer
 from gnomon.store.postgres.tasks.task_store import PostgresTasks

@@ -27,7 +27,7 @@ from tests.system.harness import Process
 from tests.waiting import eventually
 
 from gnomon.access.api_key import RANDOM_BYTES, key_from
-from gnomon.api.http.refusals import AT_ONCE_SECONDS, REFUSALS_A_SECOND
+from gnomon.api.http.bounds.refusals import AT_ONCE_SECONDS, REFUSALS_A_SECOND
 from gnomon.clock import new_secret
 from gnomon.store.postgres.database import Database
 

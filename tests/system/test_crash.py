@@ -7,9 +7,9 @@ import pytest
 from tests.system.conftest import NewProcess
 from tests.system.harness import Process, Receiver, Submitter, Truth, eventually, judge
 
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.target import PythonTarget
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State
 
 pytestmark = pytest.mark.system
 

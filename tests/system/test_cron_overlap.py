@@ -14,7 +14,7 @@ from tests.system.conftest import NewProcess
 from tests.system.harness import Process, Truth, eventually
 
 from gnomon.cron.job import Definition, Missed, Overlap, Skipped
-from gnomon.model.retry import Backoff, RetryPolicy
+from gnomon.model.tasks.retry import Backoff, RetryPolicy
 
 pytestmark = pytest.mark.system
 

@@ -14,11 +14,11 @@ from tests.integration.support import Connection, store, submission
 from tests.system.conftest import NewProcess
 from tests.system.harness import Process, Receiver, Truth, eventually
 
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retry import Backoff, RetryPolicy
-from gnomon.model.target import HttpTarget, PythonTarget, Target
-from gnomon.model.task import DeliveryMode
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import HttpTarget, PythonTarget, Target
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.retry import Backoff, RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.store.postgres.database import Database
 
 pytestmark = pytest.mark.system

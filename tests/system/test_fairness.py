@@ -9,7 +9,7 @@ import pytest
 from proof.fairness.world import World, write_handlers
 from tests.system.harness import eventually
 
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 
 pytestmark = pytest.mark.system
 

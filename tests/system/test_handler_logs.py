@@ -10,7 +10,7 @@ import pytest
 from tests.system.conftest import NewProcess
 from tests.system.harness import Process, Submitter, Truth, eventually
 
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 
 pytestmark = pytest.mark.timeout(120)
 

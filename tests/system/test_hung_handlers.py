@@ -8,9 +8,9 @@ import pytest
 from tests.system.conftest import NewProcess
 from tests.system.harness import Process, Submitter, Truth, eventually
 
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.target import PythonTarget
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State
 
 pytestmark = pytest.mark.system
 

@@ -6,10 +6,10 @@ import pytest
 from tests.system.conftest import NewProcess
 from tests.system.harness import Receiver, Submitter, Truth, eventually, judge
 
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.task import DEFAULT_TENANT, TaskKey
-from gnomon.model.verdict import COMPLETE
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import COMPLETE
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import DEFAULT_TENANT, TaskKey
 from gnomon.store.ports.dispatch import Settlement
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch

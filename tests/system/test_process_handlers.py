@@ -7,7 +7,7 @@ from tests.system.conftest import NewProcess
 from tests.system.harness import Submitter, eventually
 from tests.system.test_quarantine import all_gone
 
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -20,8 +20,8 @@ from tests.system.harness import (
     submitting,
 )
 
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.target import PythonTarget
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import PythonTarget
 from gnomon.store.embedded import EmbeddedServer
 
 COUNT = 20

@@ -20,8 +20,8 @@ from tests.system.example_workers import ExampleWorker, example_worker, go_worke
 from tests.system.harness import PATIENCE, Process, Submitter, Truth, eventually
 
 from gnomon.access.principal import Role
-from gnomon.model.lifecycle import State
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State
 from gnomon.store.postgres.database import Database
 
 pytestmark = pytest.mark.system

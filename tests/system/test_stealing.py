@@ -7,7 +7,7 @@ import pytest
 from tests.system.conftest import NewProcess
 from tests.system.harness import LEASE, Process, Receiver, Submitter, Truth, eventually, judge
 
-from gnomon.model.shard import SHARDS, owned_shards, shard_of
+from gnomon.model.fleet.shard import SHARDS, owned_shards, shard_of
 
 pytestmark = pytest.mark.system
 

@@ -8,9 +8,9 @@ import pytest
 from tests.system.conftest import NewProcess
 from tests.system.harness import Process, Receiver, Submitter, Truth, eventually
 
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Lane
-from gnomon.model.target import PythonTarget
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.priority import Lane
 
 pytestmark = pytest.mark.system
 

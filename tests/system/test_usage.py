@@ -10,10 +10,10 @@ from tests.system.conftest import NewProcess
 from tests.system.harness import Receiver, Submitter, Truth, eventually
 from tests.usage_truth import metered, told
 
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retry import Backoff, RetryPolicy
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DeliveryMode
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.retry import Backoff, RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode
 
 pytestmark = pytest.mark.system
 

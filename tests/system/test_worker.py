@@ -17,7 +17,7 @@ from tests.waiting import eventually, eventually_sync
 
 from gnomon.cli.run.sources import IMPORT_SECONDS
 from gnomon.clock import SystemClock
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 from gnomon.store.embedded import EmbeddedServer
 
 PATIENCE = 120.0  # seconds: the machine may have other things to do

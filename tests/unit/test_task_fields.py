@@ -13,7 +13,7 @@ from gnomon.access.principal import TENANT_ROLES, Principal
 from gnomon.api.cron.views import definition_view
 from gnomon.api.tasks.schemas import TemplateView
 from gnomon.api.tasks.views import new_view
-from gnomon.model.task import (
+from gnomon.model.tasks.task import (
     TEMPLATE_FIELDS,
     TaskTemplate,
     template_fields,
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "gnomon"
 FIELD = "preemptible"  # stands for all: no other thing has this name
 # The code that a field is for: here what preemption does.
-ACTS = ("node/", "model/explanation.py")
+ACTS = ("node/", "model/insight/explanation.py")
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BY = Principal(tenant_id="default", name=None, roles=TENANT_ROLES)
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.access.principal import Grant, Operator, Principal, Requester, Role
-from gnomon.model.allow_list import EVERYTHING, AllowList
+from gnomon.model.targets.allow_list import EVERYTHING, AllowList
 
 PREFIX = "gn_"
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.allow_list import EVERYTHING, AllowList
+from gnomon.model.targets.allow_list import EVERYTHING, AllowList
 
 
 class Role(StrEnum):

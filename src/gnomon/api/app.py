@@ -24,10 +24,11 @@ from gnomon.api.admin import (
 from gnomon.api.auth import access
 from gnomon.api.context import CONTEXT, Context
 from gnomon.api.cron import cron_jobs
-from gnomon.api.http import documents, health
-from gnomon.api.http.openapi import document
-from gnomon.api.http.paths import keep_names_whole
-from gnomon.api.http.problems import answer_error
+from gnomon.api.http import health
+from gnomon.api.http.answers.problems import answer_error
+from gnomon.api.http.document import documents
+from gnomon.api.http.document.openapi import document
+from gnomon.api.http.requests.paths import keep_names_whole
 from gnomon.api.notify import subscriptions
 from gnomon.api.tasks import (
     activity,

@@ -10,11 +10,11 @@ import msgspec
 from gnomon.access.principal import Operator, Principal, Requester
 from gnomon.api.auth.authentication import Authenticator, TrustedCaller
 from gnomon.api.auth.sessions import Sessions
-from gnomon.api.http.bodies import Bodies
-from gnomon.api.http.connections import Client
-from gnomon.api.http.refusals import Refusals
-from gnomon.api.http.request_limits import RequestLimits
-from gnomon.api.http.shared_answers import SharedAnswers
+from gnomon.api.http.answers.shared_answers import SharedAnswers
+from gnomon.api.http.bounds.bodies import Bodies
+from gnomon.api.http.bounds.connections import Client
+from gnomon.api.http.bounds.refusals import Refusals
+from gnomon.api.http.bounds.request_limits import RequestLimits
 from gnomon.clock import Clock
 from gnomon.model.errors import CronJobNotFound, TaskNotFound
 from gnomon.node.remote.gateway import Gateway
@@ -22,7 +22,7 @@ from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.observe.node_events import PoolUse
 from gnomon.observe.siblings import Siblings
 from gnomon.settings import Settings
-from gnomon.store.ports.activity import UpcomingHour
+from gnomon.store.ports.insight.activity import UpcomingHour
 from gnomon.store.ports.roster import RosterStore
 from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.bulk.bulk_store import PostgresBulk

@@ -10,7 +10,7 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError, StoreUnavailable
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.observe.events import ChoreFailed, Observer
 
 log = structlog.get_logger("gnomon.chores")

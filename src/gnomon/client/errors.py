@@ -21,7 +21,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.errors import GnomonError
-from gnomon.model.lifecycle import Status
+from gnomon.model.tasks.lifecycle import Status
 
 
 class InvalidField(msgspec.Struct, frozen=True):

@@ -12,8 +12,8 @@ from gnomon.cron.schedule import Dst, Schedule, cron_schedule, interval_schedule
 from gnomon.cron.steps import check_steps
 from gnomon.cron.template import Template, template
 from gnomon.model.errors import InvalidSchedule
-from gnomon.model.lifecycle import Status
-from gnomon.model.task import TaskTemplate
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.task import TaskTemplate
 
 # A fire that cannot start for so long after its time counts as missed.
 DEFAULT_MISSED_AFTER = 10.0

@@ -12,8 +12,8 @@ from uuid import UUID
 import msgspec
 
 from gnomon.cron.job import CronJob, Missed, Overlap, RunKind, Skipped
-from gnomon.model.lifecycle import State
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import TaskKey
 
 _SUPERSEDED = "skipped: the next run came before this one could start"
 _QUEUED_BEFORE = "skipped: runs before it are queued"

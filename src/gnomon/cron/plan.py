@@ -16,7 +16,7 @@ import msgspec
 
 from gnomon.cron.job import CronJob, Definition, Missed, RunKind, Skipped, schedule_of
 from gnomon.cron.schedule import Schedule
-from gnomon.model.jitter import jitter_of
+from gnomon.model.tasks.jitter import jitter_of
 
 MOST_AT_ONCE = 100  # runs of one job in one plan; the rest is for the next one
 MOST_LOOKED_AT = 1000  # fires of one job in one plan

@@ -9,8 +9,8 @@ import msgspec
 from gnomon.cron.job import CronJob, CronRun, Overlap, RunKind, payload_of, schedule_of
 from gnomon.cron.plan import Occurrence
 from gnomon.cron.template import Values
-from gnomon.model.lifecycle import Status
-from gnomon.model.task import Submission, template_fields
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.task import Submission, template_fields
 
 # The id of a run, by its turn: the ids of one batch are in the order of their turns.
 RunIds = Callable[[int], UUID]

@@ -38,8 +38,15 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from gnomon.cron.zones import zone
-from gnomon.model.blanks import Blank, in_quotes, may_have_blanks, pieces, shortened, strings
 from gnomon.model.errors import InvalidSchedule
+from gnomon.model.targets.blanks import (
+    Blank,
+    in_quotes,
+    may_have_blanks,
+    pieces,
+    shortened,
+    strings,
+)
 
 MOST_PLACEHOLDERS = 100
 MOST_FORMAT_CHARACTERS = 200  # a directive may write more than it takes: this bounds the result

@@ -11,16 +11,16 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.principal import Role
 from gnomon.api.auth.access import session_in
 from gnomon.api.context import Request, context_of, tenant_of
-from gnomon.api.http.connections import client_of
-from gnomon.api.http.event_stream import (
+from gnomon.api.http.answers.event_stream import (
     KEEP_ALIVE_SECONDS,
     LONGEST_SECONDS,
     EventStream,
     is_still_admitted,
     only_head,
 )
-from gnomon.api.http.operation import PageRoute
-from gnomon.model.topics import Topic, WatchedTopics, topics_in
+from gnomon.api.http.bounds.connections import client_of
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.model.insight.topics import Topic, WatchedTopics, topics_in
 from gnomon.usecases.live.watch import Viewer
 
 PATH = "/live"

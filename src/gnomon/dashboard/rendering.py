@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from gnomon.access.principal import Operator, Principal, Requester, Role
 from gnomon.api.context import Request, context_of
-from gnomon.api.http.page_reads import OPEN_EVENTS, is_fragment
+from gnomon.api.http.answers.page_reads import OPEN_EVENTS, is_fragment
 from gnomon.dashboard.drawing.gantt import gantt
 from gnomon.dashboard.drawing.shard_map import shard_map
 from gnomon.dashboard.drawing.state_diagram import state_diagram

@@ -7,8 +7,8 @@ from gnomon.access.principal import Requester, Role
 from gnomon.api.auth.access import session_in
 from gnomon.api.auth.sessions import set_cookie
 from gnomon.api.context import Request
-from gnomon.api.http.page_reads import STATEMENT_SECONDS, is_fragment
-from gnomon.api.http.problems import answer_error, described
+from gnomon.api.http.answers.page_reads import STATEMENT_SECONDS, is_fragment
+from gnomon.api.http.answers.problems import answer_error, described
 from gnomon.dashboard import live, signing_in, static_files
 from gnomon.dashboard.pages import overview
 from gnomon.dashboard.pages.admin import (

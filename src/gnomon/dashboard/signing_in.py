@@ -8,8 +8,8 @@ from litestar.response.base import ASGIResponse
 from gnomon.api.auth.access import OPEN, check_own_page, session_in
 from gnomon.api.auth.sessions import set_cookie
 from gnomon.api.context import Request, context_of, header_of
-from gnomon.api.http.operation import READ
-from gnomon.api.http.reading import read_form
+from gnomon.api.http.document.operation import READ
+from gnomon.api.http.requests.reading import read_form
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.model.errors import Unauthenticated
 

@@ -9,8 +9,8 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.api.auth.access import OPEN
 from gnomon.api.context import Request
-from gnomon.api.http.operation import READ
-from gnomon.api.http.problems import RequestError
+from gnomon.api.http.answers.problems import RequestError
+from gnomon.api.http.document.operation import READ
 
 _KINDS = {
     "css": "text/css; charset=utf-8",

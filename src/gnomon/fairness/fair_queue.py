@@ -11,7 +11,7 @@ from gnomon.fairness.lanes import Ages, LaneRound
 from gnomon.fairness.ready_queue import Admit, End, Flow, T, everyone
 from gnomon.fairness.slot_shares import SlotShares
 from gnomon.fairness.virtual_time import CAPPED, LEAST_WEIGHT, NOWHERE, QUEUED, TenantShare
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 
 _CRITICAL = int(Lane.CRITICAL)
 _ONLY_CRITICAL = 1 << _CRITICAL  # as a set of lanes

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple
 
 from gnomon.fairness.ready_queue import Admit, T
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 
 DEFAULT_WEIGHTS: Mapping[Lane, int] = MappingProxyType(
     {Lane.CRITICAL: 4, Lane.HIGH: 3, Lane.MEDIUM: 2, Lane.LOW: 1}

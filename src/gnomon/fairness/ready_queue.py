@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from gnomon.model.priority import Lane
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 
 Flow = tuple[str, int]  # a tenant, and the number of one of its flows
 # A task that no longer holds a slot: its tenant, its lane, and for how many seconds it ran; None:

@@ -6,8 +6,8 @@ from typing import Any
 from flask import Flask
 
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext
-from gnomon.sdk.handler import Blocking
+from gnomon.sdk.declaring.handler import Blocking
+from gnomon.sdk.executing.context import TaskContext
 
 
 class FlaskGnomon(Gnomon):

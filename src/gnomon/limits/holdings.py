@@ -13,7 +13,7 @@ from gnomon.fairness.ready_queue import Flow as FlowId
 from gnomon.limits.exchange import Ask, PermitGrant, Starts, Told
 from gnomon.limits.limiter import Bucket, Limiter
 from gnomon.limits.store_time import StoreTime
-from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
 
 # Returned when others wait, and nobody here has needed it for so long; or nobody waits.
 IDLE_SECONDS = 1.0

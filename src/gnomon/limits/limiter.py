@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from gnomon.model.flow import Flow
+from gnomon.model.tasks.flow import Flow
 
 MOST_LIMITERS = 100  # of a tenant
 MOST_KEY_CHARACTERS = 200

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gnomon.limits.holdings import TAKE_SECONDS, Batch, Holding
-from gnomon.model.flow import UNKNOWN_FLOW
+from gnomon.model.tasks.flow import UNKNOWN_FLOW
 
 _EVER = float("inf")
 

@@ -57,19 +57,19 @@
     │   └── StatementRefused   anything else; only a person can say what
     └── LeaseLost              this node was declared dead
 
-And those of declaring and submitting handlers (sdk/errors.py, sdk/handle.py) and of calls to the
-API (client/errors.py). Beside it, `BrokenInvariant`: what a process knows of its own work cannot be
-true. An error names a condition; what to do about it is the catcher's business.
+And those of declaring and submitting handlers (sdk/errors.py, sdk/submitting/handle.py) and of
+calls to the API (client/errors.py). Beside it, `BrokenInvariant`: what a process knows of its own
+work cannot be true. An error names a condition; what to do about it is the catcher's business.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from gnomon.model.quota_words import refusal_of
+from gnomon.model.fleet.quota_words import refusal_of
 
 if TYPE_CHECKING:
-    from gnomon.model.tenant import Pace
+    from gnomon.model.fleet.tenant import Pace
 
 
 class GnomonError(Exception):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gnomon.model.lifecycle import State
+from gnomon.model.tasks.lifecycle import State
 from gnomon.observe.counts import Counted, EndCount
 from gnomon.observe.events import Observer, TasksBuried
 from gnomon.store.ports.dispatch import Buried

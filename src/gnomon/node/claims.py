@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from gnomon.model.quarantine import can_kill, is_suspect
+from gnomon.model.outcomes.quarantine import can_kill, is_suspect
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.node.start_checks import StartChecks

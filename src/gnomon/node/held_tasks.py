@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.suspects import SuspectRoom
 
 

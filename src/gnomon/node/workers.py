@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 
 
 class Workers(Protocol):

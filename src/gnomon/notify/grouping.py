@@ -14,7 +14,7 @@ from enum import StrEnum
 
 import msgspec
 
-from gnomon.model.severity import Severity
+from gnomon.model.insight.severity import Severity
 from gnomon.notify.quiet_hours import QuietHours
 from gnomon.notify.subscription import LONGEST_DIGEST, NotedEvent, SubscriptionRules
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.limits.limiter import Limiter
-from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
 from gnomon.notify.grouping import Gathered, GroupState, ToldGroup
 from gnomon.notify.subscription import Subscription
 

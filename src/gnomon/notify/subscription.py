@@ -10,9 +10,9 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.severity import Severity
-from gnomon.model.target import HttpTarget
-from gnomon.model.target_secrets import MASK
+from gnomon.model.insight.severity import Severity
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.targets.target_secrets import MASK
 from gnomon.notify.quiet_hours import QuietHours
 
 MOST_SUBSCRIPTIONS = 50  # of a tenant, and of the installation

@@ -3,7 +3,7 @@
 from datetime import datetime
 from html import escape
 
-from gnomon.model.severity import Severity
+from gnomon.model.insight.severity import Severity
 from gnomon.notify.grouping import GroupState, ToldGroup
 from gnomon.notify.notification import Notification, Purpose
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-from gnomon.model.activity import delay_place
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Lane
+from gnomon.model.insight.activity import delay_place
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.priority import Lane
 
 # Seconds that executions take. A bound belongs to the bucket below it.
 RUN_BOUNDS = (0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)

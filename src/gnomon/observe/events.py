@@ -14,14 +14,14 @@ import msgspec
 import structlog
 
 from gnomon.cron.job import Skipped
-from gnomon.model.event_kinds import BREAKER_CLOSED, BREAKER_OPENED, SLA_MISSED
-from gnomon.model.lifecycle import State
-from gnomon.model.origin import Origin
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Lane
-from gnomon.model.retention import RowKind
-from gnomon.model.task import TaskKey
-from gnomon.model.verdict import VerdictKind
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.insight.event_kinds import BREAKER_CLOSED, BREAKER_OPENED, SLA_MISSED
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import VerdictKind
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.observe.counts import Counted, EndCount, StartCount
 from gnomon.observe.log_fields import about
 from gnomon.observe.node_events import NodeEvent

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import structlog
 
 from gnomon.access.token_buckets import TokenBuckets
-from gnomon.model.error_type import error_type
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
+from gnomon.model.outcomes.error_type import error_type
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.lifecycle import State
 from gnomon.observe.events import Event, QueueSeen, TaskSettled, TasksSettled
 from gnomon.observe.log_fields import about
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from structlog.typing import EventDict
 
-from gnomon.model.origin import Origin
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.task import TaskKey
 
 # The request (its ASGI scope) that the running code answers.
 current_request: ContextVar[Mapping[str, Any] | None] = ContextVar("gnomon_request", default=None)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gnomon.model.overview import InstallationOverview
+from gnomon.model.insight.overview import InstallationOverview
 
 
 class Recovery(StrEnum):

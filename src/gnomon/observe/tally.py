@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from gnomon.clock import Clock
-from gnomon.model.activity import ALL_TYPES, ActivityKey, Counts
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Lane
-from gnomon.model.task import Submission
+from gnomon.model.insight.activity import ALL_TYPES, ActivityKey, Counts
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import Submission
 from gnomon.observe.counts import Counted, EndCount, StartCount
 from gnomon.observe.events import (
     Event,

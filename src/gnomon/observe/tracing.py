@@ -35,7 +35,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.util.types import AttributeValue
 
-from gnomon.model.origin import TraceContext
+from gnomon.model.tasks.origin import TraceContext
 from gnomon.observe import span_names as names
 from gnomon.observe.span_export import SpanQueue, Told
 from gnomon.settings import SettingsError, TracingSettings

@@ -5,14 +5,14 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.flow import UNKNOWN_FLOW
-from gnomon.model.origin import Origin, correlation_id_of
-from gnomon.model.outcome import Outcome
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import Target
-from gnomon.model.task import DeliveryMode, TaskKey
-from gnomon.model.verdict import asks_before_start
+from gnomon.model.outcomes.outcome import Outcome
+from gnomon.model.outcomes.verdict import asks_before_start
+from gnomon.model.targets.target import Target
+from gnomon.model.tasks.flow import UNKNOWN_FLOW
+from gnomon.model.tasks.origin import Origin, correlation_id_of
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, TaskKey
 
 # Moments are seconds since the epoch by the store's clock: made, compared and stored for every one,
 # they would cost several times as much as datetimes.

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 from gnomon.pipe.envelope import Delivery, Report
 
 _CRITICAL = Lane.CRITICAL

@@ -2,7 +2,7 @@
 
 A mark is written in the transaction of the receiver's own writes, so that both are there or none.
 Each function is a generator that yields statements and is sent the first row of each: pure of any
-driver. `gnomon.sdk.drivers` carries them out.
+driver. `gnomon.sdk.submitting.drivers` carries them out.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from gnomon.model.duration import Duration, seconds_of
 from gnomon.receive.errors import Repeated, Stale
 from gnomon.receive.webhooks import Received
-from gnomon.sdk.drivers import Statement, Statements
+from gnomon.sdk.submitting.drivers import Statement, Statements
 
 DDL = """\
 CREATE TABLE IF NOT EXISTS gnomon_received (

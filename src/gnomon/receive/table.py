@@ -6,7 +6,7 @@ from typing import Any, overload
 from gnomon.model.duration import Duration
 from gnomon.receive import marks
 from gnomon.receive.webhooks import Received
-from gnomon.sdk.drivers import (
+from gnomon.sdk.submitting.drivers import (
     AsyncConnection,
     BlockingConnection,
     CursorConnection,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.http.messages import StartGrant, TaskClaim
 from gnomon.remote.messages import claim_of

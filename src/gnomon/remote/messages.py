@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from gnomon.model.origin import Origin, is_correlation_id
-from gnomon.model.outcome import Loss, Outcome, OutcomeKind
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.model.outcomes.outcome import Loss, Outcome, OutcomeKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.origin import Origin, is_correlation_id
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, TaskKey
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.http.messages import (
     DeliveredTask,

@@ -14,7 +14,7 @@ import structlog
 from gnomon.client.errors import ApiProblem
 from gnomon.clock import Chance, Clock
 from gnomon.model.errors import GnomonError, LeaseLost
-from gnomon.model.outcome import OutcomeKind
+from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.worker import Worker
 from gnomon.observe.events import Observer

@@ -8,7 +8,7 @@ from gnomon.chores import Chores, Troubles, every
 from gnomon.client.errors import ClientError
 from gnomon.clock import Chance, Clock
 from gnomon.model.errors import LeaseLost
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.drain import Drain
 from gnomon.node.held_tasks import HeldTasks

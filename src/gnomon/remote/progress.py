@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.run.running_execution import RunningExecution
 from gnomon.pipe.http.messages import WorkerProgress
 

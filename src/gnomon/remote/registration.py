@@ -23,8 +23,8 @@ from gnomon.client.errors import (
 from gnomon.client.types.administration import TypeDefaultsSpec
 from gnomon.client.types.cron import CronJobEdit
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.cron import DeclaredCron
-from gnomon.sdk.handler import Handler
+from gnomon.sdk.declaring.cron import DeclaredCron
+from gnomon.sdk.declaring.handler import Handler
 
 log = structlog.get_logger("gnomon.worker")
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import starmap
 
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.verdict import VerdictKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import VerdictKind
+from gnomon.model.tasks.lifecycle import State
 from gnomon.observe.counts import Counted, EndCount, EndKind, end_count
 from gnomon.observe.events import TaskBatch, TaskSettled, TasksSettled, TasksStarted, TaskStarted
 from gnomon.pipe.envelope import Delivery, Report

@@ -17,17 +17,17 @@ from types import FrameType, MappingProxyType, SimpleNamespace
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from gnomon.model.duration import Duration, seconds_of
-from gnomon.model.task import DEFAULT_TENANT
-from gnomon.sdk.context import TaskContext, current
-from gnomon.sdk.cron import CronOptions, DeclaredCron, declared_cron
-from gnomon.sdk.decorators import CronDecorator, TaskDecorator
+from gnomon.model.tasks.task import DEFAULT_TENANT
+from gnomon.sdk.declaring.cron import CronOptions, DeclaredCron, declared_cron
+from gnomon.sdk.declaring.decorators import CronDecorator, TaskDecorator
+from gnomon.sdk.declaring.handler import Blocking, Handler, TaskFunction
+from gnomon.sdk.declaring.options import TASK_FIELDS, TaskOptions
+from gnomon.sdk.declaring.parameters import called, local_names
+from gnomon.sdk.declaring.providers import Provider, Providers, functions_of
 from gnomon.sdk.errors import InvalidHandler, InvalidWorkflow, UnknownHandler
-from gnomon.sdk.handler import Blocking, Handler, TaskFunction
-from gnomon.sdk.handler_database import HandlerDatabase
-from gnomon.sdk.options import TASK_FIELDS, TaskOptions
-from gnomon.sdk.parameters import called, local_names
-from gnomon.sdk.providers import Provider, Providers, functions_of
-from gnomon.sdk.submitter import Submitter
+from gnomon.sdk.executing.context import TaskContext, current
+from gnomon.sdk.executing.handler_database import HandlerDatabase
+from gnomon.sdk.submitting.submitter import Submitter
 from gnomon.sdk.workflow.workflow import Workflow, WorkflowDecorator, WorkflowOptions
 
 P = ParamSpec("P")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gnomon.model.duration import Duration, seconds_of
-from gnomon.model.retry import LONGEST_RETRY_AFTER, LONGEST_WAIT
+from gnomon.model.tasks.retry import LONGEST_RETRY_AFTER, LONGEST_WAIT
 
 SNOOZES = f"a snooze lasts between 0 and {LONGEST_WAIT:.0f} s"
 RETRIES = f"a retry waits between 0 and {LONGEST_RETRY_AFTER:.0f} s"

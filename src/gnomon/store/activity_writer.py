@@ -14,10 +14,10 @@ from typing import Protocol
 
 import structlog
 
-from gnomon.model.activity import ALL_TYPES, ActivityKey, Counts
 from gnomon.model.errors import StoreError
+from gnomon.model.insight.activity import ALL_TYPES, ActivityKey, Counts
 from gnomon.observe.tally import ActivityTally
-from gnomon.store.ports.activity import ActivityRow
+from gnomon.store.ports.insight.activity import ActivityRow
 
 log = structlog.get_logger("gnomon.activity")
 

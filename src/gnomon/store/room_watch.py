@@ -11,7 +11,7 @@ from uuid import UUID
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.model.room import Bounds, Measured, no_room
+from gnomon.model.fleet.room import Bounds, Measured, no_room
 from gnomon.settings import DatabaseSettings
 from gnomon.store.postgres.usage.room import PostgresRoom
 

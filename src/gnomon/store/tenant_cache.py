@@ -10,9 +10,9 @@ import structlog
 from gnomon.access.webhook_secret import PublicKey, SigningSecret
 from gnomon.clock import Clock
 from gnomon.limits.limiter import Limiter
-from gnomon.model.allow_list import AllowList
-from gnomon.model.tenant import BUILT_IN_PLANS, UNLIMITED, Quotas, Tenant, quotas_of
-from gnomon.model.type_defaults import BUILT_IN, TypeDefaults
+from gnomon.model.fleet.tenant import BUILT_IN_PLANS, UNLIMITED, Quotas, Tenant, quotas_of
+from gnomon.model.targets.allow_list import AllowList
+from gnomon.model.tasks.type_defaults import BUILT_IN, TypeDefaults
 from gnomon.settings import SettingsError, SharingSettings
 
 log = structlog.get_logger("gnomon.store")

@@ -13,16 +13,16 @@ import msgspec
 
 from gnomon.client.types.tasks import ExecutionInfo, SubmittedTask, TaskInfo, TaskSpec
 from gnomon.clock import SystemClock, new_id, new_incarnation
-from gnomon.model.lifecycle import Status
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Priority
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DEFAULT_TIMEOUT, DeliveryMode, KeepPayload, TaskKey
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.priority import Priority
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DEFAULT_TIMEOUT, DeliveryMode, KeepPayload, TaskKey
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext, stored_result
-from gnomon.sdk.failure import describe, traceback_of
-from gnomon.sdk.handler import Runs
+from gnomon.sdk.declaring.handler import Runs
+from gnomon.sdk.executing.context import TaskContext, stored_result
+from gnomon.sdk.executing.failure import describe, traceback_of
 from gnomon.sdk.signals import Retry, Snooze, signal_in
 from gnomon.testing.errors import NothingRuns, NotInThisMode
 from gnomon.testing.records import RecordedTask, recorded

@@ -16,7 +16,7 @@ import httpx
 
 from gnomon.client.http import ApiServer
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.connect import Link
+from gnomon.sdk.submitting.connect import Link
 from gnomon.testing.inline_api import InlineApi, Mode
 from gnomon.testing.records import Records
 

@@ -40,7 +40,7 @@ def gnomon_app(request: pytest.FixtureRequest) -> "Gnomon":
             'no app to test: set gnomon_app = "module:app" in the settings of pytest, or define a '
             "fixture gnomon_app that returns it"
         )
-    from gnomon.sdk.loading import load_app
+    from gnomon.sdk.declaring.loading import load_app
 
     return load_app(path)
 

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.sdk.handler import Handler
-from gnomon.sdk.prepared import WithOptions
+from gnomon.sdk.declaring.handler import Handler
+from gnomon.sdk.submitting.prepared import WithOptions
 from gnomon.sdk.values import encoded
 
 # How a request writes its options; a failure shows them as they were given to `options()`.

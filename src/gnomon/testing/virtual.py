@@ -18,8 +18,8 @@ from gnomon.clock import SystemClock
 from gnomon.model.duration import Duration, seconds_of
 from gnomon.node.dispatch.breaker_check import RULES
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import current
-from gnomon.sdk.handle import Handle
+from gnomon.sdk.executing.context import current
+from gnomon.sdk.submitting.handle import Handle
 from gnomon.settings import Settings
 from gnomon.store.postgres.database import connect
 from gnomon.store.postgres.hints import Listener

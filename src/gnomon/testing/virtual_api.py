@@ -20,9 +20,14 @@ from gnomon.client.http import ApiServer
 from gnomon.client.types.tasks import TaskInfo
 from gnomon.client.types.workflows import WorkflowRunInfo
 from gnomon.clock import SystemClock
-from gnomon.sdk.connect import DIRECT_URL, Link
-from gnomon.sdk.context import current
-from gnomon.sdk.direct import AsyncDirectTransport, DirectAccess, DirectServer, DirectTransport
+from gnomon.sdk.executing.context import current
+from gnomon.sdk.submitting.connect import DIRECT_URL, Link
+from gnomon.sdk.submitting.direct import (
+    AsyncDirectTransport,
+    DirectAccess,
+    DirectServer,
+    DirectTransport,
+)
 from gnomon.settings import Settings
 from gnomon.testing.errors import NothingRuns, NotInThisMode
 from gnomon.testing.records import RecordedTask, recorded

@@ -18,11 +18,11 @@ from gnomon.access.principal import Principal, Role
 from gnomon.cron.job import CronJob, Definition
 from gnomon.model.errors import CronJobNotFound, GnomonError, StoreError, TaskTypeNotFound
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.cron import DeclaredCron
-from gnomon.sdk.handler import Handler
+from gnomon.sdk.declaring.cron import DeclaredCron
+from gnomon.sdk.declaring.handler import Handler
 from gnomon.sdk.workflow.workflow import Workflow
-from gnomon.store.ports.cron import CronFilter
 from gnomon.store.ports.roster import AppVersion
+from gnomon.store.ports.work.cron import CronFilter
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange

@@ -15,18 +15,18 @@ from gnomon.access.principal import Principal
 from gnomon.api.app import create_app
 from gnomon.api.auth.authentication import TrustedCaller
 from gnomon.api.context import Context
-from gnomon.api.http.answering import AccessLog, Answering
-from gnomon.api.http.connections import AddressLimit, Connections
-from gnomon.api.http.dropping import Dropping
+from gnomon.api.http.answers.answering import AccessLog, Answering
+from gnomon.api.http.answers.request_meter import RequestMeter
+from gnomon.api.http.bounds.connections import AddressLimit, Connections
+from gnomon.api.http.bounds.dropping import Dropping
+from gnomon.api.http.bounds.under_way import RequestsUnderWay, requests_at_once
 from gnomon.api.http.listener import HttpServer, listen, room_for_connections
-from gnomon.api.http.request_meter import RequestMeter
-from gnomon.api.http.under_way import RequestsUnderWay, requests_at_once
 from gnomon.chores import Chores, Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
 from gnomon.clock import Clock, new_incarnation
 from gnomon.dashboard import routes as dashboard
 from gnomon.model.errors import TenantNotFound
-from gnomon.model.tenant import BUILT_IN_PLANS
+from gnomon.model.fleet.tenant import BUILT_IN_PLANS
 from gnomon.observe.tally import ActivityTally
 from gnomon.settings import Settings
 from gnomon.store.activity_writer import CHORE as ACTIVITY

@@ -7,12 +7,12 @@ from pathlib import Path
 from gnomon.api.auth.authentication import TrustedCaller, authenticator_of
 from gnomon.api.auth.sessions import Sessions
 from gnomon.api.context import Context
-from gnomon.api.http.bodies import Bodies
-from gnomon.api.http.refusals import Refusals
-from gnomon.api.http.request_limits import RequestLimits
-from gnomon.api.http.shared_answers import SharedAnswers
+from gnomon.api.http.answers.shared_answers import SharedAnswers
+from gnomon.api.http.bounds.bodies import Bodies
+from gnomon.api.http.bounds.refusals import Refusals
+from gnomon.api.http.bounds.request_limits import RequestLimits
 from gnomon.clock import Clock
-from gnomon.model.task import Submission
+from gnomon.model.tasks.task import Submission
 from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.observe.siblings import Siblings
 from gnomon.settings import Settings

@@ -3,8 +3,8 @@
 from functools import cached_property
 
 from gnomon.chores import Service, Troubles
-from gnomon.model.pool import EVERYTHING, Pool
-from gnomon.model.target import Target
+from gnomon.model.fleet.pool import EVERYTHING, Pool
+from gnomon.model.targets.target import Target
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.flow_book import FlowBook
 from gnomon.node.dispatch.breaker_check import BreakerCheck

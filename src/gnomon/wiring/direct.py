@@ -1,4 +1,4 @@
-"""What a program that submits straight to the database runs: see `gnomon.sdk.direct`."""
+"""What a program that submits straight to the database runs: see `gnomon.sdk.submitting.direct`."""
 
 import sys
 from collections.abc import AsyncIterator

@@ -6,9 +6,9 @@ from functools import cached_property
 from gnomon.chores import Chores, Service, every
 from gnomon.clock import chance
 from gnomon.fairness import FairQueue, LaneRound
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.pool import NOTHING, Pool
-from gnomon.model.priority import Lane
+from gnomon.model.fleet.pool import NOTHING, Pool
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.tasks.priority import Lane
 from gnomon.model.text import storable
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.accountant import EVERY_SECONDS as ACCOUNT_SECONDS

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from gnomon.chores import Service, TroubleKeeper, Troubles, every
 from gnomon.chores.keeping import EVERY_SECONDS as TROUBLE_SECONDS
-from gnomon.model.stuck import Stuck
-from gnomon.model.task import Task, TaskKey
+from gnomon.model.insight.stuck import Stuck
+from gnomon.model.tasks.task import Task, TaskKey
 from gnomon.node.maintenance.bulk_runner import EVERY_SECONDS as BULK_SECONDS
 from gnomon.node.maintenance.bulk_runner import BulkRunner
 from gnomon.node.maintenance.dead_letter_alarm import CHORE as ALARM
@@ -47,7 +47,7 @@ from gnomon.node.membership.lease import Lease
 from gnomon.observe.node_events import RoomSeen
 from gnomon.store.activity_writer import CHORE as ACTIVITY
 from gnomon.store.activity_writer import EVERY_SECONDS as ACTIVITY_SECONDS
-from gnomon.store.ports.bulk import BulkKey
+from gnomon.store.ports.work.bulk import BulkKey
 from gnomon.store.postgres.bulk.bulk_store import CollectedHints, PostgresBulk
 from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
 from gnomon.store.postgres.dispatch.roster import PostgresChores

@@ -6,9 +6,9 @@ from functools import cached_property, partial
 from gnomon.chores import Chores, Service, Troubles, every, whenever
 from gnomon.clock import chance, new_incarnation
 from gnomon.fairness import FairQueue, LaneRound, SlotShares
-from gnomon.model.pool import Pool
-from gnomon.model.priority import Lane
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import Pool
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.planner import Planner
 from gnomon.node.ahead.scanner import Scanner

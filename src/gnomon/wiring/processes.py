@@ -36,8 +36,8 @@ from gnomon.observe.health import NodeHealth
 from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.observe.tally import ActivityTally
 from gnomon.sdk.app import Gnomon
+from gnomon.sdk.declaring.loading import load_app, path_of
 from gnomon.sdk.errors import AppNotLoaded
-from gnomon.sdk.loading import load_app, path_of
 from gnomon.settings import Settings, SettingsError
 from gnomon.store.activity_writer import ActivityWriter
 from gnomon.store.guards import Guards

@@ -6,8 +6,8 @@ import structlog
 
 from gnomon.chores import Service, every
 from gnomon.clock import Clock
-from gnomon.model.pool import in_few_words
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import in_few_words
+from gnomon.model.tasks.task import TaskKey
 from gnomon.sdk.app import Gnomon
 from gnomon.settings import Settings
 from gnomon.store.guards import Guards

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.lifecycle import Status
+from gnomon.model.tasks.lifecycle import Status
 from gnomon.workflow.graph import Becomes
 
 

@@ -15,8 +15,15 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.blanks import Blank, in_quotes, may_have_blanks, pieces, shortened, strings
 from gnomon.model.errors import InvalidTask
+from gnomon.model.targets.blanks import (
+    Blank,
+    in_quotes,
+    may_have_blanks,
+    pieces,
+    shortened,
+    strings,
+)
 
 MOST_PLACEHOLDERS = 100
 MOST_OUTPUT_BYTES = 65_536

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gnomon.model.target import HttpTarget, Target
+from gnomon.model.targets.target import HttpTarget, Target
 from gnomon.workflow.condition import holds
 from gnomon.workflow.template import CannotRender, TemplateValues, rendered, rendered_text
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gnomon.model.allow_list import (
+from gnomon.model.targets.allow_list import (
     EVERYTHING,
     AllowList,
     _host_pattern,
@@ -16,7 +16,7 @@ from gnomon.model.allow_list import (
     function_pattern,
     host_pattern,
 )
-from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.model.targets.target import HttpTarget, PythonTarget
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_what_is_read_the_short_way_is_what_the_long_way_finds(text: str) -> Non
 
     short = read()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gnomon.model.allow_list._STORED", re.compile("(?!)"))
+        patch.setattr("gnomon.model.targets.allow_list._STORED", re.compile("(?!)"))
         assert short == read()
 
 

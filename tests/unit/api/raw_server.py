@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from gnomon.clock import SystemClock
-from gnomon.model.outcome import Outcome
-from gnomon.model.target import HttpTarget
+from gnomon.model.outcomes.outcome import Outcome
+from gnomon.model.targets.target import HttpTarget
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.testing.contracts.pipe import a_delivery
 
 PLAIN = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

@@ -9,8 +9,8 @@ import pytest
 from tests.settings import settings_with
 from tests.waiting import eventually
 
-from gnomon.api.http.bodies import SMALL_BYTES, Bodies, Body
-from gnomon.api.http.problems import NoRoom, TooManyBodies
+from gnomon.api.http.answers.problems import NoRoom, TooManyBodies
+from gnomon.api.http.bounds.bodies import SMALL_BYTES, Bodies, Body
 from gnomon.clock import SystemClock
 
 MIB = 1024 * 1024

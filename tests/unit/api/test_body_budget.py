@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.api.http.shared_budget import SharedBudget, Waiter
+from gnomon.api.http.bounds.shared_budget import SharedBudget, Waiter
 
 
 def admitted(waiter: Waiter) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from gnomon.api.http.component_schemas import described, tidy
+from gnomon.api.http.document.component_schemas import described, tidy
 
 
 class Colour(StrEnum):

@@ -23,12 +23,12 @@ from gnomon.api.cron.views import (
     run_cursor_view,
     run_view,
 )
-from gnomon.api.http.reading import decoded
+from gnomon.api.http.requests.reading import decoded
 from gnomon.cron.job import CronJob, CronRun, Definition, RunKind, Skipped
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
-from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Lane
-from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.model.targets.target import HttpTarget, PythonTarget
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.priority import Lane
 from gnomon.usecases.cron.cron_requests import CreateCronJob, PatchCronJob, PutCronJob
 from gnomon.usecases.cron.definitions import definition_of, edit_of
 

@@ -8,7 +8,7 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.principal import TENANT_ROLES, Operator, Principal, Role
 from gnomon.api.auth import access
 from gnomon.api.context import Request
-from gnomon.api.http.operation import Operation
+from gnomon.api.http.document.operation import Operation
 
 read = Operation("GET", "/", name="x", role=Role.READ, summary="", answers={200: None})
 

@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from gnomon.api.http.bodies import SMALL_BYTES
-from gnomon.api.http.dropping import DRAINED_BYTES, Dropping
-from gnomon.api.http.refusals import DROPPED_A_SECOND, Refusals
+from gnomon.api.http.bounds.bodies import SMALL_BYTES
+from gnomon.api.http.bounds.dropping import DRAINED_BYTES, Dropping
+from gnomon.api.http.bounds.refusals import DROPPED_A_SECOND, Refusals
 from gnomon.clock import SystemClock
 
 LARGE = (b"content-length", b"%d" % (SMALL_BYTES + 1))

@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import eventually, eventually_sync
 
 from gnomon.access.client_address import FORWARDED, ClientAddresses
-from gnomon.api.http.connections import (
+from gnomon.api.http.bounds.connections import (
     SLOW_SECONDS,
     AddressLimit,
     Client,

@@ -7,7 +7,7 @@ import structlog
 from aiohttp import web
 
 from gnomon.api.auth.jwks import AGAIN_SECONDS, UrlJwks
-from gnomon.api.http.problems import RequestError
+from gnomon.api.http.answers.problems import RequestError
 from gnomon.clock import SystemClock
 
 KEEP = 3600.0

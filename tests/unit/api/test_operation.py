@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gnomon.access.principal import Role
-from gnomon.api.http.operation import Operation
+from gnomon.api.http.document.operation import Operation
 
 PLAIN = Operation("POST", "/", name="do", summary="Do", role=None, answers={200: None})
 

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from gnomon.api.http.paths import NOT_ROUTED, shown_path
+from gnomon.api.http.requests.paths import NOT_ROUTED, shown_path
 
 ID = UUID("019a0000-0000-7000-8000-000000000000")
 

@@ -7,7 +7,12 @@ from structlog.testing import capture_logs
 
 from gnomon.api.auth.authentication import Authenticator
 from gnomon.api.auth.key_cache import KeyRing, Recognition
-from gnomon.api.http.request_limits import WATCHER_WAITS, WATCHERS_A_SECOND, Limit, RequestLimits
+from gnomon.api.http.bounds.request_limits import (
+    WATCHER_WAITS,
+    WATCHERS_A_SECOND,
+    Limit,
+    RequestLimits,
+)
 from gnomon.clock import SystemClock
 from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.settings import ApiSettings

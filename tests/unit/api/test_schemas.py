@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon.access.principal import TENANT_ROLES, Principal
-from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.idempotency import once_of
-from gnomon.api.http.problems import RequestError
-from gnomon.api.http.reading import decoded
+from gnomon.api.http.answers.problems import RequestError
+from gnomon.api.http.requests.cursors import cursor_of, cursor_view
+from gnomon.api.http.requests.idempotency import once_of
+from gnomon.api.http.requests.reading import decoded
 from gnomon.api.tasks.views import new_view
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
 from gnomon.model.ids import created_at
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import Submission
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import Submission
 from gnomon.usecases.checks.validation import explain
 from gnomon.usecases.tasks.change_task import patch_of
 from gnomon.usecases.tasks.submit import submission_of

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from litestar.response.base import ASGIResponse
 
-from gnomon.api.http.shared_answers import FRESH_SECONDS, MOST_BYTES, SharedAnswers
+from gnomon.api.http.answers.shared_answers import FRESH_SECONDS, MOST_BYTES, SharedAnswers
 from gnomon.clock import SystemClock
 from gnomon.usecases.live.shared_reads import MOST_KEPT
 

@@ -6,12 +6,12 @@ from typing import Any
 from tests.settings import settings_with
 from tests.waiting import eventually
 
-from gnomon.api.http.bodies import BODY, Bodies
-from gnomon.api.http.connections import Client
-from gnomon.api.http.dropping import Dropping
-from gnomon.api.http.refusals import Refusals
-from gnomon.api.http.request_limits import RequestLimits
-from gnomon.api.http.under_way import RequestsUnderWay
+from gnomon.api.http.bounds.bodies import BODY, Bodies
+from gnomon.api.http.bounds.connections import Client
+from gnomon.api.http.bounds.dropping import Dropping
+from gnomon.api.http.bounds.refusals import Refusals
+from gnomon.api.http.bounds.request_limits import RequestLimits
+from gnomon.api.http.bounds.under_way import RequestsUnderWay
 from gnomon.clock import SystemClock
 from gnomon.observe.metrics.api import ApiMetrics
 

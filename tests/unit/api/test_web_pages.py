@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnomon.api.http.web_pages import names_loopback, refusal
+from gnomon.api.http.bounds.web_pages import names_loopback, refusal
 
 HOST = "127.0.0.1:8080"
 

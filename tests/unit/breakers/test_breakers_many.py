@@ -11,16 +11,16 @@ from gnomon.breakers.breaker import Rule
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.dispatch.breaker_check import BreakerCheck, BreakerRules
 from gnomon.observe.events import nobody
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.store.ports.breakers import BreakerEvent, Circuit, NotedBreaker
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.ports.tenancy.breakers import BreakerEvent, Circuit, NotedBreaker
 from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
 
 AWAY = Outcome(OutcomeKind.FAILED, error="away", unreachable=True)

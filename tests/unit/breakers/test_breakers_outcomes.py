@@ -12,8 +12,8 @@ from gnomon.breakers.breaker import Rule
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
 from gnomon.fairness import FairQueue
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.target import NotificationTarget
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.target import NotificationTarget
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.dispatch.breaker_check import BreakerCheck, BreakerRules
 from gnomon.observe.events import BreakerOpened, Event, nobody

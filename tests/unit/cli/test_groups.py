@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from gnomon.cli.shared.groups import OptionGroup, with_groups
 from gnomon.cli.tasks.template import TemplateOptions
-from gnomon.model.task import TEMPLATE_FIELDS
+from gnomon.model.tasks.task import TEMPLATE_FIELDS
 
 
 class Paint(OptionGroup):

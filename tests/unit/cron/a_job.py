@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from gnomon.cron.job import CronJob, Definition
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ import pytest
 
 from gnomon.cron.job import Definition, checked, schedule_of
 from gnomon.model.errors import InvalidSchedule
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ import pytest
 
 from gnomon.cron.job import Overlap
 from gnomon.cron.overlap import Active, Decision, decide
-from gnomon.model.lifecycle import State
+from gnomon.model.tasks.lifecycle import State
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gnomon.cron.job import CronJob, Definition, Missed, Skipped
 from gnomon.cron.plan import MOST_AT_ONCE, WITHHELD, Plan, jitter, plan, withheld
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.target import PythonTarget
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 AHEAD = timedelta(seconds=10)

@@ -23,8 +23,8 @@ from gnomon.cron.overlap import (
     superseded,
     turns,
 )
-from gnomon.model.lifecycle import State
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import TaskKey
 
 HOUR = timedelta(hours=1)
 

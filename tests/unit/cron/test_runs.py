@@ -18,10 +18,10 @@ from gnomon.cron.runs import (
     triggered,
     with_first_reserved,
 )
-from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import TEMPLATE_FIELDS
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import TEMPLATE_FIELDS
 
 SECOND = timedelta(seconds=1)
 FIRE = Occurrence(NOON, NOON + SECOND, NOON + 60 * SECOND)

@@ -6,8 +6,8 @@ import pytest
 
 from gnomon.dashboard.drawing.charts import delay_chart, flow_chart, share_chart, upcoming_chart
 from gnomon.dashboard.text.words import NONE
-from gnomon.model.activity import Counts
-from gnomon.store.ports.activity import ActivityPoint, ActivityRange, UpcomingHour
+from gnomon.model.insight.activity import Counts
+from gnomon.store.ports.insight.activity import ActivityPoint, ActivityRange, UpcomingHour
 from gnomon.usecases.tasks.activity import ActivityOfAll, TenantPoints
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

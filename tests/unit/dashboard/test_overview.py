@@ -2,7 +2,7 @@ import pytest
 
 from gnomon.dashboard.pages.overview import delay
 from gnomon.dashboard.text.words import rate
-from gnomon.model.activity import DELAY_BOUNDS, DELAYS, percentile
+from gnomon.model.insight.activity import DELAY_BOUNDS, DELAYS, percentile
 
 
 @pytest.mark.parametrize(

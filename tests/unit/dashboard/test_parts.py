@@ -14,8 +14,8 @@ from gnomon.dashboard.signing_in import _own_path
 from gnomon.dashboard.text import words
 from gnomon.dashboard.text.json_tree import shown_json
 from gnomon.model.errors import InvalidTask
-from gnomon.model.lifecycle import Status
-from gnomon.model.shard import SHARDS
+from gnomon.model.fleet.shard import SHARDS
+from gnomon.model.tasks.lifecycle import Status
 
 NODES = [(UUID(int=n), f"node-{n}") for n in range(3)]
 

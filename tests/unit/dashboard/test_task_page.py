@@ -13,8 +13,8 @@ from gnomon.dashboard.forms import local_time, task_form
 from gnomon.dashboard.forms.schema_example import example_of
 from gnomon.dashboard.text.json_tree import MOST_NODES, JsonNode, shown_json
 from gnomon.model.errors import InvalidTask
-from gnomon.model.execution import Execution
-from gnomon.model.lifecycle import Status
+from gnomon.model.tasks.execution import Execution
+from gnomon.model.tasks.lifecycle import Status
 from gnomon.usecases.tasks.task_requests import SubmitTask
 
 

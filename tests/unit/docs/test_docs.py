@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gnomon.api.http.problems import TITLES
+from gnomon.api.http.answers.problems import TITLES
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"

@@ -10,8 +10,8 @@ import pytest
 from tests.page_code import module_of
 from tests.unit.sdk.claimed import delivery, in_thread
 
-from gnomon.sdk.context import Progress, TaskContext
-from gnomon.sdk.handler import Runs
+from gnomon.sdk.declaring.handler import Runs
+from gnomon.sdk.executing.context import Progress, TaskContext
 from gnomon.sdk.signals import Reject, Retry, Snooze
 
 

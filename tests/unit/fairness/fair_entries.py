@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from gnomon.model.priority import Lane
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

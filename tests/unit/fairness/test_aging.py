@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.fairness.fair_entries import at, entry
 
 from gnomon.fairness import FairQueue
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 from gnomon.store.ports.dispatch import Entry
 
 BOUND = 60.0

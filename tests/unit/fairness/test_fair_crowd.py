@@ -5,7 +5,7 @@ from tests.unit.fairness.fair_entries import START, entry, number_of
 
 from gnomon.fairness import FairQueue
 from gnomon.fairness.slot_shares import SlotShares
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 from gnomon.store.ports.dispatch import Entry
 
 TENANTS = 1000

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.unit.fairness.fair_entries import at, entry, number_of
 
 from gnomon.fairness import FairQueue, SlotShares
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 from gnomon.store.ports.dispatch import Entry
 
 TENANTS = ("a", "b", "c")

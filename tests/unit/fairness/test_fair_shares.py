@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.fairness.fair_entries import START, at, entry
 
 from gnomon.fairness import FairQueue, SlotShares
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 from gnomon.store.ports.dispatch import Entry
 
 Cost = Callable[[], float]

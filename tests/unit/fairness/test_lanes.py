@@ -11,7 +11,7 @@ from tests.unit.fairness.fair_entries import at, entry, number_of
 
 from gnomon.fairness import FairQueue, LaneRound
 from gnomon.fairness.lanes import DEFAULT_WEIGHTS
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 from gnomon.store.ports.dispatch import Entry
 
 AGING = timedelta(seconds=60)

@@ -14,11 +14,11 @@ from gnomon.limits.exchange import PermitGrant, Starts, Told
 from gnomon.limits.holdings import Holding, Wish
 from gnomon.limits.limiter import Bucket, Limiter
 from gnomon.limits.store_time import StoreTime
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import PythonTarget
-from gnomon.model.tenant import Quotas
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.permits import Permits

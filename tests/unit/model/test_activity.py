@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnomon.model.activity import DELAY_BOUNDS, DELAYS, Counts, delay_place, percentile
+from gnomon.model.insight.activity import DELAY_BOUNDS, DELAYS, Counts, delay_place, percentile
 
 
 def delays(**places: int) -> list[int]:

@@ -3,11 +3,11 @@
 import pytest
 from tests.unit.model.test_explanation import a_task
 
-from gnomon.model.endings import ending, ending_facts, remedies
-from gnomon.model.execution import Execution
-from gnomon.model.lifecycle import Status
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import Resolution
+from gnomon.model.outcomes.endings import ending, ending_facts, remedies
+from gnomon.model.tasks.execution import Execution
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import Resolution
 
 TRACEBACK = """Traceback (most recent call last):
   File "/app/shop.py", line 7, in charge

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from gnomon.clock import new_id
-from gnomon.model.explanation import (
+from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.model.insight.explanation import (
     COUNTED_AHEAD,
     Circumstances,
     FailingChore,
@@ -16,12 +17,11 @@ from gnomon.model.explanation import (
     OpenBreaker,
     explain,
 )
-from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.model.task import DeliveryMode, KeepPayload, Resolution, Task
-from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.model.targets.target import HttpTarget, PythonTarget
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, KeepPayload, Resolution, Task
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=90)

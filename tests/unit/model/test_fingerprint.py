@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon.model.errors import InvalidTask
-from gnomon.model.fingerprint import (
+from gnomon.model.outcomes.fingerprint import (
     HIGHEST,
     KEPT,
     READ,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.lifecycle import TRANSITIONS, Event, State, Status, after, status_of
+from gnomon.model.tasks.lifecycle import TRANSITIONS, Event, State, Status, after, status_of
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "state-machine.md"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from gnomon.model.origin import (
+from gnomon.model.tasks.origin import (
     MOST_STATE_CHARACTERS,
     Origin,
     TraceContext,

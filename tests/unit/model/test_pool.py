@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnomon.model.pool import (
+from gnomon.model.fleet.pool import (
     EVERYTHING,
     NOTHING,
     WEBHOOKS,
@@ -15,8 +15,8 @@ from gnomon.model.pool import (
     shards_by_node,
     territory,
 )
-from gnomon.model.priority import Lane
-from gnomon.model.shard import SHARDS, owned_shards, owner
+from gnomon.model.fleet.shard import SHARDS, owned_shards, owner
+from gnomon.model.tasks.priority import Lane
 
 tenants = st.sampled_from(["a", "b", "c"])
 types = st.sampled_from(["mail", "report"])

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon.clock import new_incarnation
-from gnomon.model.pool import EVERYTHING, NOTHING, Pool, Work, territory, union
-from gnomon.model.priority import Lane
-from gnomon.model.shard import SHARDS
+from gnomon.model.fleet.pool import EVERYTHING, NOTHING, Pool, Work, territory, union
+from gnomon.model.fleet.shard import SHARDS
+from gnomon.model.tasks.priority import Lane
 from gnomon.store.postgres.dispatch.pools import pool_of, serves_of
 
 NAMES = ("a", "b", "c")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.outcome import Loss
-from gnomon.model.quarantine import (
+from gnomon.model.outcomes.outcome import Loss
+from gnomon.model.outcomes.quarantine import (
     ALONE_FROM,
     LARGEST_GROUP,
     LAST,
@@ -19,7 +19,7 @@ from gnomon.model.quarantine import (
     group_size,
     is_suspect,
 )
-from gnomon.model.task import DeliveryMode
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.node.run.quarantine.placement import place
 
 LEAST, MOST = DeliveryMode.AT_LEAST_ONCE, DeliveryMode.AT_MOST_ONCE

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnomon.model.retry import (
+from gnomon.model.tasks.retry import (
     LONGEST_RETRY_AFTER,
     LONGEST_WAIT,
     Backoff,

@@ -1,6 +1,6 @@
 """When a database has too little room for new work."""
 
-from gnomon.model.room import Bounds, Measured, no_room
+from gnomon.model.fleet.room import Bounds, Measured, no_room
 
 GIB = 1024**3
 

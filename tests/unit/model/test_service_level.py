@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from gnomon.model.service_level import (
+from gnomon.model.insight.service_level import (
     EndedTask,
     Judgement,
     LiveTask,

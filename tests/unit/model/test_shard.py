@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnomon.model.shard import SHARDS, owned_shards, owner, shard_of
+from gnomon.model.fleet.shard import SHARDS, owned_shards, owner, shard_of
 
 nodes = st.uuids()
 rosters = st.lists(nodes, min_size=1, max_size=8, unique=True)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.unit.model.test_explanation import a_task
 
-from gnomon.model.explanation import Circumstances, FailingChore, LimitUse, explain
-from gnomon.model.lifecycle import Status
-from gnomon.model.stuck import StuckReason, stuck
+from gnomon.model.insight.explanation import Circumstances, FailingChore, LimitUse, explain
+from gnomon.model.insight.stuck import StuckReason, stuck
+from gnomon.model.tasks.lifecycle import Status
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 AFTER = timedelta(minutes=5)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from gnomon.model.target import HttpTarget, PythonTarget, Target
+from gnomon.model.targets.target import HttpTarget, PythonTarget, Target
 
 
 def decoded(**values: object) -> Target:

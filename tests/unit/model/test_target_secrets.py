@@ -3,8 +3,8 @@
 import pytest
 
 from gnomon.model.errors import InvalidTask
-from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.model.target_secrets import MASK, is_secret_header, is_secret_parameter
+from gnomon.model.targets.target import HttpTarget, PythonTarget
+from gnomon.model.targets.target_secrets import MASK, is_secret_header, is_secret_parameter
 
 URL = "https://example.com/hook"
 STORED = HttpTarget(URL, headers={"Authorization": "Bearer x", "Accept": "x/y"})

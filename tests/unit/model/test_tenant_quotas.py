@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gnomon.model.errors import QuotaExceeded
-from gnomon.model.tenant import (
+from gnomon.model.fleet.tenant import (
     QUOTA_NAMES,
     STANDARD,
     Quotas,

@@ -5,12 +5,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gnomon.model.outcome import Loss, Outcome, OutcomeKind
-from gnomon.model.quarantine import ALONE_FROM, LAST, STEP
-from gnomon.model.retry import LONGEST_RETRY_AFTER, Backoff, RetryPolicy
-from gnomon.model.target import HttpTarget, PythonTarget, Target
-from gnomon.model.task import DeliveryMode
-from gnomon.model.verdict import (
+from gnomon.model.outcomes.outcome import Loss, Outcome, OutcomeKind
+from gnomon.model.outcomes.quarantine import ALONE_FROM, LAST, STEP
+from gnomon.model.outcomes.verdict import (
     COMPLETE,
     Verdict,
     VerdictKind,
@@ -18,6 +15,9 @@ from gnomon.model.verdict import (
     decide,
     release,
 )
+from gnomon.model.targets.target import HttpTarget, PythonTarget, Target
+from gnomon.model.tasks.retry import LONGEST_RETRY_AFTER, Backoff, RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode
 
 
 class Standing(msgspec.Struct, frozen=True):

@@ -12,9 +12,9 @@ from gnomon.limits.exchange import PermitGrant
 from gnomon.limits.holdings import Wish
 from gnomon.limits.limiter import Bucket, Limiter
 from gnomon.limits.store_time import StoreTime
-from gnomon.model.priority import Lane
-from gnomon.model.target import HttpTarget, PythonTarget, Target
-from gnomon.model.tenant import Quotas
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.targets.target import HttpTarget, PythonTarget, Target
+from gnomon.model.tasks.priority import Lane
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.permits import Permits

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon.fairness import FairQueue, SlotShares
-from gnomon.model.priority import Lane
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda, tick_at_or_after, tick_at_or_before
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.store.ports.dispatch import Entry

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.node.worker_world import SLOTS, World, slots_now, working
 
 from gnomon.loop import serve
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.retry import LONGEST_WAIT
-from gnomon.sdk.context import stored_result
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.retry import LONGEST_WAIT
+from gnomon.sdk.executing.context import stored_result
 from gnomon.sdk.signals import Snooze
 
 

@@ -9,7 +9,7 @@ from tests.unit.node.worker_world import ASKS, SLOTS, World, slots_now, working
 from tests.waiting import eventually
 
 from gnomon.clock import SystemClock
-from gnomon.model.outcome import OutcomeKind
+from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.node.run.slot_pool import SlotPool
 from gnomon.node.run.targets import Caller
 from gnomon.pipe.envelope import Delivery

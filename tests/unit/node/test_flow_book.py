@@ -7,8 +7,8 @@ from tests.unit.fairness.fair_entries import entry
 
 from gnomon.limits.exchange import Ask, PermitGrant
 from gnomon.limits.limiter import Bucket
-from gnomon.model.flow import Flow
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.flow import Flow
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.flow_book import FlowBook
 from gnomon.store.ports.dispatch import Entry
 

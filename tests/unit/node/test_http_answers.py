@@ -9,7 +9,7 @@ import pytest
 from tests.unit.api.raw_server import PLAIN, answering, called, called_at, calling
 from tests.waiting import eventually
 
-from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.node.run.targets.answers import KEPT_BODY_BYTES
 
 

@@ -14,12 +14,12 @@ from aiohttp.test_utils import TestServer
 from gnomon.access.addresses import AddressGuard
 from gnomon.clock import SystemClock
 from gnomon.model.errors import InvalidTask
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.run.resolver import Found, Resolver
 from gnomon.node.run.targets.http import HttpCaller
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.testing.contracts.pipe import a_delivery
 from gnomon.usecases.checks.target_check import check_target
 from gnomon.usecases.cron.cron_requests import PatchCronJob, PutCronJob

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from tests.unit.api.raw_server import PLAIN, RawRequest, called, calling, serving
 
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.task import DeliveryMode
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.task import DeliveryMode
 
 METHODS = ["POST", "PUT", "PATCH", "GET", "DELETE"]
 

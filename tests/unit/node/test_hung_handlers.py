@@ -9,8 +9,8 @@ import pytest
 from tests.unit.node.worker_world import PATIENCE, SLOTS, World, slots_now, working
 from tests.waiting import eventually
 
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.task import DeliveryMode, TaskKey
 from gnomon.node.run.threads import TooManyHung
 from gnomon.observe.events import HandlerHung, HandlerReturned
 

@@ -16,9 +16,9 @@ from tests.waiting import eventually
 
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import DeliveryMode
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.payloads import Payloads
 from gnomon.node.run.resolver import Found, Resolver, system_look_up

@@ -7,11 +7,11 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.flow import UNKNOWN_FLOW, Flow
-from gnomon.model.pool import Pool, Territory, Work
-from gnomon.model.priority import Lane
-from gnomon.model.shard import SHARDS, shard_of
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import Pool, Territory, Work
+from gnomon.model.fleet.shard import SHARDS, shard_of
+from gnomon.model.tasks.flow import UNKNOWN_FLOW, Flow
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.flow_book import FlowBook
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.settings import NodeSettings

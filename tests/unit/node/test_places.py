@@ -6,9 +6,9 @@ import msgspec
 from tests.unit.fairness.fair_entries import START, entry
 
 from gnomon.fairness import FairQueue
-from gnomon.model.flow import UNKNOWN_FLOW
-from gnomon.model.target import HttpTarget, PythonTarget, Target
-from gnomon.model.task import TaskKey
+from gnomon.model.targets.target import HttpTarget, PythonTarget, Target
+from gnomon.model.tasks.flow import UNKNOWN_FLOW
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.dispatch.places import PlaceCheck

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.node.worker_world import SLOTS, World, slots_now, working
 from tests.waiting import eventually
 
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.priority import Lane
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.tasks.priority import Lane
 from gnomon.node.dispatch.preemption import Preemption
 from gnomon.observe.events import TaskPreempted
 

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Lane
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.priority import Lane
 from gnomon.node.run.preemption_order import (
     LAST_PREEMPTED_ATTEMPT,
     may_give_way,
@@ -12,7 +12,7 @@ from gnomon.node.run.preemption_order import (
 )
 from gnomon.node.run.running_execution import Stop
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.testing.contracts.pipe import a_delivery
 
 

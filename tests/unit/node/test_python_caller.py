@@ -10,14 +10,14 @@ from tests.unit.node.worker_world import World, working
 from tests.unit.sdk.claimed import context, in_thread
 from tests.waiting import eventually
 
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import PythonTarget
-from gnomon.model.verdict import VerdictKind, decide
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.outcomes.verdict import VerdictKind, decide
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.node.run import stacks
 from gnomon.sdk.app import CallNext, Gnomon
-from gnomon.sdk.context import MAX_RESULT_BYTES, TaskContext, stored_result
-from gnomon.sdk.failure import MAX_TRACEBACK_BYTES, traceback_of
+from gnomon.sdk.executing.context import MAX_RESULT_BYTES, TaskContext, stored_result
+from gnomon.sdk.executing.failure import MAX_TRACEBACK_BYTES, traceback_of
 from gnomon.sdk.signals import Reject, Retry, Snooze
 
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from gnomon.node.ahead.reach import EVERYWHERE_SECONDS, SLACK, Reach
 from gnomon.store.ports.dispatch import BEGINNING, Cursor
-from gnomon.store.ports.tasks import LOWEST_ID
-from gnomon.store.ports.writer import Writer
+from gnomon.store.ports.work.tasks import LOWEST_ID
+from gnomon.store.ports.work.writer import Writer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

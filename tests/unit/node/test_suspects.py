@@ -6,9 +6,9 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.priority import Lane
-from gnomon.model.quarantine import ALONE_FROM, LARGEST_GROUP, STEP
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.quarantine import ALONE_FROM, LARGEST_GROUP, STEP
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.suspects import SuspectQueue, SuspectRoom
 from gnomon.store.ports.dispatch import Entry
 

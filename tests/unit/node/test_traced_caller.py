@@ -13,17 +13,17 @@ from tests.collector import Collector, Received, collecting
 from tests.unit.model.test_origin import PARENT, SPAN, TRACE
 
 from gnomon.clock import SystemClock, new_id
-from gnomon.model.origin import Origin
-from gnomon.model.outcome import SUCCESS, Outcome
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import PythonTarget, Target
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.outcome import SUCCESS, Outcome
+from gnomon.model.targets.target import PythonTarget, Target
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.run.targets import Place
 from gnomon.node.run.targets.traced import TracedCaller
 from gnomon.observe.tracing import Tracing, execution_ids
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.settings import TracingSettings
 
 SAMPLED = Origin("order-7", PARENT)

@@ -8,7 +8,7 @@ from tests.unit.node.worker_world import APART, World, working
 from tests.waiting import eventually
 
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.outcome import OutcomeKind
+from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.node.start_checks import StartCheck, StartChecks
 from gnomon.pipe.envelope import Delivery
 

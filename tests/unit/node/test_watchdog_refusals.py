@@ -9,11 +9,11 @@ import pytest
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock, new_incarnation
 from gnomon.model.errors import StatementRefused
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.maintenance.watchdog import CHORE, Watchdog
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Event
-from gnomon.store.ports.events import Judged
+from gnomon.store.ports.insight.events import Judged
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.events.event_reader import PostgresWatch
 

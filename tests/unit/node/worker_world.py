@@ -13,9 +13,9 @@ from tests.waiting import eventually
 from gnomon.chores import Troubles
 from gnomon.clock import SystemClock
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.task import DeliveryMode, TaskKey
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.payloads import Payloads
 from gnomon.node.run.runner import Runner
@@ -28,7 +28,7 @@ from gnomon.observe.events import Event, nobody
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.memory import MemoryPipe
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.sdk.signals import Snooze
 from gnomon.testing.contracts.pipe import a_delivery
 

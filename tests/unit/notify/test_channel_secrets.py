@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gnomon.model.outcome import OutcomeKind
+from gnomon.model.outcomes.outcome import OutcomeKind
 from gnomon.node.run.targets.apprise import send_by_apprise
 from gnomon.notify.notification import Notification, Purpose
 from gnomon.notify.subscription import SlackChannel

@@ -8,8 +8,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.event_kinds import KINDS
-from gnomon.model.severity import Severity
+from gnomon.model.insight.event_kinds import KINDS
+from gnomon.model.insight.severity import Severity
 from gnomon.notify.grouping import (
     AT_ONCE,
     MOST_GROUPS,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.severity import Severity
+from gnomon.model.insight.severity import Severity
 from gnomon.notify.grouping import GroupState, ToldGroup
 from gnomon.notify.notification import Notification, Purpose, body_of
 from gnomon.notify.subscription import AppriseChannel, EmailChannel, SlackChannel, WebhookChannel

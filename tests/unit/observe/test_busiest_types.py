@@ -2,8 +2,8 @@
 
 from tests.unit.observe.test_execution_metrics import ended, number_of_series, settled
 
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.lifecycle import State
 from gnomon.observe.metrics.node import NodeMetrics
 from gnomon.observe.metrics.task_types import MOST_TYPES, OTHER, PERIOD_LOOKS
 from gnomon.observe.node_events import NodeSeen, PoolUse

@@ -7,13 +7,13 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
-from gnomon.model.error_type import error_type
-from gnomon.model.lifecycle import State
-from gnomon.model.origin import Origin
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Lane
-from gnomon.model.task import TaskKey
-from gnomon.model.verdict import VerdictKind
+from gnomon.model.outcomes.error_type import error_type
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import VerdictKind
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.observe.counts import Counted, end_count
 from gnomon.observe.events import QueueSeen, TaskBatch, TaskSettled, TasksSettled
 from gnomon.observe.failure_log import BURST, FailureLog

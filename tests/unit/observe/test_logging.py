@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from gnomon.access.principal import Principal
-from gnomon.api.http.answering import AccessLog, Answering
+from gnomon.api.http.answers.answering import AccessLog, Answering
 from gnomon.clock import new_incarnation
 from gnomon.observe import logging as observed
 from gnomon.settings import OutputSettings

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.observe.probes import well
 
 from gnomon.cron.job import Skipped
-from gnomon.model.priority import Lane
-from gnomon.model.retention import RowKind
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.observe.counts import Counted, StartCount
 from gnomon.observe.events import (
     BreakerClosed,

@@ -8,11 +8,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from tests.unit.observe.test_execution_metrics import ended, settled, started
 
-from gnomon.model.activity import Counts
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.overview import InstallationOverview
-from gnomon.model.priority import Lane
+from gnomon.model.insight.activity import Counts
+from gnomon.model.insight.overview import InstallationOverview
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.priority import Lane
 from gnomon.observe.events import ChoreFailed, Event
 from gnomon.observe.metrics.api import ApiMetrics
 from gnomon.observe.metrics.gateway import GatewayMetrics

@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.trace import SpanKind
 from tests.collector import Collector, collecting
 
-from gnomon.model.origin import TraceContext
+from gnomon.model.tasks.origin import TraceContext
 from gnomon.observe.events import SpanResult
 from gnomon.observe.span_export import SpanQueue
 from gnomon.observe.tracing import Tracing, execution_ids

@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from gnomon.model.outcome import SUCCESS, Loss, Outcome, OutcomeKind
-from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.model.outcomes.outcome import SUCCESS, Loss, Outcome, OutcomeKind
+from gnomon.model.tasks.task import DeliveryMode, TaskKey
 from gnomon.node.ahead.suspects import SuspectRoom
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.pipe.envelope import Delivery, Report

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable
 from uuid import UUID
 
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import TaskKey
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 
 ID = UUID("01930000-0000-7000-8000-000000000001")
 

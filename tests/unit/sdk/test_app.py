@@ -11,9 +11,9 @@ import pytest
 from tests.unit.sdk.claimed import ID, executed
 
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext, current
+from gnomon.sdk.declaring.handler import Runs
 from gnomon.sdk.errors import InvalidHandler, UnknownHandler
-from gnomon.sdk.handler import Runs
+from gnomon.sdk.executing.context import TaskContext, current
 from gnomon.sdk.signals import Reject
 
 

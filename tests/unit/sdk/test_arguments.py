@@ -17,8 +17,8 @@ from tests.unit.sdk.claimed import executed
 
 from gnomon.payload_schemas.schema import PayloadSchema
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext, stored_result
 from gnomon.sdk.errors import InvalidArguments, InvalidHandler, InvalidResult
+from gnomon.sdk.executing.context import TaskContext, stored_result
 from gnomon.sdk.signals import Reject
 
 

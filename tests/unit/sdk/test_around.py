@@ -8,9 +8,9 @@ import pytest
 from tests.unit.sdk.claimed import executed
 
 from gnomon.sdk.app import CallNext, Gnomon
-from gnomon.sdk.context import TaskContext
-from gnomon.sdk.dependencies import Depends
+from gnomon.sdk.declaring.dependencies import Depends
 from gnomon.sdk.errors import InvalidHandler
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.sdk.signals import Reject
 
 

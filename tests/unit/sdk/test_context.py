@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 from tests.unit.sdk.claimed import ID, context, executed, in_thread
 
-from gnomon.model.task import DeliveryMode
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import MAX_PROGRESS_CHARACTERS, Progress, TaskContext, current
+from gnomon.sdk.executing.context import MAX_PROGRESS_CHARACTERS, Progress, TaskContext, current
 from gnomon.sdk.signals import Retry, Snooze
 
 

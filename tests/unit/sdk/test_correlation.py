@@ -6,8 +6,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceState, use_s
 
 from gnomon import Gnomon
 from gnomon.client.trace_headers import trace_headers
-from gnomon.sdk.context import TaskContext
 from gnomon.sdk.errors import InvalidOption
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.testing import inline
 
 app = Gnomon()

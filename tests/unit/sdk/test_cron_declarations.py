@@ -10,12 +10,12 @@ from tests.unit.sdk.claimed import executed
 
 from gnomon.client.types.cron import CronJobSpec
 from gnomon.cron.job import Missed, Overlap
-from gnomon.model.priority import Priority
-from gnomon.model.retry import RetryPolicy
-from gnomon.sdk import cron
+from gnomon.model.tasks.priority import Priority
+from gnomon.model.tasks.retry import RetryPolicy
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.declaring import cron
 from gnomon.sdk.errors import InvalidHandler
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.usecases.checks import request_fields
 from gnomon.usecases.cron.cron_requests import CreateCronJob
 from gnomon.usecases.cron.definitions import definition_of

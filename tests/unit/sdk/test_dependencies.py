@@ -11,9 +11,9 @@ from tests.unit.sdk.claimed import context, executed
 
 from gnomon.node.run.threads import LeftRunning, Threads
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext
-from gnomon.sdk.dependencies import Depends
+from gnomon.sdk.declaring.dependencies import Depends
 from gnomon.sdk.errors import InvalidHandler
+from gnomon.sdk.executing.context import TaskContext
 
 events: list[str] = []
 

@@ -7,9 +7,9 @@ import pytest
 from tests.unit.sdk.claimed import executed
 
 from gnomon.sdk.app import CallNext, Gnomon
-from gnomon.sdk.context import TaskContext
-from gnomon.sdk.dependencies import Depends
-from gnomon.sdk.failure import MAX_TRACEBACK_BYTES, bounded, describe, traceback_of
+from gnomon.sdk.declaring.dependencies import Depends
+from gnomon.sdk.executing.context import TaskContext
+from gnomon.sdk.executing.failure import MAX_TRACEBACK_BYTES, bounded, describe, traceback_of
 from gnomon.sdk.signals import Reject
 
 
@@ -66,7 +66,7 @@ async def test_a_function_in_a_thread_has_its_own_lines_only() -> None:
 
     text = traceback_of(await raised(app, "work"))
     assert text is not None
-    assert "sdk/handler.py" not in text
+    assert "sdk/declaring/handler.py" not in text
     assert in_execution(text)[-1] == "work"
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gnomon.sdk.declaring.loading import load_app
 from gnomon.sdk.errors import AppNotLoaded
-from gnomon.sdk.loading import load_app
 
 
 @pytest.fixture

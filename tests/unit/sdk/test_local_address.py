@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gnomon.sdk.local_address import FILE, found, told
+from gnomon.sdk.submitting.local_address import FILE, found, told
 
 URL = "http://127.0.0.1:8081"
 TELL = f"""
 import sys
 from pathlib import Path
-from gnomon.sdk.local_address import told
+from gnomon.sdk.submitting.local_address import told
 
 with told(Path(sys.argv[1]), "{URL}"):
     print("told", flush=True)

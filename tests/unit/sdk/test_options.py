@@ -9,14 +9,14 @@ import pytest
 from tests.unit.sdk.claimed import executed
 
 from gnomon.model.duration import seconds_of
-from gnomon.model.priority import Priority
-from gnomon.model.retry import Backoff, RetryPolicy
-from gnomon.model.task import DeliveryMode, KeepPayload
-from gnomon.sdk import options
+from gnomon.model.tasks.priority import Priority
+from gnomon.model.tasks.retry import Backoff, RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, KeepPayload
 from gnomon.sdk.app import Gnomon
+from gnomon.sdk.declaring import options
+from gnomon.sdk.declaring.handler import Runs
+from gnomon.sdk.declaring.options import TaskDefaults
 from gnomon.sdk.errors import InvalidHandler
-from gnomon.sdk.handler import Runs
-from gnomon.sdk.options import TaskDefaults
 from gnomon.usecases.checks import request_fields
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from gnomon import Reject, ResultUnavailable, TaskFailed
 from gnomon.client.exchange import Reply, Rules, Sending
-from gnomon.sdk.context import stored_result
-from gnomon.sdk.handle import _result
+from gnomon.sdk.executing.context import stored_result
+from gnomon.sdk.submitting.handle import _result
 
 ID = UUID(int=7)
 RULES = Rules("http://x", 0, lambda: 0.5, lambda: 0.0)

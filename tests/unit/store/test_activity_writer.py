@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gnomon.clock import SystemClock
-from gnomon.model.activity import ALL_TYPES, ActivityKey, Counts
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Lane
+from gnomon.model.insight.activity import ALL_TYPES, ActivityKey, Counts
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.priority import Lane
 from gnomon.observe.counts import Counted, EndCount, StartCount
 from gnomon.observe.events import TaskBatch, TasksSettled, TasksStarted
 from gnomon.observe.tally import MOST_KEYS, ActivityTally
@@ -21,7 +21,7 @@ from gnomon.store.activity_writer import (
     ActivityWriter,
     NamedKeys,
 )
-from gnomon.store.ports.activity import ActivityRow
+from gnomon.store.ports.insight.activity import ActivityRow
 
 NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 

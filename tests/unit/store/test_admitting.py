@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnomon.model.tenant import Quotas
+from gnomon.model.fleet.tenant import Quotas
 from gnomon.store.postgres.tasks.admitting import Admitted
 
 COUNTS = st.integers(0, 50)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon.clock import from_micros
-from gnomon.model.priority import Lane
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.hints import LOOK_AGAIN, decode_entries, encode_entries
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from gnomon.store.ports.storage import StorageLevel, to_count
+from gnomon.store.ports.tenancy.storage import StorageLevel, to_count
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ import pytest
 
 from gnomon import Depends, Gnomon, InvalidArguments, Reject, Retry, Snooze, TaskContext
 from gnomon.sdk.app import CallNext
-from gnomon.sdk.handle import TaskFailed
+from gnomon.sdk.submitting.handle import TaskFailed
 from gnomon.testing import NothingRuns, NotInThisMode, inline, inline_sync, recording
 
 MOMENT = datetime(2026, 3, 1, 9, tzinfo=UTC)

@@ -4,9 +4,9 @@ from typing import Literal
 
 import msgspec
 
-from gnomon.model.event_kinds import INSTALLATION
-from gnomon.model.severity import Severity
-from gnomon.store.ports.events import EventRecord
+from gnomon.model.insight.event_kinds import INSTALLATION
+from gnomon.model.insight.severity import Severity
+from gnomon.store.ports.insight.events import EventRecord
 from gnomon.usecases.checks.request_fields import Json, Moment
 
 

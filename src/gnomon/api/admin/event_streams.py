@@ -12,7 +12,7 @@ from gnomon.access.principal import Role
 from gnomon.api.admin.cloud_events import CloudEvent, cloud_event
 from gnomon.api.admin.events import MOST_NUMBER
 from gnomon.api.context import Request, context_of, header_of, tenant_of
-from gnomon.api.http.event_stream import (
+from gnomon.api.http.answers.event_stream import (
     KEEP_ALIVE_SECONDS,
     LONGEST_SECONDS,
     MEDIA_TYPE,
@@ -20,12 +20,12 @@ from gnomon.api.http.event_stream import (
     is_still_admitted,
     only_head,
 )
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import queried
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.reading import queried
 from gnomon.model.errors import EventsGone, InvalidTask, StoreError
-from gnomon.model.event_kinds import INSTALLATION
-from gnomon.model.severity import Severity
-from gnomon.store.ports.events import EventFilter
+from gnomon.model.insight.event_kinds import INSTALLATION
+from gnomon.model.insight.severity import Severity
+from gnomon.store.ports.insight.events import EventFilter
 from gnomon.usecases.checks.request_fields import Strict, TaskType
 from gnomon.usecases.live.event_feed import EventFollower
 

@@ -10,14 +10,14 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, requester_of
-from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.idempotency import answer, respond, shown
-from gnomon.api.http.operation import Operation, for_operators
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation, for_operators
+from gnomon.api.http.requests.cursors import cursor_of, cursor_view
+from gnomon.api.http.requests.idempotency import answer, respond, shown
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.model.errors import EventNotFound, InvalidTask
-from gnomon.model.severity import Severity
+from gnomon.model.insight.severity import Severity
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.events import EventFilter, EventRecord
+from gnomon.store.ports.insight.events import EventFilter, EventRecord
 from gnomon.usecases.admin import events
 from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Json, Moment, Strict, TaskType
 

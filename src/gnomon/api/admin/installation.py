@@ -20,9 +20,9 @@ from gnomon.api.admin.tenant_documents import (
     wanted_tenant,
 )
 from gnomon.api.context import Request, context_of, operator_of
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.usecases.admin import nodes, tenants

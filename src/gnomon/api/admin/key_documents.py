@@ -11,11 +11,11 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.api_key import ApiKey
 from gnomon.access.principal import OPERATOR_ROLES, TENANT_ROLES, Grant, Role
 from gnomon.api.context import Request, header_of
-from gnomon.api.http.cursors import cursor_view
-from gnomon.api.http.idempotency import HEADER, Answer, answer, respond
-from gnomon.model.allow_list import MOST_PATTERN_CHARACTERS, MOST_PATTERNS
+from gnomon.api.http.requests.cursors import cursor_view
+from gnomon.api.http.requests.idempotency import HEADER, Answer, answer, respond
 from gnomon.model.errors import InvalidTask, KeyNotFound
-from gnomon.store.ports.keys import ApiKeyPage
+from gnomon.model.targets.allow_list import MOST_PATTERN_CHARACTERS, MOST_PATTERNS
+from gnomon.store.ports.tenancy.keys import ApiKeyPage
 from gnomon.usecases.admin.allow_lists import allow_list_of
 from gnomon.usecases.admin.keys import (
     DEFAULT_OVERLAP,

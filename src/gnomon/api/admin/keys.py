@@ -18,10 +18,10 @@ from gnomon.api.admin.key_documents import (
     wanted_key,
 )
 from gnomon.api.context import Request, context_of, principal_of
-from gnomon.api.http.cursors import cursor_of
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.cursors import cursor_of
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.usecases.admin import keys
 

@@ -8,15 +8,15 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.api.tasks.stats import CountView
 from gnomon.limits.limiter import Limiter
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.limits import LimiterUse
-from gnomon.store.ports.stats import CappedCount
+from gnomon.store.ports.insight.stats import CappedCount
+from gnomon.store.ports.tenancy.limits import LimiterUse
 from gnomon.usecases.admin import limiters
 from gnomon.usecases.checks.request_fields import Moment, Strict
 

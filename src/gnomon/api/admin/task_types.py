@@ -8,13 +8,13 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.payload_schemas.schema import MOST_BYTES
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.task_types import ANY_PAYLOAD, TaskType
+from gnomon.store.ports.work.task_types import ANY_PAYLOAD, TaskType
 from gnomon.usecases.admin import task_types
 from gnomon.usecases.checks.request_fields import Json, Moment, Strict
 from gnomon.usecases.tasks.task_requests import TaskTypeDefaults

@@ -6,10 +6,10 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from gnomon.api.admin.key_documents import Patterns
-from gnomon.model.allow_list import AllowList
-from gnomon.model.tenant import MOST_NETWORKS, STANDARD, Quotas, Tenant
-from gnomon.store.ports.tasks import QuotaUse
-from gnomon.store.ports.tenants import TenantChange
+from gnomon.model.fleet.tenant import MOST_NETWORKS, STANDARD, Quotas, Tenant
+from gnomon.model.targets.allow_list import AllowList
+from gnomon.store.ports.tenancy.tenants import TenantChange
+from gnomon.store.ports.work.tasks import QuotaUse
 from gnomon.usecases.admin.allow_lists import allow_list_of
 from gnomon.usecases.admin.tenants import TenantDetails
 from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Moment, Strict

@@ -4,8 +4,8 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, header_of, tenant_of
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import queried
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.reading import queried
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.model.errors import TenantNotFound
 from gnomon.observe.metrics.tenant import text_of

@@ -8,11 +8,11 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
-from gnomon.api.http.formats import Form, form_of
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import CSV, Operation
-from gnomon.api.http.reading import queried
-from gnomon.store.ports.usage import DayUsage
+from gnomon.api.http.answers.formats import Form, form_of
+from gnomon.api.http.document.operation import CSV, Operation
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import queried
+from gnomon.store.ports.tenancy.usage import DayUsage
 from gnomon.usecases.admin import usage
 from gnomon.usecases.checks.request_fields import DEFAULT_LIMIT, Strict
 

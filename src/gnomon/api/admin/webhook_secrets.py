@@ -11,13 +11,13 @@ from gnomon.access.principal import Role
 from gnomon.access.secret_errors import SecretNotFound
 from gnomon.access.webhook_secret import MOST_HOST_CHARACTERS, Scheme, WebhookSecret
 from gnomon.api.context import Request, context_of, header_of, principal_of
-from gnomon.api.http.idempotency import HEADER, answer, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import HEADER, answer, respond
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.secrets import ShownSecret
+from gnomon.store.ports.tenancy.secrets import ShownSecret
 from gnomon.usecases.admin import webhook_secrets
 from gnomon.usecases.admin.webhook_secrets import DEFAULT_OVERLAP, LONGEST_OVERLAP, WantedSecret
 from gnomon.usecases.checks.request_fields import Moment, Strict

@@ -10,14 +10,14 @@ from gnomon.access.grant_errors import OperatorNeeded, TenantNeeded
 from gnomon.access.principal import TENANT_ROLES, Operator, Principal, Requester, Role
 from gnomon.api.auth.sessions import cookie_in
 from gnomon.api.context import Request, context_of, header_of
-from gnomon.api.http.connections import client_of
-from gnomon.api.http.operation import operation_of, page_of
-from gnomon.api.http.paths import read_names
-from gnomon.api.http.problems import RequestError, RestartNeeded
-from gnomon.api.http.web_pages import refusal, refusal_of_session
+from gnomon.api.http.answers.problems import RequestError, RestartNeeded
+from gnomon.api.http.bounds.connections import client_of
+from gnomon.api.http.bounds.web_pages import refusal, refusal_of_session
+from gnomon.api.http.document.operation import operation_of, page_of
+from gnomon.api.http.requests.paths import read_names
 from gnomon.model.errors import RoleMissing, Unauthenticated
-from gnomon.model.room import DatabaseFull
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.fleet.room import DatabaseFull
+from gnomon.model.tasks.task import DEFAULT_TENANT
 
 OPEN = {"open": True}  # the `opt` of what is served to all and is no operation
 # Without authentication, whoever is on this machine is both.

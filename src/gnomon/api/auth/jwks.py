@@ -12,7 +12,7 @@ import jwt
 import msgspec
 import structlog
 
-from gnomon.api.http.problems import RequestError
+from gnomon.api.http.answers.problems import RequestError
 from gnomon.clock import Clock
 from gnomon.settings import SettingsError
 

@@ -25,14 +25,14 @@ from gnomon.api.cron.schemas import (
     PutResult,
 )
 from gnomon.api.cron.views import foreseen_view, job_view, put_view
-from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.idempotency import Answer, answer, changed, respond, shown
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.cursors import cursor_of, cursor_view
+from gnomon.api.http.requests.idempotency import Answer, answer, changed, respond, shown
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery, Nothing
 from gnomon.cron.job import CronJob
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.cron import Put
+from gnomon.store.ports.work.cron import Put
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.cron import cron_jobs
 from gnomon.usecases.cron.cron_requests import CreateCronJob, PatchCronJob, PutCronJob

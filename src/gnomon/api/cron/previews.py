@@ -6,9 +6,9 @@ from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of
 from gnomon.api.cron.schemas import PreviewView
 from gnomon.api.cron.views import preview_view
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import decoded, read_body
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.usecases.cron import cron_preview
 from gnomon.usecases.cron.cron_requests import PreviewSchedule

@@ -6,9 +6,9 @@ from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, cron_ref_of, principal_of, tenant_of
 from gnomon.api.cron.schemas import BackfillView, RunPage, RunQuery, RunView
 from gnomon.api.cron.views import backfill_view, run_cursor_of, run_cursor_view, run_view
-from gnomon.api.http.idempotency import Answer, answer, changed, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import Answer, answer, changed, respond
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import Nothing
 from gnomon.cron.zones import zone
 from gnomon.settings import OVERHEAD_BYTES

@@ -9,8 +9,8 @@ import msgspec
 from gnomon.api.tasks.schemas import TemplateView
 from gnomon.cron.job import Missed, Overlap, Skipped
 from gnomon.cron.schedule import Dst
-from gnomon.model.lifecycle import Status
-from gnomon.store.ports.cron import CronFilter, CronRunFilter
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.store.ports.work.cron import CronFilter, CronRunFilter
 from gnomon.usecases.checks.request_fields import (
     DEFAULT_LIMIT,
     Json,

@@ -21,12 +21,12 @@ from gnomon.api.cron.schemas import (
     RunStatus,
     RunView,
 )
-from gnomon.api.http.cursors import no_cursor, number_cursor_of, number_cursor_view
+from gnomon.api.http.requests.cursors import no_cursor, number_cursor_of, number_cursor_view
 from gnomon.api.tasks.views import NULL, raw, template_view
 from gnomon.cron.job import CronJob, CronRun, Definition, Skipped, schedule_of
 from gnomon.cron.schedule import Schedule
 from gnomon.model.meaning import meaning_of
-from gnomon.store.ports.cron import Backfilled, Put
+from gnomon.store.ports.work.cron import Backfilled, Put
 from gnomon.usecases.cron.cron_jobs import PutJob
 from gnomon.usecases.cron.cron_preview import Preview
 

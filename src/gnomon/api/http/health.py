@@ -9,8 +9,8 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Context, Request, context_of, header_of
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import Operation
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import answer, respond
 from gnomon.api.tasks.schemas import Health
 from gnomon.model.errors import StoreError
 from gnomon.observe.siblings import Siblings

@@ -6,8 +6,8 @@ from uuid import UUID
 import msgspec
 
 from gnomon.model.errors import InvalidTask
-from gnomon.model.lifecycle import Status
-from gnomon.model.severity import Severity
+from gnomon.model.insight.severity import Severity
+from gnomon.model.tasks.lifecycle import Status
 from gnomon.notify.quiet_hours import QuietHours
 from gnomon.notify.subscription import (
     LONGEST_DIGEST,
@@ -19,7 +19,7 @@ from gnomon.notify.subscription import (
     Subscription,
     SubscriptionRules,
 )
-from gnomon.store.ports.subscriptions import LoggedNotification, SentNotification
+from gnomon.store.ports.insight.subscriptions import LoggedNotification, SentNotification
 from gnomon.usecases.checks.request_fields import Moment, Strict
 
 _Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_PATTERN_CHARACTERS)]

@@ -9,9 +9,9 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, requester_of
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import Operation, for_operators
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation, for_operators
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.notify.documents import (
     ConfirmedSubscription,
     ConfirmSubscription,

@@ -8,12 +8,12 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import queried
-from gnomon.model.activity import Counts, percentile
-from gnomon.model.priority import Lane, Priority
-from gnomon.store.ports.activity import ActivityPoint
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import queried
+from gnomon.model.insight.activity import Counts, percentile
+from gnomon.model.tasks.priority import Lane, Priority
+from gnomon.store.ports.insight.activity import ActivityPoint
 from gnomon.store.tenant_cache import TenantCache
 from gnomon.usecases.checks.request_fields import Moment, Strict, TaskType
 from gnomon.usecases.tasks import activity

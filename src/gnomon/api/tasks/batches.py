@@ -10,7 +10,9 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Principal, Role
 from gnomon.api.context import Context, Request, context_of, principal_of
-from gnomon.api.http.idempotency import (
+from gnomon.api.http.bounds.pace import pace_headers
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import (
     Answer,
     answer,
     changed,
@@ -21,18 +23,16 @@ from gnomon.api.http.idempotency import (
     replayed,
     respond,
 )
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.pace import pace_headers
-from gnomon.api.http.producing import produced
-from gnomon.api.http.reading import decoded, read_body
+from gnomon.api.http.requests.producing import produced
+from gnomon.api.http.requests.reading import decoded, read_body
 from gnomon.api.tasks.schemas import BatchView, TaskReceipt
 from gnomon.api.tasks.tasks import PATH
 from gnomon.api.tasks.views import new_view
 from gnomon.model.errors import InvalidTask
-from gnomon.model.lifecycle import State, status_of
-from gnomon.model.origin import Origin
-from gnomon.model.task import Submission
-from gnomon.store.ports.tasks import NewTask, Once, Receipt
+from gnomon.model.tasks.lifecycle import State, status_of
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.task import Submission
+from gnomon.store.ports.work.tasks import NewTask, Once, Receipt
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.checks.text_check import given_origin

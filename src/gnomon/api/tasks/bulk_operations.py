@@ -9,19 +9,19 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
-from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.idempotency import Answer, answer, changed, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.cursors import cursor_of, cursor_view
+from gnomon.api.http.requests.idempotency import Answer, answer, changed, respond
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.dead_letter_schemas import FingerprintText, read_text
 from gnomon.api.tasks.schemas import NoQuery, Nothing, TaskFilterQuery
 from gnomon.model.bulk_errors import BulkOperationNotFound
 from gnomon.model.errors import InvalidTask
-from gnomon.model.fingerprint import written
-from gnomon.model.priority import Priority
-from gnomon.model.room import DatabaseFull
+from gnomon.model.fleet.room import DatabaseFull
+from gnomon.model.outcomes.fingerprint import written
+from gnomon.model.tasks.priority import Priority
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.bulk import (
+from gnomon.store.ports.work.bulk import (
     BulkAction,
     BulkFilter,
     BulkKey,

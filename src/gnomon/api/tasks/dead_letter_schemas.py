@@ -7,10 +7,10 @@ import msgspec
 
 from gnomon.api.tasks.schemas import DeadLetterFilter, TaskView
 from gnomon.api.tasks.views import task_view
-from gnomon.model import fingerprint
-from gnomon.model.task import Task
-from gnomon.store.ports.dead_letters import DeadGroup
-from gnomon.store.ports.tasks import TaskFilter
+from gnomon.model.outcomes import fingerprint
+from gnomon.model.tasks.task import Task
+from gnomon.store.ports.work.dead_letters import DeadGroup
+from gnomon.store.ports.work.tasks import TaskFilter
 from gnomon.usecases.checks.request_fields import (
     DEFAULT_LIMIT,
     Limit,

@@ -5,7 +5,8 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
-from gnomon.api.http.cursors import (
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.cursors import (
     cursor_of,
     cursor_view,
     group_cursor_of,
@@ -13,9 +14,8 @@ from gnomon.api.http.cursors import (
     resolved_cursor_of,
     resolved_cursor_view,
 )
-from gnomon.api.http.idempotency import Answer, answer, changed, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.requests.idempotency import Answer, answer, changed, respond
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.dead_letter_schemas import (
     DeadGroupPage,
     DeadLetterPage,
@@ -29,7 +29,7 @@ from gnomon.api.tasks.dead_letter_schemas import (
 )
 from gnomon.api.tasks.schemas import NoQuery, Nothing, TaskReceipt, TaskView
 from gnomon.api.tasks.views import task_view
-from gnomon.model.task import Resolution, TaskKey
+from gnomon.model.tasks.task import Resolution, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.tasks import dead_letters

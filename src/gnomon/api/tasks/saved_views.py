@@ -8,13 +8,13 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery, TaskFilterQuery
 from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.saved_views import SavedView
+from gnomon.store.ports.insight.saved_views import SavedView
 from gnomon.usecases.checks.request_fields import Json, Moment, Strict
 from gnomon.usecases.checks.text_check import check_line
 from gnomon.usecases.tasks import saved_views

@@ -8,12 +8,12 @@ import msgspec
 
 from gnomon.model.errors import InvalidTask
 from gnomon.model.ids import ids_with_prefix
-from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Lane, Priority
-from gnomon.model.retry import Backoff
-from gnomon.model.target import RequestTarget
-from gnomon.model.task import DeliveryMode, KeepPayload, Resolution
-from gnomon.store.ports.tasks import TaskFilter
+from gnomon.model.targets.target import RequestTarget
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.priority import Lane, Priority
+from gnomon.model.tasks.retry import Backoff
+from gnomon.model.tasks.task import DeliveryMode, KeepPayload, Resolution
+from gnomon.store.ports.work.tasks import TaskFilter
 from gnomon.usecases.checks.request_fields import (
     DEFAULT_LIMIT,
     Json,

@@ -9,12 +9,12 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
-from gnomon.api.http.formats import Form, form_of
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import CSV, Operation
-from gnomon.api.http.reading import queried
+from gnomon.api.http.answers.formats import Form, form_of
+from gnomon.api.http.document.operation import CSV, Operation
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import queried
 from gnomon.model.csv_lines import csv_of
-from gnomon.store.ports.levels import LevelWeek
+from gnomon.store.ports.insight.levels import LevelWeek
 from gnomon.usecases.checks.request_fields import Strict, TaskType
 from gnomon.usecases.tasks import service_levels
 from gnomon.usecases.tasks.service_levels import DEFAULT_WEEKS, MOST_WEEKS, share

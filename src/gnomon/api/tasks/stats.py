@@ -8,13 +8,13 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import queried
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import queried
 from gnomon.api.tasks.schemas import TaskFilterQuery
-from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Priority
-from gnomon.store.ports.stats import CappedCount, Load, TaskStats
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.priority import Priority
+from gnomon.store.ports.insight.stats import CappedCount, Load, TaskStats
 
 MOST_SHOWN = 100  # types, and queues: the busiest
 

@@ -6,8 +6,15 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
-from gnomon.api.http.cursors import cursor_of, cursor_view, number_cursor_of, number_cursor_view
-from gnomon.api.http.idempotency import (
+from gnomon.api.http.bounds.pace import pace_headers
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.cursors import (
+    cursor_of,
+    cursor_view,
+    number_cursor_of,
+    number_cursor_view,
+)
+from gnomon.api.http.requests.idempotency import (
     Answer,
     answer,
     changed,
@@ -19,10 +26,8 @@ from gnomon.api.http.idempotency import (
     respond,
     shown,
 )
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.pace import pace_headers
-from gnomon.api.http.producing import produced
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.requests.producing import produced
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import (
     CancelTask,
     ExecutionPage,
@@ -48,11 +53,11 @@ from gnomon.api.tasks.views import (
     transition_view,
 )
 from gnomon.api.tasks.waiting import awaited
-from gnomon.model.lifecycle import Status
-from gnomon.model.origin import Origin
-from gnomon.model.task import Submission, Task, TaskKey
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.tasks import NewTask
+from gnomon.store.ports.work.tasks import NewTask
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.tasks import change_task
 from gnomon.usecases.tasks.submit import AnsweredBefore, accept

@@ -17,13 +17,19 @@ from gnomon.api.tasks.schemas import (
     TransitionState,
     TransitionView,
 )
-from gnomon.model.execution import Execution
 from gnomon.model.ids import created_at
-from gnomon.model.lifecycle import State, status_of
-from gnomon.model.priority import Priority
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import ReportedProgress, Submission, Task, TaskTemplate, template_fields
-from gnomon.model.transition import Transition
+from gnomon.model.insight.transition import Transition
+from gnomon.model.tasks.execution import Execution
+from gnomon.model.tasks.lifecycle import State, status_of
+from gnomon.model.tasks.priority import Priority
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import (
+    ReportedProgress,
+    Submission,
+    Task,
+    TaskTemplate,
+    template_fields,
+)
 
 NULL = msgspec.Raw(b"null")
 _PRIORITIES = tuple(Priority)  # in the order of Lane

@@ -4,8 +4,8 @@ import asyncio
 
 from gnomon.api.auth.access import admit_again
 from gnomon.api.context import Request, context_of
-from gnomon.api.http.request_meter import not_measured
-from gnomon.model.task import Task, TaskKey
+from gnomon.api.http.answers.request_meter import not_measured
+from gnomon.model.tasks.task import Task, TaskKey
 
 _BODY_HEADERS = (b"content-length", b"transfer-encoding")
 

@@ -10,11 +10,11 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, header_of, principal_of, tenant_of
-from gnomon.api.http.bodies import BODY
-from gnomon.api.http.idempotency import answer, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.reading import decoded, queried, read_body
-from gnomon.api.http.request_meter import not_measured
+from gnomon.api.http.answers.request_meter import not_measured
+from gnomon.api.http.bounds.bodies import BODY
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import answer, respond
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.model.session_errors import WorkerSessionNotFound
 from gnomon.node.remote.conversation import PendingPoll
 from gnomon.node.remote.desk import SessionCaller

@@ -8,11 +8,11 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
-from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.idempotency import Answer, answer, changed, respond
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.origins import requested_origin
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.cursors import cursor_of, cursor_view
+from gnomon.api.http.requests.idempotency import Answer, answer, changed, respond
+from gnomon.api.http.requests.origins import requested_origin
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery, Nothing
 from gnomon.api.workflows.views import (
     NodeOutputView,

@@ -5,8 +5,8 @@ from uuid import UUID
 import msgspec
 
 from gnomon.api.tasks.views import raw
-from gnomon.model.lifecycle import Status
-from gnomon.store.ports.workflows import NodeOutput, ReadWorkflowRun
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.store.ports.work.workflows import NodeOutput, ReadWorkflowRun
 from gnomon.usecases.checks.request_fields import Json, Moment
 from gnomon.workflow.graph import Becomes
 from gnomon.workflow.run import WorkflowRun, WorkflowRunNode, WorkflowRunStatus

@@ -9,16 +9,16 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
-from gnomon.api.http.idempotency import Answer, answer, changed, respond, shown
-from gnomon.api.http.operation import Operation
-from gnomon.api.http.origins import requested_origin
-from gnomon.api.http.reading import decoded, queried, read_body
+from gnomon.api.http.document.operation import Operation
+from gnomon.api.http.requests.idempotency import Answer, answer, changed, respond, shown
+from gnomon.api.http.requests.origins import requested_origin
+from gnomon.api.http.requests.reading import decoded, queried, read_body
 from gnomon.api.tasks.schemas import NoQuery
 from gnomon.api.workflows.views import WorkflowRunReceipt, WorkflowRunView, run_view
 from gnomon.model.errors import InvalidTask
 from gnomon.model.workflow_errors import WorkflowNotFound
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.workflows import WorkflowVersion
+from gnomon.store.ports.work.workflows import WorkflowVersion
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.authorization import check_whole, withheld
 from gnomon.usecases.checks.request_fields import Json, Moment, Strict

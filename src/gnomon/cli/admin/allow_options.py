@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from gnomon.model.allow_list import MOST_PATTERNS, function_pattern, host_pattern
+from gnomon.model.targets.allow_list import MOST_PATTERNS, function_pattern, host_pattern
 
 
 def allow_lists(functions: list[str] | None, hosts: list[str] | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import typer
 
 from gnomon.access.principal import OPERATOR_ROLES, Grant
 from gnomon.cli.shared import database
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.settings import Settings
 
 if TYPE_CHECKING:

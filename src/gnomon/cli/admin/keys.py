@@ -14,8 +14,8 @@ from gnomon.cli.shared.output import second
 from gnomon.cli.shared.secret_files import NewSecretFile, Out
 from gnomon.cli.shared.short_ids import id_among
 from gnomon.cli.shared.tables import Column, Fit
-from gnomon.model.allow_list import listed
-from gnomon.model.tenant import is_tenant_id
+from gnomon.model.fleet.tenant import is_tenant_id
+from gnomon.model.targets.allow_list import listed
 
 if TYPE_CHECKING:
     from gnomon.client.client import DocumentClient

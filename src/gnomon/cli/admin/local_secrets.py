@@ -11,13 +11,13 @@ from gnomon.access.principal import TENANT_ROLES, Principal
 from gnomon.access.webhook_secret import Scheme
 from gnomon.cli.shared import values
 from gnomon.cli.shared.output import CommandFailed
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tasks.task import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from gnomon.access.webhook_secret import WebhookSecret
-    from gnomon.store.ports.secrets import ShownSecret
+    from gnomon.store.ports.tenancy.secrets import ShownSecret
     from gnomon.store.postgres.database import Database
     from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 

@@ -7,8 +7,8 @@ import typer
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.shared.tables import Column, Fit
-from gnomon.model.pool import in_few_words
-from gnomon.model.shard import SHARDS
+from gnomon.model.fleet.pool import in_few_words
+from gnomon.model.fleet.shard import SHARDS
 
 _COLUMNS = (
     Column("name", Fit.WHOLE),

@@ -9,8 +9,8 @@ from gnomon.cli.admin.tenants import Functions, Hosts, TenantId
 from gnomon.cli.shared import database, output
 from gnomon.cli.shared.options import AsJson, settings_of
 from gnomon.cli.shared.output import CommandFailed, moment
-from gnomon.model.allow_list import listed
 from gnomon.model.errors import RoleNotFound, TenantNotFound
+from gnomon.model.targets.allow_list import listed
 
 if TYPE_CHECKING:
     from gnomon.store.postgres.database import Database

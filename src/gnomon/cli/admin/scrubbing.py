@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import unquote, urlsplit
 
-from gnomon.model.target_secrets import MASK
+from gnomon.model.targets.target_secrets import MASK
 
 _LEAST_LENGTH = 4  # a shorter value would take innocent words with it
 _SHAPES = (

@@ -8,7 +8,7 @@ import typer
 
 from gnomon.cli.shared import output
 from gnomon.cli.shared.options import AsJson, sourced_settings_of
-from gnomon.model.target_secrets import MASK
+from gnomon.model.targets.target_secrets import MASK
 from gnomon.settings import SECRETS, SECTIONS, variable_of
 
 # A password with one of @ / ? # in it, as it is and not escaped, makes it something else.

@@ -9,8 +9,8 @@ from gnomon.cli.admin.allow_options import allow_lists
 from gnomon.cli.shared import output, remote, values
 from gnomon.cli.shared.options import ApiUrl, AsJson, Yes, settings_of
 from gnomon.cli.shared.output import moment
-from gnomon.model.allow_list import listed
-from gnomon.model.tenant import MOST_NETWORKS, QUOTA_NAMES, is_network, is_tenant_id
+from gnomon.model.fleet.tenant import MOST_NETWORKS, QUOTA_NAMES, is_network, is_tenant_id
+from gnomon.model.targets.allow_list import listed
 
 if TYPE_CHECKING:
     from gnomon.client.client import DocumentClient

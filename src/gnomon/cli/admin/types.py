@@ -11,7 +11,7 @@ from gnomon.cli.shared.options import ApiUrl, AsJson, settings_of
 from gnomon.cli.shared.output import compact, moment
 from gnomon.cli.tasks.template import PriorityName
 from gnomon.client.errors import NotFound
-from gnomon.model.task import DeliveryMode, KeepPayload
+from gnomon.model.tasks.task import DeliveryMode, KeepPayload
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json

@@ -10,7 +10,7 @@ from gnomon.cli.run.keyring import Keyring
 from gnomon.cli.shared import output, secret_files
 from gnomon.cli.shared.options import settings_of
 from gnomon.cli.shared.output import CommandFailed
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tasks.task import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from gnomon.cli.run.receiver import Behaviour, ReceivedCall, Receiver, Summary

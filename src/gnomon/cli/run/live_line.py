@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
 from gnomon.clock import SystemClock
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.observe.events import Event, Observer, QueueSeen, TasksSettled, TasksStarted
 
 DRAW_SECONDS = 0.5

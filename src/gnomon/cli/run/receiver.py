@@ -11,7 +11,7 @@ from aiohttp import web
 
 from gnomon.clock import Clock
 from gnomon.file_limit import raise_file_limit
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tasks.task import DEFAULT_TENANT
 
 # Whether a tenant's call with these headers and this body, at that time, is signed; None: unknown.
 Check = Callable[[str, Mapping[str, str], bytes, datetime], Awaitable[bool | None]]

@@ -10,7 +10,7 @@ from gnomon.cli.shared import output
 from gnomon.cli.shared.database import EXAMPLE_URL, is_postgres_url
 from gnomon.cli.shared.options import ApiUrl, settings_of
 from gnomon.cli.shared.output import CommandFailed
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.settings import Settings
 
 VARIABLE = "OUTBOX_URL"  # no option: a URL with a password would be seen by all on the machine
@@ -58,7 +58,7 @@ async def _run(settings: Settings, dsn: str, api: str | None, tenant: str) -> No
     from gnomon.observe import logging
     from gnomon.relay.outbox_reader import OutboxReader
     from gnomon.relay.relay import Relay
-    from gnomon.sdk.connect import connect
+    from gnomon.sdk.submitting.connect import connect
 
     logging.configure(settings.output)
     stop = asyncio.Event()

@@ -26,7 +26,7 @@ _LOOK_SECONDS = 0.1  # between looks whether the import is still wanted
 _PROBE = """
 import json, os, sys, sysconfig
 from gnomon.sdk.errors import AppNotLoaded
-from gnomon.sdk.loading import load_app
+from gnomon.sdk.declaring.loading import load_app
 code = 0
 try:
     load_app(sys.argv[1])

@@ -19,7 +19,7 @@ from gnomon.cli.run.worker import Reload
 from gnomon.cli.shared import database, output, remote
 from gnomon.cli.shared.options import SETTINGS_VARIABLE, settings_file, settings_of
 from gnomon.cli.shared.output import CommandFailed
-from gnomon.sdk import local_address
+from gnomon.sdk.submitting import local_address
 from gnomon.settings import Settings
 from gnomon.version import VERSION
 

@@ -130,8 +130,8 @@ def _run(
 
 def _loaded(path: str) -> "Gnomon":
     """The app. CommandFailed where it cannot be had, or has nothing to run."""
+    from gnomon.sdk.declaring.loading import load_app
     from gnomon.sdk.errors import AppNotLoaded
-    from gnomon.sdk.loading import load_app
 
     try:
         app = load_app(path)
@@ -147,7 +147,7 @@ def _loaded(path: str) -> "Gnomon":
 def _check_transactional(app: "Gnomon") -> None:
     """CommandFailed where transactional handlers have no database."""
     from gnomon.sdk.errors import InvalidHandler
-    from gnomon.sdk.handler_database import check_address
+    from gnomon.sdk.executing.handler_database import check_address
 
     if any(handler.transactional for handler in app.handlers.values()):
         try:

@@ -16,7 +16,7 @@ import typer
 from gnomon.cli.shared import output
 from gnomon.cli.shared.output import CommandFailed, compact
 from gnomon.client.errors import ApiProblem
-from gnomon.model.target_secrets import MASK
+from gnomon.model.targets.target_secrets import MASK
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ from gnomon.cli.shared import moments
 from gnomon.cli.shared.output import note
 from gnomon.model.duration import parse_duration
 from gnomon.model.errors import InvalidSchedule
-from gnomon.model.target_secrets import is_secret_parameter
+from gnomon.model.targets.target_secrets import is_secret_parameter
 
 _ARGUMENT = re.compile(r"([^=:\s]+)(:?=)(.*)", re.DOTALL)
 

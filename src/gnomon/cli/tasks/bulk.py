@@ -9,7 +9,7 @@ import typer
 from gnomon.cli.shared import output, remote
 from gnomon.cli.shared.options import ApiUrl, AsJson, Everything, Limit, settings_of
 from gnomon.cli.tasks.watching import INTERRUPTED
-from gnomon.model.lifecycle import Status
+from gnomon.model.tasks.lifecycle import Status
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json

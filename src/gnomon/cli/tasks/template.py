@@ -10,7 +10,7 @@ from gnomon.cli.shared import values
 from gnomon.cli.shared.groups import OptionGroup
 from gnomon.cli.shared.output import span
 from gnomon.cli.shared.values import given
-from gnomon.model.task import DeliveryMode, KeepPayload
+from gnomon.model.tasks.task import DeliveryMode, KeepPayload
 
 if TYPE_CHECKING:
     from gnomon.cli.shared.remote import Json

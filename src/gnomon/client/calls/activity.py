@@ -10,7 +10,7 @@ from gnomon.client.types.activity import (
     TenantActivityInfo,
     UpcomingHourInfo,
 )
-from gnomon.model.priority import Priority
+from gnomon.model.tasks.priority import Priority
 
 
 def get_activity(

@@ -9,7 +9,7 @@ from gnomon.client.call import Call, Listing, segment
 from gnomon.client.calls.tasks import ChangedTask, Id
 from gnomon.client.types.dead_letters import DeadGroupInfo, DeadLetterInfo
 from gnomon.client.types.tasks import SubmittedTask, TaskInfo
-from gnomon.model.priority import Priority
+from gnomon.model.tasks.priority import Priority
 
 ResolvedDeadLetter: TypeAlias = DeadLetterInfo | SubmittedTask
 

@@ -8,7 +8,7 @@ import msgspec
 
 from gnomon.client.call import Call, Listing, segment
 from gnomon.client.types.tasks import EventInfo, EventReceiptInfo, FollowedEvent
-from gnomon.model.severity import Severity
+from gnomon.model.insight.severity import Severity
 
 Id: TypeAlias = str | UUID
 AcknowledgedEvent: TypeAlias = EventInfo | EventReceiptInfo

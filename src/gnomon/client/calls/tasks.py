@@ -20,8 +20,8 @@ from gnomon.client.types.tasks import (
     TaskStatsInfo,
     TransitionInfo,
 )
-from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Priority
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.priority import Priority
 
 Id: TypeAlias = str | UUID
 IncludedPart: TypeAlias = Literal["executions", "failure"]

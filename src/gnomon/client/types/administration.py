@@ -10,9 +10,9 @@ from msgspec import UNSET, UnsetType
 
 from gnomon.client.types import Spec
 from gnomon.client.types.tasks import CountInfo
-from gnomon.model.priority import Priority
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import DeliveryMode, KeepPayload
+from gnomon.model.tasks.priority import Priority
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, KeepPayload
 
 QuotaValue: TypeAlias = float | Literal["plan"] | UnsetType | None
 

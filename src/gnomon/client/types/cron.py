@@ -11,7 +11,7 @@ from gnomon.client.types import Spec
 from gnomon.client.types.tasks import TemplateEdit, TemplateInfo, TemplateSpec
 from gnomon.cron.dst import Dst
 from gnomon.cron.job import Missed, Overlap
-from gnomon.model.task import DeliveryMode
+from gnomon.model.tasks.task import DeliveryMode
 
 
 class CronJobSpec(TemplateSpec, kw_only=True):

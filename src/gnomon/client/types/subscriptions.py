@@ -7,8 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.lifecycle import Status
-from gnomon.model.severity import Severity
+from gnomon.model.insight.severity import Severity
+from gnomon.model.tasks.lifecycle import Status
 
 
 class SubscriptionSpec(msgspec.Struct, kw_only=True, omit_defaults=True):

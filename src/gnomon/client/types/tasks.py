@@ -9,12 +9,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from gnomon.client.types import Spec
-from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Priority
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.severity import Severity
-from gnomon.model.target import RequestTarget
-from gnomon.model.task import DeliveryMode, KeepPayload, Resolution
+from gnomon.model.insight.severity import Severity
+from gnomon.model.targets.target import RequestTarget
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.priority import Priority
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, KeepPayload, Resolution
 
 
 class TemplateSpec(Spec, kw_only=True):

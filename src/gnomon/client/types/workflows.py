@@ -8,10 +8,10 @@ from uuid import UUID
 import msgspec
 
 from gnomon.client.types import Spec
-from gnomon.model.priority import Priority
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import RequestTarget
-from gnomon.model.task import DeliveryMode, KeepPayload
+from gnomon.model.targets.target import RequestTarget
+from gnomon.model.tasks.priority import Priority
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, KeepPayload
 
 WorkflowRule = Literal["all_succeeded", "all_done", "any_failed", "any_succeeded"]
 OnNodeFailure = Literal["fail", "skip", "continue"]

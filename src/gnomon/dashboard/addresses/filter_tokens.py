@@ -11,11 +11,11 @@ from uuid import UUID
 import msgspec
 
 from gnomon.api.tasks.schemas import DeadLetterFilter
-from gnomon.model import fingerprint
 from gnomon.model.errors import InvalidTask
-from gnomon.model.lifecycle import Status
-from gnomon.model.priority import Lane, Priority
-from gnomon.store.ports.bulk import BulkFilter
+from gnomon.model.outcomes import fingerprint
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.priority import Lane, Priority
+from gnomon.store.ports.work.bulk import BulkFilter
 from gnomon.usecases.checks.validation import of_texts
 
 _Query = TypeVar("_Query", bound=DeadLetterFilter)

@@ -7,7 +7,7 @@ import msgspec
 
 from gnomon.dashboard.addresses import filter_tokens
 from gnomon.dashboard.rendering import literal
-from gnomon.store.ports.tasks import TaskLabels
+from gnomon.store.ports.work.tasks import TaskLabels
 
 TASKS = "/tasks"
 

@@ -6,8 +6,8 @@ from datetime import datetime
 import msgspec
 
 from gnomon.dashboard.text import words
-from gnomon.model.activity import percentile
-from gnomon.store.ports.activity import ActivityPoint, ActivityRange, UpcomingHour
+from gnomon.model.insight.activity import percentile
+from gnomon.store.ports.insight.activity import ActivityPoint, ActivityRange, UpcomingHour
 from gnomon.usecases.tasks.activity import ActivityOfAll, TenantPoints
 
 LEAST_COVERED = 20.0  # seconds of a step that has begun, before it is drawn

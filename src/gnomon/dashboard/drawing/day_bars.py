@@ -7,7 +7,7 @@ import msgspec
 from markupsafe import Markup
 
 from gnomon.dashboard.text import words
-from gnomon.store.ports.usage import DayUsage
+from gnomon.store.ports.tenancy.usage import DayUsage
 from gnomon.usecases.admin.usage import Days
 
 _HEIGHT = 72

@@ -7,9 +7,9 @@ import msgspec
 from markupsafe import Markup
 
 from gnomon.dashboard.text.words import span
-from gnomon.model.execution import Execution
-from gnomon.model.lifecycle import Status
-from gnomon.model.task import Task
+from gnomon.model.tasks.execution import Execution
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.task import Task
 
 _WIDTH = 1000
 _LEAST = 3  # a bar that is too short to be seen is drawn as wide as this

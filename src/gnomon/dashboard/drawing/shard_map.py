@@ -6,7 +6,7 @@ from uuid import UUID
 from markupsafe import Markup
 
 from gnomon.dashboard.text.words import NONE
-from gnomon.model.shard import SHARDS
+from gnomon.model.fleet.shard import SHARDS
 
 _COLOURS = 8
 _SIDE = 16

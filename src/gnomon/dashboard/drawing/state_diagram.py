@@ -7,9 +7,9 @@ import msgspec
 from markupsafe import Markup
 
 from gnomon.dashboard.text.words import SIGNS, status_name
-from gnomon.model.execution import Execution
-from gnomon.model.lifecycle import Status
-from gnomon.model.task import Task
+from gnomon.model.tasks.execution import Execution
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.task import Task
 
 _START = "start"
 _WIDE, _HIGH = 136, 36

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from gnomon.api.cron.schemas import CronJobView
-from gnomon.api.http.reading import decoded
+from gnomon.api.http.requests.reading import decoded
 from gnomon.model.errors import InvalidTask, Mistake
-from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.model.targets.target import HttpTarget, PythonTarget
 from gnomon.usecases.checks.validation import position
 from gnomon.usecases.cron.cron_requests import PreviewSchedule
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from gnomon.api.http.reading import decoded
+from gnomon.api.http.requests.reading import decoded
 from gnomon.api.notify.documents import PutSubscription
 from gnomon.dashboard.forms.values import Refusal, line, lines, number, refusal_of
 from gnomon.model.errors import GnomonError
-from gnomon.model.severity import Severity
+from gnomon.model.insight.severity import Severity
 from gnomon.notify.subscription import SubscriptionRules, WebhookChannel
 
 Form = Mapping[str, str]

@@ -11,8 +11,8 @@ import msgspec
 
 from gnomon.dashboard.forms.local_time import moment_of
 from gnomon.model.errors import InvalidTask
-from gnomon.model.target import HttpTarget, PythonTarget
-from gnomon.model.task import Task
+from gnomon.model.targets.target import HttpTarget, PythonTarget
+from gnomon.model.tasks.task import Task
 from gnomon.usecases.checks.validation import position
 
 Form = Mapping[str, str]

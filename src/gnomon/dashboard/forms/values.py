@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gnomon.api.http.problems import described
+from gnomon.api.http.answers.problems import described
 from gnomon.model.errors import GnomonError, InvalidTask
 
 _MENDABLE = (403, 409, 422)

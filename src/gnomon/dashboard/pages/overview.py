@@ -10,19 +10,19 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Context, Request, context_of, tenant_of
-from gnomon.api.http.operation import PageRoute
+from gnomon.api.http.document.operation import PageRoute
 from gnomon.dashboard.addresses.time_range import RANGES, range_in
 from gnomon.dashboard.drawing.charts import delay_chart, flow_chart, upcoming_chart
 from gnomon.dashboard.rendering import page
 from gnomon.dashboard.text import words
 from gnomon.dashboard.text.event_words import shown
-from gnomon.model.activity import DELAY_BOUNDS, Counts, percentile
-from gnomon.model.lifecycle import Status
-from gnomon.store.ports.activity import TypeActivity, UpcomingHour
-from gnomon.store.ports.events import EventFilter
-from gnomon.store.ports.limits import LimiterUse
-from gnomon.store.ports.stats import CappedCount, TaskStats
-from gnomon.store.ports.tasks import TaskFilter
+from gnomon.model.insight.activity import DELAY_BOUNDS, Counts, percentile
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.store.ports.insight.activity import TypeActivity, UpcomingHour
+from gnomon.store.ports.insight.events import EventFilter
+from gnomon.store.ports.insight.stats import CappedCount, TaskStats
+from gnomon.store.ports.tenancy.limits import LimiterUse
+from gnomon.store.ports.work.tasks import TaskFilter
 from gnomon.usecases.admin import breakers, limiters, nodes
 from gnomon.usecases.admin.nodes import NodeStatus
 from gnomon.usecases.tasks import activity

@@ -8,8 +8,8 @@ import msgspec
 
 from gnomon.dashboard.addresses import filter_tokens
 from gnomon.dashboard.text.words import span
-from gnomon.model import event_kinds
-from gnomon.model.event_kinds import (
+from gnomon.model.insight import event_kinds
+from gnomon.model.insight.event_kinds import (
     BREAKER_CLOSED,
     BREAKER_OPENED,
     DEAD_LETTERED,
@@ -19,7 +19,7 @@ from gnomon.model.event_kinds import (
     TASK_STUCK,
     end_of,
 )
-from gnomon.store.ports.events import EventRecord
+from gnomon.store.ports.insight.events import EventRecord
 
 # Kinds that can be chosen from, and how they read.
 KINDS = {

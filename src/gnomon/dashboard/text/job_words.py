@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from gnomon.api.cron.schemas import CronJobView, JobStatus, RunStatus, RunView
 from gnomon.dashboard.rendering import moment
-from gnomon.store.ports.cron import SUCCESS_LOOKED_FOR
+from gnomon.store.ports.work.cron import SUCCESS_LOOKED_FOR
 
 _WENT = {
     RunStatus.COMPLETED: "succeeded",

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import msgspec
 
 from gnomon.dashboard.text import words
-from gnomon.model.tenant import QUOTA_NAMES, Quotas
-from gnomon.store.ports.tasks import QuotaUse
+from gnomon.model.fleet.tenant import QUOTA_NAMES, Quotas
+from gnomon.store.ports.work.tasks import QuotaUse
 
 _LABELS = {
     "scheduled_tasks": "Tasks that have not ended",

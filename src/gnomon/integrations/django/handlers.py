@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from django.db import close_old_connections
 
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext
-from gnomon.sdk.handler import Blocking
+from gnomon.sdk.declaring.handler import Blocking
+from gnomon.sdk.executing.context import TaskContext
 
 
 class DjangoGnomon(Gnomon):

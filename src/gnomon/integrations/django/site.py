@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.loading import load_app
+from gnomon.sdk.declaring.loading import load_app
 
 
 def _site_app() -> Gnomon:

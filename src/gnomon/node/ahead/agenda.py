@@ -9,9 +9,9 @@ from datetime import datetime
 
 from gnomon.clock import to_micros
 from gnomon.fairness.ready_queue import Admit, End, Flow, ReadyQueue, everyone
-from gnomon.model.flow import UNKNOWN_FLOW
-from gnomon.model.priority import Lane
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.flow import UNKNOWN_FLOW
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.suspects import SuspectQueue, SuspectRoom
 from gnomon.store.ports.dispatch import Entry
 from gnomon.wheel import Wheel

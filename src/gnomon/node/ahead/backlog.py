@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from gnomon.clock import Clock
-from gnomon.model.pool import Territory, Work
-from gnomon.model.priority import Lane
+from gnomon.model.fleet.pool import Territory, Work
+from gnomon.model.tasks.priority import Lane
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.reach import SLACK
 from gnomon.store.ports.dispatch import (
@@ -25,7 +25,7 @@ from gnomon.store.ports.dispatch import (
     FlowKey,
     WaitingFlow,
 )
-from gnomon.store.ports.tasks import LOWEST_ID
+from gnomon.store.ports.work.tasks import LOWEST_ID
 
 MOST_FLOWS = 2000  # looked at in one pass; the next one goes on from there
 # A look for flows that takes longer than this, and this for each of them, is followed by a rest, so

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import NamedTuple, TypeVar
 
 from gnomon.fairness.ready_queue import Flow as FlowId
-from gnomon.model.flow import UNKNOWN_FLOW, Flow
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.flow import UNKNOWN_FLOW, Flow
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import Entry
 

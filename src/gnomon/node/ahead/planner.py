@@ -15,7 +15,7 @@ from gnomon.clock import Clock
 from gnomon.cron.job import CronJob
 from gnomon.cron.plan import Plan, plan
 from gnomon.model.errors import InvalidSchedule, StoreError, Unstorable
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.observe.events import FiresMissed, Observer, RunsPlanned, nobody
 from gnomon.settings import NodeSettings

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from gnomon.store.ports.dispatch import BEGINNING, Cursor
-from gnomon.store.ports.writer import Writer
+from gnomon.store.ports.work.writer import Writer
 
 # A row may be due since its transaction began, which it did before it was seen to write.
 SLACK = timedelta(seconds=5)

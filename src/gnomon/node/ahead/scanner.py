@@ -15,17 +15,17 @@ from operator import attrgetter
 import msgspec
 
 from gnomon.clock import Clock
-from gnomon.model.flow import UNKNOWN_FLOW
-from gnomon.model.pool import EVERYTHING, Territory, Work
-from gnomon.model.priority import Lane
-from gnomon.model.shard import SHARDS, shard_of
+from gnomon.model.fleet.pool import EVERYTHING, Territory, Work
+from gnomon.model.fleet.shard import SHARDS, shard_of
+from gnomon.model.tasks.flow import UNKNOWN_FLOW
+from gnomon.model.tasks.priority import Lane
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.backlog import Backlog
 from gnomon.node.ahead.flow_book import FlowBook
 from gnomon.node.ahead.reach import Reach
 from gnomon.settings import NodeSettings
 from gnomon.store.ports.dispatch import BEGINNING, Cursor, DispatchStore, Entry
-from gnomon.store.ports.tasks import HIGHEST_ID, LOWEST_ID
+from gnomon.store.ports.work.tasks import HIGHEST_ID, LOWEST_ID
 
 # What a repair looks ahead: by the time that the next one runs, all before this has been seen.
 _REPAIR_AHEAD = timedelta(seconds=2)

@@ -4,8 +4,8 @@ from collections.abc import Collection
 
 from gnomon.chores import Service, every, whenever
 from gnomon.clock import Clock
-from gnomon.model.pool import Territory
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import Territory
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.planner import Planner
 from gnomon.node.ahead.scanner import Scanner

@@ -3,8 +3,8 @@
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from gnomon.model.quarantine import LARGEST_GROUP, group_size
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.quarantine import LARGEST_GROUP, group_size
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 
 _TRIED = 20  # at once, in vain

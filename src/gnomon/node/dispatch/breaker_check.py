@@ -24,15 +24,15 @@ from gnomon.chores import About, Service, Troubles, every, isolated
 from gnomon.clock import Clock, new_id
 from gnomon.fairness.ready_queue import Flow
 from gnomon.model.errors import StoreError
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.target import NotificationTarget
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.target import NotificationTarget
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.start_checks import StartCheck
 from gnomon.observe.events import BreakerClosed, BreakerOpened, BreakersForgotten, Observer
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.store.ports.breakers import BreakerEvent, Circuit, NotedBreaker
 from gnomon.store.ports.dispatch import Entry
+from gnomon.store.ports.tenancy.breakers import BreakerEvent, Circuit, NotedBreaker
 from gnomon.store.postgres.dispatch.breakers import PostgresBreakers
 
 NOTE_SECONDS = 0.5  # between writes of what has changed

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from gnomon.clock import Clock
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.membership.lease import Lease
 from gnomon.store.ports.dispatch import Burial, Buried, Claim, DispatchStore, Entry
 from gnomon.store.ports.planning import OverlapAnswer, PlanningStore

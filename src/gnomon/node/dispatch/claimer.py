@@ -7,7 +7,7 @@ import msgspec
 
 from gnomon.chores import Troubles, about_task, isolated
 from gnomon.model.errors import StoreError, Unstorable
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.buried import tell_buried
 from gnomon.node.claims import Claims
 from gnomon.node.dispatch.claim_store import ClaimStore

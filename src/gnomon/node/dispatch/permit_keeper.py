@@ -12,7 +12,7 @@ from gnomon.limits.exchange import Ask
 from gnomon.limits.holdings import Holding, Wish
 from gnomon.limits.store_time import StoreTime
 from gnomon.model.errors import StoreError
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.dispatch.permits import Permits
 from gnomon.pipe.port import Pipe
 from gnomon.store.postgres.limits.permits import PostgresLimits

@@ -17,10 +17,10 @@ from gnomon.fairness.ready_queue import Flow as FlowId
 from gnomon.limits.holdings import Holding
 from gnomon.limits.limiter import Bucket, Limiter, buckets
 from gnomon.limits.needs import NOTHING, Needs, Stake
-from gnomon.model.flow import Flow
-from gnomon.model.priority import Lane
-from gnomon.model.task import TaskKey
-from gnomon.model.tenant import EXECUTIONS_PER_MINUTE, Quotas
+from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE, Quotas
+from gnomon.model.tasks.flow import Flow
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.flow_book import FlowBook, Looked
 from gnomon.node.held_tasks import HeldTasks

@@ -10,9 +10,9 @@ what was claimed: until then few of it are claimed at once.
 from collections.abc import Callable, Iterable, Sequence
 
 from gnomon.fairness.ready_queue import Flow
-from gnomon.model.flow import UNKNOWN_FLOW
-from gnomon.model.target import Target
-from gnomon.model.task import TaskKey
+from gnomon.model.targets.target import Target
+from gnomon.model.tasks.flow import UNKNOWN_FLOW
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.run.targets import Place
 from gnomon.node.start_checks import StartCheck

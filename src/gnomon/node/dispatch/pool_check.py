@@ -6,10 +6,10 @@ this is only the last look, at what a row says itself.
 
 from collections.abc import Sequence
 
-from gnomon.model.flow import UNKNOWN_FLOW
-from gnomon.model.pool import Pool, Work
-from gnomon.model.priority import Lane
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import Pool, Work
+from gnomon.model.tasks.flow import UNKNOWN_FLOW
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.flow_book import MOST_KNOWN, FlowBook
 from gnomon.node.start_checks import StartCheck
 from gnomon.pipe.envelope import Delivery

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 
 from gnomon.clock import Clock
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.store.ports.dispatch import Entry

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from gnomon.fairness.ready_queue import Flow as FlowId
-from gnomon.model.pool import Pool, Work
-from gnomon.model.priority import Lane
-from gnomon.model.quarantine import group_size
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import Pool, Work
+from gnomon.model.outcomes.quarantine import group_size
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.agenda import Agenda
 from gnomon.node.ahead.flow_book import FlowBook
 from gnomon.node.start_checks import StartCheck

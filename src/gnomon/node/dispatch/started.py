@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import starmap
 
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.observe.counts import Counted, StartCount, StartKind, start_count
 from gnomon.observe.events import TaskBatch, TasksStarted, TaskStarted
 from gnomon.pipe.envelope import NEVER, Delivery

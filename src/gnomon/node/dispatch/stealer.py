@@ -8,7 +8,7 @@ leave, or is dead and not yet known to be.
 import msgspec
 
 from gnomon.clock import Chance
-from gnomon.model.shard import SHARDS, shard_of
+from gnomon.model.fleet.shard import SHARDS, shard_of
 from gnomon.node.ahead.scanner import Scanner
 from gnomon.node.dispatch.dispatcher import Dispatcher
 from gnomon.settings import NodeSettings

@@ -14,8 +14,8 @@ from gnomon.chores import About, Troubles
 from gnomon.clock import Clock
 from gnomon.model.errors import StatementRefused, StoreError, Unstorable
 from gnomon.node.membership.lease import Lease
-from gnomon.store.ports.bulk import BulkKey
-from gnomon.store.ports.tasks import LOWEST_ID
+from gnomon.store.ports.work.bulk import BulkKey
+from gnomon.store.ports.work.tasks import LOWEST_ID
 from gnomon.store.postgres.bulk.bulk_store import PostgresBulk
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 

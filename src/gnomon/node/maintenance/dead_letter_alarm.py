@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from gnomon.clock import EPOCH, Clock
-from gnomon.model.activity import ALL_TYPES
-from gnomon.model.event_kinds import DEAD_LETTERED
+from gnomon.model.insight.activity import ALL_TYPES
+from gnomon.model.insight.event_kinds import DEAD_LETTERED
 from gnomon.node.maintenance.told_once import told_once
 from gnomon.node.membership.lease import Lease
-from gnomon.store.ports.events import DeadLetterCount, NewEvent
+from gnomon.store.ports.insight.events import DeadLetterCount, NewEvent
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.events.dead_letter_counts import PostgresDeadLetterCounts
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter

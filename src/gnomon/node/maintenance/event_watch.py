@@ -8,11 +8,11 @@ from datetime import datetime
 from functools import partial
 
 from gnomon.clock import Clock
-from gnomon.model import event_kinds as kinds
-from gnomon.model.tenant import Quotas
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.insight import event_kinds as kinds
 from gnomon.node.maintenance.told_once import told_once
 from gnomon.node.membership.lease import Lease
-from gnomon.store.ports.events import Condition, NewEvent
+from gnomon.store.ports.insight.events import Condition, NewEvent
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 from gnomon.store.postgres.events.looks import MOST_FOUND, PostgresLooks

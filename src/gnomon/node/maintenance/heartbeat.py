@@ -1,7 +1,7 @@
 """Calls a URL while all is well: whoever watches it hears of what nobody here can tell."""
 
 from gnomon.clock import EPOCH, Clock
-from gnomon.model.target import HttpTarget
+from gnomon.model.targets.target import HttpTarget
 from gnomon.node.membership.lease import Lease
 from gnomon.notify.notification import Notification, Purpose
 from gnomon.settings import NotifySettings

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from gnomon.clock import Clock
 from gnomon.node.membership.lease import Lease
-from gnomon.store.ports.levels import LevelCounts, LevelEvent, total_of
+from gnomon.store.ports.insight.levels import LevelCounts, LevelEvent, total_of
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.levels.level_store import PostgresLevels
 

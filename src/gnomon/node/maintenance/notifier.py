@@ -11,14 +11,14 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.errors import EventsGone, InvalidSchedule
-from gnomon.model.event_kinds import INSTALLATION, NOTIFICATIONS_FAILED
+from gnomon.model.insight.event_kinds import INSTALLATION, NOTIFICATIONS_FAILED
 from gnomon.node.membership.lease import Lease
 from gnomon.notify.grouping import Inbox, step, wakes_at
 from gnomon.notify.notification import NOTIFIER_TENANT, notification_of
 from gnomon.notify.subscription import NotedEvent, Subscription, SubscriptionRules
 from gnomon.notify.wording import line
-from gnomon.store.ports.events import EventRecord, NewEvent
-from gnomon.store.ports.subscriptions import FailedNotification, HeldInbox, InboxChange
+from gnomon.store.ports.insight.events import EventRecord, NewEvent
+from gnomon.store.ports.insight.subscriptions import FailedNotification, HeldInbox, InboxChange
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter

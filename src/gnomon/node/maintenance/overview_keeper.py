@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from gnomon.chores import About, Troubles
 from gnomon.model.errors import StoreError
-from gnomon.model.overview import InstallationOverview
+from gnomon.model.insight.overview import InstallationOverview
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Observer
 from gnomon.observe.node_events import InstallationSeen

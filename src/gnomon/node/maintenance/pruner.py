@@ -11,7 +11,7 @@ import structlog
 from gnomon.chores import About, Troubles
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
-from gnomon.model.retention import RowKind
+from gnomon.model.fleet.retention import RowKind
 from gnomon.node.maintenance.retention_alarm import Late, RetentionAlarm
 from gnomon.node.membership.lease import Lease
 from gnomon.settings import DatabaseSettings

@@ -6,10 +6,10 @@ from uuid import UUID
 import msgspec
 
 from gnomon.clock import Clock, new_id
-from gnomon.model.event_kinds import QUARANTINED
+from gnomon.model.insight.event_kinds import QUARANTINED
 from gnomon.model.text import storable
 from gnomon.node.run.quarantine.pool import Killer
-from gnomon.store.ports.events import NewEvent
+from gnomon.store.ports.insight.events import NewEvent
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 
 EVERY_SECONDS = 1.0

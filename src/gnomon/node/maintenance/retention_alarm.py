@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import structlog
 
-from gnomon.model.event_kinds import RETENTION_BEHIND
-from gnomon.model.retention import RowKind
+from gnomon.model.fleet.retention import RowKind
+from gnomon.model.insight.event_kinds import RETENTION_BEHIND
 from gnomon.observe.events import Observer, RetentionSeen
-from gnomon.store.ports.events import Condition
+from gnomon.store.ports.insight.events import Condition
 from gnomon.store.postgres.events.event_writer import PostgresEventWriter
 
 log = structlog.get_logger("gnomon.node")

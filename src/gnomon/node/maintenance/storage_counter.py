@@ -10,7 +10,7 @@ from gnomon.chores import About, Troubles
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
 from gnomon.node.membership.lease import Lease
-from gnomon.store.ports.storage import StorageLevel, to_count
+from gnomon.store.ports.tenancy.storage import StorageLevel, to_count
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.usage.storage import PostgresStorage
 from gnomon.store.tenant_cache import TenantCache

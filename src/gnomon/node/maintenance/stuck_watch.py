@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from gnomon.chores import Troubles, about_task
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.stuck import Stuck
-from gnomon.model.task import Task, TaskKey
+from gnomon.model.insight.stuck import Stuck
+from gnomon.model.tasks.task import Task, TaskKey
 from gnomon.node.membership.lease import Lease
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.levels.stuck_store import FlowPlace, PostgresStuck

@@ -8,7 +8,7 @@ import msgspec
 
 from gnomon.clock import EPOCH
 from gnomon.model.ids import uuid7
-from gnomon.store.ports.events import NewEvent
+from gnomon.store.ports.insight.events import NewEvent
 
 _ENTROPY_BYTES = 9  # 72 of the 74 bits
 

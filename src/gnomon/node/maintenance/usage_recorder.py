@@ -7,7 +7,7 @@ an hour in which nobody could record is in the next one.
 from datetime import datetime, timedelta
 
 from gnomon.clock import EPOCH, Clock
-from gnomon.model.event_kinds import USAGE_RECORDED
+from gnomon.model.insight.event_kinds import USAGE_RECORDED
 from gnomon.node.maintenance.told_once import told_once
 from gnomon.node.membership.lease import Lease
 from gnomon.store.postgres.dispatch.roster import PostgresChores

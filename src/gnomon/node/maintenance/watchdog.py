@@ -7,7 +7,7 @@ from gnomon.clock import Clock, new_id
 from gnomon.model.errors import StatementRefused, Unstorable
 from gnomon.node.membership.lease import Lease
 from gnomon.observe.events import Observer
-from gnomon.store.ports.events import Judged
+from gnomon.store.ports.insight.events import Judged
 from gnomon.store.postgres.dispatch.roster import PostgresChores
 from gnomon.store.postgres.events.event_reader import PostgresWatch
 

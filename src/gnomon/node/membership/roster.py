@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.model.pool import Pool, Territory, territory
+from gnomon.model.fleet.pool import Pool, Territory, territory
 from gnomon.node.membership.lease import Lease
 from gnomon.store.ports.roster import NodeKind, NodeRecord, RosterStore
 

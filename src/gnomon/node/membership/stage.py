@@ -7,7 +7,7 @@ import structlog
 
 from gnomon.chores import Service, every
 from gnomon.clock import Clock
-from gnomon.model.pool import Pool, Territory
+from gnomon.model.fleet.pool import Pool, Territory
 from gnomon.node.membership.lease import Lease
 from gnomon.node.membership.roster import Roster
 from gnomon.store.ports.roster import AppVersion, NodeKind, RosterStore

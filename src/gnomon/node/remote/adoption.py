@@ -9,7 +9,7 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.session_errors import WorkerSessionGone
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.claims import Claims
 from gnomon.node.membership.lease import Lease
 from gnomon.node.remote.conversation import Conversation

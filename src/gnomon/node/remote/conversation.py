@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from gnomon.clock import Clock
-from gnomon.model.pool import Pool
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import Pool
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.remote.delivery_gate import DeliveryGate
 from gnomon.node.remote.wording import delivered_task, outcome_of, progress_text, times_of
 from gnomon.node.run.preemption_order import gives_way

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gnomon.clock import Clock
-from gnomon.model.outcome import Outcome
+from gnomon.model.outcomes.outcome import Outcome
 from gnomon.node.membership.lease import Lease
 from gnomon.node.start_checks import StartChecks
 from gnomon.pipe.envelope import Delivery, Report

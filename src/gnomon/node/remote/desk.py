@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from gnomon.clock import Clock, new_incarnation, new_secret
-from gnomon.model.pool import Pool
+from gnomon.model.fleet.pool import Pool
 from gnomon.model.session_errors import (
     GatewayUnready,
     TooManyWorkerSessions,

@@ -8,8 +8,8 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.dispatch.session_check import SessionCheck
 from gnomon.node.remote.conversation import Conversation
 from gnomon.node.remote.renewals import SessionRenewals

@@ -7,7 +7,7 @@ import structlog
 
 from gnomon.chores import Service, every, whenever
 from gnomon.clock import Clock
-from gnomon.model.pool import Pool, union
+from gnomon.model.fleet.pool import Pool, union
 from gnomon.node.membership.stage import Membership
 from gnomon.node.remote.adoption import Adoption
 from gnomon.node.remote.conversation import Conversation

@@ -3,7 +3,7 @@ many there are."""
 
 from gnomon.chores import Service, every
 from gnomon.clock import Clock
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.observe.events import Observer
 from gnomon.observe.node_events import SessionsSeen
 from gnomon.pipe.http.http_pipe import HttpPipe

@@ -5,16 +5,16 @@ from datetime import datetime
 import msgspec
 
 from gnomon.model.errors import InvalidTask
-from gnomon.model.outcome import SUCCESS, Outcome, OutcomeKind
-from gnomon.model.retry import LONGEST_RETRY_AFTER, LONGEST_WAIT
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DeliveryMode
+from gnomon.model.outcomes.outcome import SUCCESS, Outcome, OutcomeKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.retry import LONGEST_RETRY_AFTER, LONGEST_WAIT
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.model.text import storable
 from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.http.messages import DeliveredTask, Poll, WorkerReport
 from gnomon.pipe.http.session import RemoteExecution
-from gnomon.sdk.context import MAX_PROGRESS_CHARACTERS, stored_result
-from gnomon.sdk.failure import MAX_ERROR, bounded
+from gnomon.sdk.executing.context import MAX_PROGRESS_CHARACTERS, stored_result
+from gnomon.sdk.executing.failure import MAX_ERROR, bounded
 
 _NEVER_AGAIN = "asked to be called again, which at_most_once never is"
 _NULL = msgspec.Raw(b"null")

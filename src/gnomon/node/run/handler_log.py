@@ -10,7 +10,7 @@ import structlog
 from structlog.typing import EventDict
 
 from gnomon.observe.logging import level_of_others
-from gnomon.sdk.context import TaskContext, current
+from gnomon.sdk.executing.context import TaskContext, current
 from gnomon.settings import OutputSettings
 
 log = structlog.get_logger("gnomon.node.run")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from gnomon.chores import Troubles, about_task
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 
 FetchPayload = Callable[[TaskKey], Awaitable[bytes | None]]
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from gnomon.model.priority import Lane
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.run.running_execution import Stop
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 
 LAST_PREEMPTED_ATTEMPT = 5  # or a task could be preempted for ever
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.node.run.children.frames import Cancelled, Ended, Left
 from gnomon.node.run.children.jobs import Died, End, Job, Newcomer, Unstarted
 from gnomon.node.run.children.pool import ChildPool
@@ -19,7 +19,7 @@ from gnomon.node.run.stacks import Interrupted
 from gnomon.node.run.targets import Place
 from gnomon.observe.events import Observer
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.settings import Settings
 
 log = structlog.get_logger("gnomon.node.run")

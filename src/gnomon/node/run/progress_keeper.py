@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.run.runner import Runner
 from gnomon.store.postgres.dispatch.progress import EndedProgress, PostgresProgress, ProgressNote
 

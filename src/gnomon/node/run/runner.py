@@ -8,8 +8,8 @@ import structlog
 
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreUnavailable
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.task import LEAST_TIMEOUT, TaskKey
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.tasks.task import LEAST_TIMEOUT, TaskKey
 from gnomon.node.run.payloads import Payloads
 from gnomon.node.run.preemption_order import preemption_order
 from gnomon.node.run.running_execution import RunningExecution, Stop
@@ -20,7 +20,7 @@ from gnomon.node.start_checks import StartChecks
 from gnomon.observe.events import HandlerHung, HandlerReturned, Observer
 from gnomon.observe.log_fields import about
 from gnomon.pipe.envelope import Delivery, Report
-from gnomon.sdk.failure import traceback_of
+from gnomon.sdk.executing.failure import traceback_of
 
 log = structlog.get_logger("gnomon.node.run")
 

@@ -3,13 +3,13 @@
 import asyncio
 from typing import NamedTuple, assert_never
 
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.target import HttpTarget, NotificationTarget, PythonTarget, Target
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.target import HttpTarget, NotificationTarget, PythonTarget, Target
 from gnomon.node.run import stacks
 from gnomon.observe.events import RunningTarget
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
-from gnomon.sdk.failure import describe, traceback_of
+from gnomon.sdk.executing.context import TaskContext
+from gnomon.sdk.executing.failure import describe, traceback_of
 
 # Outcomes that ask where the handler was: whoever cancelled or preempted it knows why it ended.
 _TELLING = (OutcomeKind.FAILED, OutcomeKind.TIMED_OUT)

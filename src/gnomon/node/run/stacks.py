@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from gnomon.sdk.failure import bounded, is_own
+from gnomon.sdk.executing.failure import bounded, is_own
 
 log = structlog.get_logger("gnomon.node.run")
 

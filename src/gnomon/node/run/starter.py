@@ -7,7 +7,7 @@ import structlog
 
 from gnomon.chores import Troubles
 from gnomon.model.errors import StoreError
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 
 log = structlog.get_logger("gnomon.node.run")

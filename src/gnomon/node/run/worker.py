@@ -6,8 +6,8 @@ from collections.abc import Awaitable
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.membership.lease import Lease
 from gnomon.node.run.runner import Runner
 from gnomon.node.run.slot_pool import SlotPool
@@ -15,7 +15,7 @@ from gnomon.node.run.starter import Starter
 from gnomon.observe.log_fields import about
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import SlotPipe
-from gnomon.sdk.failure import describe, traceback_of
+from gnomon.sdk.executing.failure import describe, traceback_of
 
 log = structlog.get_logger("gnomon.node.run")
 

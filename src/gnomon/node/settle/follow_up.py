@@ -12,12 +12,12 @@ from itertools import repeat, starmap
 from typing import Protocol
 
 from gnomon.clock import Clock
-from gnomon.model.lifecycle import State
-from gnomon.model.origin import Origin
-from gnomon.model.priority import Lane
-from gnomon.model.target import Target
-from gnomon.model.task import TaskKey
-from gnomon.model.verdict import COMPLETE, VerdictKind
+from gnomon.model.outcomes.verdict import COMPLETE, VerdictKind
+from gnomon.model.targets.target import Target
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.ahead.stage import AheadStage
 from gnomon.node.buried import tell_buried
 from gnomon.observe.counts import Counted, EndCount, EndKind, end_count

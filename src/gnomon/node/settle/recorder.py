@@ -8,9 +8,9 @@ import structlog
 
 from gnomon.chores import About, Troubles, about_task
 from gnomon.model.errors import BrokenInvariant
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.task import TaskKey
-from gnomon.model.verdict import COMPLETE
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import COMPLETE
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.claims import Claims
 from gnomon.node.settle.follow_up import FollowUp
 from gnomon.node.settle.settlement_writer import CHORE, REMEDY, SettlementWriter

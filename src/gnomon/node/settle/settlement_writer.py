@@ -7,7 +7,7 @@ import msgspec
 from gnomon.chores import Troubles, about_task, isolated
 from gnomon.clock import Clock
 from gnomon.model.errors import StatementRefused, StoreError, StoreUnavailable, Unstorable
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.held_tasks import HeldTasks
 from gnomon.observe.events import Observer
 from gnomon.observe.node_events import SettlementAnswered

@@ -7,10 +7,10 @@ import msgspec
 import structlog
 
 from gnomon.clock import Chance, Clock
-from gnomon.model.outcome import Loss, Outcome, OutcomeKind
-from gnomon.model.quarantine import group_size, is_suspect
-from gnomon.model.task import DeliveryMode
-from gnomon.model.verdict import asks_before_start, decide
+from gnomon.model.outcomes.outcome import Loss, Outcome, OutcomeKind
+from gnomon.model.outcomes.quarantine import group_size, is_suspect
+from gnomon.model.outcomes.verdict import asks_before_start, decide
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.node.membership.lease import Lease
 from gnomon.node.settle.takeover import Takeover, released
 from gnomon.observe.node_events import Recovery

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from gnomon.chores import Troubles, about_task, isolated
 from gnomon.model.errors import StoreError
-from gnomon.model.verdict import release
+from gnomon.model.outcomes.verdict import release
 from gnomon.node.dispatch.claimer import BURIED_REMEDY
 from gnomon.node.settle.follow_up import FollowUp
 from gnomon.observe.events import Observer

@@ -1,8 +1,8 @@
 """From a report to its settlement. Pure, but for chance."""
 
 from gnomon.clock import Chance
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.verdict import COMPLETE, EXPIRE, Verdict, decide, release
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import COMPLETE, EXPIRE, Verdict, decide, release
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.store.ports.dispatch import Settlement
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from gnomon.clock import Clock
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.workflows.workflow_steps import PostgresWorkflowSteps
 

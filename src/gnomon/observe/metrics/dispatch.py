@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gnomon.model.priority import Lane
+from gnomon.model.tasks.priority import Lane
 from gnomon.observe.events import BreakerClosed, BreakerOpened, BreakersForgotten, QueueSeen
 from gnomon.observe.metrics.histograms import BucketCounts
 from gnomon.observe.metrics.installation import InstallationMetrics

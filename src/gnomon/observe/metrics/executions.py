@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gnomon.model.activity import DELAY_BOUNDS
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Lane
+from gnomon.model.insight.activity import DELAY_BOUNDS
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.priority import Lane
 from gnomon.observe.counts import RUN_BOUNDS, Counted, EndCount, StartCount
 from gnomon.observe.metrics.histograms import BucketCounts
 

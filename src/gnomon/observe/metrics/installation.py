@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gnomon.model.overview import InstallationOverview
+from gnomon.model.insight.overview import InstallationOverview
 
 _SINGLE = {
     "gnomon_hottest_shard_ratio": (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prometheus_client import Counter, Gauge
 
-from gnomon.model.retention import RowKind
+from gnomon.model.fleet.retention import RowKind
 from gnomon.observe.events import (
     BreakerClosed,
     BreakerOpened,

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gnomon.model.priority import Lane
-from gnomon.model.task import Submission
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import Submission
 from gnomon.observe.metrics.executions import KINDS
 from gnomon.observe.metrics.histograms import BucketCounts
 

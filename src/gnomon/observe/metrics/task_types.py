@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gnomon.model.lifecycle import State
-from gnomon.model.outcome import OutcomeKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.tasks.lifecycle import State
 from gnomon.observe.counts import Counted, EndCount
 
 MOST_TYPES = 50

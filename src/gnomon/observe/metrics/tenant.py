@@ -10,8 +10,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from gnomon.model.activity import DELAY_BOUNDS, Counts
-from gnomon.model.priority import Lane
+from gnomon.model.insight.activity import DELAY_BOUNDS, Counts
+from gnomon.model.tasks.priority import Lane
 
 _BOUNDS = (*map(floatToGoString, DELAY_BOUNDS), "+Inf")
 _COUNTERS = {

@@ -3,7 +3,7 @@ takes no longer with more of them."""
 
 from collections.abc import Iterator
 
-from gnomon.model.pool import Pool, Work
+from gnomon.model.fleet.pool import Pool, Work
 from gnomon.pipe.http.session import WorkerSession
 
 _MOST_KINDS = 50_000  # of work, whose groups are remembered

@@ -14,10 +14,10 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.pool import Pool, Work
-from gnomon.model.priority import Lane
-from gnomon.model.quarantine import group_size
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import Pool, Work
+from gnomon.model.outcomes.quarantine import group_size
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import NEVER, Delivery, Report
 from gnomon.pipe.http.groups import SessionGroups
 from gnomon.pipe.http.session import RemoteExecution, WorkerSession

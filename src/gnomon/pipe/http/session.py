@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Iterator
 from uuid import UUID
 
-from gnomon.model.pool import Pool
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.pool import Pool
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.pipe.http.messages import PollAnswer, StopReason
 

@@ -12,8 +12,8 @@ from gnomon.client.exchange import Rules, Steps
 from gnomon.client.types.workflows import WorkflowRunInfo
 from gnomon.model.duration import Duration, seconds_of
 from gnomon.model.errors import GnomonError
-from gnomon.sdk.handle import ResultUnavailable
-from gnomon.sdk.results import Results
+from gnomon.sdk.submitting.handle import ResultUnavailable
+from gnomon.sdk.submitting.results import Results
 
 if TYPE_CHECKING:
     from gnomon.sdk.app import Gnomon

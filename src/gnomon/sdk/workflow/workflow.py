@@ -11,11 +11,11 @@ from gnomon.client.calls import workflows as calls
 from gnomon.client.types.workflows import WorkflowSpec
 from gnomon.model.duration import Duration, seconds_of
 from gnomon.model.errors import GnomonError
-from gnomon.sdk.arguments import WHOLE, Arguments
+from gnomon.sdk.declaring.options import check_known
+from gnomon.sdk.declaring.parameters import called, place_of, shape_of
 from gnomon.sdk.errors import InvalidOption, InvalidWorkflow
-from gnomon.sdk.options import check_known
-from gnomon.sdk.parameters import called, place_of, shape_of
-from gnomon.sdk.results import Results
+from gnomon.sdk.submitting.arguments import WHOLE, Arguments
+from gnomon.sdk.submitting.results import Results
 from gnomon.sdk.workflow.definition import nodes_of
 from gnomon.sdk.workflow.references import INPUT, Mark, RunValue, marks
 from gnomon.sdk.workflow.run_handle import ResultPlace, RunHandle

@@ -8,21 +8,21 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.flow import UNKNOWN_FLOW
-from gnomon.model.lifecycle import State
-from gnomon.model.origin import Origin
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.pool import EVERYTHING, WHOLE, Pool, Territory, Work
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import Target
-from gnomon.model.task import (
+from gnomon.model.fleet.pool import EVERYTHING, WHOLE, Pool, Territory, Work
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict
+from gnomon.model.targets.target import Target
+from gnomon.model.tasks.flow import UNKNOWN_FLOW
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import (
     DeliveryMode,
     TaskKey,
 )
-from gnomon.model.verdict import Verdict
 from gnomon.pipe.envelope import Delivery
-from gnomon.store.ports.writer import Writer
+from gnomon.store.ports.work.writer import Writer
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

@@ -24,7 +24,7 @@ import msgspec
 
 from gnomon.cron.job import CronJob, Skipped
 from gnomon.cron.plan import Plan
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Claim, Entry
 
 

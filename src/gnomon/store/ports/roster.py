@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.pool import EVERYTHING, Pool, Work
+from gnomon.model.fleet.pool import EVERYTHING, Pool, Work
 
 
 class AppVersion(msgspec.Struct, frozen=True):

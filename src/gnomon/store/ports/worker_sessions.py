@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.pool import Pool
+from gnomon.model.fleet.pool import Pool
 from gnomon.store.ports.dispatch import RunningTask
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import structlog
 
-from gnomon.model.tenant import is_tenant_id
+from gnomon.model.fleet.tenant import is_tenant_id
 from gnomon.observe.node_events import PoolUse
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.refusals import DRIVER_ERRORS, translated

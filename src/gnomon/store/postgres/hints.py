@@ -15,8 +15,8 @@ import structlog
 
 from gnomon.clock import Clock, from_micros, to_micros
 from gnomon.model.errors import StoreError
-from gnomon.model.priority import Lane
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import connect, is_pooled
 from gnomon.store.postgres.refusals import translated

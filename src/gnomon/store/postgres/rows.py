@@ -8,15 +8,16 @@ import asyncpg
 import msgspec
 import structlog
 
-from gnomon.model.execution import Execution
 from gnomon.model.ids import created_at
-from gnomon.model.lifecycle import State, status_of
-from gnomon.model.origin import Origin
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import HttpTarget, RequestTarget, Target
-from gnomon.model.task import (
+from gnomon.model.insight.transition import Transition
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.targets.target import HttpTarget, RequestTarget, Target
+from gnomon.model.tasks.execution import Execution
+from gnomon.model.tasks.lifecycle import State, status_of
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import (
     INLINE_PAYLOAD_BYTES,
     DeliveryMode,
     KeepPayload,
@@ -25,7 +26,6 @@ from gnomon.model.task import (
     Resolved,
     Task,
 )
-from gnomon.model.transition import Transition
 
 log = structlog.get_logger("gnomon.store")
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gnomon.model.lifecycle import State, Status
+from gnomon.model.tasks.lifecycle import State, Status
 
 
 class _Shown(msgspec.Struct, frozen=True):

@@ -17,10 +17,10 @@ from uuid import UUID
 import msgspec
 
 from gnomon.clock import new_incarnation
-from gnomon.model.lifecycle import State, Status
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.task import DEFAULT_TENANT, DeliveryMode, KeepPayload, TaskKey
-from gnomon.model.verdict import COMPLETE, EXPIRE, Verdict, VerdictKind
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import COMPLETE, EXPIRE, Verdict, VerdictKind
+from gnomon.model.tasks.lifecycle import State, Status
+from gnomon.model.tasks.task import DEFAULT_TENANT, DeliveryMode, KeepPayload, TaskKey
 from gnomon.store.ports.dispatch import Burial, Buried
 from gnomon.testing.contracts.reading import ReadingContract
 from gnomon.testing.contracts.store_world import (

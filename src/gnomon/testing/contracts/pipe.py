@@ -13,11 +13,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from gnomon.model.outcome import SUCCESS
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.outcome import SUCCESS
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery, Report
 from gnomon.pipe.port import Pipe, SlotPipe
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from gnomon.cron.job import CronJob, Definition, Missed, Overlap, Skipped
 from gnomon.cron.plan import plan
-from gnomon.model.lifecycle import State, Status
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.shard import SHARDS, shard_of
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import TaskKey
-from gnomon.model.verdict import Verdict, VerdictKind
+from gnomon.model.fleet.shard import SHARDS, shard_of
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import Verdict, VerdictKind
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.lifecycle import State, Status
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import Entry
 from gnomon.testing.contracts.store_world import (

@@ -3,11 +3,11 @@
 from datetime import timedelta
 from uuid import UUID
 
-from gnomon.model.pool import EVERYTHING, NOTHING, WEBHOOKS, Pool, Territory
-from gnomon.model.shard import SHARDS, shard_of
-from gnomon.model.target import HttpTarget, PythonTarget
+from gnomon.model.fleet.pool import EVERYTHING, NOTHING, WEBHOOKS, Pool, Territory
+from gnomon.model.fleet.shard import SHARDS, shard_of
+from gnomon.model.targets.target import HttpTarget, PythonTarget
 from gnomon.store.ports.dispatch import BEGINNING, Cursor, FlowCursor
-from gnomon.store.ports.tasks import LOWEST_ID
+from gnomon.store.ports.work.tasks import LOWEST_ID
 from gnomon.testing.contracts.store_world import (
     HOUR,
     DispatchWorld,

@@ -16,8 +16,8 @@ from uuid import UUID
 
 from gnomon.clock import new_incarnation
 from gnomon.model.errors import LeaseLost
-from gnomon.model.pool import Pool
-from gnomon.model.priority import Lane
+from gnomon.model.fleet.pool import Pool
+from gnomon.model.tasks.priority import Lane
 from gnomon.store.ports.roster import NodeRecord, RosterStore
 from gnomon.testing.contracts.store_world import declared_dead, joined
 

@@ -10,17 +10,17 @@ from uuid import UUID
 
 from gnomon.clock import new_id, new_incarnation
 from gnomon.cron.job import CronJob, CronRun, Definition
-from gnomon.model.execution import Execution
-from gnomon.model.outcome import OutcomeKind
-from gnomon.model.shard import SHARDS
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import DEFAULT_TENANT, Submission, Task, TaskKey
-from gnomon.model.verdict import COMPLETE, Verdict
+from gnomon.model.fleet.shard import SHARDS
+from gnomon.model.outcomes.outcome import OutcomeKind
+from gnomon.model.outcomes.verdict import COMPLETE, Verdict
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.execution import Execution
+from gnomon.model.tasks.task import DEFAULT_TENANT, Submission, Task, TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import BEGINNING, Cursor, DispatchStore, Entry, Settlement
 from gnomon.store.ports.planning import PlanningStore
 from gnomon.store.ports.roster import RosterStore
-from gnomon.store.ports.tasks import LOWEST_ID
+from gnomon.store.ports.work.tasks import LOWEST_ID
 
 GRACE = 10.0  # seconds after a task's timeout, as the store under test must be set up with
 HOUR = timedelta(hours=1)

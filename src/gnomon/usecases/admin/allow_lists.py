@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from gnomon.model.allow_list import AllowList, function_pattern, host_pattern
 from gnomon.model.errors import InvalidTask
+from gnomon.model.targets.allow_list import AllowList, function_pattern, host_pattern
 
 
 def allow_list_of(functions: Iterable[str] | None, hosts: Iterable[str] | None) -> AllowList:

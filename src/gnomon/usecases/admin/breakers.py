@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
-from gnomon.model.explanation import OpenBreaker
-from gnomon.store.ports.stats import CappedCount, DueFlows
+from gnomon.model.insight.explanation import OpenBreaker
+from gnomon.store.ports.insight.stats import CappedCount, DueFlows
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 

@@ -6,8 +6,8 @@ from uuid import UUID
 from gnomon.access.grant_errors import LimitedKey
 from gnomon.access.principal import Principal, Requester
 from gnomon.model.errors import EventNotFound
-from gnomon.model.event_kinds import INSTALLATION
-from gnomon.store.ports.events import EventRecord
+from gnomon.model.insight.event_kinds import INSTALLATION
+from gnomon.store.ports.insight.events import EventRecord
 from gnomon.store.postgres.events.event_reader import PostgresEvents
 from gnomon.usecases.checks.text_check import check_note
 

@@ -17,9 +17,9 @@ from gnomon.access.api_key import RANDOM_BYTES, ApiKey, hash_of, hint_of, key_fr
 from gnomon.access.grant_errors import KeyForbidden, TargetForbidden, TypeForbidden
 from gnomon.access.principal import Grant, Principal, Requester
 from gnomon.clock import Clock, new_id, new_secret
-from gnomon.model.allow_list import listed
 from gnomon.model.errors import InvalidTask, RoleMissing
-from gnomon.store.ports.keys import ApiKeyPage, NewKey, Replacement
+from gnomon.model.targets.allow_list import listed
+from gnomon.store.ports.tenancy.keys import ApiKeyPage, NewKey, Replacement
 from gnomon.store.postgres.identity.api_keys import PostgresKeys
 
 MOST_NAME_CHARACTERS = 100

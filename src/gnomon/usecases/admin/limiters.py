@@ -11,9 +11,9 @@ import msgspec
 from gnomon.access.principal import Principal
 from gnomon.limits.limiter import Bucket, Limiter, buckets
 from gnomon.model.errors import InvalidTask, LimiterNotFound
-from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
-from gnomon.store.ports.limits import KeyUse, LimiterUse
-from gnomon.store.ports.stats import CappedCount, DueFlows
+from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.store.ports.insight.stats import CappedCount, DueFlows
+from gnomon.store.ports.tenancy.limits import KeyUse, LimiterUse
 from gnomon.store.postgres.limits.limiters import MOST_KEYS, PostgresLimiters
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.authorization import check_whole

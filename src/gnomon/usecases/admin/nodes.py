@@ -9,8 +9,8 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.pool import Pool, shards_by_node
-from gnomon.store.ports.nodes import ListedNode, ShardBacklog
+from gnomon.model.fleet.pool import Pool, shards_by_node
+from gnomon.store.ports.insight.nodes import ListedNode, ShardBacklog
 from gnomon.store.ports.roster import NodeKind
 from gnomon.store.postgres.dispatch.node_reader import PostgresNodeReader
 

@@ -7,9 +7,9 @@ import msgspec
 
 from gnomon.access.principal import Principal
 from gnomon.model.errors import InvalidSchema, InvalidTask, TaskTypeNotFound
-from gnomon.model.type_defaults import type_defaults
+from gnomon.model.tasks.type_defaults import type_defaults
 from gnomon.payload_schemas.schema import PayloadSchema
-from gnomon.store.ports.task_types import TaskType
+from gnomon.store.ports.work.task_types import TaskType
 from gnomon.store.postgres.tasks.task_types import PostgresTaskTypes
 from gnomon.usecases.checks.authorization import check_whole
 from gnomon.usecases.checks.text_check import check_addressable, check_line

@@ -7,8 +7,8 @@ import structlog
 
 from gnomon.access.principal import Operator
 from gnomon.model.errors import InvalidTask, TenantNotFound
-from gnomon.model.tenant import Quotas, Tenant, is_network, is_tenant_id, quotas_of
-from gnomon.store.ports.tenants import TenantChange
+from gnomon.model.fleet.tenant import Quotas, Tenant, is_network, is_tenant_id, quotas_of
+from gnomon.store.ports.tenancy.tenants import TenantChange
 from gnomon.store.postgres.identity.tenants import PostgresTenants
 
 Plans = Mapping[str, Quotas]

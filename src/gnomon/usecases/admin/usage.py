@@ -4,7 +4,7 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from gnomon.model.errors import InvalidTask
-from gnomon.store.ports.usage import KEPT_DAYS, DayUsage, TenantDay, TenantDayPage
+from gnomon.store.ports.tenancy.usage import KEPT_DAYS, DayUsage, TenantDay, TenantDayPage
 from gnomon.store.postgres.usage.usage import PostgresUsage
 
 DEFAULT_DAYS = 30

@@ -16,7 +16,7 @@ from gnomon.access.webhook_secret import (
 )
 from gnomon.clock import Clock, new_id, new_secret
 from gnomon.model.errors import InvalidTask
-from gnomon.store.ports.secrets import NewSecret, ReplacingSecret, ShownSecret
+from gnomon.store.ports.tenancy.secrets import NewSecret, ReplacingSecret, ShownSecret
 from gnomon.store.postgres.identity.webhook_secrets import PostgresSecrets
 
 DEFAULT_OVERLAP = 24 * 3600.0

@@ -11,9 +11,9 @@ from uuid import UUID
 from gnomon.access.grant_errors import LimitedKey, TargetForbidden, TypeForbidden
 from gnomon.access.principal import Principal, Role
 from gnomon.cron.job import CronJob, Definition
-from gnomon.model.allow_list import AllowList, listed
 from gnomon.model.errors import InvalidTask
-from gnomon.model.task import Task
+from gnomon.model.targets.allow_list import AllowList, listed
+from gnomon.model.tasks.task import Task
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.checks.target_check import check_allowed, check_own_target

@@ -7,7 +7,7 @@ import msgspec
 from gnomon.cron.job import CronJob, Definition, schedule_of, schedule_pointer
 from gnomon.cron.rhythm import check_interval
 from gnomon.model.errors import OverQuota, PayloadTooLarge
-from gnomon.model.tenant import Quotas
+from gnomon.model.fleet.tenant import Quotas
 
 
 def check_payload(payload: bytes | None, quotas: Quotas, pointer: str = "/payload") -> None:

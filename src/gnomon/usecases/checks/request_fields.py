@@ -5,8 +5,8 @@ from typing import Annotated
 
 import msgspec
 
-from gnomon.model.origin import MOST_CORRELATION_CHARACTERS
-from gnomon.model.task import LEAST_TIMEOUT
+from gnomon.model.tasks.origin import MOST_CORRELATION_CHARACTERS
+from gnomon.model.tasks.task import LEAST_TIMEOUT
 
 LONGEST_TIMEOUT = 24 * 3600.0
 LONGEST_DELAY = 175 * 365.25 * 24 * 3600.0

@@ -4,8 +4,8 @@ import msgspec
 
 from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
-from gnomon.model.allow_list import AllowList
-from gnomon.model.tenant import Quotas
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.targets.allow_list import AllowList
 from gnomon.store.guards import Guards
 from gnomon.store.tenant_cache import TenantCache
 

@@ -8,9 +8,9 @@ import msgspec
 from gnomon.access.addresses import AddressGuard
 from gnomon.access.grant_errors import TargetForbidden
 from gnomon.access.principal import Principal
-from gnomon.model.allow_list import AllowList
 from gnomon.model.errors import InvalidTask
-from gnomon.model.target import HttpTarget, Target
+from gnomon.model.targets.allow_list import AllowList
+from gnomon.model.targets.target import HttpTarget, Target
 
 
 class NamesTarget(Protocol):

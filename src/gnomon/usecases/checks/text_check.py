@@ -3,7 +3,7 @@
 import msgspec
 
 from gnomon.model.errors import InvalidTask
-from gnomon.model.origin import MOST_CORRELATION_CHARACTERS, Origin, is_correlation_id
+from gnomon.model.tasks.origin import MOST_CORRELATION_CHARACTERS, Origin, is_correlation_id
 from gnomon.model.text import is_line, is_note
 from gnomon.usecases.checks.request_fields import MOST_NOTE_CHARACTERS
 

@@ -12,7 +12,7 @@ from gnomon.access.principal import Principal
 from gnomon.cron.job import CronJob, CronRun, Definition
 from gnomon.model.errors import CronJobNotFound, InvalidTask
 from gnomon.model.job_errors import DefinitionChanged
-from gnomon.store.ports.cron import Backfilled, Put
+from gnomon.store.ports.work.cron import Backfilled, Put
 from gnomon.store.postgres.cron.jobs import PostgresCronJobs
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.authorization import (

@@ -7,7 +7,7 @@ import msgspec
 
 from gnomon.cron.job import DEFAULT_MISSED_AFTER, Missed, Overlap
 from gnomon.cron.schedule import Dst
-from gnomon.model.task import DeliveryMode
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.usecases.checks.request_fields import (
     MOST_BACKFILLED,
     BackfillLimit,

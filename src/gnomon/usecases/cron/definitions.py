@@ -10,9 +10,9 @@ from gnomon.cron.interval import anchor
 from gnomon.cron.job import Definition, checked
 from gnomon.cron.zones import zone
 from gnomon.model.errors import InvalidSchedule, InvalidTask
-from gnomon.model.target import PythonTarget
-from gnomon.model.task import TEMPLATE_FIELDS
-from gnomon.model.type_defaults import BUILT_IN, TypeDefaults
+from gnomon.model.targets.target import PythonTarget
+from gnomon.model.tasks.task import TEMPLATE_FIELDS
+from gnomon.model.tasks.type_defaults import BUILT_IN, TypeDefaults
 from gnomon.usecases.checks.request_fields import MOST_NAME_CHARACTERS
 from gnomon.usecases.checks.request_moments import utc
 from gnomon.usecases.checks.text_check import check_note

@@ -13,7 +13,7 @@ from itertools import islice
 
 from gnomon.clock import Clock
 from gnomon.model.errors import EventsGone
-from gnomon.store.ports.events import EventRecord
+from gnomon.store.ports.insight.events import EventRecord
 from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.usecases.live.seats import StreamSeats
 

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from gnomon.clock import Clock
 from gnomon.model.errors import StoreError
-from gnomon.model.event_kinds import INSTALLATION
-from gnomon.model.task import TaskKey
-from gnomon.model.topics import Topic, WatchedTopics, task_topic
+from gnomon.model.insight.event_kinds import INSTALLATION
+from gnomon.model.insight.topics import Topic, WatchedTopics, task_topic
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.postgres.live.signs import PostgresSigns
 from gnomon.usecases.live.seats import StreamSeats
 

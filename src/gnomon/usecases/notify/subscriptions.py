@@ -13,8 +13,8 @@ from gnomon.access.principal import Principal, Requester
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidSchedule, InvalidTask
 from gnomon.model.subscription_errors import NotConfirmed, SubscriptionNotFound
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import DEFAULT_TENANT
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.notify.notification import Notification, Purpose
 from gnomon.notify.subscription import (
     MOST_NAME_CHARACTERS,
@@ -27,7 +27,7 @@ from gnomon.notify.subscription import (
     kind_pattern,
 )
 from gnomon.settings import NotifySettings
-from gnomon.store.ports.subscriptions import TOKEN_SECONDS, SentNotification
+from gnomon.store.ports.insight.subscriptions import TOKEN_SECONDS, SentNotification
 from gnomon.store.postgres.notify.sending import ToSend
 from gnomon.store.postgres.notify.subscription_store import PostgresSubscriptions
 from gnomon.usecases.checks.rules import TenantRules

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from gnomon.model.activity import ALL_TYPES, Counts
 from gnomon.model.errors import InvalidTask
-from gnomon.model.priority import Lane
-from gnomon.store.ports.activity import (
+from gnomon.model.insight.activity import ALL_TYPES, Counts
+from gnomon.model.tasks.priority import Lane
+from gnomon.store.ports.insight.activity import (
     HOUR,
     MINUTE,
     MINUTES_KEPT,

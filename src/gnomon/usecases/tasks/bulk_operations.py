@@ -14,12 +14,12 @@ import msgspec
 
 from gnomon.access.principal import Principal
 from gnomon.clock import new_id
-from gnomon.model.allow_list import AllowList
 from gnomon.model.bulk_errors import CountChanged
-from gnomon.model.lifecycle import Event, State, after, status_of
-from gnomon.model.target import Target
-from gnomon.model.task import Resolution
-from gnomon.store.ports.bulk import (
+from gnomon.model.targets.allow_list import AllowList
+from gnomon.model.targets.target import Target
+from gnomon.model.tasks.lifecycle import Event, State, after, status_of
+from gnomon.model.tasks.task import Resolution
+from gnomon.store.ports.work.bulk import (
     BulkAction,
     BulkKey,
     BulkOperation,
@@ -27,7 +27,7 @@ from gnomon.store.ports.bulk import (
     BulkStatus,
     BulkWork,
 )
-from gnomon.store.ports.tasks import LOWEST_ID
+from gnomon.store.ports.work.tasks import LOWEST_ID
 from gnomon.store.postgres.bulk.bulk_change import PostgresBulkChange
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.task_store import PostgresTasks

@@ -8,11 +8,11 @@ import msgspec
 from gnomon.access.principal import Principal
 from gnomon.clock import new_id
 from gnomon.model.errors import IllegalTransition
-from gnomon.model.lifecycle import Status
-from gnomon.model.origin import Origin
-from gnomon.model.target import Target
-from gnomon.model.task import Submission, Task, TaskPatch, template_fields
-from gnomon.store.ports.tasks import NewTask
+from gnomon.model.targets.target import Target
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.task import Submission, Task, TaskPatch, template_fields
+from gnomon.store.ports.work.tasks import NewTask
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.authorization import check_held, check_startable, check_work
 from gnomon.usecases.checks.payload_check import check_schema

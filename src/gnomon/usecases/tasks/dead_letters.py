@@ -4,8 +4,8 @@ from uuid import UUID
 
 from gnomon.access.principal import Principal
 from gnomon.model.errors import TaskNotFound
-from gnomon.model.lifecycle import Status
-from gnomon.model.task import Resolution, Task, TaskKey
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.task import Resolution, Task, TaskKey
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.authorization import check_held, check_startable

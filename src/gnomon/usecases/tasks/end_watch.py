@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from gnomon.clock import Clock
 from gnomon.model.errors import Overloaded, WaitersFull
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 LEAST_PAUSE, MOST_PAUSE = 0.05, 0.25  # seconds between two look-ups

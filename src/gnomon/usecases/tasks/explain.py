@@ -2,9 +2,9 @@
 
 import msgspec
 
-from gnomon.model.explanation import Circumstances, Explanation, explain, has_ended
-from gnomon.model.task import Task, TaskKey
-from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.model.insight.explanation import Circumstances, Explanation, explain, has_ended
+from gnomon.model.tasks.task import Task, TaskKey
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.rules import TenantRules
 

@@ -1,7 +1,7 @@
 """The task types that living workers handle, as of a moment ago: for warnings, not refusals."""
 
-from gnomon.model.pool import Pool, handled_for
-from gnomon.model.task import Submission, Task
+from gnomon.model.fleet.pool import Pool, handled_for
+from gnomon.model.tasks.task import Submission, Task
 from gnomon.store.ports.roster import NodeKind, RosterStore
 
 LOOK_SECONDS = 1.0

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from gnomon.model.related import RelatedTask
-from gnomon.model.task import Task, TaskKey
+from gnomon.model.tasks.related import RelatedTask
+from gnomon.model.tasks.task import Task, TaskKey
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 

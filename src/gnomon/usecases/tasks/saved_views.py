@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gnomon.access.principal import Principal
 from gnomon.model.errors import InvalidTask
 from gnomon.model.saved_view_errors import SavedViewNotFound
-from gnomon.store.ports.saved_views import SavedView
+from gnomon.store.ports.insight.saved_views import SavedView
 from gnomon.store.postgres.saved_views.saved_view_store import PostgresSavedViews
 from gnomon.usecases.checks.text_check import check_addressable, check_line
 

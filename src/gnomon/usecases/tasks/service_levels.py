@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.store.ports.levels import LEVEL_WEEKS, LevelWeek
+from gnomon.store.ports.insight.levels import LEVEL_WEEKS, LevelWeek
 from gnomon.store.postgres.levels.level_report import PostgresLevelReport
 
 DEFAULT_WEEKS = 4

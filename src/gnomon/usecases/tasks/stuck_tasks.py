@@ -4,9 +4,9 @@ from collections.abc import Collection
 from datetime import timedelta
 
 from gnomon.model.errors import TaskNotFound
-from gnomon.model.stuck import Stuck, stuck
-from gnomon.model.task import Task, TaskKey
-from gnomon.store.ports.nodes import ListedNode
+from gnomon.model.insight.stuck import Stuck, stuck
+from gnomon.model.tasks.task import Task, TaskKey
+from gnomon.store.ports.insight.nodes import ListedNode
 from gnomon.store.ports.roster import NodeKind
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.tasks.explain import with_quota

@@ -20,7 +20,7 @@ from gnomon.model.errors import (
     TenantBusy,
     Unstorable,
 )
-from gnomon.store.ports.tasks import NewTask, Receipt
+from gnomon.store.ports.work.tasks import NewTask, Receipt
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 
 MOST_WAITING = 10_000

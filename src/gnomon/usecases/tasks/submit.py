@@ -11,11 +11,11 @@ import msgspec
 from gnomon.access.principal import Principal
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask
-from gnomon.model.jitter import jitter_of
-from gnomon.model.origin import Origin
-from gnomon.model.task import Submission
-from gnomon.model.type_defaults import BUILT_IN, TypeDefaults
-from gnomon.store.ports.tasks import Once
+from gnomon.model.tasks.jitter import jitter_of
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.task import Submission
+from gnomon.model.tasks.type_defaults import BUILT_IN, TypeDefaults
+from gnomon.store.ports.work.tasks import Once
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 from gnomon.usecases.checks.authorization import check_type
 from gnomon.usecases.checks.payload_check import check_schema

@@ -4,9 +4,9 @@ from collections.abc import Container, Iterator, Sequence
 
 from gnomon.access.principal import Principal
 from gnomon.model.errors import InvalidTask
-from gnomon.model.origin import Origin
-from gnomon.model.task import Submission
-from gnomon.store.ports.tasks import NewTask, Receipt
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.task import Submission
+from gnomon.store.ports.work.tasks import NewTask, Receipt
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.payload_check import check_schema_in_thread
 from gnomon.usecases.checks.rules import TenantRules

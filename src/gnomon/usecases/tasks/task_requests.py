@@ -5,10 +5,10 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.priority import Priority
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import RequestTarget
-from gnomon.model.task import DeliveryMode, KeepPayload
+from gnomon.model.targets.target import RequestTarget
+from gnomon.model.tasks.priority import Priority
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DeliveryMode, KeepPayload
 from gnomon.usecases.checks.request_fields import (
     CorrelationId,
     Delay,

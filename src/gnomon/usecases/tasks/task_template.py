@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from gnomon.model.errors import InvalidTask, PayloadTooLarge
-from gnomon.model.priority import Lane
-from gnomon.model.target import HttpTarget, PythonTarget, Target
-from gnomon.model.task import TEMPLATE_FIELDS
+from gnomon.model.targets.target import HttpTarget, PythonTarget, Target
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.task import TEMPLATE_FIELDS
+from gnomon.model.tasks.type_defaults import TypeDefaults
 from gnomon.model.text import is_line
-from gnomon.model.type_defaults import TypeDefaults
 from gnomon.usecases.checks.text_check import check_line
 from gnomon.usecases.tasks.task_requests import TemplateBody, TemplatePatch
 

@@ -6,11 +6,11 @@ was started anew: readers of counters know how to take that.
 
 from datetime import datetime, timedelta
 
-from gnomon.model.activity import ALL_TYPES, Counts
-from gnomon.model.priority import Lane
+from gnomon.model.insight.activity import ALL_TYPES, Counts
+from gnomon.model.tasks.priority import Lane
 from gnomon.observe.metrics.tenant import TenantSeries
-from gnomon.store.ports.activity import ActivityRange
-from gnomon.store.ports.tasks import TaskFilter
+from gnomon.store.ports.insight.activity import ActivityRange
+from gnomon.store.ports.work.tasks import TaskFilter
 from gnomon.store.postgres.activity.activity import PostgresActivity
 from gnomon.store.postgres.tasks.task_store import PostgresTasks
 

@@ -2,8 +2,8 @@
 
 from gnomon.access.grant_errors import TypeForbidden
 from gnomon.access.principal import Principal
-from gnomon.model.allow_list import listed
-from gnomon.model.target import PythonTarget
+from gnomon.model.targets.allow_list import listed
+from gnomon.model.targets.target import PythonTarget
 from gnomon.pipe.http.messages import SessionOpening
 from gnomon.usecases.checks.text_check import check_line
 

@@ -9,8 +9,8 @@ import msgspec
 from gnomon.access.principal import Principal
 from gnomon.model.errors import InvalidTask
 from gnomon.model.meaning import meaning_of
-from gnomon.model.target_secrets import masked_headers, masked_url
-from gnomon.store.ports.workflows import WorkflowVersion
+from gnomon.model.targets.target_secrets import masked_headers, masked_url
+from gnomon.store.ports.work.workflows import WorkflowVersion
 from gnomon.store.postgres.workflows.workflow_store import PostgresWorkflows
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.workflows.runs import check_definition

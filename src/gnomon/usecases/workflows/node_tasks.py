@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gnomon.access.principal import Principal
-from gnomon.model.blanks import may_have_blanks
 from gnomon.model.errors import InvalidTask
-from gnomon.model.origin import Origin
-from gnomon.model.target import HttpTarget
-from gnomon.model.task import Submission
+from gnomon.model.targets.blanks import may_have_blanks
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.task import Submission
 from gnomon.usecases.checks.payload_check import check_schema_in_thread
 from gnomon.usecases.checks.rules import TenantRules
 from gnomon.usecases.tasks.submit import allowed

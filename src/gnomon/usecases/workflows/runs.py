@@ -9,11 +9,11 @@ import msgspec
 from gnomon.access.principal import Principal
 from gnomon.clock import new_id
 from gnomon.model.errors import InvalidTask
-from gnomon.model.origin import Origin
-from gnomon.model.shard import shard_of
-from gnomon.model.task import Submission
-from gnomon.store.ports.tasks import NewTask
-from gnomon.store.ports.workflows import NewNode, NewWorkflowRun, ReadWorkflowRun
+from gnomon.model.fleet.shard import shard_of
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.task import Submission
+from gnomon.store.ports.work.tasks import NewTask
+from gnomon.store.ports.work.workflows import NewNode, NewWorkflowRun, ReadWorkflowRun
 from gnomon.store.postgres.tasks.changing import PostgresTaskChange
 from gnomon.usecases.checks.authorization import check_whole
 from gnomon.usecases.checks.request_moments import latest_of

@@ -8,8 +8,8 @@ from gnomon.cli.admin.checks.check import Check
 if TYPE_CHECKING:
     import asyncpg
 
-    from gnomon.model.explanation import Explanation
-    from gnomon.model.task import TaskKey
+    from gnomon.model.insight.explanation import Explanation
+    from gnomon.model.tasks.task import TaskKey
     from gnomon.store.postgres.database import Database
 
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -70,7 +70,7 @@ async def fleet(database: "Database") -> Check:
 async def _reason(database: "Database", key: "TaskKey", *, busy: bool) -> tuple[str, str]:
     """Why the first task of a flow waits, and what would help."""
     from gnomon.model.errors import TaskNotFound
-    from gnomon.model.explanation import explain
+    from gnomon.model.insight.explanation import explain
     from gnomon.store.postgres.tasks import reading
 
     try:

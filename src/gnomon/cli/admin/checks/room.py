@@ -19,7 +19,7 @@ _REMEDY = (
 
 
 async def room(connection: "Connection", settings: DatabaseSettings) -> Check:
-    from gnomon.model.room import no_room
+    from gnomon.model.fleet.room import no_room
     from gnomon.store.postgres.queries import query
     from gnomon.store.postgres.usage.room import measured
     from gnomon.store.room_watch import bounds_of

@@ -12,16 +12,16 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.principal import Role
 from gnomon.api.admin.events import event_id_of
 from gnomon.api.context import Request, context_of, requester_of
-from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.page_reads import EVENTS_PAGE, INSTALLATION_EVENTS_PAGE
-from gnomon.api.http.reading import read_form
+from gnomon.api.http.answers.page_reads import EVENTS_PAGE, INSTALLATION_EVENTS_PAGE
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.cursors import cursor_of, cursor_view
+from gnomon.api.http.requests.reading import read_form
 from gnomon.dashboard.pages.tasks.tasks import ROWS
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.dashboard.text.event_words import INSTALLATION_KINDS, KINDS, shown
 from gnomon.model.errors import InvalidTask
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.events import EventFilter
+from gnomon.store.ports.insight.events import EventFilter
 from gnomon.usecases.admin import events
 
 STATES = {"open": False, "acknowledged": True, "all": None}

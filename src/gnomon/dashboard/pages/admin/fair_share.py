@@ -7,11 +7,11 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of
-from gnomon.api.http.operation import PageRoute
+from gnomon.api.http.document.operation import PageRoute
 from gnomon.dashboard.addresses.time_range import RANGES_OF_ALL, range_in
 from gnomon.dashboard.drawing.charts import MOST_SHARES, share_chart
 from gnomon.dashboard.rendering import page
-from gnomon.store.ports.activity import ActivityPoint
+from gnomon.store.ports.insight.activity import ActivityPoint
 from gnomon.usecases.tasks import activity
 from gnomon.usecases.tasks.activity import ActivityOfAll
 

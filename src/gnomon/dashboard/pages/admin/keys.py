@@ -23,9 +23,9 @@ from gnomon.api.admin.key_documents import (
     wanted_operator_key,
 )
 from gnomon.api.context import Request, context_of
-from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.reading import decoded, read_form
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.cursors import cursor_of, cursor_view
+from gnomon.api.http.requests.reading import decoded, read_form
 from gnomon.dashboard.forms.values import Refusal, lines, number, refusal_of
 from gnomon.dashboard.pages.tasks.tasks import ROWS
 from gnomon.dashboard.rendering import page, redirect

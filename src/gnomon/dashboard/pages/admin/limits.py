@@ -9,8 +9,8 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.principal import Role
 from gnomon.api.admin.limiters import PutLimiter
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.reading import decoded, read_form
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.reading import decoded, read_form
 from gnomon.dashboard.forms.values import Refusal, line, number, refusal_of
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.dashboard.text.words import span

@@ -8,7 +8,7 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of
-from gnomon.api.http.operation import PageRoute
+from gnomon.api.http.document.operation import PageRoute
 from gnomon.dashboard.drawing.shard_map import letter
 from gnomon.dashboard.rendering import page
 from gnomon.usecases.admin import nodes

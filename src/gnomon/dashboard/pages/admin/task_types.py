@@ -10,15 +10,15 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.principal import Role
 from gnomon.api.admin.task_types import PutTaskType, defaults_of
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.reading import decoded, read_form
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.reading import decoded, read_form
 from gnomon.dashboard.forms.values import Refusal, refusal_of
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.dashboard.text.json_tree import shown_json
 from gnomon.model.errors import GnomonError, InvalidTask
 from gnomon.payload_schemas.schema import MOST_BYTES
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.task_types import ANY_PAYLOAD, TaskType
+from gnomon.store.ports.work.task_types import ANY_PAYLOAD, TaskType
 from gnomon.usecases.admin import task_types
 
 _EMPTY = {"name": "", "schema": "", "defaults": ""}

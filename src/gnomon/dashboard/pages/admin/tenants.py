@@ -15,18 +15,18 @@ from gnomon.api.admin.tenant_documents import (
     wanted_tenant,
 )
 from gnomon.api.context import Request, context_of, operator_of
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.reading import decoded, read_form
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.reading import decoded, read_form
 from gnomon.dashboard.drawing.day_bars import usage_charts
 from gnomon.dashboard.forms.values import Refusal, lines, number, refusal_of
 from gnomon.dashboard.pages.tasks.tasks import ROWS
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.dashboard.text.quota_rows import quota_rows
 from gnomon.model.errors import GnomonError
-from gnomon.model.task import DEFAULT_TENANT
-from gnomon.model.tenant import QUOTA_NAMES, STANDARD
+from gnomon.model.fleet.tenant import QUOTA_NAMES, STANDARD
+from gnomon.model.tasks.task import DEFAULT_TENANT
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.usage import TenantDay
+from gnomon.store.ports.tenancy.usage import TenantDay
 from gnomon.usecases.admin import tenants, usage
 from gnomon.usecases.admin.tenants import TenantDetails
 

@@ -4,11 +4,11 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of
-from gnomon.api.http.operation import PageRoute
+from gnomon.api.http.document.operation import PageRoute
 from gnomon.dashboard.drawing.day_bars import usage_charts
 from gnomon.dashboard.rendering import page
 from gnomon.dashboard.text.quota_rows import quota_rows
-from gnomon.store.ports.usage import DayUsage
+from gnomon.store.ports.tenancy.usage import DayUsage
 from gnomon.usecases.admin import usage
 from gnomon.usecases.admin.usage import Days
 

@@ -14,13 +14,13 @@ from gnomon.api.admin.webhook_secrets import (
     secret_id_of,
 )
 from gnomon.api.context import Request, context_of, principal_of
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.reading import decoded, read_form
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.reading import decoded, read_form
 from gnomon.dashboard.forms.values import Refusal, line, number, refusal_of
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.model.errors import GnomonError
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.secrets import ShownSecret
+from gnomon.store.ports.tenancy.secrets import ShownSecret
 from gnomon.usecases.admin import webhook_secrets
 from gnomon.usecases.admin.webhook_secrets import WantedSecret
 

@@ -10,15 +10,15 @@ from litestar.response.base import ASGIResponse
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, cron_ref_of, principal_of
 from gnomon.api.cron.views import job_view
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.problems import described
-from gnomon.api.http.reading import decoded, read_form
+from gnomon.api.http.answers.problems import described
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.reading import decoded, read_form
 from gnomon.cron.job import CronJob
 from gnomon.cron.zones import zone
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.model.errors import GnomonError, InvalidTask, QuotaExceeded, RoleMissing
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.cron import Backfilled
+from gnomon.store.ports.work.cron import Backfilled
 from gnomon.usecases.checks.request_fields import MOST_BACKFILLED
 from gnomon.usecases.cron import cron_jobs
 from gnomon.usecases.cron.cron_requests import BackfillCronJob

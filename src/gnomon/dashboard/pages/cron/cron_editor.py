@@ -9,9 +9,9 @@ from gnomon.access.principal import Principal, Role
 from gnomon.api.context import Request, context_of, cron_ref_of, principal_of
 from gnomon.api.cron.schemas import CronJobView
 from gnomon.api.cron.views import job_view
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.problems import described
-from gnomon.api.http.reading import decoded, read_form
+from gnomon.api.http.answers.problems import described
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.reading import decoded, read_form
 from gnomon.cron.dst import Fold, Gap
 from gnomon.cron.job import Missed, Overlap
 from gnomon.cron.zones import names
@@ -27,9 +27,9 @@ from gnomon.dashboard.forms.job_form import (
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.model.errors import GnomonError, InvalidTask, NameTaken, QuotaExceeded, RoleMissing
 from gnomon.model.job_errors import DefinitionChanged
-from gnomon.model.priority import Priority
-from gnomon.model.retry import Backoff
-from gnomon.model.task import DeliveryMode, KeepPayload
+from gnomon.model.tasks.priority import Priority
+from gnomon.model.tasks.retry import Backoff
+from gnomon.model.tasks.task import DeliveryMode, KeepPayload
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.usecases.cron import cron_jobs, cron_preview
 from gnomon.usecases.cron.cron_requests import CreateCronJob, PatchCronJob

@@ -9,10 +9,10 @@ from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, cron_ref_of, principal_of, tenant_of
 from gnomon.api.cron.schemas import CronJobQuery, PauseCronJob, RunQuery, RunStatus
 from gnomon.api.cron.views import job_view, run_cursor_of, run_cursor_view, run_view
-from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.problems import described
-from gnomon.api.http.reading import decoded, read_form
+from gnomon.api.http.answers.problems import described
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.cursors import cursor_of, cursor_view
+from gnomon.api.http.requests.reading import decoded, read_form
 from gnomon.cron.job import schedule_of
 from gnomon.dashboard.drawing.week_calendar import week_of
 from gnomon.dashboard.rendering import page, redirect

@@ -12,8 +12,8 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Operator, Requester, Role
 from gnomon.api.context import Request, context_of
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.reading import decoded, read_form
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.reading import decoded, read_form
 from gnomon.api.notify.documents import MuteSubscription, subscription_view
 from gnomon.dashboard.forms import subscription_form
 from gnomon.dashboard.forms.local_time import zone_names
@@ -21,7 +21,7 @@ from gnomon.dashboard.forms.values import Refusal, number
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.dashboard.text.event_words import KINDS
 from gnomon.model.errors import GnomonError, InvalidTask
-from gnomon.model.severity import Severity
+from gnomon.model.insight.severity import Severity
 from gnomon.model.subscription_errors import SubscriptionNotFound
 from gnomon.notify.subscription import Subscription
 from gnomon.settings import OVERHEAD_BYTES

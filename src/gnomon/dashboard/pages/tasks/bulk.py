@@ -7,9 +7,9 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
-from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.reading import read_form
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.cursors import cursor_of, cursor_view
+from gnomon.api.http.requests.reading import read_form
 from gnomon.api.tasks.bulk_operations import operation_id_of
 from gnomon.dashboard.addresses import filter_tokens
 from gnomon.dashboard.pages.tasks import bulk_confirm
@@ -17,7 +17,7 @@ from gnomon.dashboard.pages.tasks.bulk_confirm import HERE
 from gnomon.dashboard.pages.tasks.tasks import ROWS
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.bulk import BulkKey, BulkOperation
+from gnomon.store.ports.work.bulk import BulkKey, BulkOperation
 
 
 @PageRoute("GET", HERE, role=Role.READ)

@@ -17,9 +17,9 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Principal, Role
 from gnomon.api.context import Request, context_of, principal_of
-from gnomon.api.http.idempotency import MOST_KEY_CHARACTERS, once_of
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.reading import read_form
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.idempotency import MOST_KEY_CHARACTERS, once_of
+from gnomon.api.http.requests.reading import read_form
 from gnomon.api.tasks.bulk_operations import BulkTaskFilter, check_room
 from gnomon.dashboard.addresses import filter_tokens
 from gnomon.dashboard.forms.form_fields import moment_of_field
@@ -32,9 +32,9 @@ from gnomon.model.errors import (
     RoleMissing,
     TaskNotFound,
 )
-from gnomon.model.task import Task, TaskKey
+from gnomon.model.tasks.task import Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.bulk import RESOLVING, BulkAction, BulkFilter, BulkWork
+from gnomon.store.ports.work.bulk import RESOLVING, BulkAction, BulkFilter, BulkWork
 from gnomon.usecases.tasks import bulk_operations
 from gnomon.usecases.tasks.bulk_operations import BulkPreview
 

@@ -4,12 +4,12 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.reading import read_form
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.reading import read_form
 from gnomon.dashboard.rendering import page, redirect
-from gnomon.model import fingerprint
 from gnomon.model.errors import InvalidTask, RoleMissing
-from gnomon.model.task import Resolution, TaskKey
+from gnomon.model.outcomes import fingerprint
+from gnomon.model.tasks.task import Resolution, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.usecases.tasks import dead_letters
 

@@ -7,7 +7,8 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
-from gnomon.api.http.cursors import (
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.cursors import (
     cursor_of,
     cursor_view,
     group_cursor_of,
@@ -15,7 +16,6 @@ from gnomon.api.http.cursors import (
     resolved_cursor_of,
     resolved_cursor_view,
 )
-from gnomon.api.http.operation import PageRoute
 from gnomon.api.tasks.dead_letter_schemas import DeadLetterQuery
 from gnomon.dashboard.addresses import filter_tokens
 from gnomon.dashboard.drawing.sparkline import sparkline
@@ -24,12 +24,12 @@ from gnomon.dashboard.pages.tasks.bulk_confirm import confirm_url
 from gnomon.dashboard.pages.tasks.dead_letter_actions import GROUPS, HERE
 from gnomon.dashboard.pages.tasks.tasks import ROWS
 from gnomon.dashboard.rendering import page
-from gnomon.model import fingerprint
 from gnomon.model.errors import InvalidTask
-from gnomon.model.task import Task
-from gnomon.store.ports.bulk import BulkAction
-from gnomon.store.ports.dead_letters import DeadGroup
-from gnomon.store.ports.tasks import TaskFilter
+from gnomon.model.outcomes import fingerprint
+from gnomon.model.tasks.task import Task
+from gnomon.store.ports.work.bulk import BulkAction
+from gnomon.store.ports.work.dead_letters import DeadGroup
+from gnomon.store.ports.work.tasks import TaskFilter
 
 RESOLVED = f"{HERE}/resolved"
 LETTERS = 20  # on a page, each with its traceback

@@ -9,11 +9,11 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Principal, Role
 from gnomon.api.context import Request, context_of, principal_of
-from gnomon.api.http.idempotency import answer, kept, once_of, replayed
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.origins import requested_origin
-from gnomon.api.http.problems import described
-from gnomon.api.http.reading import decoded, read_form
+from gnomon.api.http.answers.problems import described
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.idempotency import answer, kept, once_of, replayed
+from gnomon.api.http.requests.origins import requested_origin
+from gnomon.api.http.requests.reading import decoded, read_form
 from gnomon.api.tasks.schemas import TaskReceipt
 from gnomon.api.tasks.tasks import PATH
 from gnomon.api.tasks.views import NULL, new_view
@@ -29,11 +29,11 @@ from gnomon.model.errors import (
     RoleMissing,
     TaskNotFound,
 )
-from gnomon.model.room import DatabaseFull
-from gnomon.model.task import TaskKey
-from gnomon.model.type_defaults import BUILT_IN, TypeDefaults
+from gnomon.model.fleet.room import DatabaseFull
+from gnomon.model.tasks.task import TaskKey
+from gnomon.model.tasks.type_defaults import BUILT_IN, TypeDefaults
 from gnomon.settings import OVERHEAD_BYTES
-from gnomon.store.ports.tasks import NewTask
+from gnomon.store.ports.work.tasks import NewTask
 from gnomon.usecases.tasks.submit import AnsweredBefore, accept
 from gnomon.usecases.tasks.task_requests import SubmitTask
 

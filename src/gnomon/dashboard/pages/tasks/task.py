@@ -8,19 +8,19 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, task_id_of, tenant_of
-from gnomon.api.http.cursors import number_cursor_of, number_cursor_view
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.problems import RequestError
-from gnomon.api.http.reading import read_form
+from gnomon.api.http.answers.problems import RequestError
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.cursors import number_cursor_of, number_cursor_view
+from gnomon.api.http.requests.reading import read_form
 from gnomon.dashboard.addresses import filter_tokens
 from gnomon.dashboard.drawing.state_diagram import way_of
 from gnomon.dashboard.forms import local_time
 from gnomon.dashboard.rendering import POLICY, page, redirect
 from gnomon.dashboard.text.json_tree import shown_json
 from gnomon.model.errors import InvalidTask
-from gnomon.model.explanation import Hold, HoldKind
-from gnomon.model.lifecycle import Status
-from gnomon.model.task import Submission, Task, TaskKey
+from gnomon.model.insight.explanation import Hold, HoldKind
+from gnomon.model.tasks.lifecycle import Status
+from gnomon.model.tasks.task import Submission, Task, TaskKey
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.usecases.tasks import change_task
 from gnomon.usecases.tasks.explain import explain_task

@@ -10,16 +10,16 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Principal, Role
 from gnomon.api.context import Request, context_of, principal_of
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.problems import described
-from gnomon.api.http.reading import read_form
+from gnomon.api.http.answers.problems import described
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.reading import read_form
 from gnomon.dashboard.addresses.task_list import columns_of, tasks_url
 from gnomon.dashboard.forms.form_fields import moment_of_field
 from gnomon.dashboard.pages.tasks.tasks import ROWS
 from gnomon.dashboard.rendering import page
 from gnomon.model.errors import GnomonError, InvalidTask
-from gnomon.model.room import DatabaseFull
-from gnomon.model.task import Submission
+from gnomon.model.fleet.room import DatabaseFull
+from gnomon.model.tasks.task import Submission
 from gnomon.settings import OVERHEAD_BYTES
 from gnomon.usecases.tasks import change_task
 from gnomon.usecases.tasks.task_requests import PatchTask

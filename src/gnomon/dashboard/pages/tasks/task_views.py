@@ -4,8 +4,8 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.reading import read_form
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.reading import read_form
 from gnomon.api.tasks.saved_views import PutSavedView
 from gnomon.api.tasks.schemas import TaskFilterQuery
 from gnomon.dashboard.addresses import filter_tokens

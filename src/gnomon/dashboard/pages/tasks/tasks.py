@@ -8,9 +8,9 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, tenant_of
-from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.page_reads import is_fragment
+from gnomon.api.http.answers.page_reads import is_fragment
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.cursors import cursor_of, cursor_view
 from gnomon.api.tasks.schemas import TaskFilterQuery
 from gnomon.dashboard.addresses import filter_tokens
 from gnomon.dashboard.addresses.task_list import (
@@ -24,8 +24,8 @@ from gnomon.dashboard.addresses.task_list import (
 from gnomon.dashboard.pages.tasks.bulk_confirm import confirm_url
 from gnomon.dashboard.rendering import page, redirect
 from gnomon.model.errors import InvalidTask
-from gnomon.store.ports.saved_views import SavedView
-from gnomon.store.ports.tasks import HIGHEST_ID, TaskFilter
+from gnomon.store.ports.insight.saved_views import SavedView
+from gnomon.store.ports.work.tasks import HIGHEST_ID, TaskFilter
 
 ROWS = 50
 

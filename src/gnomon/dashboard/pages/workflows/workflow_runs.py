@@ -8,9 +8,9 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
-from gnomon.api.http.cursors import cursor_of, cursor_view
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.reading import read_form
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.cursors import cursor_of, cursor_view
+from gnomon.api.http.requests.reading import read_form
 from gnomon.api.workflows.runs import WorkflowRunListQuery, run_id_of
 from gnomon.api.workflows.views import WorkflowNodeView, WorkflowRunSummary, run_summary, run_view
 from gnomon.dashboard.drawing.run_gantt import NodeSpan, run_gantt

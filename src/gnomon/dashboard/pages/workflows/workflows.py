@@ -9,9 +9,9 @@ from litestar.response.base import ASGIResponse
 
 from gnomon.access.principal import Role
 from gnomon.api.context import Request, context_of, principal_of, tenant_of
-from gnomon.api.http.operation import PageRoute
-from gnomon.api.http.problems import described
-from gnomon.api.http.reading import read_form
+from gnomon.api.http.answers.problems import described
+from gnomon.api.http.document.operation import PageRoute
+from gnomon.api.http.requests.reading import read_form
 from gnomon.api.workflows.workflows import name_of
 from gnomon.dashboard.drawing.workflow_graph import GraphNodeView, workflow_graph
 from gnomon.dashboard.pages.workflows.workflow_runs import HERE as RUNS

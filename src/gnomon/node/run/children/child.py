@@ -48,9 +48,9 @@ from gnomon.node.run.threads import LeftRunning
 from gnomon.observe import logging
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import Progress, TaskContext
-from gnomon.sdk.failure import describe
-from gnomon.sdk.loading import load_app
+from gnomon.sdk.declaring.loading import load_app
+from gnomon.sdk.executing.context import Progress, TaskContext
+from gnomon.sdk.executing.failure import describe
 
 _PROGRESS_SECONDS = 0.5  # between looks at what the handlers have reported
 _READ_BYTES = 1 << 16

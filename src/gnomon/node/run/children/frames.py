@@ -9,9 +9,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from gnomon.model.outcome import Outcome
+from gnomon.model.outcomes.outcome import Outcome
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import Progress
+from gnomon.sdk.executing.context import Progress
 from gnomon.settings import OutputSettings
 
 _PREFIX = 4  # bytes of the length

@@ -4,10 +4,10 @@ import asyncio
 
 import msgspec
 
-from gnomon.model.quarantine import group_size
+from gnomon.model.outcomes.quarantine import group_size
 from gnomon.node.run.children.frames import Cancelled, Ended, Left
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 
 
 class Died(msgspec.Struct, frozen=True):

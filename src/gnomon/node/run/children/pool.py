@@ -5,12 +5,12 @@ from collections.abc import Awaitable
 from itertools import count
 
 from gnomon.clock import Clock
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.run.children.jobs import Died, Job, Newcomer
 from gnomon.node.run.children.process import ChildProcess
 from gnomon.observe.events import ChildUnfit, Observer
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.settings import Settings
 
 _START_SECONDS = 60.0

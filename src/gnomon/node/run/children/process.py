@@ -10,8 +10,8 @@ from typing import cast
 import structlog
 
 from gnomon.clock import Clock
-from gnomon.model.quarantine import group_size
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.quarantine import group_size
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.run.children.frames import (
     BadFrame,
     CallFrame,

@@ -9,8 +9,8 @@ from collections import deque
 from typing import NamedTuple
 
 from gnomon.clock import Clock
-from gnomon.model.outcome import Loss, Outcome, OutcomeKind
-from gnomon.model.task import DeliveryMode, TaskKey
+from gnomon.model.outcomes.outcome import Loss, Outcome, OutcomeKind
+from gnomon.model.tasks.task import DeliveryMode, TaskKey
 from gnomon.node.run.children.frames import Cancelled, Ended, Left
 from gnomon.node.run.children.jobs import Died, End, Job, Newcomer, Unstarted
 from gnomon.node.run.children.pool import ChildPool
@@ -20,7 +20,7 @@ from gnomon.node.run.stacks import Interrupted
 from gnomon.node.run.threads import LeftRunning
 from gnomon.observe.events import ChildDied, Observer
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.settings import Settings
 
 _IDLE_SECONDS = 5.0  # after which a process without work is ended

@@ -4,10 +4,10 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, assert_never
 
-from gnomon.model.outcome import Outcome
-from gnomon.model.target import HttpTarget, NotificationTarget, PythonTarget, Target
+from gnomon.model.outcomes.outcome import Outcome
+from gnomon.model.targets.target import HttpTarget, NotificationTarget, PythonTarget, Target
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 
 
 class Place(NamedTuple):

@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.target import Target
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.target import Target
 from gnomon.model.text import storable
 from gnomon.node.run.targets import Caller, Place
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.store.tenant_cache import TenantCache
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
-from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.notify.notification import Notification
 from gnomon.notify.wording import subject, text_of
 

@@ -3,17 +3,17 @@
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from gnomon.model.outcome import Outcome
-from gnomon.model.quarantine import is_suspect
-from gnomon.model.target import PythonTarget, Target
+from gnomon.model.outcomes.outcome import Outcome
+from gnomon.model.outcomes.quarantine import is_suspect
+from gnomon.model.targets.target import PythonTarget, Target
 from gnomon.node.run.process_pool import ProcessPool
 from gnomon.node.run.quarantine.pool import Quarantine
 from gnomon.node.run.targets import Place
 from gnomon.node.run.targets.python import PythonCaller
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext
-from gnomon.sdk.handler import Runs
+from gnomon.sdk.declaring.handler import Runs
+from gnomon.sdk.executing.context import TaskContext
 
 
 class HandlerCaller:

@@ -15,18 +15,18 @@ from aiohttp.connector import AddrInfoType
 
 from gnomon.access.addresses import AddressGuard
 from gnomon.clock import Clock
-from gnomon.model.origin import Origin
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.retry import LONGEST_WAIT, parse_retry_after
-from gnomon.model.target import HttpTarget, Target
-from gnomon.model.task import DeliveryMode
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.target import HttpTarget, Target
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.retry import LONGEST_WAIT, parse_retry_after
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.model.text import is_line, storable
 from gnomon.node.run.resolver import Resolver
 from gnomon.node.run.targets import Place
 from gnomon.node.run.targets.answers import body_of, reason_of
 from gnomon.node.run.targets.signing import Signatory, Unsigned, header_text, request_body
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.version import VERSION
 
 GuardOf = Callable[[str], AddressGuard | None]  # of a tenant; None: it may call every address

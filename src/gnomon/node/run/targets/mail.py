@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import aiosmtplib
 
 from gnomon.clock import Clock
-from gnomon.model.outcome import Outcome, OutcomeKind
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
 from gnomon.model.text import storable
 from gnomon.notify.notification import Notification
 from gnomon.notify.wording import html_of, subject, text_of

@@ -5,9 +5,9 @@ from typing import assert_never
 
 import msgspec
 
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.target import HttpTarget, NotificationTarget, Target
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.target import HttpTarget, NotificationTarget, Target
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.run.targets import Caller, Place
 from gnomon.node.run.targets.apprise import send_by_apprise
 from gnomon.node.run.targets.mail import Mailer
@@ -21,7 +21,7 @@ from gnomon.notify.subscription import (
 )
 from gnomon.notify.wording import chat_of
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 from gnomon.store.postgres.notify.notifier_store import PostgresChannels
 
 _notification = msgspec.json.Decoder(Notification)

@@ -6,21 +6,21 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from gnomon.model.outcome import SUCCESS, Outcome, OutcomeKind
-from gnomon.model.retry import LONGEST_RETRY_AFTER, LONGEST_WAIT
-from gnomon.model.target import PythonTarget, Target
-from gnomon.model.task import DeliveryMode
+from gnomon.model.outcomes.outcome import SUCCESS, Outcome, OutcomeKind
+from gnomon.model.targets.target import PythonTarget, Target
+from gnomon.model.tasks.retry import LONGEST_RETRY_AFTER, LONGEST_WAIT
+from gnomon.model.tasks.task import DeliveryMode
 from gnomon.model.text import storable
 from gnomon.node.run.handler_log import tell_left_out
 from gnomon.node.run.targets import Place
 from gnomon.node.run.threads import Threads, TooManyHung
 from gnomon.pipe.envelope import Delivery
 from gnomon.sdk.app import Gnomon
-from gnomon.sdk.context import TaskContext, current, stored_result
+from gnomon.sdk.declaring.handler import Runs
 from gnomon.sdk.errors import UnknownHandler
-from gnomon.sdk.failure import MAX_ERROR, describe, traceback_of
-from gnomon.sdk.handler import Runs
-from gnomon.sdk.remote_span import enter_trace, leave_trace
+from gnomon.sdk.executing.context import TaskContext, current, stored_result
+from gnomon.sdk.executing.failure import MAX_ERROR, describe, traceback_of
+from gnomon.sdk.executing.remote_span import enter_trace, leave_trace
 from gnomon.sdk.signals import RETRIES, SNOOZES, Reject, Retry, Snooze, signal_in
 
 _NEVER_AGAIN = "asked to be called again, which at_most_once never is"

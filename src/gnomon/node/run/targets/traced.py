@@ -10,18 +10,18 @@ import structlog
 from opentelemetry.trace import Link, SpanKind
 
 from gnomon.clock import Clock
-from gnomon.model.error_type import error_type
 from gnomon.model.ids import created_at
-from gnomon.model.origin import TraceContext, origin_of
-from gnomon.model.outcome import Outcome, OutcomeKind
-from gnomon.model.target import HttpTarget, Target
-from gnomon.model.task import TaskKey
+from gnomon.model.outcomes.error_type import error_type
+from gnomon.model.outcomes.outcome import Outcome, OutcomeKind
+from gnomon.model.targets.target import HttpTarget, Target
+from gnomon.model.tasks.origin import TraceContext, origin_of
+from gnomon.model.tasks.task import TaskKey
 from gnomon.node.run.targets import Caller, Place
 from gnomon.observe import span_names as names
 from gnomon.observe.log_fields import about
 from gnomon.observe.tracing import ActiveSpan, Tracing, execution_ids, link_to
 from gnomon.pipe.envelope import Delivery
-from gnomon.sdk.context import TaskContext
+from gnomon.sdk.executing.context import TaskContext
 
 log = structlog.get_logger("gnomon.node.run")
 

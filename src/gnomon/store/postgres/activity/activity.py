@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import asyncpg
 
-from gnomon.model.activity import DELAYS, Counts
-from gnomon.model.priority import Lane
-from gnomon.store.ports.activity import (
+from gnomon.model.insight.activity import DELAYS, Counts
+from gnomon.model.tasks.priority import Lane
+from gnomon.store.ports.insight.activity import (
     ActivityPoint,
     ActivityRange,
     ActivityRow,

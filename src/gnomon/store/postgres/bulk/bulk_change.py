@@ -10,10 +10,12 @@ import msgspec
 
 from gnomon.model.bulk_errors import BulkOperationNotFound, TooManyBulkOperations
 from gnomon.model.errors import QuotaExceeded
-from gnomon.model.lifecycle import State
-from gnomon.model.task import Resolution, TaskKey
-from gnomon.model.tenant import Quotas
-from gnomon.store.ports.bulk import (
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import Resolution, TaskKey
+from gnomon.store.ports.dispatch import Entry
+from gnomon.store.ports.insight.stats import MOST_COUNTED, CappedCount
+from gnomon.store.ports.work.bulk import (
     CHUNK_EXAMINED,
     LIVE_STATES,
     MOST_EXAMINED,
@@ -25,9 +27,7 @@ from gnomon.store.ports.bulk import (
     BulkStatus,
     BulkWork,
 )
-from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.stats import MOST_COUNTED, CappedCount
-from gnomon.store.ports.tasks import HIGHEST_ID, LOWEST_ID
+from gnomon.store.ports.work.tasks import HIGHEST_ID, LOWEST_ID
 from gnomon.store.postgres.levels.watching import has_level, watch
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.retention.expired_rows import BY_INDEX

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from gnomon.model.bulk_errors import BulkOperationNotFound
-from gnomon.model.task import TaskKey
-from gnomon.store.ports.bulk import BulkKey, BulkOperation, BulkPage
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import HIGHEST_ID
+from gnomon.store.ports.work.bulk import BulkKey, BulkOperation, BulkPage
+from gnomon.store.ports.work.tasks import HIGHEST_ID
 from gnomon.store.postgres.bulk.bulk_change import operation_of_row
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.hints import send_hints

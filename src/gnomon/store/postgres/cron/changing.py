@@ -41,11 +41,11 @@ from gnomon.model.errors import (
     QuotaExceeded,
     StoreUnavailable,
 )
-from gnomon.model.task import Submission
-from gnomon.model.tenant import Quotas
-from gnomon.store.ports.cron import Backfilled, Put
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.tasks.task import Submission
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.roster import AppVersion
+from gnomon.store.ports.work.cron import Backfilled, Put
 from gnomon.store.postgres.cron import overlap, planning
 from gnomon.store.postgres.cron.jobs import id_in, with_histories
 from gnomon.store.postgres.cron.rows import job_of, stored_definition

@@ -8,7 +8,7 @@ import msgspec
 
 from gnomon.cron.job import CronHistory, CronJob
 from gnomon.model.errors import CronJobNotFound
-from gnomon.store.ports.cron import (
+from gnomon.store.ports.work.cron import (
     SUCCESS_LOOKED_FOR,
     CronFilter,
     CronPage,

@@ -24,9 +24,9 @@ from gnomon.cron.overlap import (
     superseded,
     turns,
 )
-from gnomon.model.flow import UNKNOWN_FLOW
-from gnomon.model.lifecycle import State
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.flow import UNKNOWN_FLOW
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Claim, Entry
 from gnomon.store.ports.planning import OverlapAnswer
 from gnomon.store.postgres.cron.rows import governing_job_of

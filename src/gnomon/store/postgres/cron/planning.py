@@ -13,8 +13,8 @@ from gnomon.cron.job import CronJob
 from gnomon.cron.plan import Occurrence, Plan, withheld
 from gnomon.cron.runs import PlannedFire, first_run, planned_fires, with_first_reserved
 from gnomon.limits.limiter import Limiter
-from gnomon.model.shard import shard_of
-from gnomon.model.task import Submission
+from gnomon.model.fleet.shard import shard_of
+from gnomon.model.tasks.task import Submission
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.cron.rows import stored_definition
 from gnomon.store.postgres.limits.limit_keys import LimitersOf, no_limiters, with_keys

@@ -10,8 +10,8 @@ import structlog
 from gnomon.clock import Clock
 from gnomon.cron.job import CronJob
 from gnomon.cron.plan import Plan
-from gnomon.model.shard import shard_of
-from gnomon.model.task import TaskKey
+from gnomon.model.fleet.shard import shard_of
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.ports.planning import UNPLANNABLE, OverlapAnswer
 from gnomon.store.postgres.cron import overlap, planning

@@ -7,7 +7,7 @@ import asyncpg
 import msgspec
 
 from gnomon.cron.job import CronJob, CronRun, Definition, RunKind, Skipped
-from gnomon.model.lifecycle import State, status_of
+from gnomon.model.tasks.lifecycle import State, status_of
 from gnomon.store.postgres.rows import NO_TARGET, UNREADABLE
 
 

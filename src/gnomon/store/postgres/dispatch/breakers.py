@@ -5,10 +5,10 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.event_kinds import BREAKER_CLOSED, BREAKER_OPENED
+from gnomon.model.insight.event_kinds import BREAKER_CLOSED, BREAKER_OPENED
 from gnomon.model.text import storable
 from gnomon.observe.events import BreakerClosed, BreakerOpened
-from gnomon.store.ports.breakers import BreakerEvent, Circuit, NotedBreaker
+from gnomon.store.ports.tenancy.breakers import BreakerEvent, Circuit, NotedBreaker
 from gnomon.store.postgres.database import Database
 
 MOST_ERROR_CHARACTERS = 500

@@ -10,14 +10,14 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from gnomon.model.fingerprint import fingerprint
-from gnomon.model.lifecycle import State
-from gnomon.model.pool import EVERYTHING, WHOLE, Pool, Territory, Work
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import Target
-from gnomon.model.task import TaskKey
-from gnomon.model.verdict import VerdictKind
+from gnomon.model.fleet.pool import EVERYTHING, WHOLE, Pool, Territory, Work
+from gnomon.model.outcomes.fingerprint import fingerprint
+from gnomon.model.outcomes.verdict import VerdictKind
+from gnomon.model.targets.target import Target
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import TaskKey
 from gnomon.pipe.envelope import Delivery
 from gnomon.store.ports.dispatch import (
     NOTHING_KNOWN,
@@ -33,7 +33,7 @@ from gnomon.store.ports.dispatch import (
     Settlement,
     WaitingFlow,
 )
-from gnomon.store.ports.writer import Writer
+from gnomon.store.ports.work.writer import Writer
 from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.pools import pool_columns, territory_columns

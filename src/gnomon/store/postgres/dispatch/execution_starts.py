@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.postgres.database import Database
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from gnomon.model.pool import Pool, Work
-from gnomon.model.priority import Lane
-from gnomon.store.ports.nodes import ListedNode, ShardBacklog
+from gnomon.model.fleet.pool import Pool, Work
+from gnomon.model.tasks.priority import Lane
+from gnomon.store.ports.insight.nodes import ListedNode, ShardBacklog
 from gnomon.store.ports.roster import NodeKind
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.pools import pool_of

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gnomon.model.pool import EVERYTHING, NOTHING, Pool, Territory, Work, handled_for
+from gnomon.model.fleet.pool import EVERYTHING, NOTHING, Pool, Territory, Work, handled_for
 from gnomon.store.ports.dispatch import Cursor
 from gnomon.store.ports.roster import AppVersion, NodeKind, Unhandled
 from gnomon.store.postgres.queries import query

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.postgres.database import Database
 
 

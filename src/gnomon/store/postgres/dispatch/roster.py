@@ -10,8 +10,8 @@ import asyncpg
 
 from gnomon.clock import Clock, SystemClock
 from gnomon.model.errors import LeaseLost, StoreError
-from gnomon.model.pool import EVERYTHING, Pool, Work
-from gnomon.model.retention import RowKind
+from gnomon.model.fleet.pool import EVERYTHING, Pool, Work
+from gnomon.model.fleet.retention import RowKind
 from gnomon.store.ports.roster import AppVersion, NodeKind, NodeRecord, Removal
 from gnomon.store.postgres.database import Database, connect
 from gnomon.store.postgres.dispatch.pools import pool_of, serves_of, unserved

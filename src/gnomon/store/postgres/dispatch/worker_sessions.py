@@ -6,7 +6,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from gnomon.model.pool import Pool
+from gnomon.model.fleet.pool import Pool
 from gnomon.store.ports.worker_sessions import (
     HeldTask,
     KeptSession,

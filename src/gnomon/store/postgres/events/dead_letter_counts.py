@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from gnomon.store.ports.events import DeadLetterCount
+from gnomon.store.ports.insight.events import DeadLetterCount
 from gnomon.store.postgres.database import Database
 
 MOST_COUNTED = 5_000  # tenants and types, of one window

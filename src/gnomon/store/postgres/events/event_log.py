@@ -6,8 +6,8 @@ Numbers are given after the commit by whoever reads: see the function number_eve
 import asyncpg
 
 from gnomon.model.errors import EventsGone
-from gnomon.model.event_kinds import INSTALLATION
-from gnomon.store.ports.events import EventRecord, LogPage, LogSpan
+from gnomon.model.insight.event_kinds import INSTALLATION
+from gnomon.store.ports.insight.events import EventRecord, LogPage, LogSpan
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.events.event_rows import event_of
 from gnomon.store.postgres.queries import query

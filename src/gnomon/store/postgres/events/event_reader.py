@@ -7,11 +7,17 @@ from uuid import UUID
 
 import asyncpg
 
-from gnomon.model.event_kinds import GOOD_NEWS, INSTALLATION, KINDS, SLA_MISSED, of_severities
-from gnomon.model.task import TaskKey
+from gnomon.model.insight.event_kinds import (
+    GOOD_NEWS,
+    INSTALLATION,
+    KINDS,
+    SLA_MISSED,
+    of_severities,
+)
+from gnomon.model.tasks.task import TaskKey
 from gnomon.observe.events import SlaMissed
-from gnomon.store.ports.events import EventFilter, EventRecord, EventRecordPage, Judged
-from gnomon.store.ports.levels import LevelCounts, LevelKey
+from gnomon.store.ports.insight.events import EventFilter, EventRecord, EventRecordPage, Judged
+from gnomon.store.ports.insight.levels import LevelCounts, LevelKey
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.events.event_rows import event_of
 from gnomon.store.postgres.levels.level_store import add_levels, week_of

@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from gnomon.store.ports.events import EventRecord
+from gnomon.store.ports.insight.events import EventRecord
 
 
 def event_of(row: asyncpg.Record) -> EventRecord:

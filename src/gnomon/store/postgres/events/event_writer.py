@@ -8,8 +8,8 @@ import asyncpg
 import msgspec
 
 from gnomon.clock import new_id
-from gnomon.model.event_kinds import BREAKER_OPENED, end_of
-from gnomon.store.ports.events import Condition, NewEvent
+from gnomon.model.insight.event_kinds import BREAKER_OPENED, end_of
+from gnomon.store.ports.insight.events import Condition, NewEvent
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 import asyncpg
 
 from gnomon.clock import Clock
-from gnomon.model.event_kinds import LIMITER_STARVING, RETRY_STORM
+from gnomon.model.insight.event_kinds import LIMITER_STARVING, RETRY_STORM
 from gnomon.store.postgres.database import Database, statements_within
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.retention.expired_rows import BY_INDEX

@@ -13,7 +13,6 @@ import msgspec
 from gnomon.access.api_key import MOST_ENDED_KEYS, MOST_KEYS, MOST_LIVE_KEYS, ApiKey
 from gnomon.access.grant_errors import KeyForbidden
 from gnomon.access.principal import OPERATOR_ROLES, Requester, tenant_roles_of
-from gnomon.model.allow_list import allow_list
 from gnomon.model.errors import (
     KeyEnded,
     KeyNotFound,
@@ -22,7 +21,8 @@ from gnomon.model.errors import (
     TooManyKeys,
     Unauthenticated,
 )
-from gnomon.store.ports.keys import ApiKeyPage, NewKey, Replacement
+from gnomon.model.targets.allow_list import allow_list
+from gnomon.store.ports.tenancy.keys import ApiKeyPage, NewKey, Replacement
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 

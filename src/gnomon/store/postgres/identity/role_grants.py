@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from gnomon.model.errors import RoleNotFound, StatementRefused, TenantNotFound
-from gnomon.model.tenant import Quotas
+from gnomon.model.fleet.tenant import Quotas
 from gnomon.store.postgres.database import Database
 
 _NO_ROLE, _NO_TENANT = "42704", "23503"

@@ -10,10 +10,10 @@ import structlog
 
 from gnomon.access.webhook_secret import PublicKey, SigningSecret
 from gnomon.limits.limiter import Limiter
-from gnomon.model.allow_list import allow_list
-from gnomon.model.tenant import Tenant, networks_of, overrides_of
-from gnomon.model.type_defaults import type_defaults
-from gnomon.store.ports.task_types import ANY_PAYLOAD
+from gnomon.model.fleet.tenant import Tenant, networks_of, overrides_of
+from gnomon.model.targets.allow_list import allow_list
+from gnomon.model.tasks.type_defaults import type_defaults
+from gnomon.store.ports.work.task_types import ANY_PAYLOAD
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.rows import UNREADABLE
 from gnomon.store.tenant_cache import CachedTenant, Changes, Revision

@@ -8,11 +8,11 @@ import asyncpg
 import msgspec
 import structlog
 
-from gnomon.model.allow_list import AllowList, allow_list
 from gnomon.model.errors import StoreError, TenantExists, TenantInUse, TenantNotFound
-from gnomon.model.task import DEFAULT_TENANT
-from gnomon.model.tenant import Tenant, networks_of, overrides_of
-from gnomon.store.ports.tenants import TenantChange, TenantPage
+from gnomon.model.fleet.tenant import Tenant, networks_of, overrides_of
+from gnomon.model.targets.allow_list import AllowList, allow_list
+from gnomon.model.tasks.task import DEFAULT_TENANT
+from gnomon.store.ports.tenancy.tenants import TenantChange, TenantPage
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.levels.level_store import BY_INDEX
 from gnomon.store.postgres.queries import query

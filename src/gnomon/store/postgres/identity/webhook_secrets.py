@@ -9,8 +9,8 @@ import asyncpg
 from gnomon.access.secret_errors import LastSecret, SecretEnded, SecretNotFound, TooManySecrets
 from gnomon.access.webhook_secret import MOST_ENDED, MOST_LIVE, MOST_TOGETHER, Scheme, WebhookSecret
 from gnomon.model.errors import TenantNotFound
-from gnomon.model.task import DEFAULT_TENANT
-from gnomon.store.ports.secrets import NewSecret, ReplacingSecret, ShownSecret
+from gnomon.model.tasks.task import DEFAULT_TENANT
+from gnomon.store.ports.tenancy.secrets import NewSecret, ReplacingSecret, ShownSecret
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 

@@ -3,7 +3,7 @@
 from datetime import date
 from uuid import UUID
 
-from gnomon.store.ports.levels import LevelCounts, LevelWeek
+from gnomon.store.ports.insight.levels import LevelCounts, LevelWeek
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 

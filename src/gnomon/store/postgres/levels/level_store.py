@@ -9,9 +9,8 @@ import asyncpg
 import msgspec
 
 from gnomon.clock import new_id
-from gnomon.model.event_kinds import TASK_SLA_MISSED, TASK_SLOW
-from gnomon.model.lifecycle import State
-from gnomon.model.service_level import (
+from gnomon.model.insight.event_kinds import TASK_SLA_MISSED, TASK_SLOW
+from gnomon.model.insight.service_level import (
     COMMIT,
     EndedTask,
     Judgement,
@@ -20,7 +19,8 @@ from gnomon.model.service_level import (
     WatchedTask,
     judge,
 )
-from gnomon.store.ports.levels import (
+from gnomon.model.tasks.lifecycle import State
+from gnomon.store.ports.insight.levels import (
     LevelCounts,
     LevelEvent,
     LevelKey,

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import asyncpg
 
-from gnomon.model.event_kinds import TASK_STUCK, end_of
-from gnomon.model.stuck import OVERRUN_GRACE, STUCK_WORDS, Stuck
-from gnomon.model.task import Task, TaskKey
-from gnomon.store.ports.levels import LevelEvent
+from gnomon.model.insight.event_kinds import TASK_STUCK, end_of
+from gnomon.model.insight.stuck import OVERRUN_GRACE, STUCK_WORDS, Stuck
+from gnomon.model.tasks.task import Task, TaskKey
+from gnomon.store.ports.insight.levels import LevelEvent
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.levels.level_store import BY_INDEX, enter_events
 from gnomon.store.postgres.queries import query

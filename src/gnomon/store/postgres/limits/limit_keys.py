@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from gnomon.limits.limiter import Limiter, limit_keys
-from gnomon.model.task import Submission
-from gnomon.store.ports.tasks import NewTask
+from gnomon.model.tasks.task import Submission
+from gnomon.store.ports.work.tasks import NewTask
 
 LimitersOf = Callable[[str], Sequence[Limiter]]  # of a tenant
 

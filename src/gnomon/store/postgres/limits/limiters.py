@@ -8,7 +8,7 @@ import msgspec
 
 from gnomon.limits.limiter import MOST_LIMITERS, Limiter
 from gnomon.model.errors import LimiterNotFound, TooManyLimiters
-from gnomon.store.ports.limits import KeyUse, LimiterUse
+from gnomon.store.ports.tenancy.limits import KeyUse, LimiterUse
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.tasks import counting

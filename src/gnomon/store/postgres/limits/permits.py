@@ -12,8 +12,8 @@ from uuid import UUID
 
 from gnomon.limits.exchange import Ask, PermitGrant, Starts
 from gnomon.limits.limiter import Bucket
-from gnomon.model.flow import Flow
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.flow import Flow
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import entry_of

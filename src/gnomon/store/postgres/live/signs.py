@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from gnomon.model.event_kinds import GOOD_NEWS
-from gnomon.model.task import TaskKey
-from gnomon.model.topics import Topic
+from gnomon.model.insight.event_kinds import GOOD_NEWS
+from gnomon.model.insight.topics import Topic
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.postgres.database import Database, statements_within
 
 MOST_AT_ONCE = 200  # tenants, or tasks, of one statement

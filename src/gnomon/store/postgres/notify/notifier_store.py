@@ -7,13 +7,13 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from gnomon.model.lifecycle import State
-from gnomon.model.task import Resolution
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import Resolution
 from gnomon.notify.grouping import Inbox
 from gnomon.notify.notification import NOTIFIER_TENANT
 from gnomon.notify.subscription import Subscription
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.subscriptions import (
+from gnomon.store.ports.insight.subscriptions import (
     FailedNotification,
     HeldInbox,
     InboxChange,

@@ -8,10 +8,10 @@ from uuid import UUID
 import msgspec
 
 from gnomon.clock import new_id
-from gnomon.model.priority import Lane
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.target import NotificationTarget
-from gnomon.model.task import DEFAULT_TENANT, KeepPayload, Submission
+from gnomon.model.targets.target import NotificationTarget
+from gnomon.model.tasks.priority import Lane
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import DEFAULT_TENANT, KeepPayload, Submission
 from gnomon.notify.notification import (
     CHANNEL_LIMIT,
     NOTIFICATION_TYPE,
@@ -21,8 +21,8 @@ from gnomon.notify.notification import (
 )
 from gnomon.notify.subscription import Subscription
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.subscriptions import MOST_RECENT
-from gnomon.store.ports.tasks import NewTask, Once
+from gnomon.store.ports.insight.subscriptions import MOST_RECENT
+from gnomon.store.ports.work.tasks import NewTask, Once
 from gnomon.store.postgres.limits.limit_keys import with_keys
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.tasks.admitting import NOTHING

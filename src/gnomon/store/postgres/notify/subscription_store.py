@@ -9,7 +9,6 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from gnomon.model.lifecycle import State, status_of
 from gnomon.model.subscription_errors import (
     InvalidToken,
     NotificationNotFound,
@@ -18,6 +17,7 @@ from gnomon.model.subscription_errors import (
     TooManySubscriptions,
     TooManyTests,
 )
+from gnomon.model.tasks.lifecycle import State, status_of
 from gnomon.notify.notification import NOTIFIER_TENANT, Purpose
 from gnomon.notify.subscription import (
     MOST_SUBSCRIPTIONS,
@@ -25,7 +25,7 @@ from gnomon.notify.subscription import (
     Subscription,
     SubscriptionRules,
 )
-from gnomon.store.ports.subscriptions import (
+from gnomon.store.ports.insight.subscriptions import (
     MOST_CONFIRMATIONS,
     MOST_LOGGED,
     MOST_TESTS,

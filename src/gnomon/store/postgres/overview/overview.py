@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from gnomon.model.errors import StoreError
-from gnomon.model.overview import InstallationOverview
-from gnomon.model.priority import Lane
-from gnomon.model.shard import SHARDS
+from gnomon.model.fleet.shard import SHARDS
+from gnomon.model.insight.overview import InstallationOverview
+from gnomon.model.tasks.priority import Lane
 from gnomon.store.postgres.database import Database, statements_within
 from gnomon.store.postgres.retention import partitions
 from gnomon.store.postgres.rows import ANY_LANE, LANES

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from gnomon.model.fleet.retention import RowKind
 from gnomon.model.ids import lowest_id
-from gnomon.model.retention import RowKind
-from gnomon.store.ports.activity import MINUTES_KEPT
-from gnomon.store.ports.levels import LEVEL_WEEKS
+from gnomon.store.ports.insight.activity import MINUTES_KEPT
+from gnomon.store.ports.insight.levels import LEVEL_WEEKS
 from gnomon.store.ports.roster import Removal
-from gnomon.store.ports.usage import KEPT_DAYS
+from gnomon.store.ports.tenancy.usage import KEPT_DAYS
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.events.event_log import PostgresEventLog
 from gnomon.store.postgres.queries import query

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import asyncpg
 
 from gnomon.model.saved_view_errors import SavedViewNotFound, TooManySavedViews
-from gnomon.store.ports.saved_views import MOST_SAVED_VIEWS, SavedView
+from gnomon.store.ports.insight.saved_views import MOST_SAVED_VIEWS, SavedView
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 

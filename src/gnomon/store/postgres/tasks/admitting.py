@@ -13,8 +13,8 @@ import asyncpg
 import msgspec
 
 from gnomon.model.errors import QuotaExceeded
-from gnomon.model.task import Submission
-from gnomon.model.tenant import Pace, Quotas
+from gnomon.model.fleet.tenant import Pace, Quotas
+from gnomon.model.tasks.task import Submission
 from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import msgspec
 
 from gnomon.limits.limiter import Limiter, limit_keys
 from gnomon.model.errors import IllegalTransition, InvalidTask, TaskNotFound
-from gnomon.model.lifecycle import Event, State, Status, after, status_of
-from gnomon.model.retry import RetryPolicy
-from gnomon.model.task import Resolution, Submission, Task, TaskKey, TaskPatch
-from gnomon.model.tenant import Quotas
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.tasks.lifecycle import Event, State, Status, after, status_of
+from gnomon.model.tasks.retry import RetryPolicy
+from gnomon.model.tasks.task import Resolution, Submission, Task, TaskKey, TaskPatch
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import NewTask, Receipt
+from gnomon.store.ports.work.tasks import NewTask, Receipt
 from gnomon.store.postgres.bulk.bulk_change import PostgresBulkChange
 from gnomon.store.postgres.cron.changing import PostgresCronChange
 from gnomon.store.postgres.levels.watching import has_level, watch

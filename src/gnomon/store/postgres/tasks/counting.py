@@ -5,12 +5,19 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from gnomon.model.flow import Flow
-from gnomon.model.lifecycle import State, Status
-from gnomon.model.priority import Lane
-from gnomon.model.target import HttpTarget
-from gnomon.store.ports.stats import MOST_COUNTED, CappedCount, DueFlow, DueFlows, Load, TaskStats
-from gnomon.store.ports.tasks import TaskFilter
+from gnomon.model.targets.target import HttpTarget
+from gnomon.model.tasks.flow import Flow
+from gnomon.model.tasks.lifecycle import State, Status
+from gnomon.model.tasks.priority import Lane
+from gnomon.store.ports.insight.stats import (
+    MOST_COUNTED,
+    CappedCount,
+    DueFlow,
+    DueFlows,
+    Load,
+    TaskStats,
+)
+from gnomon.store.ports.work.tasks import TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import lane_of

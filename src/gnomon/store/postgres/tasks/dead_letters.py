@@ -8,8 +8,9 @@ from uuid import UUID
 
 import asyncpg
 
-from gnomon.model import fingerprint
-from gnomon.store.ports.dead_letters import (
+from gnomon.model.outcomes import fingerprint
+from gnomon.store.ports.insight.stats import MOST_COUNTED, CappedCount
+from gnomon.store.ports.work.dead_letters import (
     BEFORE_ALL_GROUPS,
     BEFORE_ALL_RESOLVED,
     HOURS,
@@ -22,8 +23,7 @@ from gnomon.store.ports.dead_letters import (
     ResolvedCursor,
     ResolvedPage,
 )
-from gnomon.store.ports.stats import MOST_COUNTED, CappedCount
-from gnomon.store.ports.tasks import TaskFilter
+from gnomon.store.ports.work.tasks import TaskFilter
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.retention.expired_rows import BY_INDEX

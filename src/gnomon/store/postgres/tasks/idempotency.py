@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 
 from gnomon.model.errors import IdempotencyPending
-from gnomon.store.ports.tasks import Once
+from gnomon.store.ports.work.tasks import Once
 from gnomon.store.postgres.queries import query
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from uuid import UUID
 import asyncpg
 
 from gnomon.model.errors import TenantBusy
-from gnomon.model.origin import Origin
-from gnomon.model.task import Submission, TaskKey
+from gnomon.model.tasks.origin import Origin
+from gnomon.model.tasks.task import Submission, TaskKey
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import NewTask, Receipt
+from gnomon.store.ports.work.tasks import NewTask, Receipt
 from gnomon.store.postgres.columns import same_or_all
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import (

@@ -8,8 +8,10 @@ from uuid import UUID
 import asyncpg
 
 from gnomon.model.errors import TaskNotFound
-from gnomon.model.execution import Execution
-from gnomon.model.explanation import (
+from gnomon.model.fleet.pool import Work, handled_for
+from gnomon.model.fleet.shard import owner, shard_of
+from gnomon.model.fleet.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.model.insight.explanation import (
     COUNTED_AHEAD,
     Circumstances,
     FailingChore,
@@ -17,14 +19,12 @@ from gnomon.model.explanation import (
     OpenBreaker,
     WaitedFor,
 )
-from gnomon.model.lifecycle import State, status_of
-from gnomon.model.pool import Work, handled_for
-from gnomon.model.related import RelatedTask, Relation
-from gnomon.model.shard import owner, shard_of
-from gnomon.model.task import Task, TaskKey
-from gnomon.model.tenant import EXECUTIONS_PER_MINUTE
+from gnomon.model.tasks.execution import Execution
+from gnomon.model.tasks.lifecycle import State, status_of
+from gnomon.model.tasks.related import RelatedTask, Relation
+from gnomon.model.tasks.task import Task, TaskKey
 from gnomon.store.ports.roster import NodeKind
-from gnomon.store.ports.tasks import (
+from gnomon.store.ports.work.tasks import (
     ListedExecutions,
     ListedTransitions,
     NewerPage,

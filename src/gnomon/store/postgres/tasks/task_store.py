@@ -14,14 +14,14 @@ from gnomon.model.errors import (
     StoreError,
     StoreUnavailable,
 )
-from gnomon.model.execution import Execution
-from gnomon.model.explanation import Circumstances, OpenBreaker
-from gnomon.model.related import RelatedTask
-from gnomon.model.task import Submission, Task, TaskKey
-from gnomon.model.tenant import Quotas
+from gnomon.model.fleet.tenant import Quotas
+from gnomon.model.insight.explanation import Circumstances, OpenBreaker
+from gnomon.model.tasks.execution import Execution
+from gnomon.model.tasks.related import RelatedTask
+from gnomon.model.tasks.task import Submission, Task, TaskKey
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.stats import DueFlows, TaskStats
-from gnomon.store.ports.tasks import (
+from gnomon.store.ports.insight.stats import DueFlows, TaskStats
+from gnomon.store.ports.work.tasks import (
     ListedExecutions,
     ListedTransitions,
     NewerPage,

@@ -10,7 +10,12 @@ from gnomon.model.errors import (
     TaskTypeNotFound,
     TooManyTaskTypes,
 )
-from gnomon.store.ports.task_types import MOST_SCHEMA_BYTES, MOST_TASK_TYPES, TaskType, TaskTypeLine
+from gnomon.store.ports.work.task_types import (
+    MOST_SCHEMA_BYTES,
+    MOST_TASK_TYPES,
+    TaskType,
+    TaskTypeLine,
+)
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import asyncpg
 
-from gnomon.model.room import Measured
+from gnomon.model.fleet.room import Measured
 from gnomon.store.postgres.database import Database
 
 _CLUSTER = "postgres"  # where the embedded server is in its data directory

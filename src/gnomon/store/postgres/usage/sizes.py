@@ -10,7 +10,7 @@ from uuid import UUID
 
 from msgspec.structs import astuple
 
-from gnomon.model.task import Submission
+from gnomon.model.tasks.task import Submission
 
 TASK_BYTES = 500  # of a task, live or finished
 EXECUTION_BYTES = 200  # of an execution that did not succeed (as in settle.sql)

@@ -10,7 +10,7 @@ from datetime import datetime
 import asyncpg
 
 from gnomon.clock import Clock
-from gnomon.store.ports.storage import StorageLevel
+from gnomon.store.ports.tenancy.storage import StorageLevel
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.usage import sizes

@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from gnomon.store.ports.usage import DayUsage, TenantDay, TenantDayPage
+from gnomon.store.ports.tenancy.usage import DayUsage, TenantDay, TenantDayPage
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query
 

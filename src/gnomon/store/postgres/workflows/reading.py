@@ -6,12 +6,12 @@ from uuid import UUID
 
 import asyncpg
 
-from gnomon.model.lifecycle import State, status_of
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.lifecycle import State, status_of
+from gnomon.model.tasks.task import TaskKey
 from gnomon.model.workflow_errors import WorkflowRunNotFound
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.tasks import HIGHEST_ID
-from gnomon.store.ports.workflows import ReadWorkflowRun, WorkflowRunPage
+from gnomon.store.ports.work.tasks import HIGHEST_ID
+from gnomon.store.ports.work.workflows import ReadWorkflowRun, WorkflowRunPage
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import Codes, lane_of, readable
 from gnomon.workflow.graph import Becomes

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import msgspec
 
-from gnomon.model.target import RequestTarget
+from gnomon.model.targets.target import RequestTarget
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import size_apart, stored_payload, stored_target
 from gnomon.workflow.template import CannotRender, TemplateValues

@@ -7,7 +7,12 @@ import msgspec
 
 from gnomon.model.workflow_errors import RunHasEnded, WorkflowRunNotFound
 from gnomon.store.ports.dispatch import Entry
-from gnomon.store.ports.workflows import FAILURE_CODES, RULE_CODES, NewWorkflowRun, ReadWorkflowRun
+from gnomon.store.ports.work.workflows import (
+    FAILURE_CODES,
+    RULE_CODES,
+    NewWorkflowRun,
+    ReadWorkflowRun,
+)
 from gnomon.store.postgres.queries import query
 from gnomon.store.postgres.rows import stored_payload
 from gnomon.store.postgres.workflows import reading

@@ -7,8 +7,8 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from gnomon.model.lifecycle import State
-from gnomon.model.task import TaskKey
+from gnomon.model.tasks.lifecycle import State
+from gnomon.model.tasks.task import TaskKey
 from gnomon.store.ports.dispatch import Entry
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.queries import query

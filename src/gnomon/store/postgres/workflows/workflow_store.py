@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 
 from gnomon.model.workflow_errors import OutputNotFound, TooManyWorkflows, WorkflowNotFound
-from gnomon.store.ports.workflows import (
+from gnomon.store.ports.work.workflows import (
     MOST_VERSIONS,
     MOST_WORKFLOWS,
     NodeOutput,

@@ -1,0 +1,1 @@
+"""Answers: their headers, problems, streams, and how pages read."""

@@ -1,0 +1,1 @@
+"""Bounds: what keeps one caller's requests from stopping another's."""

@@ -1,0 +1,1 @@
+"""Requests: their bodies, queries, paths, keys and origins, read within limits."""

@@ -1,0 +1,1 @@
+"""Insight: what is told, counted and explained of tasks and nodes."""

@@ -1,0 +1,1 @@
+"""Outcomes of executions, and what follows from them."""

@@ -1,0 +1,1 @@
+"""Targets: what tasks call, and what tenants may let them call."""

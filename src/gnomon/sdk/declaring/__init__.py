@@ -1,0 +1,1 @@
+"""Declaring handlers: functions, their options, parameters and dependencies."""

@@ -1,0 +1,1 @@
+"""Executing a handler: its context, its dependencies, and its transaction."""

@@ -1,0 +1,225 @@
+"""The execution as a handler sees it."""
+
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+import msgspec
+
+from gnomon.model.tasks.task import DeliveryMode, TaskKey
+from gnomon.model.text import storable
+from gnomon.sdk.errors import NoTransaction
+from gnomon.sdk.executing.failure import describe
+from gnomon.sdk.values import encoded
+
+MAX_RESULT_BYTES = 64 * 1024
+MAX_PROGRESS_CHARACTERS = 200
+
+_LOGGER = logging.getLogger("gnomon.task")
+
+_TOO_LARGE = "the result has"
+_NO_JSON = "the result cannot be kept as JSON"
+_check = msgspec.json.Decoder(msgspec.Raw)  # reads without making anything of it
+
+
+class ClaimedTask(Protocol):
+    """A claimed task, as far as its handler may know it. A `Delivery` is one."""
+
+    @property
+    def key(self) -> TaskKey: ...
+    @property
+    def fence(self) -> int: ...
+    @property
+    def incarnation(self) -> UUID: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def retries_left(self) -> int: ...
+    @property
+    def task_type(self) -> str: ...
+    @property
+    def execute_at(self) -> datetime: ...
+    @property
+    def idempotency_key(self) -> str | None: ...
+    @property
+    def mode(self) -> DeliveryMode: ...
+    @property
+    def correlation_id(self) -> str: ...
+
+
+class Progress(NamedTuple):
+    """How far an execution has come, by its own word."""
+
+    fraction: float  # of the work, 0 to 1
+    text: str | None
+
+
+class TaskContext:
+    """One execution of a task. A handler gets it in a parameter that is annotated with this class,
+    whatever its name."""
+
+    __slots__ = (
+        "_clock", "_connection", "_deadline", "_task", "_told", "completed", "in_thread",
+        "log_lines", "reported",
+    )  # fmt: skip
+
+    def __init__(self, task: ClaimedTask) -> None:
+        self._task = task
+        self._clock: Callable[[], float] | None = None
+        self._deadline: float | None = None
+        self._told = False
+        self._connection: Any = None
+        self.completed = False  # in a transaction that may or may not have been committed
+        self.in_thread = False
+        self.reported: Progress | None = None  # the latest; the node stores it
+        self.log_lines: Any = None  # what the node knows of the lines that it has logged
+
+    # For whoever runs it
+
+    def begin(self, deadline: float, clock: Callable[[], float]) -> None:
+        """The call begins: its time is up at `deadline`, in seconds since the epoch by `clock`."""
+        self._deadline = deadline
+        self._clock = clock
+
+    def tell_to_stop(self) -> None:
+        """The execution is to end, for whatever reason: its time is up, its task was cancelled, or
+        the node stops."""
+        self._told = True
+
+    def enter_transaction(self, connection: Any) -> None:
+        """What the handler writes by `connection` is committed with the end of its task."""
+        self._connection = connection
+
+    def leave_transaction(self) -> None:
+        self._connection = None
+
+    # For the handler
+
+    @property
+    def connection(self) -> Any:
+        """Of a handler with transactional=True: a connection of asyncpg in an open transaction,
+        which is committed with the end of the task, or not at all. Raises NoTransaction."""
+        if self._connection is None:
+            raise NoTransaction
+        return self._connection
+
+    @property
+    def tenant_id(self) -> str:
+        return self._task.key.tenant_id
+
+    @property
+    def task_id(self) -> UUID:
+        """The same for every execution."""
+        return self._task.key.id
+
+    @property
+    def task_type(self) -> str:
+        return self._task.task_type
+
+    @property
+    def attempt(self) -> int:
+        """The first is 1."""
+        return self._task.attempt
+
+    @property
+    def retries_left(self) -> int:
+        """How many more executions may follow if this one fails."""
+        return self._task.retries_left
+
+    @property
+    def fence(self) -> int:
+        """Grows with every execution: a store that keeps the highest can refuse the others."""
+        return self._task.fence
+
+    @property
+    def node(self) -> UUID:
+        """The incarnation of the node that runs it."""
+        return self._task.incarnation
+
+    @property
+    def scheduled_for(self) -> datetime:
+        return self._task.execute_at
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the execution times out; None where it has no end."""
+        return None if self._deadline is None else datetime.fromtimestamp(self._deadline, UTC)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the deadline: 0 once it has passed, infinite where there is none."""
+        if self._deadline is None or self._clock is None:
+            return float("inf")
+        return max(0.0, self._deadline - self._clock())
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """As it was submitted."""
+        return self._task.idempotency_key
+
+    @property
+    def correlation_id(self) -> str:
+        """As it was submitted, else the task's id. Tasks that the handler submits have the same."""
+        return self._task.correlation_id
+
+    @property
+    def mode(self) -> DeliveryMode:
+        return self._task.mode
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the execution was told to stop, for whatever reason. A function in a thread
+        cannot be stopped from outside: one that runs long should look here and return."""
+        return self._told
+
+    @property
+    def logger(self) -> "logging.LoggerAdapter[logging.Logger]":
+        """Its records carry the task's id and type and the attempt."""
+        about = {
+            "task_id": str(self.task_id),
+            "task_type": self.task_type,
+            "attempt": self.attempt,
+        }
+        return logging.LoggerAdapter(_LOGGER, about)
+
+    def progress(self, fraction: float, text: str | None = None) -> None:
+        """Say how far the work has come, from any thread. Only the latest is kept."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"progress is a fraction between 0 and 1; got {fraction!r}")
+        if text is not None:
+            text = storable(str(text)[:MAX_PROGRESS_CHARACTERS])
+        self.reported = Progress(float(fraction), text)
+
+
+# The execution that the running code belongs to, so that log lines can name it.
+current: ContextVar[TaskContext | None] = ContextVar("gnomon_task", default=None)
+
+
+def optional_result(result: object) -> str | None:
+    """As JSON; None stays None."""
+    return None if result is None else stored_result(result)
+
+
+def stored_result(result: object) -> str:
+    """As JSON. Where that cannot be, a note in its place: the work was done, so doing it again
+    would be wrong, and the result alone is lost."""
+    try:
+        text = encoded(result)
+        if len(text) > MAX_RESULT_BYTES:
+            return _note(f"{_TOO_LARGE} {len(text)} bytes; {MAX_RESULT_BYTES} are kept")
+        _check.decode(text)  # a msgspec.Raw in it, or a model of pydantic's, may be anything
+        return text.decode()
+    except BaseException as error:  # noqa: BLE001 - whatever the classes in a result raise
+        return _note(f"{_NO_JSON}: {describe(error)}")
+
+
+def is_note(text: str) -> bool:
+    """Whether it is what `stored_result` says in place of a result."""
+    return text.startswith((_TOO_LARGE, _NO_JSON))
+
+
+def _note(text: str) -> str:
+    return msgspec.json.encode({"gnomon": text}).decode()

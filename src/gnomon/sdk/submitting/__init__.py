@@ -1,0 +1,1 @@
+"""Submitting tasks of handlers, and waiting for their results."""

@@ -1,0 +1,1 @@
+"""Values of stores of what is told, counted and shown."""

@@ -1,0 +1,1 @@
+"""Values of stores of tenants, their keys, secrets, limits and usage."""

@@ -1,0 +1,1 @@
+"""Values of stores of tasks, cron jobs and workflows."""
