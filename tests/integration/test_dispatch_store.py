@@ -39,6 +39,7 @@ from gnomon.store.ports.dispatch import Settlement
 from gnomon.store.postgres.database import Database
 from gnomon.store.postgres.dispatch.dispatch_store import PostgresDispatch
 from gnomon.store.postgres.dispatch.roster import PostgresRoster
+from gnomon.testing import turned_clock
 
 GRACE = 10.0
 RETRY = Verdict(VerdictKind.RETRY, delay=60.0, spends=True)
@@ -190,14 +191,16 @@ async def row_of(connection: Connection, key: TaskKey) -> asyncpg.Record:
 async def test_what_is_not_due_by_the_databases_clock_is_not_claimed(
     database: Database, dispatch: PostgresDispatch, connection: Connection, node: UUID
 ) -> None:
+    await turned_clock.install(connection)
     now = await database_now(connection)
-    (key,) = await store(database, submission(now, due_in=0.3))
+    (key,) = await store(database, submission(now, due_in=600.0))
 
     async def claim() -> list[Delivery]:
         return (await dispatch.claim(node, [key])).deliveries
 
     assert await claim() == []
-    await eventually(claim)
+    await turned_clock.turn(connection, 601.0)
+    assert await claim()
     row = await live(connection, key)
     assert row is not None
     assert row["started_at"] >= row["due_at"]
